@@ -100,18 +100,21 @@ func wantRest(t *testing.T, before, after map[string]int64, rare int64) (beats, 
 func TestRingsThatAreNotLost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		inbox  func(store.Shard) string
+		hands  bool
 		minAge time.Duration
 		lapsed int64
 	}{
-		"what is ready is too young": {func(s store.Shard) string { return s.InboxChannel("x") }, time.Hour, 0},
-		"it is busy":                 {func(s store.Shard) string { return s.HandsChannel("x") }, 0, 1},
+		"what is ready is too young": {false, time.Hour, 0},
+		"it is busy":                 {true, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			inbox := test.inbox(db.Only())
-			rings, beats := subscribe(t, db, inbox), subscribe(t, db, db.Keys().Beat())
+			inbox, channel := store.NewInbox("x", test.hands), db.KeysOf(topic).Inbox("x")
+			if test.hands {
+				channel = db.KeysOf(topic).Hands("x")
+			}
+			rings, beats := subscribe(t, db, channel), subscribe(t, db, db.Keys().Beat())
 			claim := func() {
 				t.Helper()
 				got, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, MinAge: test.minAge, Inbox: inbox})

@@ -71,7 +71,10 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 	case hasEnded(look) || ctx.Err() != nil:
 		return ending(topic, id, look)
 	}
-	watch := i.store.Watch(member)
+	watch, err := i.store.Of(topic).Watch(ctx, member)
+	if err != nil {
+		return Info{}, err
+	}
 	defer watch.Close()
 	for over := false; ; {
 		select {

@@ -13,7 +13,10 @@ import (
 func BenchmarkAwait(b *testing.B) {
 	pub, db := open(b)
 	publish(b, pub, notify.Message{Topic: "other", ID: "a", Delay: time.Hour})
-	watch := db.Watch("other:a") // keeps the subscription, as others who wait do
+	watch, err := db.Of("other").Watch(b.Context(), "other:a") // keeps the subscription, as others who wait do
+	if err != nil {
+		b.Fatal(err)
+	}
 	defer watch.Close()
 	answered := make(chan time.Time)
 	var late storetest.Lateness

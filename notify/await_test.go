@@ -34,8 +34,8 @@ func await(t *testing.T, ctx context.Context, db *notify.Store, id string, n int
 		return nil
 	})
 	storetest.Eventually(t, "it is awaited", func() bool {
-		listening, err := db.Listening(t.Context(), db.Keys().Ended())
-		return err == nil && listening[db.Keys().Ended()] == n && isNoted(t, db, id, "await")
+		listening, err := db.Listening(t.Context(), db.Of(topic).EndedChannel())
+		return err == nil && listening == n && isNoted(t, db, id, "await")
 	})
 	return answer
 }
@@ -138,7 +138,7 @@ func TestAwait(t *testing.T) {
 			t.Parallel()
 			_, db := open(t)
 			other := storetest.At(t, storetest.URL(), db.Keys().Prefix())
-			events, _ := hear(t, db, db.Keys().Ended())
+			events, _ := hear(t, db, db.Of(topic).EndedChannel())
 			skipTo(t, events, 1)
 			e.message.Topic, e.message.ID = topic, "a"
 			publish(t, clientOf(t, db), e.message)
@@ -203,8 +203,8 @@ func TestAwaitUntil(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "nobody is subscribed", func() bool {
-		listening, err := db.Listening(t.Context(), db.Keys().Ended())
-		return err == nil && listening[db.Keys().Ended()] == 0
+		listening, err := db.Listening(t.Context(), db.Of(topic).EndedChannel())
+		return err == nil && listening == 0
 	})
 }
 
@@ -266,8 +266,8 @@ func TestAwaitWithoutARing(t *testing.T) {
 	storetest.Eventually(t, "all are awaited", func() bool {
 		return db.Client().HLen(t.Context(), db.Keys().Extras()).Val() == n
 	})
-	if listening, err := db.Listening(t.Context(), db.Keys().Ended()); err != nil || listening[db.Keys().Ended()] > 1 {
-		t.Errorf("%d subscriptions, %v", listening[db.Keys().Ended()], err)
+	if listening, err := db.Listening(t.Context(), db.Of(topic).EndedChannel()); err != nil || listening > 1 {
+		t.Errorf("%d subscriptions, %v", listening, err)
 	}
 	for i := range n {
 		endUnheard(t, db, fmt.Sprint(i))

@@ -524,7 +524,7 @@ func TestRightsAreExact(t *testing.T) {
 	t.Parallel()
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, 1))...)
 	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -533,7 +533,7 @@ func TestRightsAreExact(t *testing.T) {
 	}
 	db := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
 	useEverything(t, db)
-	hear, stopHearing := hear(t, db, db.Keys().Wake("*"), db.Keys().Death("*"))
+	hear, stopHearing := hear(t, db, db.Home().Wakes(), db.Home().DeathChannel())
 	wantEvent(t, hear, store.Subscribed)
 	stopHearing()
 	denied, err := root.Client().ACLLog(t.Context(), 100).Result()
@@ -557,7 +557,7 @@ func TestRightsAreExact(t *testing.T) {
 		delete(used, own) // of the test, or of every connection
 	}
 	allowed := map[string]bool{}
-	for _, right := range strings.Fields(store.Rights(notify.DefaultPrefix)) {
+	for _, right := range strings.Fields(store.Rights(notify.DefaultPrefix, 1)) {
 		if name, ok := strings.CutPrefix(right, "+"); ok {
 			allowed[name] = true
 		}

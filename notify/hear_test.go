@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -20,14 +21,20 @@ import (
 )
 
 // hear runs Hear. It returns its events, and a function that ends it and waits for that.
-func hear(t *testing.T, db *notify.Store, channels ...string) (events <-chan store.Event, stop func()) {
+func hear(t *testing.T, db *notify.Store, channels ...store.Channel) (events <-chan store.Event, stop func()) {
 	t.Helper()
 	heard := make(chan store.Event, 1000)
+	channels = append(channels, db.Home().BeatChannel())
 	stop = storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) { heard <- e }, channels...)
 		return nil
 	})
 	return heard, stop
+}
+
+// inbox returns the channel of an inbox in the first shard.
+func inbox(db *notify.Store, id string) store.Channel {
+	return db.Home().InboxChannel(store.NewInbox(id, false))
 }
 
 // wantEvent waits for the next event, which must be of a kind, and returns it.
@@ -62,7 +69,7 @@ func TestHear(t *testing.T) {
 	t.Parallel()
 	_, db := open(t)
 	one, two := db.Keys().Inbox("one"), db.Keys().Inbox("two")
-	events, stop := hear(t, db, one, two)
+	events, stop := hear(t, db, inbox(db, "one"), inbox(db, "two"))
 	wantEvent(t, events, store.Subscribed)
 	say(t, db, two, "2")
 	say(t, db, db.Keys().Beat(), "7 1700000000000")
@@ -75,7 +82,7 @@ func TestHear(t *testing.T) {
 		{Kind: store.Received, Channel: one, Payload: ""},
 	}
 	for _, want := range want {
-		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events)); diff != "" {
+		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events), cmpopts.IgnoreUnexported(store.Event{})); diff != "" {
 			t.Errorf("event (-want +got):\n%s", diff)
 		}
 	}
@@ -128,8 +135,8 @@ func TestConnectionIsKilled(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
-	inbox := db.Keys().Inbox("one")
-	events, _ := hear(t, db, inbox)
+	one := db.Keys().Inbox("one")
+	events, _ := hear(t, db, inbox(db, "one"))
 	for range 5 {
 		skipTo(t, events, store.Subscribed)
 		if err := db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
@@ -140,7 +147,7 @@ func TestConnectionIsKilled(t *testing.T) {
 		}
 	}
 	skipTo(t, events, store.Subscribed)
-	say(t, db, inbox, "again")
+	say(t, db, one, "again")
 	wantEvent(t, events, store.Received)
 }
 
@@ -198,17 +205,17 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	server := storetest.Server(t)
 	proxy := newProxy(t, server.Addr())
 	db := storetest.At(t, "redis://"+proxy.addr, "")
-	inbox := db.Keys().Inbox("one")
-	events, stop := hear(t, db, inbox)
+	one := db.Keys().Inbox("one")
+	events, stop := hear(t, db, inbox(db, "one"))
 	wantEvent(t, events, store.Subscribed)
-	say(t, db, inbox, "before")
+	say(t, db, one, "before")
 	wantEvent(t, events, store.Received)
 
 	proxy.swallow()
 	wantEvent(t, events, store.Silent)
 	wantEvent(t, events, store.Subscribed)
 	// The connections for calls were cut, too, and are made anew.
-	if err := db.Client().Publish(t.Context(), inbox, "after").Err(); err != nil {
+	if err := db.Client().Publish(t.Context(), one, "after").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if e := wantEvent(t, events, store.Received); e.Payload != "after" {

@@ -58,7 +58,7 @@ func TestImpatientCallsFailNoOther(t *testing.T) {
 	}
 	watcher := storetest.At(t, url, "")
 	storetest.Eventually(t, "all connections are closed", func() bool {
-		fields, err := watcher.Info(t.Context(), "clients")
+		fields, err := watcher.Home().Info(t.Context(), "clients")
 		return err == nil && fields["connected_clients"] == "1"
 	})
 }

@@ -32,7 +32,7 @@ func newAccount(t *testing.T, without ...string) *account {
 	server := storetest.Server(t)
 	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, 1))...)
 	a.set(without...)
 	a.store = storetest.At(t, a.url, "")
 	return a
@@ -53,7 +53,7 @@ func (a *account) set(rights ...string) {
 // called returns how often Redis got a command, from clients and scripts.
 func (a *account) called(command string) int {
 	a.t.Helper()
-	stats, err := a.root.Info(a.t.Context(), "commandstats")
+	stats, err := a.root.Home().Info(a.t.Context(), "commandstats")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (a *account) called(command string) int {
 // give gives all rights.
 func (a *account) give() {
 	a.t.Helper()
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, 1))...)
 }
 
 // wantRefused checks that an error names the missing right and the remedy, and that

@@ -41,7 +41,7 @@ func large(id string, due time.Time) notify.Message {
 // memory returns how full the Redis of a store is.
 func memory(t *testing.T, db *notify.Store) store.Memory {
 	t.Helper()
-	m, err := db.Memory(t.Context())
+	m, err := db.Home().Memory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,6 +133,8 @@ func answerInfo(t *testing.T, info string) (addr string) {
 						fmt.Fprint(conn, "-ERR unknown command\r\n")
 					case "eval": // of the rehearsal: no right is missing
 						fmt.Fprint(conn, "*2\r\n*0\r\n*0\r\n")
+					case "get":
+						fmt.Fprint(conn, "$-1\r\n")
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
 					case "evalsha":
@@ -358,7 +360,7 @@ func TestLeastPrivileges(t *testing.T) {
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, 1))...)
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}

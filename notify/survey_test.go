@@ -352,7 +352,7 @@ func TestPagesTouchFew(t *testing.T) {
 		do(t, store, command)
 	}
 	output := func() int64 {
-		fields, err := store.Info(t.Context(), "stats")
+		fields, err := store.Home().Info(t.Context(), "stats")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func (a *agedPolls) enter(bell chan struct{}, topics []string) error {
 	if a.unsubscribe == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		a.unsubscribe = cancel
-		a.tasks.Go(func() { a.store.Subscribe(ctx, a.ring, a.store.Only().Wakes()) })
+		a.tasks.Go(func() { a.store.Subscribe(ctx, a.ring, a.store.Every().Wakes()) })
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (a *agedPolls) ring(e store.Event) {
 	if e.Kind != store.Subscribed && e.Kind != store.Received {
 		return
 	}
-	rung, _ := a.store.Only().Woken(e)
+	rung, _, _ := e.Woken()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for topic, bells := range a.bells {

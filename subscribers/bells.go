@@ -14,7 +14,7 @@ func (h *hub) receive(e store.Event, number uint64) {
 			signal(m.bell)
 		}
 	case store.Received:
-		if name, ok := h.store.Only().Called(e); ok {
+		if name, ok := e.Called(); ok {
 			h.left(name)
 			return
 		}
@@ -36,7 +36,7 @@ func (h *hub) note(e store.Event) {
 		h.doubt, h.bells = true, nil
 	}
 	beat := e.Kind == store.Beat
-	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !h.store.Only().IsOfAllLogs(e)})
+	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !e.IsOfAllLogs()})
 }
 
 // left rings the members of a name: one of its processes may have left broadcasts. The mutex is held.

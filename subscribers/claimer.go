@@ -37,7 +37,7 @@ type ClaimerOptions struct {
 type Claimer struct {
 	*leases
 	log     *slog.Logger
-	inbox   string
+	inbox   store.Inbox
 	here    *presence
 	loop    *progress.Loop // of the events of the subscription
 	ran     atomic.Bool
@@ -77,7 +77,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
-		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: s.Only().HandsChannel(notify.NewID()),
+		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: store.NewInbox(notify.NewID(), true),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		pings: make(map[string]chan struct{}),
 	}
@@ -187,7 +187,7 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 // returns those whose lease was lost. Errors: notify.ErrInvalid, or that of the
 // connection, after which some may be released.
 func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
-	return c.releaseMany(ctx, topic, "", ds)
+	return c.releaseMany(ctx, topic, store.Inbox{}, ds)
 }
 
 // Run wakes callers that wait, until ctx ends; then they get an ErrStopping, and it
@@ -224,7 +224,7 @@ func (c *Claimer) subscribe(ctx context.Context) {
 		c.here.note(ctx, e)
 		c.loop.Note()
 		c.receive(e)
-	}, c.inbox, c.here.channel())
+	}, c.store.Every().InboxChannel(c.inbox), c.here.channel())
 	c.setConnected(false)
 	c.here.end(ctx)
 }

@@ -165,7 +165,7 @@ func (q *topicQueue) firstToHand() *poll {
 func (p *polls) giveBack(d Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.HandoverLease)
 	defer cancel()
-	_, _ = p.releaseMany(ctx, d.Topic, "", []Delivery{d})
+	_, _ = p.releaseMany(ctx, d.Topic, store.Inbox{}, []Delivery{d})
 }
 
 // confirm gives a message that was handed over the lease that its receipt promises. It

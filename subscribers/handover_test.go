@@ -27,14 +27,14 @@ import (
 type hand struct {
 	t     *testing.T
 	shard store.Shard
-	inbox string
+	inbox store.Inbox
 	came  chan store.Event
 }
 
 // newHand returns a hand that waits for the topic and takes hand-overs.
 func newHand(t *testing.T, db *notify.Store, id string) *hand {
 	t.Helper()
-	h := &hand{t, db.Of(topic), db.Only().HandsChannel(id), make(chan store.Event, 100)}
+	h := &hand{t, db.Of(topic), store.NewInbox(id, true), make(chan store.Event, 100)}
 	h.subscribe(db)
 	h.claim(0)
 	return h
@@ -52,7 +52,7 @@ func (h *hand) subscribe(db *notify.Store) {
 			case store.Received:
 				h.came <- e
 			}
-		}, h.inbox)
+		}, h.shard.InboxChannel(h.inbox))
 		return nil
 	})
 	storetest.Receive(h.t, "the hand is subscribed", up)
@@ -244,7 +244,7 @@ func TestOneHandoverAtATime(t *testing.T) {
 // What waits longest gets the message; one that nobody is subscribed to any more loses its place.
 func TestHandoverGoesToTheLongestWaiting(t *testing.T) {
 	db := storetest.Open(t)
-	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: db.Only().HandsChannel("gone")}); err != nil {
+	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: store.NewInbox("gone", true)}); err != nil {
 		t.Fatal(err)
 	}
 	one, two := newHand(t, db, "one"), newHand(t, db, "two")
@@ -734,7 +734,7 @@ func TestHandoverComesTwice(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	tap := &hand{t, db.Of(topic), all[0], make(chan store.Event, 10)}
+	tap := &hand{t, db.Of(topic), store.NewInbox(strings.TrimPrefix(all[0], db.KeysOf(topic).Hands("")), true), make(chan store.Event, 10)}
 	tap.subscribe(db)
 	storetest.Publish(t, db, body("a"))
 	payload := storetest.Receive(t, "the hand-over is heard", tap.came).Payload

@@ -149,7 +149,7 @@ func (h *hub) covers(m *member) bool {
 }
 
 // channels returns the channels that the connection subscribes to for all members. The mutex is held.
-func (h *hub) channels() []string {
+func (h *hub) channels() []store.Channel {
 	h.topics, h.names = make(map[string]bool), make(map[string]bool)
 	h.all = len(h.wild) > 0
 	for topic := range h.exact {
@@ -164,7 +164,7 @@ func (h *hub) channels() []string {
 		}
 	}
 	h.all = h.all || len(h.topics) > exactTopics
-	var channels []string
+	var channels []store.Channel
 	for name := range h.names {
 		channels = append(channels, h.store.Only().NameChannel(name))
 	}

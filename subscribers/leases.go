@@ -99,7 +99,7 @@ type badRecord struct {
 // the oldest ready message has the age that is asked for; less than zero: none is ready.
 func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
 	for {
-		got, err := l.claim(ctx, topic, o, "", 0)
+		got, err := l.claim(ctx, topic, o, store.Inbox{}, 0)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -112,7 +112,7 @@ func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Deli
 
 // claim claims, and lets inbox wait for the topic if there are fewer than o.Max.
 // received is the time of the last hand-over that the inbox received; 0: it takes none.
-func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox string, received int64) (claimed, error) {
+func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox store.Inbox, received int64) (claimed, error) {
 	if o.Max > fewMessages {
 		select {
 		case l.many <- struct{}{}:
@@ -251,7 +251,7 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {
-	lost, err := l.releaseMany(ctx, d.Topic, "", []Delivery{*d})
+	lost, err := l.releaseMany(ctx, d.Topic, store.Inbox{}, []Delivery{*d})
 	if err == nil && len(lost) > 0 {
 		err = d.lost("release")
 	}
@@ -259,7 +259,7 @@ func (l *leases) release(ctx context.Context, d *Delivery) error {
 }
 
 // releaseMany releases messages of one topic, and returns those whose lease was lost. The inbox waits no longer for the topic.
-func (l *leases) releaseMany(ctx context.Context, topic, inbox string, ds []Delivery) (lost []Delivery, err error) {
+func (l *leases) releaseMany(ctx context.Context, topic string, inbox store.Inbox, ds []Delivery) (lost []Delivery, err error) {
 	if err := checkTopics(topic, ds); err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func TestPauseInTheMiddle(t *testing.T) {
 // evals returns how many scripts a Redis was sent.
 func evals(t *testing.T, db *notify.Store) (n int) {
 	t.Helper()
-	fields, err := db.Info(t.Context(), "commandstats")
+	fields, err := db.Home().Info(t.Context(), "commandstats")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const failover = 10 * time.Second
 type polls struct {
 	*leases
 	log       *slog.Logger
-	inbox     string
+	inbox     store.Inbox
 	ended     context.Context // ends when the claimer's Run does
 	fallbacks atomic.Int64
 

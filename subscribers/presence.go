@@ -103,7 +103,7 @@ func newPresence(s *notify.Store, w store.Worker, topics func() []string) *prese
 }
 
 // channel returns the channel of which the subscription says that the worker is there.
-func (p *presence) channel() string { return p.store.Only().HereChannel(p.worker.ID) }
+func (p *presence) channel() store.Channel { return p.store.Home().HereChannel(p.worker.ID) }
 
 // note takes an event of the subscription. It does not block.
 func (p *presence) note(ctx context.Context, e store.Event) {

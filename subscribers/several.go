@@ -38,7 +38,7 @@ func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (
 		return l.take(ctx, topics[0], o)
 	}
 	for range 3 { // others may be faster, and what is found may be dead
-		found, err := l.heads(ctx, topics, o, "", nil)
+		found, err := l.heads(ctx, topics, o, store.Inbox{}, nil)
 		if err != nil || len(found.Of) == 0 {
 			return nil, found.Ripe, err
 		}
@@ -61,7 +61,7 @@ func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (
 
 // heads shares out a claim among topics, and lets inbox wait for all of them if there is
 // nothing. received are the times of the last hand-overs that the inbox received.
-func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox string, received []int64) (store.Shares, error) {
+func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox store.Inbox, received []int64) (store.Shares, error) {
 	found, err := l.store.Only().Heads(ctx, store.Heads{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
 	if err != nil {
 		return store.Shares{}, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
@@ -90,7 +90,7 @@ func (l *leases) releaseEach(ctx context.Context, ds []Delivery) (err error) {
 				others = append(others, d)
 			}
 		}
-		_, failed := l.releaseMany(ctx, topic, "", some)
+		_, failed := l.releaseMany(ctx, topic, store.Inbox{}, some)
 		err, ds = errors.Join(err, failed), others
 	}
 	return err

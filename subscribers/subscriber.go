@@ -26,7 +26,7 @@ type SubscriberOptions struct {
 type Subscriber struct {
 	store      *notify.Store
 	o          SubscriberOptions
-	inbox      string
+	inbox      store.Inbox
 	stats      handovers
 	running    atomic.Bool
 	workers    map[string]*worker
@@ -40,7 +40,7 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
-	inbox := s.Only().HandsChannel(notify.NewID())
+	inbox := store.NewInbox(notify.NewID(), true)
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 
@@ -171,10 +171,11 @@ func (s *Subscriber) receive(ctx context.Context) {
 		return slices.Sorted(maps.Keys(s.workers))
 	})
 	defer here.end(ctx)
-	channels := []string{s.inbox, here.channel()}
-	for _, w := range s.workers {
+	channels := []store.Channel{here.channel()}
+	for topic, w := range s.workers {
+		channels = append(channels, s.store.Of(topic).InboxChannel(s.inbox))
 		if w.isAged() {
-			channels = append(channels, s.store.Only().WakeChannel(w.topic))
+			channels = append(channels, s.store.Of(topic).WakeChannel(topic))
 		}
 	}
 	s.store.Subscribe(ctx, func(e store.Event) {
@@ -197,8 +198,10 @@ func (s *Subscriber) receive(ctx context.Context) {
 
 // rung rings the worker of a topic, or passes a hand-over to it.
 func (s *Subscriber) rung(e store.Event) {
-	if topic, is := s.store.Only().Woken(e); is {
-		s.workers[topic].wake()
+	if topic, _, is := e.Woken(); is {
+		if w := s.workers[topic]; w != nil { // of others, too, where there are several shards
+			w.wake()
+		}
 		return
 	}
 	h, is := e.Handover()

@@ -14,7 +14,7 @@ import (
 type worker struct {
 	*engine[Delivery]
 	leases  *leases
-	inbox   string
+	inbox   store.Inbox
 	topic   string
 	handler Handler
 	o       HandleOptions
@@ -34,7 +34,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	sent := time.Now()
 	inbox := w.inbox
 	if w.isAged() {
-		inbox = ""
+		inbox = store.Inbox{}
 	}
 	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, w.lastReceived())
 	more, again := !got.short, time.Duration(0)
@@ -149,7 +149,7 @@ func (w *worker) reportDeath(death Death) {
 
 // releaseMessages releases messages. To rest, the inbox leaves the waiting list.
 func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], rest bool) error {
-	inbox := ""
+	var inbox store.Inbox
 	if rest {
 		inbox = w.inbox
 	}

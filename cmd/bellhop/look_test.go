@@ -291,8 +291,8 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	}
 	p = s.start("doctor", "--json")
 	storetest.Eventually(t, "it listens", func() bool {
-		n, err := store.Listening(t.Context(), store.Keys().Beat())
-		return err == nil && n[store.Keys().Beat()] > 0
+		n, err := store.Listening(t.Context(), store.Home().BeatChannel())
+		return err == nil && n > 0
 	})
 	p.signal(os.Interrupt)
 	p.ends(exitFailed)

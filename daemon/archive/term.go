@@ -33,7 +33,7 @@ func (a *Archive) Term(ctx context.Context, _ carrier.Term) {
 	defer t.close()
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { a.store.Subscribe(ctx, t.hear, a.store.Keys().Outbox()) })
+	listening.Go(func() { a.store.Subscribe(ctx, t.hear, a.store.Only().OutboxChannel()) })
 	retry := outage.NewRetry(a.o.Logger, "cannot archive what ended; retrying", "archiving what ended again")
 	for ctx.Err() == nil {
 		err := t.move(ctx)

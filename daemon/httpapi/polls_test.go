@@ -117,7 +117,7 @@ func hold(t testing.TB, store *notify.Store, on bool) {
 // blocked counts the clients that Redis blocks.
 func blocked(t testing.TB, store *notify.Store) int {
 	t.Helper()
-	fields, err := store.Info(t.Context(), "clients")
+	fields, err := store.Home().Info(t.Context(), "clients")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -230,7 +230,7 @@ func TestHandovers(t *testing.T) {
 		publish(t, db, topic, 1, delay)
 		storetest.Eventually(t, "it is handled, and the subscriber waits again", func() bool {
 			now, err := storetest.Count(db, topic)
-			return err == nil && now.Acked == int64(i+1) && waits(t, db) != ""
+			return err == nil && now.Acked == int64(i+1) && waits(t, db) != store.Inbox{}
 		})
 	}
 	stop()
@@ -245,7 +245,7 @@ func TestHandovers(t *testing.T) {
 			case subscribed <- struct{}{}:
 			default:
 			}
-		}, inbox)
+		}, db.Of(topic).InboxChannel(inbox))
 		return nil
 	})
 	storetest.Receive(t, "the subscription", subscribed)
@@ -266,14 +266,14 @@ func TestHandovers(t *testing.T) {
 }
 
 // waits waits until an inbox waits for the topic, was handed nothing since, and returns it.
-func waits(t *testing.T, db *notify.Store) (inbox string) {
+func waits(t *testing.T, db *notify.Store) (inbox store.Inbox) {
 	t.Helper()
 	storetest.Eventually(t, "a subscriber waits", func() bool {
 		all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
 		if err != nil || len(all) == 0 || all[0].Score > 3e15 {
 			return false
 		}
-		inbox = all[0].Member.(string)
+		inbox = store.NewInbox(strings.TrimPrefix(all[0].Member.(string), db.KeysOf(topic).Hands("")), true)
 		return true
 	})
 	return inbox

@@ -233,7 +233,7 @@ func (r *redisState) ask(mine *reading) {
 		mine.status, err = carrier.Look(ctx, r.store)
 	}
 	if err == nil {
-		mine.memory, err = r.store.Memory(ctx)
+		mine.memory, err = r.store.Home().Memory(ctx)
 	}
 	mine.up, mine.took = err == nil, time.Since(began)
 }

@@ -205,7 +205,7 @@ func TestDeliverWorkInProgress(t *testing.T) {
 // calls returns how many calls Redis has received, except those of the tests.
 func calls(t testing.TB, store *notify.Store) (n int) {
 	t.Helper()
-	fields, err := store.Info(t.Context(), "commandstats")
+	fields, err := store.Home().Info(t.Context(), "commandstats")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,12 +73,11 @@ func (g *Gate) note(h *hints, e store.Event) {
 
 // noteHeard records a wake-up or a death.
 func (g *Gate) noteHeard(h *hints, e store.Event) {
-	shard := g.store.Only()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if topic, ok := shard.Woken(e); ok {
-		g.noteWake(h, topic, int(e.Number()))
-	} else if topic, ok := shard.Died(e); ok {
+	if topic, n, ok := e.Woken(); ok {
+		g.noteWake(h, topic, int(n))
+	} else if topic, ok := e.Died(); ok {
 		g.noteDeath(h, topic, e.Payload)
 	}
 }

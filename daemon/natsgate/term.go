@@ -95,7 +95,7 @@ func (g *Gate) hint(ctx context.Context, t carrier.Term) {
 	defer subscription.Wait()
 	subscription.Go(func() {
 		shard := g.store.Only()
-		g.store.Subscribe(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.Deaths())
+		g.store.Subscribe(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.DeathChannel())
 	})
 	defer g.hinting.End()
 	for {

@@ -27,13 +27,12 @@ type background struct {
 
 	mu    sync.Mutex
 	tasks sync.WaitGroup
-	check *fitCheck // the last one; nil before the first
 
 	preparing   bool      // a connection is being prepared
 	prepareFrom time.Time // none is prepared earlier
 }
 
-// A fitCheck is a check of Redis for all callers that wait for it.
+// A fitCheck is a check of Redis, or what else all callers of a store wait for.
 type fitCheck struct {
 	done  chan struct{} // closed when it has ended,
 	err   error         // with this,
@@ -58,11 +57,18 @@ func (b *background) close() {
 
 // ensureFit checks a Redis that was not checked yet, once for all callers at a time.
 // While a right is missing it returns an error, and nothing is sent.
-func (s *Store) ensureFit(ctx context.Context) error {
-	if s.fit.Load() != fitUnknown {
+func (d *shard) ensureFit(ctx context.Context) error {
+	isFit := func() bool { return d.fit.Load() != fitUnknown }
+	if isFit() {
 		return nil
 	}
-	check := s.startCheck()
+	return d.shared(ctx, &d.check, isFit, d.checkServer)
+}
+
+// shared makes a check, unless it is done, and waits for its end. Callers share the one
+// that runs.
+func (d *shard) shared(ctx context.Context, last **fitCheck, isDone func() bool, run func(context.Context) error) error {
+	check := d.startCheck(last, isDone, run)
 	if check == nil {
 		return nil
 	}
@@ -70,31 +76,31 @@ func (s *Store) ensureFit(ctx context.Context) error {
 	case <-check.done:
 		return check.err
 	case <-ctx.Done():
-		return s.explain(ctx, ctx.Err())
+		return d.explain(ctx, ctx.Err())
 	}
 }
 
 // startCheck returns the check that holds for its caller, or starts one. It returns
-// nil if Redis was found fit meanwhile.
-func (s *Store) startCheck() *fitCheck {
-	b := &s.background
+// nil if it is done.
+func (d *shard) startCheck(last **fitCheck, isDone func() bool, run func(context.Context) error) *fitCheck {
+	b := &d.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.fit.Load() != fitUnknown {
+	if isDone() {
 		return nil
 	}
-	if b.check != nil && b.check.holds() {
-		return b.check
+	if *last != nil && (*last).holds() {
+		return *last
 	}
-	check := &fitCheck{done: make(chan struct{}), err: &ServerError{Where: s.where, Err: redis.ErrClosed}}
+	check := &fitCheck{done: make(chan struct{}), err: &ServerError{Where: d.place(), Err: redis.ErrClosed}}
 	if b.ctx.Err() != nil {
 		close(check.done)
 		return check
 	}
-	b.check = check
+	*last = check
 	b.run(func(ctx context.Context) {
 		defer close(check.done)
-		if err := s.Check(ctx); b.ctx.Err() == nil {
+		if err := run(ctx); b.ctx.Err() == nil {
 			check.err = err
 		}
 		check.ended = time.Now()
@@ -115,18 +121,18 @@ func (c *fitCheck) holds() bool {
 // prepare sets up a connection for later calls. go-redis dials in the background, but
 // sets a connection up within the deadline of the call that uses it first: if no call
 // has enough time for that, none would ever get through.
-func (s *Store) prepare() {
-	b := &s.background
+func (d *shard) prepare() {
+	b := &d.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.preparing || time.Now().Before(b.prepareFrom) || s.fit.Load() == fitUnknown || b.ctx.Err() != nil { // a check sets one up, too
+	if b.preparing || time.Now().Before(b.prepareFrom) || d.fit.Load() == fitUnknown || b.ctx.Err() != nil { // a check sets one up, too
 		return
 	}
 	b.preparing = true
 	b.run(func(ctx context.Context) {
 		wasSetUp := false
 		ctx = context.WithValue(ctx, noteSetUp{}, &wasSetUp)
-		_, err := onNode(ctx, s, func(node redis.UniversalClient) (time.Time, error) { return node.Time(ctx).Result() })
+		_, err := onNode(ctx, d, func(node redis.UniversalClient) (time.Time, error) { return node.Time(ctx).Result() })
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.preparing = false

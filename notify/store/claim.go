@@ -18,7 +18,7 @@ type Claim struct {
 	Lease  time.Duration // cut to the millisecond; zero: that of the topic's settings
 	AckNow bool          // acknowledge the messages instead of leasing them
 	MinAge time.Duration // how long a message must have been due, rounded up to a millisecond
-	Inbox  string        // the inbox that waits for the topic if there are fewer than Max messages; empty: none does
+	Inbox  Inbox         // that waits for the topic if there are fewer than Max messages; zero: none does
 
 	Name string // of the worker; empty: nobody knows who has the messages
 

@@ -35,6 +35,11 @@ type Config struct {
 	KeyFile      string // path of its PEM private key
 	Prefix       string // of all keys and channels
 
+	// Shards is how many shards the store has: a power of two up to MaxShards. It is set
+	// by the first process that uses the store, and cannot be changed. Zero: as many as the
+	// store has, and one if it is new. In a Redis Cluster the shards spread over the masters.
+	Shards int
+
 	SentinelUsername     string // of the sentinels, with Master
 	SentinelPasswordFile string // path of a file with their password, which is not Redis's
 

@@ -42,9 +42,13 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, e
 
 // CountDead returns how many dead letters a topic has. The error is that of the connection.
 func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
-	n, err := s.store.client.ZCard(ctx, s.store.keys.Dead(topic)).Result()
+	d, err := s.resolve(ctx)
 	if err != nil {
-		return 0, s.store.explain(ctx, err)
+		return 0, err
+	}
+	n, err := d.client.ZCard(ctx, d.keys.Dead(topic)).Result()
+	if err != nil {
+		return 0, d.explain(ctx, err)
 	}
 	return n, nil
 }
@@ -54,14 +58,18 @@ func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
 // letters that come or go meanwhile may be missing. The error is that of the
 // connection, or an ErrUnfit for a store of another format.
 func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []Buried, next uint64, err error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	if cursor == 0 {
-		if err := s.store.CheckFormat(ctx); err != nil {
+		if err := d.checkFormat(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
-	fields, next, err := s.store.client.HScan(ctx, s.store.keys.Deaths(), cursor, "", limit).Result()
+	fields, next, err := d.client.HScan(ctx, d.keys.Deaths(), cursor, "", limit).Result()
 	if err != nil {
-		return nil, 0, s.store.explain(ctx, err)
+		return nil, 0, d.explain(ctx, err)
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		page = append(page, Buried{Member: fields[i], Reason: fields[i+1]})

@@ -87,7 +87,7 @@
 // clock. An arrow precedes the values of a hash, and the scores of a sorted set
 // (zset).
 //
-//	format                  string   FORMAT ID: the number of the layout, and which store it is
+//	format                  string   FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID
 //	schedule                zset     topics that have a schedule → due ms of the first in it
 //	schedule:TOPIC          zset     members that wait for their due time → due ms
 //	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
@@ -116,7 +116,8 @@
 //	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms
 //	                                 until which
 //	done-first              zset     topics that keep what succeeded → ms until which the first is kept, or an earlier one that is gone
-//	deaths                  hash     members of dead letters → reason
+//	deaths                  hash     members of dead letters; as a channel of a store of several shards, the deaths with their topics →
+//	                                 reason
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
 //	deaths-kept             hash     most, removed, unarchived, done, forgotten → how many a topic keeps; how many deaths removed since
@@ -152,6 +153,7 @@
 //	hands:SUBSCRIBER        channel  of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the
 //	                                 record
 //	name:LISTENER           channel  nothing; there may be broadcasts to take
+//	wakes                   channel  TOPIC N of a store of several shards: how many were made ready
 //	PREFIX:wake:TOPIC       channel  how many were made ready
 //	PREFIX:broadcast:TOPIC  channel  body
 //	PREFIX:dead:TOPIC       channel  {"id","reason","attempts"}

@@ -58,9 +58,11 @@ func (s Shard) Resign(ctx context.Context, token string) (was bool, err error) {
 // Standbys returns how many carriers stand by: only they subscribe to
 // VacantChannel. The error is that of the connection.
 func (s Shard) Standbys(ctx context.Context) (int64, error) {
-	channel := s.VacantChannel()
-	listening, err := s.store.Listening(ctx, channel)
-	return listening[channel], err
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return d.listening(ctx, d.keys.Vacant())
 }
 
 // An ElectedCarrier describes the elected carrier, and when the next thing is due.
@@ -76,10 +78,14 @@ type ElectedCarrier struct {
 // Carrier returns the elected carrier, if there is one. Errors: an ErrUnfit for a
 // store of another format, or that of the connection.
 func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
-	if err := s.store.CheckFormat(ctx); err != nil {
+	d, err := s.resolve(ctx)
+	if err != nil {
 		return ElectedCarrier{}, err
 	}
-	keys, pipe := s.store.keys, s.store.client.Pipeline()
+	if err := d.checkFormat(ctx); err != nil {
+		return ElectedCarrier{}, err
+	}
+	keys, pipe := d.keys, d.client.Pipeline()
 	left := pipe.PTTL(ctx, keys.Carrier())
 	heads := []*redis.ZSliceCmd{
 		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
@@ -87,7 +93,7 @@ func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
 	}
 	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return ElectedCarrier{}, s.store.explain(ctx, err)
+		return ElectedCarrier{}, d.explain(ctx, err)
 	}
 	var o ElectedCarrier
 	if token.Val() != "" {

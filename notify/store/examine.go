@@ -4,34 +4,67 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // This file holds what the doctor reads beside the transitions. Each error is that
 // of the connection.
 
 // Prefix returns the prefix of all keys and channels.
-func (s *Store) Prefix() string { return s.keys.prefix }
+func (s *Store) Prefix() string { return s.prefix }
 
 // InCluster reports whether the store is in a Redis Cluster.
 func (s *Store) InCluster() bool { return s.inCluster() }
 
 // Founded reports whether Redis holds a store. It founds none.
 func (s *Store) Founded(ctx context.Context) (bool, error) {
-	n, err := s.client.Exists(ctx, s.keys.Format()).Result()
+	n, err := s.client.Exists(ctx, s.root.keys.Format()).Result()
 	return n > 0, err
 }
 
-// ServerConfig returns the configuration of the server. Not every user has the
+// A Site is where a shard is.
+type Site struct {
+	Tag    string // its hash tag
+	Slot   int    // of the tag in a Cluster
+	Server string // address of the server that holds it
+}
+
+// Site returns where a shard is. The error is that of the connection.
+func (s Shard) Site(ctx context.Context) (Site, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return Site{}, err
+	}
+	site := Site{Tag: d.keys.tag, Slot: slotOf(d.keys.tag), Server: s.store.where}
+	node, err := d.node(ctx)
+	if err != nil {
+		return site, d.explain(ctx, err)
+	}
+	if one, ok := node.(*redis.Client); ok && d.inCluster() {
+		site.Server = one.Options().Addr
+	}
+	return site, nil
+}
+
+// ServerConfig returns the configuration of the shard's server. Not every user has the
 // right to read it.
-func (s *Store) ServerConfig(ctx context.Context) (map[string]string, error) {
-	return s.client.ConfigGet(ctx, "*").Result()
+func (s Shard) ServerConfig(ctx context.Context) (map[string]string, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return onNode(ctx, d, func(node redis.UniversalClient) (map[string]string, error) { return node.ConfigGet(ctx, "*").Result() })
 }
 
 // CheckPatterns subscribes for a moment to the patterns that the bridge to NATS
 // uses, since Redis grants the right to each pattern by itself. It waits no longer
-// than wait.
+// than wait. A store of several shards uses none.
 func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
-	sub := s.client.PSubscribe(ctx, s.keys.Wake("*"), s.keys.Death("*"))
+	if err := s.Learn(ctx); err != nil || len(s.known()) > 1 {
+		return err
+	}
+	sub := s.client.PSubscribe(ctx, s.root.keys.Wake("*"), s.root.keys.Death("*"))
 	defer sub.Close()
 	_, err := sub.ReceiveTimeout(ctx, wait)
 	return err
@@ -40,44 +73,71 @@ func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
 // Clear removes all keys of a store that was used for one topic, one named listener
 // and no settle token. It names each key, since not every user may SCAN.
 func (s *Store) Clear(ctx context.Context, topic, listener string) error {
+	all, err := s.learned(ctx)
+	if err != nil {
+		return err
+	}
 	of := map[string]string{"topic": topic, "listener": listener, "share": strconv.Itoa(s.share)}
-	keys := []string{s.keys.Room(enough)}
-	for _, r := range table {
-		if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
-			keys = append(keys, s.keys.name(r, one))
+	for _, d := range all {
+		keys := []string{d.keys.Room(enough)}
+		for _, r := range table {
+			if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
+				keys = append(keys, d.keys.name(r, one))
+			}
+		}
+		if err := s.client.Del(ctx, keys...).Err(); err != nil {
+			return err
 		}
 	}
-	return s.client.Del(ctx, keys...).Err()
+	return s.client.Del(ctx, s.root.keys.Format()).Err()
 }
 
 // DeathsSince returns how many dead letters of a topic died at or after a time.
 func (s Shard) DeathsSince(ctx context.Context, topic string, since time.Time) (int64, error) {
-	return s.store.client.ZCount(ctx, s.store.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return d.client.ZCount(ctx, d.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
 }
-
-// WakeChannel returns the channel that wakes programs of any language for a topic.
-// The payload is how many messages were made ready.
-func (s Shard) WakeChannel(topic string) string { return s.store.keys.Wake(topic) }
 
 // Ring rings one subscriber for a topic.
-func (s Shard) Ring(ctx context.Context, id, topic string) error {
-	return s.store.client.Publish(ctx, s.store.keys.Inbox(id), topic).Err()
+func (s Shard) Ring(ctx context.Context, inbox Inbox, topic string) error {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = d.publish(ctx, d.inbox(inbox), topic)
+	return err
 }
 
-// Time returns the time by Redis's clock.
-func (s *Store) Time(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }
+// Time returns the time by the clock of the shard's server.
+func (s Shard) Time(ctx context.Context) (time.Time, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return onNode(ctx, d, func(node redis.UniversalClient) (time.Time, error) { return node.Time(ctx).Result() })
+}
 
 // wipePage is how many keys Redis looks at in one call of Wipe; most may belong to
 // other programs.
 const wipePage = 1000
 
-// Wipe removes all keys of the shard.
-func (s Shard) Wipe(ctx context.Context) error {
-	node, err := s.store.node(ctx)
+// Wipe removes all keys of a store.
+func (s *Store) Wipe(ctx context.Context) error {
+	if err := s.each(ctx, func(d *shard) error { return d.wipe(ctx) }); err != nil {
+		return err
+	}
+	return s.root.wipe(ctx)
+}
+
+func (d *shard) wipe(ctx context.Context) error {
+	node, err := d.node(ctx)
 	if err != nil {
 		return err
 	}
-	scan := node.Scan(ctx, 0, s.store.keys.base+"*", wipePage).Iterator()
+	scan := node.Scan(ctx, 0, d.keys.base+"*", wipePage).Iterator()
 	for scan.Next(ctx) {
 		if err := node.Unlink(ctx, scan.Val()).Err(); err != nil {
 			return err

@@ -46,64 +46,129 @@ const (
 	signFormat  = "FORMAT"
 )
 
-// found marks an empty Redis as a store of this format, with an id that no other
-// store has; if readOnly is set it leaves Redis empty. An existing store stays as
-// it is. The error is an ErrUnfit if that has another format, or that of the
-// connection.
-func (s *Store) found(ctx context.Context, node redis.UniversalClient, readOnly bool) error {
+// foundRoot marks an empty Redis as a store of the process's layout, with an id that no
+// other store has. An existing store stays as it is. The error is an ErrUnfit if that
+// has another format or layout, or that of the connection.
+func (d *shard) foundRoot(ctx context.Context) error {
+	_, err := onNode(ctx, d.root, func(node redis.UniversalClient) (struct{}, error) {
+		_, err := d.root.mark(ctx, node, d.layout, false)
+		return struct{}{}, err
+	})
+	return err
+}
+
+// found marks a shard as one of the layout. Before that it founds the store.
+func (d *shard) found(ctx context.Context, node redis.UniversalClient) error {
+	if d.isSharded() {
+		if err := d.foundRoot(ctx); err != nil {
+			return err
+		}
+	} else if err := d.notOrphaned(ctx); err != nil {
+		return err
+	}
+	_, err := d.mark(ctx, node, d.layout, false)
+	return err
+}
+
+// mark writes the format key, unless it is there; if readOnly is set it leaves Redis as it
+// is. It reports whether the key was missing. The error is an ErrUnfit if it names another
+// format or layout, or that of the connection.
+func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, readOnly bool) (missing bool, err error) {
 	script, apply := foundScript, 1
 	if readOnly {
 		apply = 0
 	}
-	if readOnly || s.fit.Load() == fitTrial {
+	if readOnly || d.fit.Load() == fitTrial {
 		script = plainFoundScript
 	}
-	reply, err := script.Run(ctx, node, s.keys.founding(), formatMark+NewID(), apply).Text()
+	mine := l.mark() + NewID()
+	text, err := script.Run(ctx, node, d.keys.founding(), mine, apply).Text()
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !strings.HasPrefix(reply, formatMark) {
-		return s.otherFormat(reply)
+	return text == mine, d.fits(text, l)
+}
+
+// fits returns an ErrUnfit unless the value of a format key is of this format and layout.
+func (d *shard) fits(text string, l layout) error {
+	there, ok := layoutIn(text)
+	switch {
+	case !ok || text == "":
+		return d.otherFormat(text)
+	case there != l:
+		return d.otherLayout(there)
 	}
 	return nil
 }
 
-// CheckFormat returns an ErrUnfit for a store of another format, or the error of
-// the connection. It leaves a Redis without a store as it is. A transition checks
-// the format itself; CheckFormat is for calls that run no script.
+// notOrphaned returns an ErrUnfit if there is no store, but shards of one: its root was
+// lost, and a store of one shard founded in its place would hide them.
+func (d *shard) notOrphaned(ctx context.Context) error {
+	pipe := d.client.Pipeline()
+	found := make(map[int]*redis.IntCmd)
+	for n := 2; n <= MaxShards; n *= 2 {
+		found[n] = pipe.Exists(ctx, newKeys(d.prefix, tag(0, n, 0)).Format())
+	}
+	_, err := pipe.Exec(ctx)
+	for n, exists := range found {
+		if exists.Val() > 0 {
+			return fmt.Errorf("%w at %s: under the prefix %s there are shards of a store of %d, whose key %s is lost; set shards to %d, and it is made anew",
+				ErrUnfit, d.where, d.prefix, n, d.root.keys.Format(), n)
+		}
+	}
+	return err
+}
+
+// CheckFormat returns an ErrUnfit for a store of another format, or of other shards than
+// the process works with, or the error of the connection. It leaves a Redis without a
+// store as it is. A transition checks the format itself; CheckFormat is for calls that
+// run no script.
 func (s *Store) CheckFormat(ctx context.Context) error {
-	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
-		return struct{}{}, s.found(ctx, node, true)
+	return s.each(ctx, func(d *shard) error { return d.checkFormat(ctx) })
+}
+
+// checkFormat is CheckFormat for one shard, and for the root if the shard is not marked yet.
+func (d *shard) checkFormat(ctx context.Context) error {
+	missing := false
+	_, err := onNode(ctx, d, func(node redis.UniversalClient) (_ struct{}, err error) {
+		missing, err = d.mark(ctx, node, d.layout, true)
+		return struct{}{}, err
 	})
+	if err == nil && missing && d.isSharded() {
+		_, err = onNode(ctx, d.root, func(node redis.UniversalClient) (struct{}, error) {
+			_, err := d.root.mark(ctx, node, d.layout, true)
+			return struct{}{}, err
+		})
+	}
 	if err != nil && !errors.Is(err, ErrUnfit) {
-		return s.explain(ctx, err)
+		return d.explain(ctx, err)
 	}
 	return err
 }
 
 // otherFormat returns the ErrUnfit for a store of another format. text is the
 // value of its key, empty for a store from before formats had numbers.
-func (s *Store) otherFormat(text string) error {
+func (d *shard) otherFormat(text string) error {
 	format, _, _ := strings.Cut(text, " ")
 	if format == "" {
 		return fmt.Errorf("%w at %s: what it holds under the prefix %s is of a version from before formats had numbers (this one works with format %d); "+
-			"let that version deliver what is left, and use another prefix with this one", ErrUnfit, s.where, s.keys.prefix, Format)
+			"let that version deliver what is left, and use another prefix with this one", ErrUnfit, d.where, d.prefix, Format)
 	}
 	return fmt.Errorf("%w at %s: what it holds under the prefix %s has format %.20s, and this version of Bellhop works with format %d; "+
 		"export it with the version that wrote it, then publish the export with this one under another prefix",
-		ErrUnfit, s.where, s.keys.prefix, format, Format)
+		ErrUnfit, d.where, d.prefix, format, Format)
 }
 
 // formatFault reports whether a script answered that there is no store yet. It
-// returns an ErrUnfit if a script answered that the store has another format, and
-// any other error as it is.
-func (s *Store) formatFault(err error) (missing bool, fault error) {
+// returns an ErrUnfit if a script answered that the store has another format or
+// layout, and any other error as it is.
+func (d *shard) formatFault(err error) (missing bool, fault error) {
 	if redis.HasErrorPrefix(err, signNoStore) {
 		return true, nil
 	}
 	if redis.HasErrorPrefix(err, signFormat) {
 		_, text, _ := strings.Cut(err.Error(), " ")
-		return false, s.otherFormat(text)
+		return false, d.fits(text, d.layout)
 	}
 	return false, err
 }

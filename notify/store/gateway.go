@@ -55,7 +55,7 @@ func (s Shard) Secret(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(secret) < secretSize {
-		return "", fmt.Errorf("%s is foreign: %w; delete it", s.store.keys.Secret(), ErrNoSecret)
+		return "", fmt.Errorf("%s is foreign: %w; delete it", s.store.known()[s.number].keys.Secret(), ErrNoSecret)
 	}
 	return secret, nil
 }
@@ -79,9 +79,13 @@ func (s Shard) ExtendAs(ctx context.Context, claimed Lease, lease time.Duration)
 // Extended returns the current receipt of a lease: that of the claim, unless
 // ExtendAs changed it. The error is that of the connection.
 func (s Shard) Extended(ctx context.Context, claimed Lease) (receipt int64, err error) {
-	kept, err := s.store.client.Get(ctx, s.store.keys.Extended(claimed.Member)).Result()
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return 0, err
+	}
+	kept, err := d.client.Get(ctx, d.keys.Extended(claimed.Member)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, s.store.explain(ctx, err)
+		return 0, d.explain(ctx, err)
 	}
 	was, is, _ := strings.Cut(kept, " ")
 	receipt, err = strconv.ParseInt(is, 10, 64)

@@ -17,7 +17,7 @@ type Heads struct {
 	Max      int     // messages of all topics together
 	Oldest   bool    // the oldest of all topics; else those of a topic before those of the topics behind it
 	MinAge   time.Duration
-	Inbox    string // the inbox that waits for all topics if nothing is ready; empty: none does
+	Inbox    Inbox // that waits for all topics if nothing is ready; zero: none does
 }
 
 // Shares are how a claim of several topics is shared out among them.
@@ -59,7 +59,7 @@ func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 
 // Leave takes an inbox off the waiting lists of topics, and has others rung for what is
 // ready. It may be repeated. The error is that of the connection.
-func (s Shard) Leave(ctx context.Context, inbox string, topics []string) error {
+func (s Shard) Leave(ctx context.Context, inbox Inbox, topics []string) error {
 	args := make([]any, 0, 1+len(topics))
 	args = append(args, inbox)
 	for _, topic := range topics {

@@ -112,7 +112,7 @@ func (s Shard) List(ctx context.Context, topic string, place Place, limit int, a
 	if row.of == "" {
 		of = ""
 	}
-	r, err := s.runOn(ctx, listScript, s.store.keys.name(row, of), topic, limit, after.Time, after.Member)
+	r, err := s.runOn(ctx, listScript, func(k Keys) string { return k.name(row, of) }, topic, limit, after.Time, after.Member)
 	if err != nil {
 		return nil, Mark{}, err
 	}

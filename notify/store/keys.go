@@ -3,6 +3,7 @@ package store
 import (
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // DefaultPrefix is the prefix of all keys and channels.
@@ -17,26 +18,36 @@ var prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 // of their shard, so that a Redis Cluster holds them in one slot.
 type Keys struct {
 	prefix string
+	tag    string
 	public string   // the beginning of channels for programs of any language
 	base   string   // prefix and hash tag
 	format string   // the key
 	names  []string // of the rows of the table, in its order; of a family the beginning of its names
 }
 
-// newKeys returns the keys under a prefix, or a Fault.
-func newKeys(prefix string) (Keys, error) {
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
+// isSharded reports whether the keys are those of a shard among several.
+func (k Keys) isSharded() bool { return strings.Contains(k.tag, "/") }
+
+// checkPrefix returns a Fault for an invalid prefix.
+func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return Keys{}, Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
+		return Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
-	k := Keys{prefix: prefix, public: prefix + ":", base: prefix + ":{0}:", names: make([]string, len(table))}
+	return nil
+}
+
+// newKeys returns the keys under a prefix and a hash tag. Those of a store of several
+// shards have no names without the tag.
+func newKeys(prefix, tag string) Keys {
+	k := Keys{prefix: prefix, tag: tag, public: prefix + ":", base: prefix + ":{" + tag + "}:", names: make([]string, len(table))}
+	if k.isSharded() {
+		k.public = k.base
+	}
 	k.format = k.base + formatName
 	for i, r := range table {
 		k.names[i] = k.base + r.name
 	}
-	return k, nil
+	return k
 }
 
 // one returns the name of a key that exists once; lua is its name in scripts.
@@ -48,7 +59,7 @@ func (k Keys) each(lua, one string) string { return k.name(rowNamed(lua), one) }
 // name returns the name that a row describes; one is empty, or says which of a family.
 func (k Keys) name(r row, one string) string {
 	if r.public {
-		return k.prefix + ":" + r.name + one
+		return k.public + r.name + one
 	}
 	return k.base + r.name + one
 }
@@ -136,7 +147,8 @@ func (k Keys) Taken() string { return k.one("TAKEN") }
 // Expiries is the sorted set of the members that have a time to live by its end.
 func (k Keys) Expiries() string { return k.one("EXPIRIES") }
 
-// Deaths is the hash of reasons of deaths by member.
+// Deaths is the hash of reasons of deaths by member. In a store of several shards it is also the channel that tells programs of any
+// language that a message died: {"topic","id","reason","attempts"} as JSON.
 func (k Keys) Deaths() string { return k.one("DEATHS") }
 
 // ReadyTopics is the sorted set of the topics that have something ready by the due time of the oldest, or some earlier one that is gone.
@@ -238,6 +250,9 @@ func (k Keys) Inbox(id string) string { return k.each("inbox_of", id) }
 
 // Hands is the inbox of a subscriber that takes hand-overs, with the topic to claim from, or a message.
 func (k Keys) Hands(id string) string { return k.each("hands_of", id) }
+
+// Wakes is the channel that wakes programs of any language in a store of several shards, with a topic and the number of messages made ready.
+func (k Keys) Wakes() string { return k.one("WAKES") }
 
 // Wake is the channel that wakes programs of any language, with the number of messages made ready.
 func (k Keys) Wake(topic string) string { return k.each("wake_of", topic) }

@@ -3,6 +3,7 @@ package store
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -24,9 +25,27 @@ func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 // shared are the names of the files in lua/shared. A part uses only parts before it.
 var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "describe", "repair"}
 
+// A variant is how scripts are linked: for a store of one shard, or of several.
+type variant int
+
+const (
+	single variant = iota
+	sharded
+	variants
+)
+
+// eachVariant returns a function that makes a value for each variant once, when it is needed.
+func eachVariant[T any](value func(variant) T) func(variant) T {
+	var values [variants]func() T
+	for v := range variants {
+		values[v] = sync.OnceValue(func() T { return value(v) })
+	}
+	return func(v variant) T { return values[v]() }
+}
+
 // library returns all parts: the functions that make names of the table, the
 // settings, then those of the files in lua/shared.
-var library = sync.OnceValue(func() (parts []part) {
+var library = eachVariant(func(v variant) (parts []part) {
 	for _, r := range table {
 		if source := r.source(); source != "" {
 			parts = append(parts, partsOf(source)...)
@@ -38,7 +57,7 @@ var library = sync.OnceValue(func() (parts []part) {
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		parts = append(parts, partsOf(writtenOut(string(source)))...)
+		parts = append(parts, partsOf(writtenOut(string(source), v))...)
 	}
 	return parts
 })
@@ -87,10 +106,19 @@ var made = sync.OnceValue(func() map[string]row {
 	return rows
 })
 
-// writtenOut returns a source with names of the table, such as ready_of(topic) and
+// choices match what scripts do if a store has several shards (SHARDED), or else.
+var choices = []*regexp.Regexp{
+	regexp.MustCompile(`if SHARDED then (.*) else (.*) end`),
+	regexp.MustCompile(`SHARDED and (\S+) or ([^\s,)]+)`),
+}
+
+// writtenOut returns a source with its choices made, and names of the table, such as ready_of(topic) and
 // HEAD, and reads of settings replaced by their Lua: a function or a local in front
 // of a script costs each of its calls some 0.1 us.
-func writtenOut(source string) string {
+func writtenOut(source string, v variant) string {
+	for _, choice := range choices {
+		source = choice.ReplaceAllString(source, "${"+strconv.Itoa(2-int(v))+"}")
+	}
 	var b strings.Builder
 	for source != "" {
 		before, word, rest := cutWord(source)

@@ -187,12 +187,16 @@ type Listener struct {
 // Listeners returns all named listeners. The error is that of the connection, an
 // ErrUnfit for a store of another format, or says which registration is foreign.
 func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
-	if err := s.store.CheckFormat(ctx); err != nil {
+	d, err := s.resolve(ctx)
+	if err != nil {
 		return nil, err
 	}
-	texts, err := s.store.client.HGetAll(ctx, s.store.keys.Listeners()).Result()
+	if err := d.checkFormat(ctx); err != nil {
+		return nil, err
+	}
+	texts, err := d.client.HGetAll(ctx, d.keys.Listeners()).Result()
 	if err != nil {
-		return nil, s.store.explain(ctx, err)
+		return nil, d.explain(ctx, err)
 	}
 	all := make([]Listener, 0, len(texts))
 	for name, text := range texts {
@@ -208,9 +212,13 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 // ListenerNames returns the names of all named listeners, including those with a
 // foreign registration. The error is that of the connection.
 func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
-	names, err := s.store.client.HKeys(ctx, s.store.keys.Listeners()).Result()
+	d, err := s.resolve(ctx)
 	if err != nil {
-		return nil, s.store.explain(ctx, err)
+		return nil, err
+	}
+	names, err := d.client.HKeys(ctx, d.keys.Listeners()).Result()
+	if err != nil {
+		return nil, d.explain(ctx, err)
 	}
 	return names, nil
 }
@@ -224,7 +232,11 @@ type ListenerProgress struct {
 
 // Progress returns how far a named listener has come. The error is that of the connection.
 func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, err error) {
-	keys, client := s.store.keys, s.store.client
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return p, err
+	}
+	keys, client := d.keys, d.client
 	now, err := client.Time(ctx).Result()
 	if err == nil {
 		p.Held, err = client.ZCount(ctx, keys.Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
@@ -234,13 +246,13 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 		places, err = client.HGetAll(ctx, keys.Places(name)).Result()
 	}
 	if err != nil {
-		return p, s.store.explain(ctx, err)
+		return p, d.explain(ctx, err)
 	}
 	p.Places = make(map[string]Position, len(places))
 	for topic, text := range places {
 		p.Places[topic] = positionIn(text)
 	}
-	listening, err := s.store.Listening(ctx, keys.Name(name))
-	p.Active = listening[keys.Name(name)] > 0
+	listening, err := d.listening(ctx, keys.Name(name))
+	p.Active = listening > 0
 	return p, err
 }

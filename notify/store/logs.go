@@ -143,9 +143,13 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 
 // LogEnds returns the ends of all logs. The error is that of the connection.
 func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
-	logs, err := s.store.client.ZRangeWithScores(ctx, s.store.keys.Logs(), 0, -1).Result()
+	d, err := s.resolve(ctx)
 	if err != nil {
-		return nil, s.store.explain(ctx, err)
+		return nil, err
+	}
+	logs, err := d.client.ZRangeWithScores(ctx, d.keys.Logs(), 0, -1).Result()
+	if err != nil {
+		return nil, d.explain(ctx, err)
 	}
 	ends := make([]LogEnd, len(logs))
 	for i, log := range logs {

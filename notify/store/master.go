@@ -9,14 +9,14 @@ import (
 )
 
 // node returns a client of the server that holds the shard. In a Cluster that is
-// not s.client, which would repeat a call whose answer was lost: at the same node
+// not d.client, which would repeat a call whose answer was lost: at the same node
 // and then at others.
-func (s *Store) node(ctx context.Context) (redis.UniversalClient, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
+func (d *shard) node(ctx context.Context) (redis.UniversalClient, error) {
+	cluster, ok := d.client.(*redis.ClusterClient)
 	if !ok {
-		return s.client, nil
+		return d.client, nil
 	}
-	node, err := cluster.MasterForKey(ctx, s.keys.Schedules())
+	node, err := cluster.MasterForKey(ctx, d.keys.Schedules())
 	if err != nil {
 		return nil, err
 	}
@@ -25,18 +25,18 @@ func (s *Store) node(ctx context.Context) (redis.UniversalClient, error) {
 
 // onNode calls a function with the client of the server that holds the shard. In a
 // Cluster, if another server holds it by now, onNode calls again for about a second.
-func onNode[T any](ctx context.Context, s *Store, call func(node redis.UniversalClient) (T, error)) (T, error) {
+func onNode[T any](ctx context.Context, d *shard, call func(node redis.UniversalClient) (T, error)) (T, error) {
 	once := func() (v T, err error) {
-		node, err := s.node(ctx)
+		node, err := d.node(ctx)
 		if err != nil {
 			return v, err
 		}
 		if v, err = call(node); err != nil {
-			s.followMaster(ctx, node, err)
+			d.followMaster(ctx, node, err)
 		}
 		return v, err
 	}
-	if s.inCluster() {
+	if d.inCluster() {
 		return retry(ctx, once)
 	}
 	return once()

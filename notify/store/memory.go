@@ -26,19 +26,19 @@ var ErrFull = errors.New("redis is full")
 // memoryError returns an ErrFull if Redis or a script answered that memory is full,
 // an ErrUnfit if a script answered that Redis may evict messages, and any other
 // error as it is.
-func (s *Store) memoryError(err error) error {
+func (d *shard) memoryError(err error) error {
 	switch {
 	case redis.HasErrorPrefix(err, "FULL"), redis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case redis.HasErrorPrefix(err, "EVICTS"):
-		return s.evicts(strings.TrimPrefix(err.Error(), "EVICTS "))
+		return d.evicts(strings.TrimPrefix(err.Error(), "EVICTS "))
 	}
 	return err
 }
 
 // evicts returns the ErrUnfit for a policy that lets Redis evict messages.
-func (s *Store) evicts(policy string) error {
-	return fmt.Errorf("%w at %s: it may evict messages (maxmemory-policy %s); run CONFIG SET maxmemory-policy noeviction", ErrUnfit, s.where, policy)
+func (d *shard) evicts(policy string) error {
+	return fmt.Errorf("%w at %s: it may evict messages (maxmemory-policy %s); run CONFIG SET maxmemory-policy noeviction", ErrUnfit, d.place(), policy)
 }
 
 // mayEvict reports whether a Redis with these fields of INFO may evict messages.
@@ -67,9 +67,9 @@ type Memory struct {
 	Evicts bool // it may evict messages, so publishes are refused
 }
 
-// Memory returns how full Redis is. The trial server does not report that: its
+// Memory returns how full the shard's server is. The trial server does not report that: its
 // Memory is zero. The error is that of the connection.
-func (s *Store) Memory(ctx context.Context) (Memory, error) {
+func (s Shard) Memory(ctx context.Context) (Memory, error) {
 	info, err := s.Info(ctx, "memory")
 	if err != nil {
 		return Memory{}, err
@@ -79,6 +79,6 @@ func (s *Store) Memory(ctx context.Context) (Memory, error) {
 		return n
 	}
 	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory"), Evicts: mayEvict(info)}
-	m.Limit = m.Max * int64(s.share) / 100
+	m.Limit = m.Max * int64(s.store.share) / 100
 	return m, nil
 }

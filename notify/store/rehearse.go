@@ -16,43 +16,59 @@ var rehearseSource string
 // CheckRepair is a Check that also requires those rights of RepairRights that
 // scripts need.
 func (s *Store) CheckRepair(ctx context.Context) error {
-	if err := s.Check(ctx); err != nil || s.fit.Load() == fitTrial {
+	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	return s.checkRights(ctx, s.commands()+" "+calledByRepair, RepairRights(s.keys.prefix))
+	return s.each(ctx, func(d *shard) error {
+		if d.fit.Load() == fitTrial {
+			return nil
+		}
+		return d.checkRights(ctx, d.commands()+" "+calledByRepair, RepairRights(d.prefix, d.layout.shards))
+	})
 }
 
 // commands returns the commands that a script, or the wait behind it, needs.
-func (s *Store) commands() string {
-	if s.replicas > 0 {
-		return runs + " " + called + " " + waits
+func (d *shard) commands() string {
+	commands := runs + " " + called
+	if d.isSharded() {
+		commands = runs + " " + strings.NewReplacer(" publish", " "+spublish, " pubsub|numsub", " pubsub|shardnumsub").Replace(called)
 	}
-	return runs + " " + called
+	if d.replicas > 0 {
+		commands += " " + waits
+	}
+	return commands
 }
 
 // checkRights rehearses commands on the server that holds the shard. rights are
 // those that the user should have, for the remedy.
-func (s *Store) checkRights(ctx context.Context, commands, rights string) error {
-	_, err := onNode(ctx, s, func(node redis.UniversalClient) (struct{}, error) {
-		return struct{}{}, s.rehearse(ctx, node, commands, rights)
+func (d *shard) checkRights(ctx context.Context, commands, rights string) error {
+	_, err := onNode(ctx, d, func(node redis.UniversalClient) (struct{}, error) {
+		return struct{}{}, d.rehearse(ctx, node, commands, rights)
 	})
 	if err != nil {
-		s.fit.Store(fitUnknown)
-		return s.explain(ctx, err)
+		d.fit.Store(fitUnknown)
+		return d.explain(ctx, err)
 	}
 	return nil
 }
 
 // rehearse asks a server whether its user may call commands, and publish to every
 // kind of channel.
-func (s *Store) rehearse(ctx context.Context, node redis.Scripter, commands, rights string) error {
-	channels := ""
-	for _, channel := range []string{s.keys.Head(), s.keys.Wake("topic"), s.keys.Broadcast("topic"), s.keys.Death("topic")} {
-		channels += " publish|" + channel
+func (d *shard) rehearse(ctx context.Context, node redis.Scripter, commands, rights string) error {
+	command, channels := " publish", ""
+	if d.isSharded() {
+		command = " " + spublish
+	}
+	for _, channel := range []string{d.keys.Head(), d.keys.Wake("topic"), d.keys.Broadcast("topic"), d.keys.Death("topic")} {
+		channels += command + "|" + channel
 	}
 	// One argument for all: Redis hangs up on a client that sends many before its password.
-	words := strings.Replace(commands, " publish", channels, 1)
-	reply, err := node.Eval(ctx, rehearseSource, []string{s.keys.Mark()}, words).Slice()
+	words := strings.Replace(commands, command, channels, 1)
+	keys, args := []string{d.keys.Mark()}, []any{words}
+	if d.isSharded() { // no key of the call: any server of a Cluster answers then, whichever shards it holds
+		keys, args = nil, []any{words, d.keys.Mark()}
+	}
+	reply, err := node.Eval(ctx, rehearseSource, keys, args...).Slice()
 	if err != nil {
 		return err
 	}
@@ -82,23 +98,27 @@ func commandsIn(reply any) (commands []string) {
 type unrehearsed struct{}
 
 // onConnect rehearses on a new connection, before anything else is sent on it:
-// Redis may have been restarted with other rights. A server that does not hold the
+// Redis may have been restarted with other rights. A server that does not hold the one
 // shard does not matter: a sentinel, or another server of a Cluster.
 func (s *Store) onConnect(ctx context.Context, conn *redis.Conn) error {
 	if wasSetUp, ok := ctx.Value(noteSetUp{}).(*bool); ok {
 		*wasSetUp = true
 	}
-	if s.fit.Load() == fitTrial {
+	all := s.known()
+	d := all[0]
+	if d.fit.Load() == fitTrial {
 		return nil
 	}
-	err := s.refused(s.rehearse(ctx, conn, s.commands(), Rights(s.keys.prefix)))
+	err := d.refused(d.rehearse(ctx, conn, d.commands(), d.rights()))
 	if err == nil || endOf(ctx) != nil {
 		return err
 	}
 	if _, moved := redis.IsMovedError(err); moved {
 		return nil
 	}
-	s.fit.Store(fitUnknown)
+	for _, d := range all {
+		d.fit.Store(fitUnknown)
+	}
 	var reply redis.Error
 	if !Refused(err) && errors.As(err, &reply) || ctx.Value(unrehearsed{}) != nil {
 		return nil // such as LOADING: the next call checks again

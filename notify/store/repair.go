@@ -47,76 +47,76 @@ type Finding struct {
 // finds members without a record, members of another topic, members in two places,
 // and dead letters without a reason.
 func (s Shard) RepairPlace(ctx context.Context, place Place, topic string, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairPlacesScript, s.store.keys.name(place.row(), topic), step, topic)
+	return s.repair(ctx, repairPlacesScript, func(k Keys) string { return k.name(place.row(), topic) }, step, topic)
 }
 
 // RepairRecords checks a page of the records. It finds those that have no place, and
 // those of ids that stay taken which no set says so of.
 func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairRecordsScript, "", step)
+	return s.repair(ctx, repairRecordsScript, nil, step)
 }
 
 // RepairAttempts checks a page of the counts of attempts. It finds those without a message.
 func (s Shard) RepairAttempts(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Attempts(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Attempts, step)
 }
 
 // RepairExpiries checks a page of the times to live. It finds those without a message.
 func (s Shard) RepairExpiries(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Expiries(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Expiries, step)
 }
 
 // RepairExtras checks a page of what else is noted of messages. It finds what is noted of none.
 func (s Shard) RepairExtras(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Extras(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Extras, step)
 }
 
 // RepairTaken checks a page of the ids that stay taken. It finds those that no record says so of.
 func (s Shard) RepairTaken(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Taken(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Taken, step)
 }
 
 // RepairClaims checks a page of the calls that claimed. It finds those that cannot be read.
 func (s Shard) RepairClaims(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Claims(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Claims, step)
 }
 
 // RepairWorkers checks a page of the workers. It finds those that cannot be read.
 func (s Shard) RepairWorkers(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Workers(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Workers, step)
 }
 
 // RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
 func (s Shard) RepairReasons(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, s.store.keys.Deaths(), step)
+	return s.repair(ctx, repairLeftoversScript, Keys.Deaths, step)
 }
 
 // RepairTopics checks that topics are in the indexes as they should be. topics may
 // hold foreign members of the indexes, too.
 func (s Shard) RepairTopics(ctx context.Context, apply bool, topics []string) (Repaired, error) {
-	return s.repair(ctx, repairTopicsScript, "", RepairStep{Apply: apply}, anys(topics)...)
+	return s.repair(ctx, repairTopicsScript, nil, RepairStep{Apply: apply}, anys(topics)...)
 }
 
 // RepairListeners checks the keys of named listeners.
 func (s Shard) RepairListeners(ctx context.Context, apply bool, names []string) (Repaired, error) {
-	return s.repair(ctx, repairListenersScript, "", RepairStep{Apply: apply}, anys(names)...)
+	return s.repair(ctx, repairListenersScript, nil, RepairStep{Apply: apply}, anys(names)...)
 }
 
 // RepairHooks compares the hooks with the named listeners to deaths, all at one moment.
 // If there are too many for one step it checks none.
 func (s Shard) RepairHooks(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairHooksScript, "", step)
+	return s.repair(ctx, repairHooksScript, nil, step)
 }
 
 // RepairCounters compares a page of the counters with what they count: the members
 // of PlaceLeased or PlaceBroadcasts, all at one moment. If there are too many
 // members for one step it checks none.
 func (s Shard) RepairCounters(ctx context.Context, of Place, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairCountersScript, s.store.keys.name(of.row(), ""), step, of.String())
+	return s.repair(ctx, repairCountersScript, func(k Keys) string { return k.name(of.row(), "") }, step, of.String())
 }
 
 // repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
-func (s Shard) repair(ctx context.Context, t *transition, key string, step RepairStep, more ...any) (done Repaired, err error) {
+func (s Shard) repair(ctx context.Context, t *transition, key func(Keys) string, step RepairStep, more ...any) (done Repaired, err error) {
 	cursor, apply := "0", 0
 	if step.Cursor != "" {
 		cursor = step.Cursor
@@ -141,7 +141,7 @@ func (s Shard) repair(ctx context.Context, t *transition, key string, step Repai
 
 func (s Shard) finding(r *reply) Finding {
 	f := Finding{What: r.text(), Name: r.text(), Key: r.text(), Remedy: r.text()}
-	f.Short = strings.TrimPrefix(f.Key, s.store.keys.base)
+	f.Short = strings.TrimPrefix(f.Key, s.store.known()[s.number].keys.base)
 	_ = r.end() // an error ends the replies around it, too
 	return f
 }
@@ -157,7 +157,11 @@ func anys(texts []string) []any {
 // RepairSize returns about how many entries a repair must check: each message has a
 // record and a place. The error is that of the connection.
 func (s Shard) RepairSize(ctx context.Context) (int, error) {
-	keys, pipe := s.store.keys, s.store.client.Pipeline()
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return 0, err
+	}
+	keys, pipe := d.keys, d.client.Pipeline()
 	messages, attempts := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts())
 	deaths, expiries := pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
 	extras, taken := pipe.HLen(ctx, keys.Extras()), pipe.ZCard(ctx, keys.Taken())
@@ -176,14 +180,18 @@ const scanPage = 512
 // which its messages are found, and with foreign members there. It may call on more
 // than once for a topic. The error is that of the connection.
 func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
-	keys := s.store.keys
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	keys := d.keys
 	for _, key := range []string{keys.Schedules(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
-		if err := s.members(ctx, key, on); err != nil {
+		if err := d.members(ctx, key, on); err != nil {
 			return err
 		}
 	}
 	return firsts(func(cursor uint64) ([]string, uint64, error) {
-		return s.store.client.HScan(ctx, keys.Topics(), cursor, "", scanPage).Result()
+		return d.client.HScan(ctx, keys.Topics(), cursor, "", scanPage).Result()
 	}, func(field string) {
 		topic, _, _ := strings.Cut(field, ":")
 		on(topic)
@@ -194,13 +202,17 @@ func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 // the index says. It may call on more than once for a name. The error is that of the
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
-	return s.members(ctx, s.store.keys.Handed(), on)
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	return d.members(ctx, d.keys.Handed(), on)
 }
 
 // members calls on with each member of a sorted set.
-func (s Shard) members(ctx context.Context, key string, on func(member string)) error {
+func (d *shard) members(ctx context.Context, key string, on func(member string)) error {
 	return firsts(func(cursor uint64) ([]string, uint64, error) {
-		return s.store.client.ZScan(ctx, key, cursor, "", scanPage).Result()
+		return d.client.ZScan(ctx, key, cursor, "", scanPage).Result()
 	}, on)
 }
 

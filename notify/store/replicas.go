@@ -30,31 +30,31 @@ var ErrUnreplicated = errors.New("not replicated")
 // rest on another connection's write, which the replicas may not have yet; but
 // Redis 7.2 and newer wait only for writes of the same connection. So confirm writes
 // a mark behind the script, even when Redis is out of memory.
-func (s *Store) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
-	reply, confirmed, err := s.runAndWait(ctx, node, script.EvalSha, keys, argv)
+func (d *shard) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
+	reply, confirmed, err := d.runAndWait(ctx, node, script.EvalSha, keys, argv)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, confirmed, err = s.runAndWait(ctx, node, script.Eval, keys, argv)
+		reply, confirmed, err = d.runAndWait(ctx, node, script.Eval, keys, argv)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if confirmed < s.replicas {
+	if confirmed < d.replicas {
 		return nil, fmt.Errorf("%w: %d of %d replicas confirmed it within %v, the outcome is unknown; make the call again",
-			ErrUnreplicated, confirmed, s.replicas, replicaWait)
+			ErrUnreplicated, confirmed, d.replicas, replicaWait)
 	}
 	return reply, nil
 }
 
 // runAndWait sends a call of a script, the mark and the wait on one connection. It
 // returns the script's reply, and how many replicas confirmed it.
-func (s *Store) runAndWait(
+func (d *shard) runAndWait(
 	ctx context.Context, node redis.UniversalClient,
 	run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, keys []string, argv []any,
 ) (reply []any, confirmed int, err error) {
 	pipe := node.Pipeline()
 	call := run(ctx, pipe, keys, argv...)
-	pipe.Eval(ctx, writeMark, []string{s.keys.Mark()})
-	wait := pipe.Do(ctx, "wait", s.replicas, replicaWait.Milliseconds())
+	pipe.Eval(ctx, writeMark, []string{d.keys.Mark()})
+	wait := pipe.Do(ctx, "wait", d.replicas, replicaWait.Milliseconds())
 	_, _ = pipe.Exec(ctx) // the error is that of one of the calls
 	if reply, err = call.Slice(); err != nil {
 		return nil, 0, err

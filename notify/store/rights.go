@@ -20,6 +20,9 @@ const (
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"
 
+	spublish  = "spublish" // in place of publish where there are several shards
+	ofSharded = spublish + " ssubscribe sunsubscribe pubsub|shardnumsub"
+
 	sentByRepair   = "scan type"
 	calledByRepair = "hexists xrevrange"
 )
@@ -28,17 +31,31 @@ const (
 // arguments of ACL SETUSER. They hold the commands that Bellhop sends, and those
 // that its scripts call: Redis checks both. They name each pattern of channels,
 // since Redis allows a subscription only to that very pattern. WAIT is for
-// Config.WaitReplicas, and CLUSTER SLOTS for a Cluster.
-func Rights(prefix string) string {
-	return "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
+// Config.WaitReplicas, and CLUSTER SLOTS for a Cluster. A store of several shards needs
+// some more.
+func Rights(prefix string, shards int) string {
+	rights := "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
 		allow(sent, runs, waits, called)
+	if shards > 1 {
+		rights += allow(ofSharded)
+	}
+	return rights
 }
 
 // RepairRights returns the rights of a user who repairs a store: those of Rights,
 // and some that nothing else needs.
-func RepairRights(prefix string) string {
-	return Rights(prefix) + allow(sentByRepair, calledByRepair)
+func RepairRights(prefix string, shards int) string {
+	return Rights(prefix, shards) + allow(sentByRepair, calledByRepair)
 }
+
+// Rights returns the least rights of a user of the store: see [Rights].
+func (s *Store) Rights() string { return s.known()[0].rights() }
+
+// RepairRights returns the rights of a user who repairs the store: see [RepairRights].
+func (s *Store) RepairRights() string { return RepairRights(s.prefix, s.known()[0].layout.shards) }
+
+// rights returns the least rights for the store.
+func (d *shard) rights() string { return Rights(d.prefix, d.layout.shards) }
 
 // allow returns the rights to call the commands in lists.
 func allow(lists ...string) string {
@@ -125,12 +142,12 @@ func refusal(err error, with []string) bool {
 
 // refused returns a RightsError, with the remedy, for a refusal by Redis, and any
 // other error as it is.
-func (s *Store) refused(err error) error {
+func (d *shard) refused(err error) error {
 	var known *RightsError
 	switch {
 	case errors.As(err, &known), SentinelsRefuse(err):
 	case refusal(err, denials):
-		return &RightsError{Fault: err.Error(), Remedy: grant(Rights(s.keys.prefix)), reply: err}
+		return &RightsError{Fault: err.Error(), Remedy: grant(d.rights()), reply: err}
 	case refusal(err, renamings):
 		return &RightsError{Fault: err.Error(), Remedy: undoRename, reply: err}
 	}

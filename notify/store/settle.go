@@ -165,7 +165,7 @@ type Return struct {
 // Release makes messages of a topic ready again without using up an attempt, and
 // takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
 // of those whose lease is lost. The error is that of the connection.
-func (s Shard) Release(ctx context.Context, topic, inbox string, back []Return) (lost []int, err error) {
+func (s Shard) Release(ctx context.Context, topic string, inbox Inbox, back []Return) (lost []int, err error) {
 	leases, dues := make([]Lease, len(back)), make([]any, len(back))
 	for i, one := range back {
 		leases[i], dues[i] = one.Lease, int64(0)

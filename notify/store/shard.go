@@ -1,22 +1,207 @@
 package store
 
-// A Shard is the part of a store under one hash tag: topics with all that belongs
-// to them, a carrier, and logs. A store has one shard for now; callers name a topic,
-// and the store returns its shard. The methods of a Shard are the transitions: each
-// is one script, atomic and bounded.
-type Shard struct{ store *Store }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
 
-// Of returns the shard of a topic.
-func (s *Store) Of(topic string) Shard { return Shard{s} }
+// A Shard is a part of a store: topics with all that belongs to them, a carrier, and
+// logs, under one hash tag. Callers name a topic, and the store returns its shard. The
+// methods of a Shard are the transitions: each is one script, atomic and bounded. Shards
+// of one number are equal.
+type Shard struct {
+	store  *Store
+	topic  string // names the shard; empty: the number does
+	number int
+}
 
-// Shards returns all shards.
-func (s *Store) Shards() []Shard { return []Shard{{s}} }
+// A shard is what a store knows of one of its shards.
+type shard struct {
+	*Store
+	number int
+	layout layout
+	keys   Keys
 
-// Only returns the one shard of a store, for callers that work on all of it at once.
-func (s *Store) Only() Shard { return Shard{s} }
+	fit     atomic.Int32
+	wasFit  atomic.Bool           // it was fit once
+	check   *fitCheck             // the last one; nil before the first; guarded by background.mu
+	trouble atomic.Pointer[error] // of the last call; nil: it was answered
 
-// Home returns the shard of what a store has only once: its secret, and the registry of named listeners.
-func (s *Store) Home() Shard { return Shard{s} }
+	watches watches
+}
+
+// Of returns the shard of a topic. It does not connect: while the number of shards is
+// not known, the first call on the shard learns it.
+func (s *Store) Of(topic string) Shard {
+	if all := s.laid.Load(); all != nil {
+		return Shard{store: s, number: numberOf(topic, len(*all))}
+	}
+	return Shard{store: s, topic: topic}
+}
+
+// Home returns the shard of what a store has only once: its secret, the registry of
+// named listeners, the workers, and the settings for all topics. It is the first one.
+func (s *Store) Home() Shard { return Shard{store: s} }
+
+// Shards returns all shards in the order of their numbers. Errors: see [Store.Learn].
+func (s *Store) Shards(ctx context.Context) ([]Shard, error) {
+	all, err := s.learned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	handles := make([]Shard, len(all))
+	for i := range all {
+		handles[i] = Shard{store: s, number: i}
+	}
+	return handles, nil
+}
+
+// ShardOf is Of, and learns the number of shards first. Errors: see [Store.Learn].
+func (s *Store) ShardOf(ctx context.Context, topic string) (Shard, error) {
+	_, err := s.learned(ctx)
+	return s.Of(topic), err
+}
+
+// numberOf returns the number of a topic's shard: its CRC-32 (IEEE 802.3, as zlib has it)
+// modulo the number of shards. The broadcasts that tell of a topic's deaths are in its shard.
+func numberOf(topic string, shards int) int {
+	if shards == 1 {
+		return 0
+	}
+	return int(crc32.ChecksumIEEE([]byte(strings.TrimPrefix(topic, DeadPrefix))) % uint32(shards))
+}
 
 // Store returns the store of a shard.
 func (s Shard) Store() *Store { return s.store }
+
+// Number returns the number of a shard of Shards, ShardOf or an Event: from zero on.
+func (s Shard) Number() int { return s.number }
+
+// String returns the number of a shard and how many there are, such as 3/8.
+func (d *shard) String() string { return strconv.Itoa(d.number) + "/" + strconv.Itoa(d.layout.shards) }
+
+// resolve returns what the store knows of a shard.
+func (s Shard) resolve(ctx context.Context) (*shard, error) {
+	all, err := s.store.learned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.topic != "" {
+		return all[numberOf(s.topic, len(all))], nil
+	}
+	return all[s.number], nil
+}
+
+// handle returns the Shard of d.
+func (d *shard) handle() Shard { return Shard{store: d.Store, number: d.number} }
+
+// variant returns the variant of scripts that the shard runs.
+func (d *shard) variant() variant {
+	if d.isSharded() {
+		return sharded
+	}
+	return single
+}
+
+// isSharded reports whether the store has several shards: then the names of all channels
+// carry the hash tag, and what is published there is heard at the shard's server alone.
+func (d *shard) isSharded() bool { return d.layout.shards > 1 }
+
+// known returns all shards, or the root while their number is not known.
+func (s *Store) known() []*shard {
+	if all := s.laid.Load(); all != nil {
+		return *all
+	}
+	return []*shard{s.root}
+}
+
+// mostAtOnce is how many shards a call on all of them works on at a time.
+const mostAtOnce = 8
+
+// atOnce calls f with 0 to n-1, several at a time, and returns when all calls have.
+func atOnce(n int, f func(i int)) {
+	var tasks sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, mostAtOnce) {
+		tasks.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	tasks.Wait()
+}
+
+// each calls f with each shard, several at a time. It returns the errors of those that
+// answered; if none did, that of the first.
+func (s *Store) each(ctx context.Context, f func(*shard) error) error {
+	all, err := s.learned(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 1 {
+		return f(all[0])
+	}
+	errs := make([]error, len(all))
+	atOnce(len(all), func(i int) { errs[i] = f(all[i]) })
+	if away := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return !Retryable(err) }); len(away) == len(all) {
+		return errs[0]
+	}
+	return errors.Join(slices.DeleteFunc(errs, Retryable)...)
+}
+
+// A MissingError is the error of a call on all shards of which some did not answer. The
+// call returns what the others answered beside it.
+type MissingError struct {
+	Shards []int // their numbers
+	Err    error // of the first of them
+}
+
+// Error names the shards, and why the first is missing.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("shards %v are missing: %v", e.Shards, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// Gather calls f with each shard of a store, several at a time, and returns the answers
+// in the order of the shards. Where some shards fail it returns those of the others, and a
+// MissingError; if all fail, the error of the first.
+func Gather[T any](ctx context.Context, s *Store, f func(context.Context, Shard) (T, error)) ([]T, error) {
+	shards, err := s.Shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers, errs := make([]T, len(shards)), make([]error, len(shards))
+	atOnce(len(shards), func(i int) { answers[i], errs[i] = f(ctx, shards[i]) })
+	var there []T
+	missing := &MissingError{}
+	for i, err := range errs {
+		if err == nil {
+			there = append(there, answers[i])
+			continue
+		}
+		if missing.Err == nil {
+			missing.Err = err
+		}
+		missing.Shards = append(missing.Shards, i)
+	}
+	switch {
+	case missing.Err == nil:
+		return there, nil
+	case len(there) == 0:
+		return nil, missing.Err
+	}
+	return there, missing
+}
+
+// Only returns the first shard, for callers that do not know of others yet.
+func (s *Store) Only() Shard { return s.Home() }

@@ -21,20 +21,20 @@ import (
 // for concurrent use; a process needs one.
 type Store struct {
 	client redis.UniversalClient
-	keys   Keys
+	prefix string
 	where  string // the address, for errors
+	wanted int    // shards that Config asks for; 0: as many as the store has
+
+	root     *shard                   // what holds the format key; of a store of one shard its only one
+	laid     atomic.Pointer[[]*shard] // all shards; nil: their number is not known yet
+	learning *fitCheck                // of that number; guarded by background.mu
 
 	replicas    int // that must confirm a promised call
 	share       int // of maxmemory, in percent: above it publishes are refused
 	connections connections
-	fit         atomic.Int32
-	wasFit      atomic.Bool // it was fit once
-
-	trouble atomic.Pointer[error] // of the last call; nil: it was answered
 
 	background background
 	sentinels  sentinels
-	watches    watches
 
 	handedOver atomic.Int64 // by publishes
 
@@ -59,15 +59,24 @@ var ErrUnfit = errors.New("unfit redis")
 // fails if Redis cannot be reached. The error joins a Fault for each field that is
 // wrong, or whose file cannot be read.
 func Open(c Config) (*Store, error) {
-	keys, errKeys := newKeys(c.Prefix)
+	prefix := cmp.Or(c.Prefix, DefaultPrefix)
+	errPrefix := checkPrefix(prefix)
+	var errShards error
+	if c.Shards != 0 {
+		errShards = checkShards(c.Shards)
+	}
 	share, errShare := memoryShare(c.MemoryShare)
 	errReplicas := Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
 	o, errOptions := c.options()
-	if err := errors.Join(errOptions, errReplicas, errKeys, errShare); err != nil {
+	if err := errors.Join(errOptions, errReplicas, errPrefix, errShards, errShare); err != nil {
 		return nil, err
 	}
-	s := &Store{keys: keys, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
+	s := &Store{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
+	s.root = &shard{Store: s, layout: layout{shards: 1}, keys: newKeys(prefix, "0")}
+	if c.Shards > 0 {
+		s.lay(layout{shards: c.Shards})
+	}
 	s.connect(o)
 	return s, nil
 }
@@ -82,8 +91,20 @@ func (s *Store) Close() error {
 // Client returns the connection to Redis. It never repeats a call by itself.
 func (s *Store) Client() redis.UniversalClient { return s.client }
 
-// Keys returns the names of the keys and channels.
-func (s *Store) Keys() Keys { return s.keys }
+// Keys returns the names of the keys and channels of the first shard.
+func (s *Store) Keys() Keys { return s.known()[0].keys }
+
+// KeysOf returns the names of the keys and channels of a topic's shard. The number of
+// shards must be known.
+func (s *Store) KeysOf(topic string) Keys { return s.known()[s.Of(topic).number].keys }
+
+// KeysOfAll returns the names of the keys and channels of each shard.
+func (s *Store) KeysOfAll() (all []Keys) {
+	for _, d := range s.known() {
+		all = append(all, d.keys)
+	}
+	return all
+}
 
 // Observe sets f, which is called after each run of a script with its name, the
 // time it took with the way to Redis and back, and its error. Call Observe before
@@ -104,49 +125,66 @@ func (s *Store) Address() string { return s.where }
 // the rights that scripts need. A store checks by itself before its first script,
 // and again when Redis refused its user. The error is an ErrUnfit, a RightsError or
 // that of the connection. A Redis that was fit before, and may evict messages now,
-// is no error here: the scripts refuse publishes, and nothing else.
+// is no error here: the scripts refuse publishes, and nothing else. Of several shards
+// Check asks each: some that cannot be reached are no error while others can.
 func (s *Store) Check(ctx context.Context) error {
-	fields, err := s.Info(ctx)
+	return s.each(ctx, func(d *shard) error { return d.checkServer(ctx) })
+}
+
+// checkServer is Check for one shard.
+func (d *shard) checkServer(ctx context.Context) error {
+	fields, err := d.info(ctx)
 	if err != nil {
 		return err
 	}
 	version, ok := fields["redis_version"]
-	if !ok && s.replicas > 0 {
-		return fmt.Errorf("%w at %s: the trial server has no replicas to wait for", ErrUnfit, s.where)
+	if !ok && d.replicas > 0 {
+		return fmt.Errorf("%w at %s: the trial server has no replicas to wait for", ErrUnfit, d.where)
+	}
+	if !ok && d.isSharded() {
+		return fmt.Errorf("%w at %s: the trial server holds one shard, and shards is %d; leave that out", ErrUnfit, d.where, d.layout.shards)
 	}
 	if !ok {
-		return s.markFit(ctx, fitTrial)
+		return d.markFit(ctx, fitTrial)
 	}
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < MinRedis {
-		return fmt.Errorf("%w at %s: its version is %s; use Redis %d.0 or newer, or Valkey", ErrUnfit, s.where, version, MinRedis)
+		return fmt.Errorf("%w at %s: its version is %s; use Redis %d.0 or newer, or Valkey", ErrUnfit, d.where, version, MinRedis)
 	}
-	if mayEvict(fields) && !s.wasFit.Load() {
-		return s.evicts(fields["maxmemory_policy"])
+	if mayEvict(fields) && !d.wasFit.Load() {
+		return d.evicts(fields["maxmemory_policy"])
 	}
-	if err := s.checkRights(ctx, s.commands(), Rights(s.keys.prefix)); err != nil {
+	if err := d.checkRights(ctx, d.commands(), d.rights()); err != nil {
 		return err
 	}
-	return s.markFit(ctx, fitRedis)
+	return d.markFit(ctx, fitRedis)
 }
 
 // markFit records that Redis is fit, unless it holds a store of another format.
-func (s *Store) markFit(ctx context.Context, as int32) error {
-	if err := s.CheckFormat(ctx); err != nil {
+func (d *shard) markFit(ctx context.Context, as int32) error {
+	if err := d.checkFormat(ctx); err != nil {
 		return err
 	}
-	s.fit.Store(as)
-	s.wasFit.Store(true)
+	d.fit.Store(as)
+	d.wasFit.Store(true)
 	return nil
 }
 
-// Info returns the fields of Redis's INFO: of the named sections, or of the
+// Info returns the fields of INFO of the shard's server: of the named sections, or of the
 // default ones. The error is that of the connection.
-func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string, error) {
-	ctx = context.WithValue(ctx, unrehearsed{}, true)
-	info, err := onNode(ctx, s, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
+func (s Shard) Info(ctx context.Context, sections ...string) (map[string]string, error) {
+	d, err := s.resolve(ctx)
 	if err != nil {
-		return nil, s.explain(ctx, err)
+		return nil, err
+	}
+	return d.info(ctx, sections...)
+}
+
+func (d *shard) info(ctx context.Context, sections ...string) (map[string]string, error) {
+	ctx = context.WithValue(ctx, unrehearsed{}, true)
+	info, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
+	if err != nil {
+		return nil, d.explain(ctx, err)
 	}
 	fields := make(map[string]string)
 	for line := range strings.Lines(info) {
@@ -157,73 +195,90 @@ func (s *Store) Info(ctx context.Context, sections ...string) (map[string]string
 	return fields, nil
 }
 
-// Listening returns how many connections are subscribed to each channel. The
-// channels must be of the shard, since in a Cluster only its server knows. The
+// listening returns how many connections are subscribed to a channel of the shard. The
 // error is that of the connection.
-func (s *Store) Listening(ctx context.Context, channels ...string) (map[string]int64, error) {
-	listening, err := onNode(ctx, s, func(node redis.UniversalClient) (map[string]int64, error) {
-		return node.PubSubNumSub(ctx, channels...).Result()
+func (d *shard) listening(ctx context.Context, channel string) (int64, error) {
+	listening, err := onNode(ctx, d, func(node redis.UniversalClient) (map[string]int64, error) {
+		if d.isSharded() {
+			return node.PubSubShardNumSub(ctx, channel).Result()
+		}
+		return node.PubSubNumSub(ctx, channel).Result()
 	})
 	if err != nil {
-		return nil, s.explain(ctx, err)
+		return 0, d.explain(ctx, err)
 	}
-	return listening, nil
+	return listening[channel], nil
 }
 
 // call runs a transition once, if Redis is fit for it.
-func (s *Store) call(ctx context.Context, t *transition, l linked, keys []string, args []any) ([]any, error) {
+func (d *shard) call(ctx context.Context, t *transition, l linked, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.ensureFit(ctx); err != nil {
+	if err := d.ensureFit(ctx); err != nil {
 		return nil, err
 	}
-	if s.observe == nil {
-		return s.onMaster(ctx, t, l, keys, args)
+	if d.observe == nil {
+		return d.onMaster(ctx, t, l, keys, args)
 	}
 	began := time.Now()
-	reply, err := s.onMaster(ctx, t, l, keys, args)
-	s.observe(t.name, time.Since(began), err)
+	reply, err := d.onMaster(ctx, t, l, keys, args)
+	d.observe(t.name, time.Since(began), err)
 	return reply, err
 }
 
 // onMaster runs a transition on the server that holds the shard, and founds a store where there is none.
-func (s *Store) onMaster(ctx context.Context, t *transition, l linked, keys []string, args []any) (reply []any, err error) {
+func (d *shard) onMaster(ctx context.Context, t *transition, l linked, keys []string, args []any) (reply []any, err error) {
 	one := l.flagged
-	if s.fit.Load() == fitTrial {
+	if d.fit.Load() == fitTrial {
 		one = l.plain
 	}
-	reply, err = onNode(ctx, s, func(node redis.UniversalClient) ([]any, error) {
-		reply, err := s.once(ctx, node, t, one, keys, args)
-		missing, err := s.formatFault(err)
+	reply, err = onNode(ctx, d, func(node redis.UniversalClient) ([]any, error) {
+		reply, err := d.once(ctx, node, t, one, keys, args)
+		missing, err := d.formatFault(err)
 		if !missing {
 			return reply, err
 		}
-		if err := s.found(ctx, node, false); err != nil {
+		if err := d.found(ctx, node); err != nil {
 			return nil, err
 		}
-		return s.once(ctx, node, t, one, keys, args)
+		return d.once(ctx, node, t, one, keys, args)
 	})
-	if err = s.memoryError(err); errors.Is(err, ErrUnfit) {
+	if err = d.memoryError(err); errors.Is(err, ErrUnfit) {
 		return nil, err
 	}
 	if err != nil {
 		if Refused(err) {
-			s.fit.Store(fitUnknown)
+			d.fit.Store(fitUnknown)
 		}
-		return nil, s.explain(ctx, err)
+		return nil, d.explain(ctx, err)
 	}
-	if s.trouble.Load() != nil {
-		s.trouble.Store(nil)
+	if d.trouble.Load() != nil {
+		d.trouble.Store(nil)
 	}
 	return reply, nil
 }
 
 // Trouble returns why Redis cannot be used at the moment: the error of the last
 // call, if Redis could not be reached, did not answer, took no calls, or did not
-// let its user in. It is nil if the last script was answered, and before the first.
-func (s *Store) Trouble() error {
-	if err := s.trouble.Load(); err != nil {
+// let its user in. It is nil if the last script was answered, and before the first. Of
+// several shards all are in trouble, or it is nil.
+func (s *Store) Trouble() (err error) {
+	all := s.laid.Load()
+	if all == nil {
+		return s.root.inTrouble()
+	}
+	for _, d := range *all {
+		if err = d.inTrouble(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// inTrouble is Trouble for one shard.
+func (d *shard) inTrouble() error {
+	if err := d.trouble.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -233,9 +288,9 @@ func (s *Store) Trouble() error {
 func (s *Store) PoolStats() *redis.PoolStats { return s.client.PoolStats() }
 
 // once calls a script once, and waits for replicas if its answer is promised.
-func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
-	if t.promised && s.replicas > 0 {
-		return s.confirm(ctx, node, one, keys, argv)
+func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
+	if t.promised && d.replicas > 0 {
+		return d.confirm(ctx, node, one, keys, argv)
 	}
 	return one.Run(ctx, node, keys, argv...).Slice()
 }
@@ -243,11 +298,11 @@ func (s *Store) once(ctx context.Context, node redis.UniversalClient, t *transit
 // explain adds to an error of the connection the address of Redis, the remedy for
 // a missing right, and the error of ctx if that is the cause: the client reports
 // only a timeout then.
-func (s *Store) explain(ctx context.Context, err error) error {
-	err = s.refused(noRedis(err))
+func (d *shard) explain(ctx context.Context, err error) error {
+	err = d.refused(noRedis(err))
 	cause := endOf(ctx)
 	if errors.Is(cause, context.DeadlineExceeded) {
-		s.prepare()
+		d.prepare()
 	}
 	if cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -256,9 +311,17 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return err
 	}
 	if Retryable(err) || LockedOut(err) {
-		s.trouble.Store(&err)
+		d.trouble.Store(&err)
 	}
-	return &ServerError{Where: s.where, Err: err}
+	return &ServerError{Where: d.place(), Err: err}
+}
+
+// place returns the address of Redis, and which of several shards.
+func (d *shard) place() string {
+	if d.isSharded() {
+		return d.where + ", shard " + d.String()
+	}
+	return d.where
 }
 
 // endOf returns the error of ctx. A connection may notice the deadline first: then
@@ -272,7 +335,7 @@ func endOf(ctx context.Context) error {
 
 // A ServerError is the error of a call to Redis, with the address.
 type ServerError struct {
-	Where string // the address, without a password
+	Where string // the address, without a password, and which shard, if there are several
 	Err   error  // of the connection, or the error that Redis answered
 }
 

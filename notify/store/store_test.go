@@ -43,6 +43,7 @@ func TestAbandonedWhileConnecting(t *testing.T) {
 // Exactly the commands that scripts call are rehearsed.
 func TestScriptsCallWhatIsRehearsed(t *testing.T) {
 	direct := regexp.MustCompile(`\b(?:call|try|pcall)\('([A-Z]+)'(?:, '([A-Z]+)')?`)
+	sharded := regexp.MustCompile(`SHARDED and '[A-Z]+' or |call\('PUBSUB', 'SHARDNUMSUB'.*`)
 	quoted := regexp.MustCompile(`'([A-Z]{3,})'`)
 	used, named := make(map[string]bool), make(map[string]bool)
 	rehearsed := store.Rehearsed()
@@ -54,6 +55,7 @@ func TestScriptsCallWhatIsRehearsed(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		source = sharded.ReplaceAll(source, nil) // such a store needs other rights
 		for _, found := range direct.FindAllStringSubmatch(string(source), -1) {
 			command := strings.ToLower(found[1])
 			if command == "xinfo" || command == "pubsub" {

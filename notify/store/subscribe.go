@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,7 +41,15 @@ type Event struct {
 	Channel string // of a Received
 	Payload string // of a Received or a Beat
 	Err     error  // of a Broken
+
+	shard *shard // where it happened; nil: the number of shards is not known yet
 }
+
+// Shard returns the shard to which an event belongs.
+func (e Event) Shard() Shard { return e.shard.handle() }
+
+// keys returns the names of the channels of the event's shard.
+func (e Event) keys() Keys { return e.shard.keys }
 
 // The fields of a beat: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
 const (
@@ -114,18 +124,82 @@ const (
 	Broken                          // the connection failed; it is renewed
 )
 
-// Subscribe subscribes to channels and to the carrier's beat, and calls on for each
+// Subscribe subscribes to channels and to the beats of their shards, and calls on for each
 // event, one at a time, until ctx ends. on must not block: events are lost for good
 // when the connection's buffers are full. It renews a broken or silent
-// connection, and sends a Subscribed event each time it is up. A channel that ends
-// in * is a pattern of Redis. While no carrier runs, the silence before the next
-// renewal doubles up to half a minute.
-func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...string) {
-	defer s.sentinels.watch()()
+// connection, and sends a Subscribed event each time it is up. While no carrier runs, the
+// silence before the next renewal doubles up to half a minute. Of several shards each has
+// its own events.
+func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...Channel) {
+	all := s.waitLearned(ctx, on)
+	var one sync.Mutex
+	var shards sync.WaitGroup
+	for d, names := range namesIn(all, channels) {
+		shards.Go(func() {
+			d.hear(ctx, func(e Event) {
+				e.shard = d
+				one.Lock()
+				defer one.Unlock()
+				on(e)
+			}, names)
+		})
+	}
+	shards.Wait()
+}
+
+// waitLearned returns all shards as soon as their number is known; none if ctx ends before.
+func (s *Store) waitLearned(ctx context.Context, on func(Event)) []*shard {
+	var pause backoff.Pause
+	for ctx.Err() == nil {
+		all, err := s.learned(ctx)
+		if err == nil {
+			return all
+		}
+		if endOf(ctx) == nil {
+			on(Event{Kind: Broken, Err: err, shard: s.root})
+			pause.Wait(ctx)
+		}
+	}
+	return nil
+}
+
+// namesIn returns the names of channels by their shards, each once.
+func namesIn(all []*shard, channels []Channel) map[*shard][]string {
+	if len(all) == 0 {
+		return nil
+	}
+	names := make(map[*shard][]string)
+	add := func(d *shard, name string) {
+		if name != d.keys.Beat() && !slices.Contains(names[d], name) {
+			names[d] = append(names[d], name)
+		} else if names[d] == nil {
+			names[d] = []string{}
+		}
+	}
+	for _, c := range channels {
+		switch {
+		case c.every:
+			for _, d := range all {
+				add(d, c.name(d))
+			}
+		case c.shard.topic != "":
+			d := all[numberOf(c.shard.topic, len(all))]
+			add(d, c.name(d))
+		default:
+			d := all[c.shard.number]
+			add(d, c.name(d))
+		}
+	}
+	return names
+}
+
+// hear is Subscribe for channels of one shard, beside its beat.
+func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
+	defer d.sentinels.watch()()
 	silence := Silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		err := s.subscription(ctx, silence, func(e Event) {
+		err := d.subscription(ctx, silence, func(e Event) {
 			switch e.Kind {
 			case Subscribed:
 				pause.Reset()
@@ -137,15 +211,15 @@ func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...strin
 		if endOf(ctx) != nil {
 			return
 		}
-		s.reload(ctx) // this process may make no other call that would do it
+		d.reload(ctx) // this process may make no other call that would do it
 
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another subscription was silent first
 			silence = min(2*silence, maxSilence)
-			s.connections.hangUp(Silence - Heartbeat)
+			d.connections.hangUp(Silence - Heartbeat)
 			on(Event{Kind: Silent})
 			continue
 		}
-		on(Event{Kind: Broken, Err: s.explain(ctx, err)})
+		on(Event{Kind: Broken, Err: d.explain(ctx, err)})
 		pause.Wait(ctx)
 	}
 }
@@ -153,10 +227,10 @@ func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...strin
 // errSilent is why a connection ends that received no beat for too long.
 var errSilent = errors.New("no beat was heard")
 
-// subscription runs one connection of Subscribe, and returns why it ended.
-func (s *Store) subscription(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
-	beat := s.keys.Beat()
-	sub, err := s.subscribe(ctx, append([]string{beat}, channels...))
+// subscription runs one connection of hear, and returns why it ended.
+func (d *shard) subscription(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
+	beat := d.keys.Beat()
+	sub, err := d.subscribe(ctx, append([]string{beat}, channels...))
 	if err != nil {
 		return err
 	}
@@ -194,7 +268,7 @@ func (s *Store) subscription(ctx context.Context, silence time.Duration, on func
 }
 
 // subscribe subscribes to channels; those that end in * are patterns.
-func (s *Store) subscribe(ctx context.Context, channels []string) (*redis.PubSub, error) {
+func (d *shard) subscribe(ctx context.Context, channels []string) (*redis.PubSub, error) {
 	var plain, patterns []string
 	for _, channel := range channels {
 		if strings.HasSuffix(channel, "*") {
@@ -203,7 +277,10 @@ func (s *Store) subscribe(ctx context.Context, channels []string) (*redis.PubSub
 			plain = append(plain, channel)
 		}
 	}
-	sub := s.client.Subscribe(ctx, plain...)
+	if d.isSharded() {
+		return d.client.SSubscribe(ctx, plain...), nil
+	}
+	sub := d.client.Subscribe(ctx, plain...)
 	if len(patterns) > 0 {
 		if err := sub.PSubscribe(ctx, patterns...); err != nil {
 			sub.Close()

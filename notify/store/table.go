@@ -19,14 +19,14 @@ type row struct {
 	kind   string
 	holds  string // the fields, members or entries, or what is published
 	with   string // their values or scores
-	public bool   // a channel for programs of any language: its name begins with the prefix alone
+	public bool   // a channel for programs of any language: in a store of one shard its name begins with the prefix alone
 	place  Place  // that the key is; 0: it is none
 }
 
 // table is everything that Bellhop has in Redis. All names in Go and in Lua are made
 // from it, and so is the table in doc.go.
 var table = []row{
-	{lua: "FORMAT", name: "format", kind: kindString, holds: "FORMAT ID: the number of the layout, and which store it is"},
+	{lua: "FORMAT", name: "format", kind: kindString, holds: "FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID"},
 	{lua: "SCHEDULES", name: "schedule", kind: kindZSet, holds: "topics that have a schedule", with: "due ms of the first in it"},
 	{lua: "schedule_of", name: "schedule:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms", place: PlaceSchedule},
 	{lua: "READY", name: "ready", kind: kindZSet, holds: "topics that have something ready", with: "due ms of the first, or of an earlier one that is gone"},
@@ -45,7 +45,7 @@ var table = []row{
 	{lua: "TAKEN", name: "taken", kind: kindZSet, holds: "members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC", with: "ms until which"},
 	{lua: "done_of", name: "done:", of: "topic", kind: kindZSet, holds: "members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result", with: "ms until which", place: PlaceDone},
 	{lua: "DONE", name: "done-first", kind: kindZSet, holds: "topics that keep what succeeded", with: "ms until which the first is kept, or an earlier one that is gone"},
-	{lua: "DEATHS", name: "deaths", kind: kindHash, holds: "members of dead letters", with: "reason"},
+	{lua: "DEATHS", name: "deaths", kind: kindHash, holds: "members of dead letters; as a channel of a store of several shards, the deaths with their topics", with: "reason"},
 	{lua: "OLDEST", name: "deaths-oldest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the oldest death, or of an earlier one that is gone"},
 	{lua: "NEWEST", name: "deaths-newest", kind: kindZSet, holds: "topics that have dead letters", with: "ms of the newest death, or of a later one that is gone"},
 	{lua: "KEPT", name: "deaths-kept", kind: kindHash, holds: "most, removed, unarchived, done, forgotten", with: "how many a topic keeps; how many deaths removed since the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many that succeeded a topic keeps, and for how long; how many acknowledgements removed since then"},
@@ -77,6 +77,7 @@ var table = []row{
 	{lua: "inbox_of", name: "inbox:", of: "subscriber", kind: kindChannel, holds: "topic to claim from"},
 	{lua: "hands_of", name: "hands:", of: "subscriber", kind: kindChannel, holds: "of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the record"},
 	{lua: "name_of", name: "name:", of: "listener", kind: kindChannel, holds: "nothing; there may be broadcasts to take"},
+	{lua: "WAKES", name: "wakes", kind: kindChannel, holds: "TOPIC N of a store of several shards: how many were made ready"},
 	{lua: "wake_of", name: "wake:", of: "topic", kind: kindChannel, holds: "how many were made ready", public: true},
 	{lua: "broadcast_of", name: "broadcast:", of: "topic", kind: kindChannel, holds: "body", public: true},
 	{lua: "death_of", name: "dead:", of: "topic", kind: kindChannel, holds: `{"id","reason","attempts"}`, public: true},
@@ -104,7 +105,7 @@ func (r row) source() string {
 // begin returns the Lua of the name, or of the beginning of a family's names.
 func (r row) begin() string {
 	if r.public {
-		return "PREFIX .. '" + r.name + "'"
+		return "PREFIX .. '" + r.name + "'" // where the store is sharded that is BASE
 	}
 	return "BASE .. '" + r.name + "'"
 }

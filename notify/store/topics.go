@@ -88,9 +88,13 @@ func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]stri
 
 // Paused returns the names of topics that are paused. The error is that of the connection.
 func (s Shard) Paused(ctx context.Context) ([]string, error) {
-	topics, err := s.store.client.ZRange(ctx, s.store.keys.PausedTopics(), 0, -1).Result()
+	d, err := s.resolve(ctx)
 	if err != nil {
-		return nil, s.store.explain(ctx, err)
+		return nil, err
+	}
+	topics, err := d.client.ZRange(ctx, d.keys.PausedTopics(), 0, -1).Result()
+	if err != nil {
+		return nil, d.explain(ctx, err)
 	}
 	return topics, nil
 }
@@ -99,14 +103,18 @@ func (s Shard) Paused(ctx context.Context) ([]string, error) {
 // than a pause; * is among them if the store has some for all. It scans the counters
 // of all topics, a page at a time. The error is that of the connection.
 func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
 	found := make(map[string]bool)
 	for cursor := uint64(0); ; {
-		fields, next, err := s.store.client.HScan(ctx, s.store.keys.Topics(), cursor, "*:settings", scanPage).Result()
+		fields, next, err := d.client.HScan(ctx, d.keys.Topics(), cursor, "*:settings", scanPage).Result()
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil, nil // a key of the wrong type, which Walk finds, sets nothing
 		}
 		if err != nil {
-			return nil, s.store.explain(ctx, err)
+			return nil, d.explain(ctx, err)
 		}
 		for i := 0; i+1 < len(fields); i += 2 {
 			if fields[i+1] != " paused=1" {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -23,7 +22,7 @@ type transition struct {
 	promised bool   // its answer is a promise, which Config.WaitReplicas replicas must confirm
 	grows    bool   // it makes Redis hold more, and is refused before Redis is full
 
-	linked func() linked
+	linked func(variant) linked
 }
 
 // option changes a transition.
@@ -46,7 +45,7 @@ func script(name string, options ...option) *transition {
 	for _, o := range options {
 		o(t)
 	}
-	t.linked = sync.OnceValue(func() linked { return linkFile("lua/"+name+".lua", t.grows) })
+	t.linked = eachVariant(func(v variant) linked { return linkFile("lua/"+name+".lua", t.grows, v) })
 	return t
 }
 
@@ -56,9 +55,10 @@ type linked struct {
 	keys           []int         // indexes of rows of the table, in the order of KEYS
 	key            bool          // behind them, a key that the caller chooses
 	share, prefix  bool          // behind the script's own arguments
+	variant        variant
 }
 
-func linkFile(file string, grows bool) linked {
+func linkFile(file string, grows bool, v variant) linked {
 	source, err := luaFiles.ReadFile(file)
 	if err != nil {
 		panic(err) // it is part of the program
@@ -67,8 +67,8 @@ func linkFile(file string, grows bool) linked {
 	if grows {
 		shebang = "#!lua\n"
 	}
-	l := linked{}
-	text := l.link(writtenOut(string(source)))
+	l := linked{variant: v}
+	text := l.link(writtenOut(string(source), v))
 	l.flagged, l.plain = redis.NewScript(shebang+text), redis.NewScript(text)
 	return l
 }
@@ -86,7 +86,7 @@ func (l *linked) link(source string) string {
 	used, defined := make(map[string]bool), make(map[string]bool)
 	text, ends := "", ""
 	for section := range strings.SplitSeq(source, sectionBreak) {
-		parts := use(used, defined, section)
+		parts := use(used, defined, section, library(l.variant))
 		if text != "" {
 			text, ends = text+"\nreturn (function()\n", ends+"end)()\n"
 		}
@@ -114,7 +114,7 @@ func (l *linked) named(used map[string]bool) string {
 // use returns the parts of the library that a section of a source uses and that are
 // not defined in those before. It adds their words to used, and their names to
 // defined unless they are inside a rare part.
-func use(used, defined map[string]bool, section string) string {
+func use(used, defined map[string]bool, section string, library []part) string {
 	words := make(map[string]bool) // of the section and its parts
 	add := func(more []string) {
 		for _, word := range more {
@@ -123,7 +123,7 @@ func use(used, defined map[string]bool, section string) string {
 	}
 	add(wordsOf(section))
 	var parts []part
-	for _, p := range slices.Backward(library()) { // a part uses only those before it
+	for _, p := range slices.Backward(library) { // a part uses only those before it
 		if p.isIn(words) && !p.isIn(defined) {
 			add(p.words)
 			parts = append(parts, p)
@@ -198,7 +198,11 @@ func (l *linked) head(used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("local STORE = redis.call('GET', KEYS[1])\n")
 	fmt.Fprintf(&b, "if not STORE then return redis.error_reply('%s there is no store yet') end\n", signNoStore)
-	fmt.Fprintf(&b, "if string.sub(STORE, 1, %d) ~= '%s' then return redis.error_reply('%s ' .. STORE) end\n", len(formatMark), formatMark, signFormat)
+	if l.variant == sharded {
+		fmt.Fprintf(&b, "local MARK = ARGV[#ARGV]\nARGV[#ARGV] = nil\nif string.sub(STORE, 1, #MARK) ~= MARK then return redis.error_reply('%s ' .. STORE) end\n", signFormat)
+	} else {
+		fmt.Fprintf(&b, "if string.sub(STORE, 1, %d) ~= '%s' then return redis.error_reply('%s ' .. STORE) end\n", len(formatMark), formatMark, signFormat)
+	}
 	b.WriteString("local call = redis.call\n")
 	if used["BASE"] {
 		fmt.Fprintf(&b, "local BASE = string.sub(KEYS[1], 1, -%d)\n", len(formatName)+1)
@@ -219,7 +223,7 @@ func (l *linked) head(used map[string]bool) string {
 // a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
 // ErrUnreplicated if the transition is promised, or that of the connection.
 func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
-	return s.runOn(ctx, t, "", args...)
+	return s.runOn(ctx, t, nil, args...)
 }
 
 // repeat is run for a transition that may be carried out twice: for up to retryFor
@@ -229,26 +233,43 @@ func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, 
 }
 
 // runOn is run for a transition that works on a key of the caller's choice.
-func (s Shard) runOn(ctx context.Context, t *transition, key string, args ...any) (*reply, error) {
-	l := t.linked()
+func (s Shard) runOn(ctx context.Context, t *transition, key func(Keys) string, args ...any) (*reply, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.run(ctx, t, key, args)
+}
+
+// run is Shard.runOn. An Inbox among the arguments is sent as its channel.
+func (d *shard) run(ctx context.Context, t *transition, key func(Keys) string, args []any) (*reply, error) {
+	l := t.linked(d.variant())
 	keys := make([]string, 0, 2+len(l.keys))
-	keys = append(keys, s.store.keys.format)
+	keys = append(keys, d.keys.format)
 	for _, i := range l.keys {
-		keys = append(keys, s.store.keys.names[i])
+		keys = append(keys, d.keys.names[i])
 	}
 	if l.key {
-		keys = append(keys, key)
+		keys = append(keys, key(d.keys))
 	}
-	if s.store.inCluster() {
-		keys = append(keys, s.store.keys.given()...)
+	if d.inCluster() {
+		keys = append(keys, d.keys.given()...)
+	}
+	for i, arg := range args {
+		if inbox, is := arg.(Inbox); is {
+			args[i] = d.inbox(inbox)
+		}
 	}
 	if l.share {
-		args = append(args, s.store.share)
+		args = append(args, d.share)
 	}
 	if l.prefix {
-		args = append(args, s.store.keys.public)
+		args = append(args, d.keys.public)
 	}
-	values, err := s.store.call(ctx, t, l, keys, args)
+	if l.variant == sharded {
+		args = append(args, d.layout.mark())
+	}
+	values, err := d.call(ctx, t, l, keys, args)
 	if err != nil {
 		return nil, err
 	}

@@ -75,14 +75,18 @@ const walkPage = 500
 // Walk calls on with all keys of the shard, each once, a page at a time. The error is
 // that of the connection.
 func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
-	node, err := s.store.node(ctx)
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	node, err := d.node(ctx)
 	if err != nil {
 		return err
 	}
 	seen := make(map[string]bool) // a key may come twice
 	for cursor := uint64(0); ; {
 		var page, unseen []string
-		if page, cursor, err = node.Scan(ctx, cursor, s.store.keys.base+"*", walkPage).Result(); err != nil {
+		if page, cursor, err = node.Scan(ctx, cursor, d.keys.base+"*", walkPage).Result(); err != nil {
 			return err
 		}
 		for _, key := range page {
@@ -91,7 +95,7 @@ func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 				unseen = append(unseen, key)
 			}
 		}
-		keys, err := s.described(ctx, node, unseen)
+		keys, err := d.described(ctx, node, unseen)
 		if err != nil {
 			return err
 		}
@@ -102,7 +106,7 @@ func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 }
 
 // described returns the keys of some names that still exist, with their types.
-func (s Shard) described(ctx context.Context, node redis.UniversalClient, names []string) (keys []Key, err error) {
+func (d *shard) described(ctx context.Context, node redis.UniversalClient, names []string) (keys []Key, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -118,7 +122,7 @@ func (s Shard) described(ctx context.Context, node redis.UniversalClient, names 
 	}
 	for i, name := range names {
 		if kind := types[i].Val(); kind != "none" {
-			key := describe(strings.TrimPrefix(name, s.store.keys.base))
+			key := describe(strings.TrimPrefix(name, d.keys.base))
 			key.Name, key.Type = name, kind
 			keys = append(keys, key)
 		}

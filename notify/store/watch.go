@@ -6,7 +6,7 @@ import (
 )
 
 // watches are those of a process who wait for ends of messages. They share one
-// subscription, which is there only while somebody waits.
+// subscription to a shard, which is there only while somebody waits.
 type watches struct {
 	mu      sync.Mutex
 	waiting map[string]map[*Watch]bool // by member
@@ -24,17 +24,22 @@ type hearing struct {
 
 // A Watch waits for the end of a message, which [Shard.Await] has announced.
 type Watch struct {
-	store  *Store
+	shard  *shard
 	member string
 	rung   chan struct{}
 }
 
 // Watch returns a watch of a member. It is rung by the end of that, and later than that
 // where the ring was lost: once the subscription is up again, or by the next heartbeat.
-// So call Await before: what ends behind it is not missed. Close the watch after use.
-func (s *Store) Watch(member string) *Watch {
-	w := &Watch{store: s, member: member, rung: make(chan struct{}, 1)}
-	all := &s.watches
+// So call Await before: what ends behind it is not missed. Close the watch after use. The
+// error is that of the connection.
+func (s Shard) Watch(ctx context.Context, member string) (*Watch, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{shard: d, member: member, rung: make(chan struct{}, 1)}
+	all := &d.watches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.waiting == nil {
@@ -46,12 +51,12 @@ func (s *Store) Watch(member string) *Watch {
 	all.waiting[member][w] = true
 	switch {
 	case all.hearing == nil:
-		all.hearing = s.hear()
+		all.hearing = d.hearEnds()
 	case all.hearing.up:
 		all.unseen = append(all.unseen, member) // it may have ended between Await and now
 		signal(all.hearing.looking)
 	}
-	return w
+	return w, nil
 }
 
 // Rung returns a channel that receives when the message may have ended, or is dead.
@@ -59,11 +64,11 @@ func (s *Store) Watch(member string) *Watch {
 func (w *Watch) Rung() <-chan struct{} { return w.rung }
 
 // Closed returns a channel that is closed when the store is: no ring follows.
-func (w *Watch) Closed() <-chan struct{} { return w.store.background.ctx.Done() }
+func (w *Watch) Closed() <-chan struct{} { return w.shard.background.ctx.Done() }
 
 // Close ends the watch; the last one ends the subscription.
 func (w *Watch) Close() {
-	all := &w.store.watches
+	all := &w.shard.watches
 	all.mu.Lock()
 	delete(all.waiting[w.member], w)
 	if len(all.waiting[w.member]) == 0 {
@@ -80,12 +85,12 @@ func (w *Watch) Close() {
 	}
 }
 
-// hear begins to hear of ends.
-func (s *Store) hear() *hearing {
-	ctx, end := context.WithCancel(s.background.ctx)
+// hearEnds begins to hear of ends.
+func (d *shard) hearEnds() *hearing {
+	ctx, end := context.WithCancel(d.background.ctx)
 	h := &hearing{end: end, looking: make(chan struct{}, 1)}
-	h.tasks.Go(func() { s.Subscribe(ctx, func(e Event) { s.watches.on(h, e) }, s.keys.Ended()) })
-	h.tasks.Go(func() { s.look(ctx, h) })
+	h.tasks.Go(func() { d.hear(ctx, func(e Event) { d.watches.on(h, e) }, []string{d.keys.Ended()}) })
+	h.tasks.Go(func() { d.look(ctx, h) })
 	return h
 }
 
@@ -128,23 +133,23 @@ func signal(c chan<- struct{}) {
 }
 
 // look looks at members that may have ended, whenever there are some, until ctx ends.
-func (s *Store) look(ctx context.Context, h *hearing) {
+func (d *shard) look(ctx context.Context, h *hearing) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.looking:
 		}
-		for members := s.watches.take(); len(members) > 0; members = s.watches.take() {
-			ended, err := s.Only().Ended(ctx, members)
+		for members := d.watches.take(); len(members) > 0; members = d.watches.take() {
+			ended, err := d.handle().Ended(ctx, members)
 			if err != nil {
 				break // the next beat, or the subscription when it is up again, looks at all
 			}
-			s.watches.mu.Lock()
+			d.watches.mu.Lock()
 			for _, i := range ended {
-				s.watches.ring(members[i])
+				d.watches.ring(members[i])
 			}
-			s.watches.mu.Unlock()
+			d.watches.mu.Unlock()
 		}
 	}
 }

@@ -223,12 +223,12 @@ func askings() []asking {
 		{
 			name: "heads", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: "i"})
+				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: store.NewInbox("i", true)})
 				return err
 			},
 		},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
-			return s.Leave(ctx, "i", []string{"t", "u"})
+			return s.Leave(ctx, store.NewInbox("i", true), []string{"t", "u"})
 		}},
 		{
 			name: "claim of messages that ask for something", takes: fewer,
@@ -260,7 +260,7 @@ func askings() []asking {
 			},
 		},
 		{name: "release", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Release(ctx, "t", "", []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
+			_, err := s.Release(ctx, "t", store.Inbox{}, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
 			return err
 		}},
 		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error {

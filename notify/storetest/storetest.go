@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,17 +12,20 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Deadline is how long a test waits for something that should happen soon.
@@ -121,10 +125,31 @@ func Found(t testing.TB, store *notify.Store) {
 	}
 }
 
+// shardsVariable names the environment variable with the number of shards that the stores
+// of all tests have: make shards runs them with 8.
+const shardsVariable = "BELLHOP_TEST_SHARDS"
+
+// Shards returns how many shards the stores of tests have.
+func Shards() int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(shardsVariable), "1"))
+	if err != nil {
+		panic(shardsVariable + ": " + err.Error())
+	}
+	return n
+}
+
+// OneShard skips a test where stores have several shards, for a reason.
+func OneShard(t testing.TB, why string) {
+	t.Helper()
+	if Shards() > 1 {
+		t.Skip("only where there is one shard: " + why)
+	}
+}
+
 // At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
-	store, err := notify.Open(notify.Config{URL: url, Prefix: prefix})
+	store, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +297,13 @@ var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchi
 // free memory.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
-	base := store.Keys().Base()
+	for _, keys := range store.KeysOfAll() {
+		empty(t, store, keys.Base())
+	}
+}
+
+func empty(t testing.TB, store *notify.Store, base string) {
+	t.Helper()
 	keys, err := store.Client().Keys(t.Context(), base+"*").Result()
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +331,13 @@ func Empty(t testing.TB, store *notify.Store) {
 // a schedule, each with the due time of its first message.
 func Heads(t testing.TB, store *notify.Store) {
 	t.Helper()
-	keys, client := store.Keys(), store.Client()
+	for _, keys := range store.KeysOfAll() {
+		heads(t, store.Client(), keys)
+	}
+}
+
+func heads(t testing.TB, client redis.UniversalClient, keys store.Keys) {
+	t.Helper()
 	names, err := client.Keys(t.Context(), keys.Schedule("*")).Result()
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +358,7 @@ func Heads(t testing.TB, store *notify.Store) {
 	for _, head := range heads {
 		got[head.Member.(string)] = head.Score
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("heads of the schedules (-schedules +set of schedules):\n%s", diff)
 	}
 }

@@ -494,7 +494,8 @@ local function carry_broadcasts()
       at, fault = append(log, position, 'id', string.sub(member, #topic + 2), 'due', due[2 * i], 'prev', id_of(last[topic]),
         'record', record)
       if at then
-        tell(broadcast_of(topic), string.sub(record, (string.find(record, '\n', 1, true) or 0) + 1))
+        local announce = SHARDED and tell_heard or tell
+        announce(broadcast_of(topic), string.sub(record, (string.find(record, '\n', 1, true) or 0) + 1))
         if not sent[topic] then topics[#topics + 1] = topic end
         sent[topic] = (sent[topic] or 0) + 1
         last[topic], position = at, at + 1
@@ -590,7 +591,7 @@ local function beat()
         if lost_ring(waiting) and not paused(topic) then repeated = repeated + 1 end
         ring(topic, ready, us)
       elseif not paused(topic) then
-        tell(wake_of(topic), ready)
+        if SHARDED then tell_heard(WAKES, topic .. ' ' .. ready) else tell(wake_of(topic), ready) end
         if size + #topic < BYTES_OF_TOPICS then
           fields[#fields + 1] = topic
           size = size + #topic

@@ -223,10 +223,8 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement) (_ 
 
 // remove removes all that a store holds.
 func remove(ctx context.Context, db *notify.Store) error {
-	for _, shard := range db.Shards() {
-		if err := shard.Wipe(ctx); err != nil {
-			return fmt.Errorf("remove the keys %s*: %w", db.Keys().Base(), err)
-		}
+	if err := db.Wipe(ctx); err != nil {
+		return fmt.Errorf("remove the keys %s:{*: %w", db.Prefix(), err)
 	}
 	return nil
 }
@@ -250,7 +248,7 @@ const calmWithin = 5 * time.Second
 func (s *stage) calm(ctx context.Context) error {
 	runtime.GC()
 	for end := time.Now().Add(calmWithin); time.Now().Before(end); {
-		fields, err := s.store.Info(ctx, "memory")
+		fields, err := s.store.Home().Info(ctx, "memory")
 		if err != nil || fields["lazyfree_pending_objects"] == "0" {
 			return err
 		}
@@ -267,7 +265,7 @@ func Clock(ctx context.Context, db *notify.Store) (time.Duration, error) {
 	best, offset := time.Hour, time.Duration(0)
 	for range 20 {
 		sent := time.Now()
-		there, err := db.Time(ctx)
+		there, err := db.Home().Time(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("ask redis at %s for its time: %w", db.Address(), err)
 		}

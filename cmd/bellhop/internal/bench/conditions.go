@@ -46,7 +46,7 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 		return Conditions{}, err
 	}
 	defer db.Close()
-	before, err := db.Info(ctx)
+	before, err := db.Home().Info(ctx)
 	if err != nil {
 		return Conditions{}, err
 	}
@@ -56,7 +56,7 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 		return Conditions{}, err
 	}
 	began := usageWith(redis)
-	after, err := db.Info(ctx)
+	after, err := db.Home().Info(ctx)
 	if err != nil {
 		return Conditions{}, err
 	}

@@ -245,7 +245,7 @@ func (s *stage) countCalls(ctx context.Context, n int) error {
 // calls returns how many commands Redis has carried out: those that clients
 // sent, and all of them, those inside scripts included.
 func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
-	fields, err := s.store.Info(ctx, "commandstats")
+	fields, err := s.store.Home().Info(ctx, "commandstats")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -300,7 +300,7 @@ func measureMemory(ctx context.Context, s *stage) error {
 // memory returns the bytes that Redis uses, once it has freed what was removed.
 func (s *stage) memory(ctx context.Context) (float64, error) {
 	for {
-		fields, err := s.store.Info(ctx, "memory")
+		fields, err := s.store.Home().Info(ctx, "memory")
 		if err != nil {
 			return 0, err
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Contents is the check of what Redis holds. Each fault is a finding; the last
@@ -85,6 +84,6 @@ func (e *exam) unexamined(err error, apply bool) {
 	if apply {
 		verdict = Fail
 	}
-	found, remedy := explain(err, store.RepairRights(e.store.Prefix()))
+	found, remedy := explain(err, e.store.RepairRights())
 	e.report(Contents, verdict, found, remedy)
 }

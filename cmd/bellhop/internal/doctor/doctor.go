@@ -150,7 +150,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 // reach reads INFO, and reports whether Redis answered.
 func (e *exam) reach(ctx context.Context) bool {
 	began := time.Now()
-	info, err := e.store.Info(ctx)
+	info, err := e.store.Home().Info(ctx)
 	if err != nil {
 		remedy := daemon.Remedy(err)
 		if remedy == "" {
@@ -191,7 +191,7 @@ func (e *exam) persistence(ctx context.Context) {
 		return
 	}
 	// Not every user may read the configuration; without it appendfsync is unknown.
-	config, err := e.store.ServerConfig(ctx)
+	config, err := e.store.Home().ServerConfig(ctx)
 	known := err == nil
 	if e.info["aof_enabled"] != "1" {
 		if known && config["save"] == "" {

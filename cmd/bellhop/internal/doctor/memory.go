@@ -15,7 +15,7 @@ func (e *exam) memory(ctx context.Context) {
 		e.report(check, OK, "the trial server has no limit", "")
 		return
 	}
-	m, err := e.store.Memory(ctx)
+	m, err := e.store.Home().Memory(ctx)
 	if err != nil {
 		e.report(check, Fail, err.Error(), "the user needs +info")
 		return

@@ -44,7 +44,7 @@ func TestReplicas(t *testing.T) {
 		}
 		store := storetest.At(t, master.URL(), "")
 		storetest.Eventually(t, "hanging replicas are missed", func() bool {
-			info, err := store.Info(t.Context())
+			info, err := store.Home().Info(t.Context())
 			return err == nil && info["min_slaves_good_slaves"] == "0"
 		})
 	}

@@ -50,7 +50,7 @@ func newRehearsal(db *notify.Store) (*rehearsal, error) {
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
-		found, remedy := explain(err, store.Rights(own))
+		found, remedy := explain(err, e.store.Rights())
 		e.report("rights", Fail, found, remedy)
 		return
 	}
@@ -69,12 +69,12 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
-		found, remedy := explain(err, store.Rights(own))
+		found, remedy := explain(err, e.store.Rights())
 		e.report("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
 		return
 	}
 	if err := e.store.CheckPatterns(ctx, patience); err != nil {
-		found, remedy := explain(err, store.Rights(own))
+		found, remedy := explain(err, e.store.Rights())
 		e.report("rights", Fail, "subscribe to patterns, for NATS: "+found, remedy)
 		return
 	}
@@ -219,13 +219,13 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 	const check = "pub/sub round trip"
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	shard := db.Of(topic)
+	shard, inbox := db.Of(topic), store.NewInbox(topic, false)
 	var trips []time.Duration
 	var sent time.Time
 	var fault error
 	ring := func() {
 		sent = time.Now()
-		if fault = shard.Ring(ctx, topic, topic); fault != nil {
+		if fault = shard.Ring(ctx, inbox, topic); fault != nil {
 			stop()
 		}
 	}
@@ -243,7 +243,7 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 			fault = event.Err
 			stop()
 		}
-	}, shard.InboxChannel(topic))
+	}, shard.InboxChannel(inbox))
 	if len(trips) < tripsSent {
 		e.report(check, Fail, fmt.Sprintf("%d of %d rings arrived: %v", len(trips), tripsSent, errors.Join(fault, ctx.Err())), "check that the user may use the channels &"+e.store.Prefix()+":*, and check the network")
 		return

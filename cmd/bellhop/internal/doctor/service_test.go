@@ -214,7 +214,7 @@ func TestListenersBehind(t *testing.T) {
 	subscribed, stop := context.WithCancel(t.Context())
 	defer stop()
 	events := make(chan struct{}, 10)
-	go w.store.Subscribe(subscribed, func(store.Event) { events <- struct{}{} }, keys.Name("billing"))
+	go w.store.Subscribe(subscribed, func(store.Event) { events <- struct{}{} }, w.store.Home().NameChannel("billing"))
 	storetest.Receive(t, "the name has a subscription", events)
 	w.must(client.HSet(t.Context(), keys.Places("billing"), "prices.gold", 1).Err())
 	w.expect("listeners", "warn listeners billing: has missed broadcasts that the log no longer keeps, somebody listens → "+

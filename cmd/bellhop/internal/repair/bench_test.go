@@ -58,7 +58,7 @@ func BenchmarkMillion(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(slow))/float64(b.N), "slow-steps/op")
 	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
-	stats, err := store.Info(b.Context(), "commandstats")
+	stats, err := store.Home().Info(b.Context(), "commandstats")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -249,7 +249,7 @@ func awaits(t *testing.T, db *notify.Store) {
 			case up <- e.Kind == store.Subscribed:
 			default:
 			}
-		}, db.Only().HandsChannel("hung"))
+		}, db.Of(mail).InboxChannel(store.NewInbox("hung", true)))
 		return nil
 	})
 	storetest.Receive(t, "the inbox is subscribed", up)
@@ -260,7 +260,7 @@ func awaits(t *testing.T, db *notify.Store) {
 func awaitsInVain(t *testing.T, db *notify.Store) { inboxWaits(t, db, "gone") }
 
 func inboxWaits(t *testing.T, db *notify.Store, id string) {
-	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: db.Only().HandsChannel(id)}); err != nil || !got.Short {
+	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: store.NewInbox(id, true)}); err != nil || !got.Short {
 		t.Fatalf("the inbox does not wait: %+v, %v", got, err)
 	}
 }

@@ -48,8 +48,11 @@ type run struct {
 // missing, Run does nothing.
 func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Summary, error) {
 	r := &run{o: o, on: on, page: firstPage}
-	err := s.CheckRepair(ctx)
-	for _, shard := range s.Shards() {
+	shards, err := s.Shards(ctx)
+	if err == nil {
+		err = s.CheckRepair(ctx)
+	}
+	for _, shard := range shards {
 		if r.shard = shard; err == nil {
 			err = r.all(ctx)
 		}

@@ -37,7 +37,7 @@ func TestLeastRights(t *testing.T) {
 			fill(t, db)
 			test.damage(t, db)
 			slices.Sort(test.found)
-			limited := limitedTo(t, db, store.RepairRights(prefix))
+			limited := limitedTo(t, db, store.RepairRights(prefix, 1))
 			if got, _ := run(t, limited, false); !slices.Equal(got, test.found) {
 				t.Errorf("found %v, want %v", got, test.found)
 			}
@@ -53,8 +53,8 @@ func TestRightsAreMissing(t *testing.T) {
 	prefix := "test-" + notify.NewID()
 	db := storetest.At(t, storetest.URL(), prefix)
 	fill(t, db)
-	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix), store.Rights(prefix))) {
-		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix)+" ", right+" ", " "))
+	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix, 1), store.Rights(prefix, 1))) {
+		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix, 1)+" ", right+" ", " "))
 		_, err := repair.Run(t.Context(), limited, repair.Options{}, func(repair.Finding) {})
 		if right != "+xrevrange" && err == nil { // needed only if a log is in no index
 			t.Errorf("without %s there is no error", right)
@@ -65,8 +65,8 @@ func TestRightsAreMissing(t *testing.T) {
 // The page quotes both rules exactly.
 func TestPageNamesTheRights(t *testing.T) {
 	page := pagestest.Lines(t, "../../../../daemon/README.md", "Rights in Redis")
-	rights := store.Rights(notify.DefaultPrefix)
-	more := strings.TrimPrefix(store.RepairRights(notify.DefaultPrefix), rights)
+	rights := store.Rights(notify.DefaultPrefix, 1)
+	more := strings.TrimPrefix(store.RepairRights(notify.DefaultPrefix, 1), rights)
 	for _, rule := range []string{"ACL SETUSER bellhop on >PASSWORD " + rights, "ACL SETUSER bellhop" + more} {
 		if !slices.Contains(page, rule) {
 			t.Errorf("the page does not say %s", rule)

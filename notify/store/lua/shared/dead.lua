@@ -118,7 +118,8 @@ local function bury(place, member, reason, attempts, now)
   end
   if topic then
     if kept >= 2 and is_topic(topic) then announce_death(topic, id, reason, attempts, now) end
-    tell(death_of(topic), cjson.encode({ id = id, reason = reason, attempts = attempts }))
+    local told = cjson.encode({ topic = SHARDED and topic or nil, id = id, reason = reason, attempts = attempts })
+    if SHARDED then tell_heard(DEATHS, told) else tell(death_of(topic), told) end
   end
   keep_most(place, member, now)
   return true

@@ -13,7 +13,7 @@ local HANDOVER = 6e15 -- added to the time of the last hand-over to it, until it
 -- subscriber that is rung claims at once.
 local function ring(topic, n, us)
   if paused(topic) then return end
-  tell(wake_of(topic), n)
+  if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
   for _ = 1, 8 do
     local dropped = false

@@ -63,7 +63,7 @@ func certify(t *testing.T) *redisserver.TLS {
 
 // user returns the arguments of a server that has a user with the least rights.
 func user() []string {
-	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(store.Rights(notify.DefaultPrefix))...)
+	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(store.Rights(notify.DefaultPrefix, 1))...)
 }
 
 // Everything works over TLS with a client certificate, as the user with the least rights, and
@@ -127,7 +127,7 @@ func TestClusterLeastRights(t *testing.T) {
 	c := startCluster(t)
 	for _, s := range append(c.Masters, c.Replicas...) {
 		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
-		for _, word := range strings.Fields(store.Rights(notify.DefaultPrefix)) {
+		for _, word := range strings.Fields(store.Rights(notify.DefaultPrefix, 1)) {
 			rule = append(rule, word)
 		}
 		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {

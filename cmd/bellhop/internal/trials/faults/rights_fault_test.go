@@ -18,7 +18,7 @@ func userArguments() []string {
 	return append([]string{"--user", user, "on", ">" + password}, rights()...)
 }
 
-func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix)) }
+func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix, 1)) }
 
 // rightsFaults withdraw rights of the user. The heal restores them.
 var rightsFaults = []fault{
