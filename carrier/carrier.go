@@ -71,10 +71,11 @@ type Options struct {
 	OnDead func(Death)
 }
 
-// A Term lasts from an election until the carrier loses its lease or gives it up.
+// A Term lasts from an election until the carrier loses its lease of a shard or gives it up.
 type Term struct {
 	Name  string // Options.Name
 	Epoch int64  // number of the election
+	Shard store.Shard
 }
 
 // A Death is a message that the carrier buried.
@@ -205,7 +206,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 				terms.Lock()
 				defer terms.Unlock()
 				if term.Err() == nil {
-					c.o.OnTerm(term, Term{Name: c.o.Name, Epoch: t.epoch})
+					c.o.OnTerm(term, Term{Name: c.o.Name, Epoch: t.epoch, Shard: c.store.Home()})
 				}
 			})
 		}

@@ -53,7 +53,7 @@ func run(t testing.TB, db *notify.Store, o carrier.Options) (stop func()) {
 
 func look(t testing.TB, db *notify.Store) carrier.Status {
 	t.Helper()
-	s, err := carrier.Look(t.Context(), db)
+	s, err := carrier.Look(t.Context(), db.Home())
 	if err != nil {
 		t.Fatal(err)
 	}

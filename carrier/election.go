@@ -95,7 +95,7 @@ func (c *Carrier) resign(ctx context.Context, t *term) {
 	c.o.Logger.Info("stepped down", "carrier", c.o.Name, "epoch", t.epoch)
 }
 
-// Status describes the elected carrier of a store.
+// Status describes the elected carrier of a shard.
 type Status struct {
 	Name  string        // empty: none is elected
 	Epoch int64         // number of the election
@@ -105,20 +105,20 @@ type Status struct {
 	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
-// Look returns the elected carrier, if there is one, and when the next thing is due.
-// The error is that of the connection.
-func Look(ctx context.Context, db *notify.Store) (Status, error) {
-	s, err := db.Only().Carrier(ctx)
+// Look returns the elected carrier of a shard, if there is one, and when the next thing is
+// due. The error is that of the connection.
+func Look(ctx context.Context, shard store.Shard) (Status, error) {
+	s, err := shard.Carrier(ctx)
 	if err != nil {
 		return Status{}, fmt.Errorf("look for the carrier: %w", err)
 	}
 	return Status(s), nil
 }
 
-// Standbys returns how many carriers stand by, to take over from the elected
+// Standbys returns how many carriers of a shard stand by, to take over from the elected
 // one. The error is that of the connection.
-func Standbys(ctx context.Context, db *notify.Store) (int64, error) {
-	n, err := db.Only().Standbys(ctx)
+func Standbys(ctx context.Context, shard store.Shard) (int64, error) {
+	n, err := shard.Standbys(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count standbys: %w", err)
 	}

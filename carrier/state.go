@@ -16,6 +16,7 @@ const (
 
 // State is what a carrier does at the moment, by the clock of this machine.
 type State struct {
+	Shard    int       // number of the shard
 	Carrying bool      // it is elected, as far as it knows: while it cannot reach Redis it may be deposed
 	Epoch    int64     // number of its last election; zero: it never was elected
 	Since    time.Time // when it was elected, or began to stand by; zero: Run was not called yet
@@ -44,6 +45,10 @@ func (c *Carrier) State() State {
 	state.Progress = c.loop.Last()
 	return state
 }
+
+// States returns what the carrier does for each shard, in their order. It is safe for
+// concurrent use, and makes no call to Redis.
+func (c *Carrier) States() []State { return []State{c.State()} }
 
 // Alive returns an error if the carrier's loop is stuck, for watchdogs. It is nil
 // while Redis cannot be reached, and while the carrier does not run.

@@ -68,7 +68,7 @@ func config(t *testing.T, url string) daemon.Config {
 func elected(t *testing.T, store *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "a carrier is elected", func() bool {
-		status, err := carrier.Look(t.Context(), store)
+		status, err := carrier.Look(t.Context(), store.Home())
 		return err == nil && status.Name != ""
 	})
 }
@@ -85,7 +85,7 @@ func TestRunStopsInGoodOrder(t *testing.T) {
 	if err := storetest.Receive(t, "the end", ended); err != nil {
 		t.Errorf("Run ended with %v", err)
 	}
-	if status, err := carrier.Look(t.Context(), store); err != nil || status.Name != "" {
+	if status, err := carrier.Look(t.Context(), store.Home()); err != nil || status.Name != "" {
 		t.Errorf("after the stop %q carries, %v", status.Name, err)
 	}
 	if !strings.Contains(log.String(), "stepped down") {
@@ -212,7 +212,7 @@ func TestRunBesideNATS(t *testing.T) {
 	if err := storetest.Receive(t, "the end", ended); err != nil {
 		t.Errorf("Run ended with %v", err)
 	}
-	if status, err := carrier.Look(t.Context(), store); err != nil || status.Name != "" {
+	if status, err := carrier.Look(t.Context(), store.Home()); err != nil || status.Name != "" {
 		t.Errorf("after the stop %q carries, %v", status.Name, err)
 	}
 	if n := strings.Count(log.String(), "elected"); n != 1 {

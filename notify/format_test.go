@@ -96,7 +96,7 @@ func TestOtherFormat(t *testing.T) {
 			refused("topics", err)
 			_, err = storetest.Inspector(t, store).Listeners(t.Context())
 			refused("listeners", err)
-			_, err = carrier.Look(t.Context(), store)
+			_, err = carrier.Look(t.Context(), store.Home())
 			refused("carrier", err)
 			if after := dump(t, store); len(after) != len(before) {
 				t.Errorf("it was changed from %v to %v", before, after)

@@ -102,7 +102,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	stopCarrier()
 	wantCounts(t, pub, notify.Counts{Published: 6, Acked: 4, Died: 2})
 	storetest.Empty(t, store)
-	if status, err := carrier.Look(t.Context(), store); err != nil || status.Name != "" {
+	if status, err := carrier.Look(t.Context(), store.Home()); err != nil || status.Name != "" {
 		t.Errorf("after it stepped down the carrier is %+v, %v", status, err)
 	}
 }

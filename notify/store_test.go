@@ -589,7 +589,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 		}
 		storetest.Receive(t, "a delivery", handled)
 	}
-	status, err := carrier.Look(t.Context(), db)
+	status, err := carrier.Look(t.Context(), db.Home())
 	if err != nil || status.Epoch == 0 {
 		t.Errorf("the carrier is %+v, %v", status, err)
 	}

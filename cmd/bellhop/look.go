@@ -21,7 +21,7 @@ func (a *app) carrierCommand() *cobra.Command {
 		Args:    takes(),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		status, err := carrier.Look(ctx, s.store)
+		status, err := carrier.Look(ctx, s.store.Home())
 		if err != nil {
 			return err
 		}

@@ -154,7 +154,7 @@ func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	status, err := carrier.Look(ctx, g.store)
+	status, err := carrier.Look(ctx, g.store.Home())
 	if err != nil {
 		return nil, err
 	}

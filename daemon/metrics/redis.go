@@ -230,7 +230,7 @@ func (r *redisState) ask(mine *reading) {
 	began := time.Now()
 	err := r.count(ctx, mine)
 	if err == nil {
-		mine.status, err = carrier.Look(ctx, r.store)
+		mine.status, err = carrier.Look(ctx, r.store.Home())
 	}
 	if err == nil {
 		mine.memory, err = r.store.Home().Memory(ctx)

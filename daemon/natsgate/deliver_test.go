@@ -570,7 +570,7 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 		close(stopped)
 	}()
 	storetest.Eventually(t, "the lease is given up", func() bool {
-		s, err := carrier.Look(context.Background(), store)
+		s, err := carrier.Look(context.Background(), store.Home())
 		return err == nil && s.Name == ""
 	})
 	answered := 0
@@ -660,7 +660,7 @@ func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
 	}
 	began := time.Now()
 	storetest.Eventually(t, "it carries again", func() bool {
-		s, err := carrier.Look(context.Background(), store)
+		s, err := carrier.Look(context.Background(), store.Home())
 		return err == nil && s.Epoch > before.Epoch
 	})
 	if took := time.Since(began); took > storetest.Deadline/2 {

@@ -188,7 +188,7 @@ func (d *daemon) elected() carrier.Status {
 	var s carrier.Status
 	storetest.Eventually(d.t, d.name+" carries", func() bool {
 		var err error
-		s, err = carrier.Look(context.Background(), d.store)
+		s, err = carrier.Look(context.Background(), d.store.Home())
 		return err == nil && s.Name == d.name
 	})
 	return s

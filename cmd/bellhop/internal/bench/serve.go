@@ -58,7 +58,7 @@ func (d *served) ready(ctx context.Context, db *notify.Store) error {
 		return errors.New("it does not serve http") // the error of the connection would be taken for one to Redis
 	}
 	response.Body.Close()
-	if status, err := carrier.Look(ctx, db); err != nil || status.Name == "" {
+	if status, err := carrier.Look(ctx, db.Home()); err != nil || status.Name == "" {
 		return errors.Join(err, errors.New("it is not elected"))
 	}
 	return nil

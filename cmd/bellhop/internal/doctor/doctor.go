@@ -273,12 +273,12 @@ const longestListen = 10 * time.Second
 // is replaced after one lease, so no beat within two leases is a failure.
 func (e *exam) carrier(ctx context.Context) {
 	const check, remedy = "carrier", "start one: bellhop serve. Until then no delayed message is delivered"
-	status, err := carrier.Look(ctx, e.store)
+	status, err := carrier.Look(ctx, e.store.Home())
 	overdue := max(2*status.Whole, store.Silence)
 	within := min(overdue, longestListen)
 	heard := status.Name != "" && e.beats(ctx, within)
 	if status.Name != "" && !heard {
-		status, err = carrier.Look(ctx, e.store)
+		status, err = carrier.Look(ctx, e.store.Home())
 	}
 	switch {
 	case err != nil:

@@ -62,11 +62,11 @@ func (e *exam) survey(ctx context.Context) (s service, err error) {
 // standby reports whether another daemon takes over if the carrier ends.
 func (e *exam) standby(ctx context.Context) {
 	const check = "standby"
-	status, err := carrier.Look(ctx, e.store)
+	status, err := carrier.Look(ctx, e.store.Home())
 	if err != nil || status.Name == "" {
 		return // reported by the check of the carrier
 	}
-	n, err := carrier.Standbys(ctx, e.store)
+	n, err := carrier.Standbys(ctx, e.store.Home())
 	switch {
 	case err != nil:
 		e.report(check, Warn, err.Error(), "the user needs +pubsub|numsub")
@@ -114,7 +114,7 @@ func (e *exam) behind(ctx context.Context, s service) {
 			late = append(late, n)
 		}
 	}
-	status, err := carrier.Look(ctx, e.store) // its Next covers broadcasts, too
+	status, err := carrier.Look(ctx, e.store.Home()) // its Next covers broadcasts, too
 	switch {
 	case len(late) > 0:
 		topics := plural(len(late), "topic")

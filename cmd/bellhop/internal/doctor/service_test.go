@@ -237,7 +237,7 @@ func TestStandby(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "the other one stands by", func() bool {
-		n, err := carrier.Standbys(t.Context(), w.store)
+		n, err := carrier.Standbys(t.Context(), w.store.Home())
 		return err == nil && n == 1
 	})
 	w.expect("standby", "ok standby 1 would take over → ")

@@ -322,7 +322,7 @@ func elected(t *testing.T, store *notify.Store, before string) carrier.Status {
 	var s carrier.Status
 	storetest.Eventually(t, "a carrier is elected", func() (ok bool) {
 		var err error
-		s, err = carrier.Look(context.Background(), store)
+		s, err = carrier.Look(context.Background(), store.Home())
 		return err == nil && s.Name != "" && s.Name != before
 	})
 	return s

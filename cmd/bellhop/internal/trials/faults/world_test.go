@@ -245,7 +245,7 @@ func (w *world) member(name string) *member {
 // carrier waits for an elected carrier, and returns its daemon and epoch.
 func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err error) {
 	err = until("a carrier is elected", func() bool {
-		s, err := carrier.Look(ctx, w.store)
+		s, err := carrier.Look(ctx, w.store.Home())
 		for _, m := range w.crew[:2] {
 			if err == nil && strings.HasSuffix(s.Name, fmt.Sprintf(":%d", m.running().Pid())) {
 				carries, epoch = m, s.Epoch
