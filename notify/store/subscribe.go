@@ -124,8 +124,8 @@ const (
 	Broken                          // the connection failed; it is renewed
 )
 
-// Subscribe subscribes to channels and to the beats of their shards, and calls on for each
-// event, one at a time, until ctx ends. on must not block: events are lost for good
+// Subscribe subscribes to channels and to the beats of their shards, or without channels to
+// all beats, and calls on for each event, one at a time, until ctx ends. on must not block: events are lost for good
 // when the connection's buffers are full. It renews a broken or silent
 // connection, and sends a Subscribed event each time it is up. While no carrier runs, the
 // silence before the next renewal doubles up to half a minute. Of several shards each has
@@ -175,6 +175,9 @@ func namesIn(all []*shard, channels []Channel) map[*shard][]string {
 		} else if names[d] == nil {
 			names[d] = []string{}
 		}
+	}
+	if len(channels) == 0 {
+		channels = []Channel{{every: true, name: func(d *shard) string { return d.keys.Beat() }}}
 	}
 	for _, c := range channels {
 		switch {
