@@ -560,7 +560,7 @@ func TestTerms(t *testing.T) {
 		<-finish
 		ended <- term
 	}})
-	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1}) {
+	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1, Shard: db.Home()}) {
 		t.Errorf("got %+v", term)
 	}
 	// Deposed: the next term's call waits until the one before has returned.

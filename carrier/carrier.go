@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -55,19 +54,20 @@ type Options struct {
 	KeepTopics    time.Duration // how long an empty topic's counters are kept, at least KeepAge; zero: DefaultKeepTopics
 	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
-	// OnTerm is called in its own goroutine when this carrier is elected. Its context
-	// ends with the term. The carrier does not wait for it to return: meanwhile it
-	// gives up its lease, stands for election again and may carry. The next call comes
-	// when the one before has returned, and Run returns when all have.
+	// OnTerm is called in its own goroutine when this carrier is elected for a shard. Its
+	// context ends with the term. The carrier does not wait for it to return: meanwhile it
+	// gives up its lease, stands for election again and may carry. The next call for the
+	// shard comes when the one before has returned; those for other shards run beside it.
+	// Run returns when all have returned.
 	OnTerm func(ctx context.Context, t Term)
 
-	// OnCarried is called after each call that moved something, in the carrier's loop:
-	// it must not block.
+	// OnCarried is called after each call that moved something, in the carrier's loop for
+	// the shard: it must not block, and is called for several shards at a time.
 	OnCarried func(Carried)
 
 	// OnDead is called for each message that the carrier buried: its lease expired on
-	// its last attempt, it expired, or it is foreign. It must not block. A subscriber
-	// reports the messages that it buries itself.
+	// its last attempt, it expired, or it is foreign. It must not block, and is called for
+	// several shards at a time. A subscriber reports the messages that it buries itself.
 	OnDead func(Death)
 }
 
@@ -85,15 +85,13 @@ type Death struct {
 	Attempts  int // used up
 }
 
-// A Carrier moves messages while it is elected. It is run once at a time.
+// A Carrier moves the messages of each shard for which it is elected. It is run once at a time.
 type Carrier struct {
 	store *notify.Store
 	o     Options
-	beats chan int64 // epochs of carriers that are heard
-	loop  *progress.Loop
 
-	mu    sync.Mutex
-	state State
+	mu     sync.Mutex
+	movers []*mover // one for each shard; only the first while their number is not known
 }
 
 // New returns a carrier on a store. It starts nothing. The error joins a notify.Fault for each option that is wrong.
@@ -122,7 +120,7 @@ func New(s *notify.Store, options ...Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: s, o: o, beats: make(chan int64, 1), loop: progress.New("carrier", bound)}, nil
+	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o)}}, nil
 }
 
 // keepByDefault sets the defaults of what is kept.
@@ -178,55 +176,81 @@ func checkName(name string) error {
 	return nil
 }
 
-// Run stands by, carries while elected, and stands by again when deposed, until ctx
-// ends; then it gives up its lease and returns nil. If Redis cannot be reached, or
-// refuses a call, Run logs that once and retries; it logs once when calls succeed
-// again. It also logs when no carrier, of any process, is heard for twice the lease.
-// The error is a notify.ErrUnfit: Redis cannot hold messages safely.
+// Run stands by for each shard, carries those for which it is elected, and stands by
+// again when deposed, until ctx ends; then it gives up its leases and returns nil. If
+// Redis cannot be reached, or refuses a call, Run logs that once and retries; it logs once
+// when calls succeed again. It also logs when no carrier, of any process, is heard for
+// twice the lease. The error is a notify.ErrUnfit: Redis cannot hold messages safely.
 func (c *Carrier) Run(ctx context.Context) error {
-	var started sync.WaitGroup
-	defer started.Wait()
-	defer c.setRole(0)
-	defer c.loop.End()
-	awaiting, stop := context.WithCancel(ctx)
-	defer stop()
-	started.Go(func() { c.awaitBeats(awaiting) })
-	var terms sync.Mutex // held while OnTerm runs
-	for ctx.Err() == nil {
-		t, err := c.standBy(ctx)
-		if err != nil {
-			return err
-		}
-		if t == nil {
-			return nil
-		}
-		term, end := context.WithCancel(ctx)
-		if c.o.OnTerm != nil {
-			started.Go(func() {
-				terms.Lock()
-				defer terms.Unlock()
-				if term.Err() == nil {
-					c.o.OnTerm(term, Term{Name: c.o.Name, Epoch: t.epoch, Shard: c.store.Home()})
-				}
-			})
-		}
-		c.serve(ctx, t)
-		end()
+	defer c.all()[0].loop.End()
+	movers, err := c.learn(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var unfit unfitError
+	var running sync.WaitGroup
+	for _, m := range movers {
+		running.Go(func() {
+			if err := m.run(ctx); err != nil {
+				fail(unfitError{err})
+			}
+		})
+	}
+	running.Wait()
+	errors.As(context.Cause(ctx), &unfit)
+	return unfit.error
 }
 
-// serve carries for a term.
-func (c *Carrier) serve(ctx context.Context, t *term) {
-	c.setRole(t.epoch)
-	c.o.Logger.Info("elected", "carrier", c.o.Name, "epoch", t.epoch)
-	var deposed *store.DeposedError
-	switch err := t.carry(ctx); {
-	case !errors.As(err, &deposed):
-		c.resign(ctx, t)
-	case deposed.Vacant: // no call got through in time, or Redis lost the lease
-		c.o.Logger.Warn("deposed: the lease ran out; standing for election again", "carrier", c.o.Name, "epoch", t.epoch, "lease", c.o.Lease)
-	default:
-		c.o.Logger.Warn("deposed: another carrier has the lease; standing by", "carrier", c.o.Name, "epoch", t.epoch, "by", deposed.By)
+// unfitError is why all movers end if Redis is unfit for one.
+type unfitError struct{ error }
+
+// learn waits until the number of shards is known, and returns a mover for each; none if
+// ctx ended. The error is that Redis is unfit.
+func (c *Carrier) learn(ctx context.Context) ([]*mover, error) {
+	first := c.all()[0]
+	first.setRole(0)
+	retry := first.retryStanding()
+	for ctx.Err() == nil {
+		first.loop.Note()
+		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
+		shards, err := c.shards(ctx)
+		answered()
+		if errors.Is(err, notify.ErrUnfit) {
+			return nil, err
+		}
+		if retry.Wait(ctx, err); err == nil {
+			return c.grow(shards), nil
+		}
 	}
+	return nil, nil
+}
+
+func (c *Carrier) shards(ctx context.Context) ([]store.Shard, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.store.Shards(ctx)
+}
+
+// grow makes the movers of all shards, unless they are made.
+func (c *Carrier) grow(shards []store.Shard) []*mover {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.movers) < len(shards) {
+		c.movers = make([]*mover, len(shards))
+		for i, shard := range shards {
+			o := c.o
+			o.Logger = o.Logger.With("shard", fmt.Sprintf("%d/%d", i, len(shards)))
+			c.movers[i] = newMover(shard, o)
+		}
+	}
+	return c.movers
+}
+
+// all returns the movers that are made.
+func (c *Carrier) all() []*mover {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.movers
 }

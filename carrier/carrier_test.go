@@ -177,18 +177,18 @@ func TestSilenceIsLogged(t *testing.T) {
 	db := storetest.Open(t)
 	var log journal
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "it is heard", func() bool { return c.State().Heard == 1 })
+	storetest.Eventually(t, "it is heard", func() bool { return c.States()[0].Heard == 1 })
 	if log.has("carrier is heard") {
 		t.Error("it told of a silence before there was one")
 	}
 	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "no carrier is heard", "for=3s") })
-	if heard := c.State().Heard; heard != 0 {
+	if heard := c.States()[0].Heard; heard != 0 {
 		t.Errorf("carrier %d is heard", heard)
 	}
 	do(t, db, "DEL", db.Keys().Carrier())
 	storetest.Eventually(t, "the log tells that it is over", func() bool { return log.has("level=INFO", "a carrier is heard again", "epoch=2") })
-	if heard := c.State().Heard; heard != 2 {
+	if heard := c.States()[0].Heard; heard != 2 {
 		t.Errorf("carrier %d is heard", heard)
 	}
 	if n := log.count("carrier is heard"); n != 2 {

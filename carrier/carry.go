@@ -32,7 +32,7 @@ const (
 
 // A term lasts from an election until the lease is lost or given up.
 type term struct {
-	*Carrier
+	*mover
 	token string
 	epoch int64
 
@@ -47,10 +47,10 @@ type term struct {
 	lookout lookout
 }
 
-func newTerm(c *Carrier, token string, epoch int64) *term {
+func newTerm(m *mover, token string, epoch int64) *term {
 	return &term{
-		Carrier: c, token: token, epoch: epoch, batch: c.o.Batch, ready: "0",
-		beat: min(store.Heartbeat, c.o.Lease/3),
+		mover: m, token: token, epoch: epoch, batch: m.o.Batch, ready: "0",
+		beat: min(store.Heartbeat, m.o.Lease/3),
 	}
 }
 
@@ -64,11 +64,11 @@ func (t *term) carry(ctx context.Context) error {
 	defer stop()
 	beside.Go(func() { t.sweep(besideCtx) })
 	beside.Go(func() {
-		t.store.Subscribe(besideCtx, func(e store.Event) {
+		t.shard.Store().Subscribe(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
 			t.noteBeat(e)
 			t.lookout.noteBeat(e) // last: then a nudge that was sent before the beat is in nudges already
-		}, t.store.Only().HeadChannel())
+		}, t.shard.HeadChannel())
 	})
 	defer func() { t.report(t.lookout.held) }()
 	retry := outage.NewRetry(t.o.Logger, "cannot carry; retrying", "carrying again")
@@ -164,7 +164,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	began := time.Now()
 	beats := began.Sub(t.beaten) >= t.beat
 	looks := beats && t.beats%beatsALook == 0
-	m, err := t.store.Only().Carry(ctx, store.Carry{
+	m, err := t.shard.Carry(ctx, store.Carry{
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Look: looks, Ready: t.ready,
@@ -202,7 +202,7 @@ func (t *term) measure(m store.Carried, began time.Time) time.Duration {
 
 // carried records and reports what a call moved.
 func (t *term) carried(m store.Carried, took time.Duration) {
-	c := Carried{Moved: m.Moved, Lateness: lateness(m.Runs, m.Now+m.Took.Microseconds()), Took: took}
+	c := Carried{Shard: t.shard.Number(), Moved: m.Moved, Lateness: lateness(m.Runs, m.Now+m.Took.Microseconds()), Took: took}
 	t.addMoved(c)
 	t.report(t.lookout.carried(c, m.Earliest, m.Now))
 	t.reportDead(m.Buried)

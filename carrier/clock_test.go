@@ -65,7 +65,7 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 
 func TestBatchAdaptsToRedis(t *testing.T) {
 	t.Parallel()
-	tm := newTerm(&Carrier{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
+	tm := newTerm(&mover{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
 	for _, test := range []struct {
 		took time.Duration
 		more bool

@@ -55,7 +55,7 @@
 //
 // # Watching it
 //
-// [Carrier.State] says at any time what a carrier does, and [Carrier.Alive] reports a
+// [Carrier.States] says at any time what a carrier does for each shard, and [Carrier.Alive] reports a
 // loop that is stuck to a watchdog. [Options.OnCarried] gets how late each message was
 // made ready, and whether only the heartbeat found something whose nudge was lost.
 package carrier

@@ -20,18 +20,18 @@ const (
 
 // standBy waits until this carrier is elected. It returns nil if ctx ended, and an
 // error only if Redis is unfit.
-func (c *Carrier) standBy(ctx context.Context) (*term, error) {
+func (m *mover) standBy(ctx context.Context) (*term, error) {
 	var subscription sync.WaitGroup
 	defer subscription.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	vacant := make(chan struct{}, 1)
-	retry := outage.NewRetry(c.o.Logger, "cannot stand for election; retrying", "standing for election again")
-	c.setRole(0)
+	retry := m.retryStanding()
+	m.setRole(0)
 	for heard := false; ctx.Err() == nil; {
-		c.loop.Note()
-		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
-		t, left, err := c.elect(ctx)
+		m.loop.Note()
+		answered := retry.After(store.Patience, "error", m.shard.Store().NoAnswer())
+		t, left, err := m.elect(ctx)
 		answered()
 		if errors.Is(err, notify.ErrUnfit) {
 			return nil, err
@@ -45,12 +45,12 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		if !heard { // a lone carrier never needs this subscription
 			heard = true
 			subscription.Go(func() {
-				c.store.Subscribe(ctx, func(e store.Event) {
-					c.noteBeat(e)
+				m.shard.Store().Subscribe(ctx, func(e store.Event) {
+					m.noteBeat(e)
 					vacancy(e, vacant)
-				}, c.store.Only().VacantChannel())
+				}, m.shard.VacantChannel())
 			})
-			c.o.Logger.Info("standing by", "carrier", c.o.Name)
+			m.o.Logger.Info("standing by", "carrier", m.o.Name)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,6 +59,11 @@ func (c *Carrier) standBy(ctx context.Context) (*term, error) {
 		}
 	}
 	return nil, nil
+}
+
+// retryStanding returns the pause between attempts to stand for election that failed.
+func (m *mover) retryStanding() *outage.Retry {
+	return outage.NewRetry(m.o.Logger, "cannot stand for election; retrying", "standing for election again")
 }
 
 // vacancy signals that there may be no elected carrier.
@@ -74,25 +79,25 @@ func vacancy(e store.Event, vacant chan<- struct{}) {
 
 // elect stands for election once. It returns the term that was won, or how long the
 // lease of the elected carrier lasts.
-func (c *Carrier) elect(ctx context.Context) (*term, time.Duration, error) {
+func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	e, err := c.store.Only().Elect(ctx, c.o.Name, c.o.Lease)
+	e, err := m.shard.Elect(ctx, m.o.Name, m.o.Lease)
 	if err != nil || !e.Won {
 		return nil, e.Left, err
 	}
-	return newTerm(c, e.Token, e.Epoch), 0, nil
+	return newTerm(m, e.Token, e.Epoch), 0, nil
 }
 
 // resign gives up the lease so that a standby takes over at once.
-func (c *Carrier) resign(ctx context.Context, t *term) {
+func (m *mover) resign(ctx context.Context, t *term) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	if _, err := c.store.Only().Resign(ctx, t.token); err != nil {
-		c.o.Logger.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", c.o.Lease)
+	if _, err := m.shard.Resign(ctx, t.token); err != nil {
+		m.o.Logger.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", m.o.Lease)
 		return
 	}
-	c.o.Logger.Info("stepped down", "carrier", c.o.Name, "epoch", t.epoch)
+	m.o.Logger.Info("stepped down", "carrier", m.o.Name, "epoch", t.epoch)
 }
 
 // Status describes the elected carrier of a shard.

@@ -22,7 +22,7 @@ func elected(t *testing.T, db *notify.Store, o Options) *term {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm, _, err := c.elect(t.Context())
+	tm, _, err := c.all()[0].elect(t.Context())
 	if err != nil || tm == nil {
 		t.Fatalf("elected: %v, %v", tm, err)
 	}

@@ -118,7 +118,7 @@ func TestManyTopicsAreForgotten(t *testing.T) {
 	t.Parallel()
 	store, _ := remember(t)
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Eventually(t, "they are forgotten", func() bool { return c.State().TopicsForgotten == remembered })
+	storetest.Eventually(t, "they are forgotten", func() bool { return c.States()[0].TopicsForgotten == remembered })
 	for _, name := range []string{"topics", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest"} {
 		n, err := store.Client().Exists(t.Context(), store.Keys().Base()+name).Result()
 		if err != nil || n != 0 {

@@ -128,14 +128,14 @@ func TestRingsThatAreNotLost(t *testing.T) {
 				storetest.Publish(t, db, notify.Message{Topic: topic, ID: id, Body: []byte("x")})
 			}
 			storetest.Receive(t, "it is rung, or handed the first", rings)
-			for n := 0; n < 3 || c.State().Lapsed < test.lapsed; n++ {
+			for n := 0; n < 3 || c.States()[0].Lapsed < test.lapsed; n++ {
 				if test.minAge > 0 {
 					claim()
 				}
 				storetest.Receive(t, "a beat", beats)
 				storetest.Receive(t, "it is rung again", rings)
 			}
-			if s := c.State(); s.Repeated > 0 || s.Lapsed != test.lapsed {
+			if s := c.States()[0]; s.Repeated > 0 || s.Lapsed != test.lapsed {
 				t.Errorf("got %+v", s)
 			}
 		})

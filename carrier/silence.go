@@ -10,38 +10,38 @@ import (
 )
 
 // noteBeat takes note of the beat of a carrier, in this process or another.
-func (c *Carrier) noteBeat(e store.Event) {
+func (m *mover) noteBeat(e store.Event) {
 	epoch := e.Epoch()
 	if epoch == 0 { // no beat, or another program's
 		return
 	}
 	select {
-	case c.beats <- epoch:
+	case m.beats <- epoch:
 	default: // another beat is still there
 	}
 }
 
 // patience is how long beats may be missing before that is logged. A carrier that
 // was killed is replaced after one lease.
-func (c *Carrier) patience() time.Duration { return max(2*c.o.Lease, store.Silence) }
+func (m *mover) patience() time.Duration { return max(2*m.o.Lease, store.Silence) }
 
 // awaitBeats logs, until ctx ends, when no carrier is heard, and when one is again.
-func (c *Carrier) awaitBeats(ctx context.Context) {
-	defer c.setHeard(0)
-	patience := time.NewTimer(c.patience())
+func (m *mover) awaitBeats(ctx context.Context) {
+	defer m.setHeard(0)
+	patience := time.NewTimer(m.patience())
 	defer patience.Stop()
-	silence := outage.New(c.o.Logger, slog.LevelWarn, "no carrier is heard; nothing becomes due", "a carrier is heard again")
+	silence := outage.New(m.o.Logger, slog.LevelWarn, "no carrier is heard; nothing becomes due", "a carrier is heard again")
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case epoch := <-c.beats:
-			c.setHeard(epoch)
-			patience.Reset(c.patience())
+		case epoch := <-m.beats:
+			m.setHeard(epoch)
+			patience.Reset(m.patience())
 			silence.End("epoch", epoch)
 		case <-patience.C:
-			c.setHeard(0)
-			silence.Begin("for", c.patience().String())
+			m.setHeard(0)
+			silence.Begin("for", m.patience().String())
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package carrier
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // bound is how long the loop takes at most to come around, elected or standing by,
 // and whatever becomes of Redis. It is one call to Redis, which is given up after
@@ -37,25 +40,40 @@ type State struct {
 	TopicsForgotten int64 // topics that the housekeeping forgot, since New
 }
 
-// State returns what the carrier does. It is safe for concurrent use, and makes no call to Redis.
-func (c *Carrier) State() State {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	state := c.state
-	state.Progress = c.loop.Last()
+// States returns what the carrier does for each shard, in their order; for the first alone
+// while Run does not know yet how many there are. It is safe for concurrent use, and makes
+// no call to Redis.
+func (c *Carrier) States() []State {
+	movers := c.all()
+	all := make([]State, len(movers))
+	for i, m := range movers {
+		all[i] = m.now()
+	}
+	return all
+}
+
+// Alive returns an error if the carrier's loop for a shard is stuck, for watchdogs. It is
+// nil while Redis cannot be reached, and while the carrier does not run.
+func (c *Carrier) Alive() error {
+	var stuck []error
+	for _, m := range c.all() {
+		stuck = append(stuck, m.loop.Alive())
+	}
+	return errors.Join(stuck...)
+}
+
+// now returns the state.
+func (m *mover) now() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state := m.state
+	state.Shard, state.Progress = m.shard.Number(), m.loop.Last()
 	return state
 }
 
-// States returns what the carrier does for each shard, in their order. It is safe for
-// concurrent use, and makes no call to Redis.
-func (c *Carrier) States() []State { return []State{c.State()} }
-
-// Alive returns an error if the carrier's loop is stuck, for watchdogs. It is nil
-// while Redis cannot be reached, and while the carrier does not run.
-func (c *Carrier) Alive() error { return c.loop.Alive() }
-
 // Carried is what one call moved.
 type Carried struct {
+	Shard    int           // number of the shard
 	Moved    int           // messages made ready, including those whose lease ended, and broadcasts sent
 	Lateness []Lateness    // of the scheduled messages among them, earliest due first
 	Took     time.Duration // how long the call took Redis
@@ -73,74 +91,74 @@ type Lateness struct {
 }
 
 // setRole notes that the carrier was elected, or that it stands by if epoch is zero.
-func (c *Carrier) setRole(epoch int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Carrying, c.state.Since = epoch != 0, time.Now()
-	c.state.Kept = 0
+func (m *mover) setRole(epoch int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Carrying, m.state.Since = epoch != 0, time.Now()
+	m.state.Kept = 0
 	if epoch != 0 {
-		c.state.Epoch = epoch
+		m.state.Epoch = epoch
 	}
 }
 
 // setHeard sets the epoch of the last beat received; zero: none was for long.
-func (c *Carrier) setHeard(epoch int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Heard = epoch
+func (m *mover) setHeard(epoch int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Heard = epoch
 }
 
 // setKept sets how many messages and broadcasts the store holds.
-func (c *Carrier) setKept(n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Kept = n
+func (m *mover) setKept(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Kept = n
 }
 
 // addRepeated counts rings that a beat repeated.
-func (c *Carrier) addRepeated(n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Repeated += n
+func (m *mover) addRepeated(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Repeated += n
 }
 
 // addHandovers counts hand-overs.
-func (c *Carrier) addHandovers(handed, lapsed int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.HandedOver += handed
-	c.state.Lapsed += lapsed
+func (m *mover) addHandovers(handed, lapsed int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.HandedOver += handed
+	m.state.Lapsed += lapsed
 }
 
 // addSwept counts what a step of the housekeeping removed.
-func (c *Carrier) addSwept(dead, topics int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.DeadRemoved += dead
-	c.state.TopicsForgotten += topics
+func (m *mover) addSwept(dead, topics int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.DeadRemoved += dead
+	m.state.TopicsForgotten += topics
 }
 
 // addMoved counts what a call moved.
-func (c *Carrier) addMoved(m Carried) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state.Moved += int64(m.Moved)
-	if n := len(m.Lateness); n > 0 {
-		c.state.Lateness = m.Lateness[n-1].Late
+func (m *mover) addMoved(c Carried) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Moved += int64(c.Moved)
+	if n := len(c.Lateness); n > 0 {
+		m.state.Lateness = c.Lateness[n-1].Late
 	}
 }
 
-// report calls OnCarried, unless nothing was moved or m is nil.
-func (c *Carrier) report(m *Carried) {
-	if m == nil || m.Moved == 0 {
+// report calls OnCarried, unless nothing was moved or c is nil.
+func (m *mover) report(c *Carried) {
+	if c == nil || c.Moved == 0 {
 		return
 	}
-	if m.Fallback {
-		c.mu.Lock()
-		c.state.Fallbacks++
-		c.mu.Unlock()
+	if c.Fallback {
+		m.mu.Lock()
+		m.state.Fallbacks++
+		m.mu.Unlock()
 	}
-	if c.o.OnCarried != nil {
-		c.o.OnCarried(*m)
+	if m.o.OnCarried != nil {
+		m.o.OnCarried(*c)
 	}
 }

@@ -55,7 +55,7 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 	storetest.Eventually(t, "it carries, and hears nudges", func() bool {
 		head := db.Keys().Head()
 		n, err := db.Client().PubSubNumSub(t.Context(), head).Result()
-		return err == nil && n[head] > 0 && c.State().Carrying
+		return err == nil && n[head] > 0 && c.States()[0].Carrying
 	})
 	return c, all
 }
@@ -77,14 +77,14 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := idle.State(); s != (carrier.State{}) {
+	if s := idle.States()[0]; s != (carrier.State{}) {
 		t.Errorf("before it runs: %+v", s)
 	}
 	c, all := watch(t, db, carrier.Options{Lease: carrier.MinLease})
 	storetest.Run(t, idle.Run)
-	storetest.Eventually(t, "they are moved", func() bool { return c.State().Moved == 20 })
-	storetest.Eventually(t, "the beat counts", func() bool { return c.State().Kept == 22 })
-	s := c.State()
+	storetest.Eventually(t, "they are moved", func() bool { return c.States()[0].Moved == 20 })
+	storetest.Eventually(t, "the beat counts", func() bool { return c.States()[0].Kept == 22 })
+	s := c.States()[0]
 	if s.Epoch != 1 || s.Since.Before(began) || s.Since.After(time.Now()) || s.Fallbacks != 0 {
 		t.Errorf("got %+v", s)
 	}
@@ -95,14 +95,14 @@ func TestState(t *testing.T) {
 	if moved != 20 || len(late) != 2 || late[0].N != 10 || late[1].N != 10 || late[0].Late-late[1].Late != time.Millisecond {
 		t.Errorf("told of %d: %v", moved, late)
 	}
-	storetest.Eventually(t, "its loop goes on", func() bool { return c.State().Progress.After(s.Progress) })
+	storetest.Eventually(t, "its loop goes on", func() bool { return c.States()[0].Progress.After(s.Progress) })
 
-	storetest.Eventually(t, "the other stands by", func() bool { return !idle.State().Since.IsZero() })
-	s = idle.State()
+	storetest.Eventually(t, "the other stands by", func() bool { return !idle.States()[0].Since.IsZero() })
+	s = idle.States()[0]
 	if s.Carrying || s.Epoch != 0 || s.Kept != 0 || s.Progress.IsZero() {
 		t.Errorf("standing by: %+v", s)
 	}
-	storetest.Eventually(t, "its loop goes on", func() bool { return idle.State().Progress.After(s.Progress) })
+	storetest.Eventually(t, "its loop goes on", func() bool { return idle.States()[0].Progress.After(s.Progress) })
 }
 
 // After a stop the state says that it no longer carries. A broadcast counts as moved, without a lateness.
@@ -116,12 +116,12 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	}
 	stop := storetest.Run(t, c.Run)
 	storetest.Publish(t, db, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
-	storetest.Eventually(t, "it is sent", func() bool { return c.State().Moved == 1 })
+	storetest.Eventually(t, "it is sent", func() bool { return c.States()[0].Moved == 1 })
 	if moved, late, _ := all.read(); moved != 1 || len(late) != 0 {
 		t.Errorf("told of %d: %v", moved, late)
 	}
 	stop()
-	if s := c.State(); s.Carrying || s.Epoch != 1 || s.Kept != 0 {
+	if s := c.States()[0]; s.Carrying || s.Epoch != 1 || s.Kept != 0 {
 		t.Errorf("when it has stopped: %+v", s)
 	}
 }
@@ -134,7 +134,7 @@ func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), "5.25", topic)
 	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedule(topic), "5.25", topic+":somebody else's")
 	c, all := watch(t, db, carrier.Options{})
-	storetest.Eventually(t, "it is moved", func() bool { return c.State().Moved == 1 })
+	storetest.Eventually(t, "it is moved", func() bool { return c.States()[0].Moved == 1 })
 	moved, late, _ := all.read()
 	if moved != 1 || len(late) != 1 || late[0].N != 1 || (time.Since(time.UnixMicro(5250))-late[0].Late).Abs() > time.Minute {
 		t.Errorf("told of %d: %v", moved, late)
@@ -162,7 +162,7 @@ func TestFallback(t *testing.T) {
 		storetest.Receive(t, "a beat, after which the next is a second away", beats)
 		storetest.Publish(t, mute, m)
 		want++
-		storetest.Eventually(t, "it is told as found by the beat", func() bool { return c.State().Fallbacks == int64(want) })
+		storetest.Eventually(t, "it is told as found by the beat", func() bool { return c.States()[0].Fallbacks == int64(want) })
 	}
 	if moved, _, fallbacks := all.read(); moved != want || fallbacks != want {
 		t.Errorf("told of %d, %d by the fallback", moved, fallbacks)
@@ -183,8 +183,8 @@ func TestNoFallback(t *testing.T) {
 		storetest.Publish(t, db, some...)
 		n += int64(len(some))
 	}
-	storetest.Eventually(t, "all are moved", func() bool { return c.State().Moved == n })
-	if s := c.State(); s.Fallbacks != 0 {
+	storetest.Eventually(t, "all are moved", func() bool { return c.States()[0].Moved == n })
+	if s := c.States()[0]; s.Fallbacks != 0 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -206,17 +206,17 @@ func TestRepeatedRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
-	storetest.Eventually(t, "rings are repeated", func() bool { return c.State().Repeated >= 2 })
-	if n := c.State().Fallbacks; n != 0 {
+	storetest.Eventually(t, "rings are repeated", func() bool { return c.States()[0].Repeated >= 2 })
+	if n := c.States()[0].Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
 	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	rested := c.State()
-	storetest.Eventually(t, "two more beats", func() bool { return c.State().Progress.Sub(rested.Progress) > 2*store.Heartbeat })
-	if again := c.State().Repeated; again > rested.Repeated {
+	rested := c.States()[0]
+	storetest.Eventually(t, "two more beats", func() bool { return c.States()[0].Progress.Sub(rested.Progress) > 2*store.Heartbeat })
+	if again := c.States()[0].Repeated; again > rested.Repeated {
 		t.Errorf("%d rings were repeated though nothing is ready", again-rested.Repeated)
 	}
 }
@@ -235,10 +235,10 @@ func TestProgressWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	storetest.Eventually(t, "it runs", func() bool { return !c.State().Progress.IsZero() })
-	first := c.State().Progress
-	storetest.Eventually(t, "its loop comes around", func() bool { return c.State().Progress.After(first) })
-	if took := c.State().Progress.Sub(first); took > carrier.Bound {
+	storetest.Eventually(t, "it runs", func() bool { return !c.States()[0].Progress.IsZero() })
+	first := c.States()[0].Progress
+	storetest.Eventually(t, "its loop comes around", func() bool { return c.States()[0].Progress.After(first) })
+	if took := c.States()[0].Progress.Sub(first); took > carrier.Bound {
 		t.Errorf("it took %v, the bound is %v", took, carrier.Bound)
 	}
 }

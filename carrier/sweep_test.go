@@ -113,7 +113,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	aged(t, store, "mail", 1, 2*time.Hour)
 	var log journal
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "they are removed", func() bool { return c.State().DeadRemoved == old+1 })
+	storetest.Eventually(t, "they are removed", func() bool { return c.States()[0].DeadRemoved == old+1 })
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "removed dead letters", "orders") })
 	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
 		if got := size(t, store, name); got != want {
@@ -155,7 +155,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	die(t, store, "mail", 10)
 	aged(t, store, "orders", 20, time.Minute)
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "they are removed", func() bool { return c.State().DeadRemoved == 20 })
+	storetest.Eventually(t, "they are removed", func() bool { return c.States()[0].DeadRemoved == 20 })
 	if n := size(t, store, "dead:mail"); n != 10 {
 		t.Errorf("%d of the other topic are left", n)
 	}
@@ -192,7 +192,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 		t.Errorf("%d are left, want two fewer by each death", n)
 	}
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "what deaths removed is counted", func() bool { return c.State().DeadRemoved == 20+4 })
+	storetest.Eventually(t, "what deaths removed is counted", func() bool { return c.States()[0].DeadRemoved == 20+4 })
 }
 
 // A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
@@ -201,7 +201,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
 		"swept": func(t *testing.T, store *notify.Store) error {
 			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-			storetest.Eventually(t, "it is removed", func() bool { return c.State().DeadRemoved == 1 })
+			storetest.Eventually(t, "it is removed", func() bool { return c.States()[0].DeadRemoved == 1 })
 			return nil
 		},
 		"purged": func(t *testing.T, store *notify.Store) error {
@@ -277,7 +277,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	do(t, store, "ZADD", store.Keys().Waiting("waits"), 1, store.Keys().Inbox("x"))
 
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
-	storetest.Eventually(t, "it is forgotten", func() bool { return c.State().TopicsForgotten == 1 })
+	storetest.Eventually(t, "it is forgotten", func() bool { return c.States()[0].TopicsForgotten == 1 })
 	known := func() (names []string) {
 		all, err := storetest.Collect(inspector.Topics(ctx))
 		if err != nil {
@@ -314,7 +314,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 	use("gone")
 	use("used")
 	c, _ := watch(t, store, carrier.Options{KeepTopics: 2 * time.Second, Sweep: often, KeepAge: carrier.MinKeepAge})
-	for uses := 0; c.State().TopicsForgotten == 0; uses++ {
+	for uses := 0; c.States()[0].TopicsForgotten == 0; uses++ {
 		storetest.Publish(t, store, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
 		use("used")
 	}
@@ -372,9 +372,9 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
-	storetest.Eventually(t, "it stands by", func() bool { return !c.State().Carrying })
-	if n := size(t, store, "dead:orders"); n != 3 || c.State().DeadRemoved != 0 {
-		t.Errorf("%d are left, %+v", n, c.State())
+	storetest.Eventually(t, "it stands by", func() bool { return !c.States()[0].Carrying })
+	if n := size(t, store, "dead:orders"); n != 3 || c.States()[0].DeadRemoved != 0 {
+		t.Errorf("%d are left, %+v", n, c.States()[0])
 	}
 }
 
@@ -395,7 +395,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	}
 	do(t, store, "ZADD", base+"deaths-oldest", 1, "mail", 1, "no topic: x")
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-	storetest.Eventually(t, "the others are removed", func() bool { return c.State().DeadRemoved == 3 })
+	storetest.Eventually(t, "the others are removed", func() bool { return c.States()[0].DeadRemoved == 3 })
 	for _, key := range []string{"dead:mail", "logs", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest", "deaths-kept"} {
 		if text, err := store.Client().Get(t.Context(), base+key).Result(); err != nil || text != "x" {
 			t.Errorf("%s is %q, %v", key, text, err)
@@ -428,7 +428,7 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	storetest.Run(t, s.Run)
 	storetest.Eventually(t, "it waits", func() bool { return store.Client().ZCard(t.Context(), store.Keys().Waiting("watched")).Val() == 1 })
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Eventually(t, "the one is forgotten", func() bool { return c.State().TopicsForgotten == 1 })
+	storetest.Eventually(t, "the one is forgotten", func() bool { return c.States()[0].TopicsForgotten == 1 })
 	if n := store.Client().Exists(t.Context(), waiting).Val(); n != 0 {
 		t.Error("who is gone still waits")
 	}
@@ -471,5 +471,5 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 		look()
 		storetest.Eventually(t, "they were looked at", seen)
 	}
-	storetest.Eventually(t, "all are forgotten", func() bool { return c.State().TopicsForgotten == topics })
+	storetest.Eventually(t, "all are forgotten", func() bool { return c.States()[0].TopicsForgotten == topics })
 }

@@ -102,7 +102,7 @@ func (p *process) addCarrier() (err error) {
 	if p.carrier, err = carrier.New(p.store, o); err != nil {
 		return err
 	}
-	p.metrics.ShowCarrier(p.carrier.State)
+	p.metrics.ShowCarrier(p.carrier.States)
 	p.parts = append(p.parts, part{
 		name:  "carrier",
 		run:   p.carrier.Run,
@@ -115,7 +115,7 @@ func (p *process) addHTTP() error {
 	o := p.config.HTTP(p.options.Logger)
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
 	o.Alive = func() error { return p.parts.alive() }
-	o.Heard = func() int64 { return p.carrier.State().Heard }
+	o.Heard = func() int64 { return p.carrier.States()[0].Heard }
 	o.OnRequest, o.OnClaimed, o.Archive = p.metrics.Request, p.claimed, p.archive
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {

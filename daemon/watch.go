@@ -21,7 +21,7 @@ const stopMargin = 5 * time.Second
 
 // status returns what the daemon does, for people, on one line.
 func (p *process) status() string {
-	s := p.carrier.State()
+	s := p.carrier.States()[0]
 	switch waiting := Waiting(p.store); {
 	case waiting != "":
 		return waiting

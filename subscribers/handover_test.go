@@ -207,7 +207,7 @@ func TestLostHandover(t *testing.T) {
 	if gone, err := one.shard.Ack(t.Context(), topic, []store.Lease{lost.ClaimedMessage.Lease}); err != nil || len(gone) != 1 {
 		t.Errorf("the hand-over was acknowledged afterwards: %v, %v", gone, err)
 	}
-	storetest.Eventually(t, "the carrier counts it", func() bool { return c.State().Lapsed == 1 })
+	storetest.Eventually(t, "the carrier counts it", func() bool { return c.States()[0].Lapsed == 1 })
 }
 
 // A message that no hand-over survives uses up its attempts: each one that ends is followed by a claim.

@@ -151,7 +151,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.State().Heard }}, httpapi.Timing{})
+	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.States()[0].Heard }}, httpapi.Timing{})
 	says := func(want string) {
 		t.Helper()
 		storetest.Eventually(t, "readyz answers "+want, func() bool {
@@ -187,7 +187,7 @@ func TestHealthzTellsWhatHangs(t *testing.T) {
 	}
 	const bound = 3 * time.Second // the daemon's is longer: calls to an unreachable Redis take their time
 	h := serve(t, store, httpapi.Options{Alive: func() error {
-		if last := c.State().Progress; !last.IsZero() && time.Since(last) > bound {
+		if last := c.States()[0].Progress; !last.IsZero() && time.Since(last) > bound {
 			return errors.New("the loop hangs")
 		}
 		return nil

@@ -5,7 +5,7 @@
 //	store.Observe(m.Observe)
 //	c, err := carrier.New(store, carrier.Options{OnCarried: m.Carried})
 //	...
-//	m.ShowCarrier(c.State)
+//	m.ShowCarrier(c.States)
 //	mux.Handle("/metrics", m.Handler())
 //
 // # Counts of all daemons, and of one

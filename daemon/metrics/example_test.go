@@ -24,6 +24,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	m.ShowCarrier(c.State)
+	m.ShowCarrier(c.States)
 	http.Handle("GET /metrics", m.Handler())
 }

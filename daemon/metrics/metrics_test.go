@@ -125,16 +125,16 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.ShowCarrier(c.State)
+	m.ShowCarrier(c.States)
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_is_carrier": 0, "bellhop_carrier_heard": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
 		"bellhop_carrier_progress_timestamp_seconds": 0, "bellhop_redis_up": 1,
 	})
 	storetest.Run(t, c.Run)
 	history(t, store)
-	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.State(); return s.Moved == 1 && s.Kept == 8 })
+	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.States()[0]; return s.Moved == 1 && s.Kept == 8 })
 	publish(t, store, "soon", 3, time.Millisecond)
-	storetest.Eventually(t, "they are ready", func() bool { s := c.State(); return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
+	storetest.Eventually(t, "they are ready", func() bool { s := c.States()[0]; return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
 
 	if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestHandovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, sub.Run)
-	m.ShowCarrier(c.State)
+	m.ShowCarrier(c.States)
 	m.ShowNATS(func() natsgate.Stats { return natsgate.Stats{Handovers: sub.Stats()} })
 	m.ShowHTTP(func() httpapi.Stats {
 		return httpapi.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 3, Dropped: 1}}
@@ -253,7 +253,7 @@ func TestHandovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, db, topic, 1, 0)
-	storetest.Eventually(t, "it lapses", func() bool { return c.State().Lapsed == 1 })
+	storetest.Eventually(t, "it lapses", func() bool { return c.States()[0].Lapsed == 1 })
 	want(t, scrape(t, m), map[string]float64{
 		`bellhop_handovers_total{outcome="sent",part="publisher"}`: 2,
 		`bellhop_handovers_total{outcome="sent",part="carrier"}`:   1,
@@ -282,7 +282,7 @@ func waits(t *testing.T, db *notify.Store) (inbox store.Inbox) {
 // Hooks of the daemon feed these.
 func TestHooks(t *testing.T) {
 	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}})
-	m.ShowCarrier(func() carrier.State { return carrier.State{} })
+	m.ShowCarrier(func() []carrier.State { return make([]carrier.State, 1) })
 	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} })
 	m.Carried(carrier.Carried{
 		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
@@ -396,7 +396,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	t.Helper()
 	m := newMetrics(t, store, metrics.Options{Version: "v1", Topics: []string{topic}})
-	m.ShowCarrier(func() carrier.State { return carrier.State{} })
+	m.ShowCarrier(func() []carrier.State { return make([]carrier.State, 1) })
 	m.ShowNATS(func() natsgate.Stats {
 		return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 	})

@@ -22,10 +22,10 @@ type figure[T any] struct {
 	value func(T) float64
 }
 
-// ShowCarrier adds the state of a carrier. The function is called at each scrape.
-func (m *Metrics) ShowCarrier(state func() carrier.State) {
+// ShowCarrier adds the states of a carrier. The function is called at each scrape.
+func (m *Metrics) ShowCarrier(states func() []carrier.State) {
 	figures := carrierFigures()
-	m.registry.MustRegister(m.fallbacks, source(func(to chan<- prometheus.Metric) { show(to, figures, state()) }))
+	m.registry.MustRegister(m.fallbacks, source(func(to chan<- prometheus.Metric) { show(to, figures, states()[0]) }))
 }
 
 // ShowHTTP adds the statistics of a gateway for HTTP. The function is called at each scrape.

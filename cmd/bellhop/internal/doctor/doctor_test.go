@@ -137,7 +137,7 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 					t.Fatal(err)
 				}
 				storetest.Run(t, carrying.Run)
-				storetest.Eventually(t, "it carries", func() bool { return carrying.State().Carrying })
+				storetest.Eventually(t, "it carries", func() bool { return carrying.States()[0].Carrying })
 			} else if err := db.Client().Set(t.Context(), db.Keys().Carrier(), test.token, test.left).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -232,7 +232,7 @@ func TestStandby(t *testing.T) {
 		storetest.Run(t, c.Run)
 		carriers[i] = c
 		if i == 0 {
-			storetest.Eventually(t, "it carries", func() bool { return c.State().Carrying })
+			storetest.Eventually(t, "it carries", func() bool { return c.States()[0].Carrying })
 			w.expect("standby", "warn standby none: if the carrier's machine fails, no delayed message is delivered → run a second daemon on another machine: bellhop serve")
 		}
 	}

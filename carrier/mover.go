@@ -1,0 +1,74 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify/progress"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A mover is the part of a Carrier that cares for one shard.
+type mover struct {
+	shard store.Shard
+	o     Options
+	beats chan int64 // epochs of carriers that are heard
+	loop  *progress.Loop
+
+	mu    sync.Mutex
+	state State
+}
+
+func newMover(shard store.Shard, o Options) *mover {
+	return &mover{shard: shard, o: o, beats: make(chan int64, 1), loop: progress.New("carrier", bound)}
+}
+
+// run is Run for one shard.
+func (m *mover) run(ctx context.Context) error {
+	var started sync.WaitGroup
+	defer started.Wait()
+	defer m.setRole(0)
+	defer m.loop.End()
+	awaiting, stop := context.WithCancel(ctx)
+	defer stop()
+	started.Go(func() { m.awaitBeats(awaiting) })
+	var terms sync.Mutex // held while OnTerm runs
+	for ctx.Err() == nil {
+		t, err := m.standBy(ctx)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return nil
+		}
+		term, end := context.WithCancel(ctx)
+		if m.o.OnTerm != nil {
+			started.Go(func() {
+				terms.Lock()
+				defer terms.Unlock()
+				if term.Err() == nil {
+					m.o.OnTerm(term, Term{Name: m.o.Name, Epoch: t.epoch, Shard: m.shard})
+				}
+			})
+		}
+		m.serve(ctx, t)
+		end()
+	}
+	return nil
+}
+
+// serve carries for a term.
+func (m *mover) serve(ctx context.Context, t *term) {
+	m.setRole(t.epoch)
+	m.o.Logger.Info("elected", "carrier", m.o.Name, "epoch", t.epoch)
+	var deposed *store.DeposedError
+	switch err := t.carry(ctx); {
+	case !errors.As(err, &deposed):
+		m.resign(ctx, t)
+	case deposed.Vacant: // no call got through in time, or Redis lost the lease
+		m.o.Logger.Warn("deposed: the lease ran out; standing for election again", "carrier", m.o.Name, "epoch", t.epoch, "lease", m.o.Lease)
+	default:
+		m.o.Logger.Warn("deposed: another carrier has the lease; standing by", "carrier", m.o.Name, "epoch", t.epoch, "by", deposed.By)
+	}
+}
