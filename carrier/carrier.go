@@ -120,7 +120,7 @@ func New(s *notify.Store, options ...Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o)}}, nil
+	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, newShares(1))}}, nil
 }
 
 // keepByDefault sets the defaults of what is kept.
@@ -239,10 +239,11 @@ func (c *Carrier) grow(shards []store.Shard) []*mover {
 	defer c.mu.Unlock()
 	if len(c.movers) < len(shards) {
 		c.movers = make([]*mover, len(shards))
+		shares := newShares(len(shards))
 		for i, shard := range shards {
 			o := c.o
 			o.Logger = o.Logger.With("shard", fmt.Sprintf("%d/%d", i, len(shards)))
-			c.movers[i] = newMover(shard, o)
+			c.movers[i] = newMover(shard, o, shares)
 		}
 	}
 	return c.movers

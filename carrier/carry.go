@@ -42,6 +42,7 @@ type term struct {
 	beaten time.Time     // of the last beat
 	beat   time.Duration // between two beats
 	beats  int           // of this term
+	heir   string        // the standby that the shard is handed over to; empty: it is not
 	policy string        // that lets Redis evict messages; empty: it evicts nothing
 
 	lookout lookout
@@ -54,8 +55,8 @@ func newTerm(m *mover, token string, epoch int64) *term {
 	}
 }
 
-// carry moves messages until ctx ends, and returns nil, or until the term does, and
-// returns a store.DeposedError.
+// carry moves messages until ctx ends or there is an heir, and returns nil, or until the
+// term does, and returns a store.DeposedError.
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
 	var beside sync.WaitGroup
@@ -71,7 +72,7 @@ func (t *term) carry(ctx context.Context) error {
 		}, t.shard.HeadChannel())
 	})
 	defer func() { t.report(t.lookout.held) }()
-	retry := outage.NewRetry(t.o.Logger, "cannot carry; retrying", "carrying again")
+	retry := outage.NewRetry(t.log, "cannot carry; retrying", "carrying again")
 	for ctx.Err() == nil {
 		t.loop.Note()
 		next, err := t.call(ctx)
@@ -82,6 +83,9 @@ func (t *term) carry(ctx context.Context) error {
 		if retry.Wait(ctx, err); err != nil {
 			t.lookout.byBeat = false
 			continue
+		}
+		if t.heir != "" {
+			return nil
 		}
 		t.sleep(ctx, next, nudges)
 	}
@@ -183,6 +187,9 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		t.beaten = began
 		t.beats++
 		t.addRepeated(m.Repeated)
+		if t.shares.giveTo(m.Standby) {
+			t.heir = m.Standby.Name
+		}
 	} else { // a call with a beat takes longer, and says nothing about the batch
 		t.adapt(took, m.Next == 0)
 	}
@@ -230,9 +237,9 @@ func (t *term) notePolicy(policy string) {
 	switch before := t.policy; {
 	case policy == before:
 	case policy != "":
-		t.o.Logger.Error("redis may evict messages, so publishes are refused; run CONFIG SET maxmemory-policy noeviction", "maxmemory-policy", policy)
+		t.log.Error("redis may evict messages, so publishes are refused; run CONFIG SET maxmemory-policy noeviction", "maxmemory-policy", policy)
 	default:
-		t.o.Logger.Info("redis evicts nothing any more", "maxmemory-policy", before)
+		t.log.Info("redis evicts nothing any more", "maxmemory-policy", before)
 	}
 	t.policy = policy
 }

@@ -18,18 +18,20 @@ const (
 	resignTimeout = time.Second
 )
 
-// standBy waits until this carrier is elected. It returns nil if ctx ended, and an
-// error only if Redis is unfit.
-func (m *mover) standBy(ctx context.Context) (*term, error) {
+// standBy waits until this carrier is elected. Before, it waits for a pause. It returns nil
+// if ctx ended, and an error only if Redis is unfit.
+func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error) {
 	var subscription sync.WaitGroup
 	defer subscription.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	vacant := make(chan struct{}, 1)
+	vacant := make(chan string, 1)
 	retry := m.retryStanding()
 	m.setRole(0)
+	wait(ctx, pause)
 	for heard := false; ctx.Err() == nil; {
 		m.loop.Note()
+		_, changed := m.shares.now()
 		answered := retry.After(store.Patience, "error", m.shard.Store().NoAnswer())
 		t, left, err := m.elect(ctx)
 		answered()
@@ -44,35 +46,63 @@ func (m *mover) standBy(ctx context.Context) (*term, error) {
 		}
 		if !heard { // a lone carrier never needs this subscription
 			heard = true
+			defer m.withdraw(ctx)
 			subscription.Go(func() {
 				m.shard.Store().Subscribe(ctx, func(e store.Event) {
 					m.noteBeat(e)
 					vacancy(e, vacant)
 				}, m.shard.VacantChannel())
 			})
-			m.o.Logger.Info("standing by", "carrier", m.o.Name)
+			m.log.Info("standing by", "carrier", m.o.Name)
 		}
-		select {
-		case <-ctx.Done():
-		case <-vacant:
-		case <-time.After(min(left, pollPause) + rand.N(electJitter)):
-		}
+		m.await(ctx, left, vacant, changed)
 	}
 	return nil, nil
 }
 
-// retryStanding returns the pause between attempts to stand for election that failed.
-func (m *mover) retryStanding() *outage.Retry {
-	return outage.NewRetry(m.o.Logger, "cannot stand for election; retrying", "standing for election again")
+// await waits until it is time to stand for election again: another carrier's lease may
+// have ended, or that gave it up, or others are to know how many shards this Carrier carries.
+func (m *mover) await(ctx context.Context, left time.Duration, vacant <-chan string, changed <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case heir := <-vacant:
+		switch heir {
+		case m.o.Name:
+		case "":
+			wait(ctx, m.shares.turn())
+		default:
+			wait(ctx, m.shares.afterHeir())
+		}
+	case <-changed:
+		wait(ctx, rand.N(lookAgain))
+	case <-time.After(m.shares.until(left)):
+	}
 }
 
-// vacancy signals that there may be no elected carrier.
-func vacancy(e store.Event, vacant chan<- struct{}) {
+// wait waits for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// retryStanding returns the pause between attempts to stand for election that failed.
+func (m *mover) retryStanding() *outage.Retry {
+	return outage.NewRetry(m.log, "cannot stand for election; retrying", "standing for election again")
+}
+
+// vacancy passes on that there may be no elected carrier, with the name of the one that is
+// to be it, or nothing.
+func vacancy(e store.Event, vacant chan<- string) {
 	if e.Kind != store.Received && e.Kind != store.Subscribed {
 		return
 	}
 	select {
-	case vacant <- struct{}{}:
+	case vacant <- e.Payload:
 	default:
 	}
 }
@@ -82,7 +112,8 @@ func vacancy(e store.Event, vacant chan<- struct{}) {
 func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	e, err := m.shard.Elect(ctx, m.o.Name, m.o.Lease)
+	carries, _ := m.shares.now()
+	e, err := m.shard.Elect(ctx, m.o.Name, m.o.Lease, carries)
 	if err != nil || !e.Won {
 		return nil, e.Left, err
 	}
@@ -93,11 +124,30 @@ func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 func (m *mover) resign(ctx context.Context, t *term) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	if _, err := m.shard.Resign(ctx, t.token); err != nil {
-		m.o.Logger.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", m.o.Lease)
+	before := 0
+	if t.heir == "" {
+		before = m.shares.giveUp()
+	}
+	if _, err := m.shard.Resign(ctx, t.token, t.heir, before); err != nil {
+		m.log.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", m.o.Lease)
 		return
 	}
-	m.o.Logger.Info("stepped down", "carrier", m.o.Name, "epoch", t.epoch)
+	if t.heir != "" {
+		m.log.Info("stepped down for one that carries fewer shards", "carrier", m.o.Name, "epoch", t.epoch, "to", t.heir)
+		return
+	}
+	m.log.Info("stepped down", "carrier", m.o.Name, "epoch", t.epoch)
+}
+
+// withdraw has nothing handed over to this carrier any more if ctx ended: it stops. If that
+// fails a shard that is, within some seconds, waits for others a little longer.
+func (m *mover) withdraw(ctx context.Context) {
+	if ctx.Err() == nil || m.shares.shards == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	defer cancel()
+	_ = m.shard.Withdraw(ctx, m.o.Name)
 }
 
 // Status describes the elected carrier of a shard.

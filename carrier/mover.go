@@ -3,7 +3,9 @@ package carrier
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -11,17 +13,22 @@ import (
 
 // A mover is the part of a Carrier that cares for one shard.
 type mover struct {
-	shard store.Shard
-	o     Options
-	beats chan int64 // epochs of carriers that are heard
-	loop  *progress.Loop
+	shard  store.Shard
+	o      Options
+	log    *slog.Logger // for what may happen to all shards at once
+	shares *shares      // of all movers of the Carrier
+	beats  chan int64   // epochs of carriers that are heard
+	loop   *progress.Loop
 
 	mu    sync.Mutex
 	state State
 }
 
-func newMover(shard store.Shard, o Options) *mover {
-	return &mover{shard: shard, o: o, beats: make(chan int64, 1), loop: progress.New("carrier", bound)}
+func newMover(shard store.Shard, o Options, shares *shares) *mover {
+	return &mover{
+		shard: shard, o: o, log: o.Logger, shares: shares,
+		beats: make(chan int64, 1), loop: progress.New("carrier", bound),
+	}
 }
 
 // run is Run for one shard.
@@ -34,13 +41,11 @@ func (m *mover) run(ctx context.Context) error {
 	defer stop()
 	started.Go(func() { m.awaitBeats(awaiting) })
 	var terms sync.Mutex // held while OnTerm runs
+	var pause time.Duration
 	for ctx.Err() == nil {
-		t, err := m.standBy(ctx)
-		if err != nil {
+		t, err := m.standBy(ctx, pause)
+		if err != nil || t == nil {
 			return err
-		}
-		if t == nil {
-			return nil
 		}
 		term, end := context.WithCancel(ctx)
 		if m.o.OnTerm != nil {
@@ -54,6 +59,9 @@ func (m *mover) run(ctx context.Context) error {
 		}
 		m.serve(ctx, t)
 		end()
+		if pause = 0; t.heir != "" {
+			pause = m.shares.afterHeir()
+		}
 	}
 	return nil
 }
@@ -61,14 +69,16 @@ func (m *mover) run(ctx context.Context) error {
 // serve carries for a term.
 func (m *mover) serve(ctx context.Context, t *term) {
 	m.setRole(t.epoch)
-	m.o.Logger.Info("elected", "carrier", m.o.Name, "epoch", t.epoch)
+	m.shares.add(1)
+	defer m.shares.add(-1)
+	m.log.Info("elected", "carrier", m.o.Name, "epoch", t.epoch)
 	var deposed *store.DeposedError
 	switch err := t.carry(ctx); {
 	case !errors.As(err, &deposed):
 		m.resign(ctx, t)
 	case deposed.Vacant: // no call got through in time, or Redis lost the lease
-		m.o.Logger.Warn("deposed: the lease ran out; standing for election again", "carrier", m.o.Name, "epoch", t.epoch, "lease", m.o.Lease)
+		m.log.Warn("deposed: the lease ran out; standing for election again", "carrier", m.o.Name, "epoch", t.epoch, "lease", m.o.Lease)
 	default:
-		m.o.Logger.Warn("deposed: another carrier has the lease; standing by", "carrier", m.o.Name, "epoch", t.epoch, "by", deposed.By)
+		m.log.Warn("deposed: another carrier has the lease; standing by", "carrier", m.o.Name, "epoch", t.epoch, "by", deposed.By)
 	}
 }

@@ -30,7 +30,7 @@ func (m *mover) awaitBeats(ctx context.Context) {
 	defer m.setHeard(0)
 	patience := time.NewTimer(m.patience())
 	defer patience.Stop()
-	silence := outage.New(m.o.Logger, slog.LevelWarn, "no carrier is heard; nothing becomes due", "a carrier is heard again")
+	silence := outage.New(m.log, slog.LevelWarn, "no carrier is heard; nothing becomes due", "a carrier is heard again")
 	for {
 		select {
 		case <-ctx.Done():

@@ -33,7 +33,7 @@ type round struct {
 // or another carrier has the lease.
 func (t *term) sweep(ctx context.Context) {
 	var r round
-	keeping := outage.New(t.o.Logger, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
+	keeping := outage.New(t.log, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
 	for pause := min(t.o.Sweep, sweepOn); ; {
 		select {
 		case <-ctx.Done():

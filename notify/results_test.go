@@ -32,7 +32,7 @@ func keep(t *testing.T, db *notify.Store, m notify.Message, r notify.AckResult) 
 // sweep does one step of the housekeeping, in which topics keep some that succeeded.
 func sweep(t *testing.T, db *notify.Store, keeps int) store.Swept {
 	t.Helper()
-	elected, err := db.Only().Elect(t.Context(), "me", time.Minute)
+	elected, err := db.Only().Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

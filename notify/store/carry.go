@@ -66,12 +66,19 @@ type Carried struct {
 	Buried   []Buried // messages that died
 	Dropped  []Buried // messages that failed or expired, and were dropped
 
-	Ready    string // for the next beat
-	Kept     int64  // messages and broadcasts in the shard; -1 without a look
-	Repeated int64  // topics for which the beat rang again because a subscriber that was rung had not claimed
-	Handed   int64  // messages among those moved that were handed over, see [Handover]
-	Lapsed   int64  // hand-overs, by any process, that ended unconfirmed
-	Policy   string // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
+	Ready    string   // for the next beat
+	Kept     int64    // messages and broadcasts in the shard; -1 without a look
+	Repeated int64    // topics for which the beat rang again because a subscriber that was rung had not claimed
+	Handed   int64    // messages among those moved that were handed over, see [Handover]
+	Lapsed   int64    // hand-overs, by any process, that ended unconfirmed
+	Standby  *Standby // of a beat in a store of several shards: the one that carries the fewest, of those that said so lately; nil: none did
+	Policy   string   // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
+}
+
+// A Standby is a carrier that stands by, by its name, and how many shards it carries.
+type Standby struct {
+	Name    string
+	Carries int
 }
 
 // A Run is the number of messages of a topic that had one due time.
@@ -110,6 +117,11 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m.Handed, m.Lapsed = r.integer(), r.integer()
 	if r.more() {
 		m.Dropped = r.buried()
+	}
+	if r.more() {
+		l := r.list()
+		m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
+		_ = l.end() // which ends r
 	}
 	return m, r.end()
 }

@@ -144,8 +144,10 @@
 //	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease
 //	epoch                   string   how many elections there were
+//	standbys                hash     names of the carriers that stand by, of a store of several shards → HELD NOW: how many shards it
+//	                                 carries, and when it said so, in ms
 //	head                    channel  the new earliest due ms: the carrier's nudge
-//	vacant                  channel  nothing; the carrier stepped down
+//	vacant                  channel  the carrier stepped down: nothing, or the name of the one that is to take over
 //	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
 //	ended                   channel  member of a message that ended and was awaited
 //	here:SUBSCRIBER         channel  nothing; whoever is subscribed to it is there

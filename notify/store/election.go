@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	electScript  = script("elect")
-	resignScript = script("resign")
+	electScript    = script("elect")
+	resignScript   = script("resign")
+	withdrawScript = script("withdraw")
 )
 
 // MaxCarrierLease is the longest lease of a carrier.
@@ -27,9 +28,11 @@ type Election struct {
 }
 
 // Elect stands for election once, under a name for people to read, for a lease in
-// whole milliseconds. Errors: see [Store.Check], or that of the connection.
-func (s Shard) Elect(ctx context.Context, name string, lease time.Duration) (Election, error) {
-	r, err := s.run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds())
+// whole milliseconds. A candidate that loses in a store of several shards notes there how
+// many shards it carries: see [Carried.Standby]. Errors: see [Store.Check], or that of the
+// connection.
+func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carries int) (Election, error) {
+	r, err := s.run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries)
 	if err != nil {
 		return Election{}, err
 	}
@@ -45,14 +48,27 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration) (Ele
 }
 
 // Resign gives up the lease of a token, and tells the standbys. It reports whether
-// the carrier still had it.
-func (s Shard) Resign(ctx context.Context, token string) (was bool, err error) {
-	r, err := s.run(ctx, resignScript, token)
+// the carrier still had it. In a store of several shards it names the standby that is to
+// take over: to, or if that is empty the one that carries the fewest shards, where each of
+// those that the carrier gave up before went to one, too.
+func (s Shard) Resign(ctx context.Context, token, to string, before int) (was bool, err error) {
+	r, err := s.run(ctx, resignScript, token, to, before)
 	if err != nil {
 		return false, err
 	}
 	was = r.flag()
 	return was, r.end()
+}
+
+// Withdraw forgets what a standby noted when it lost an election, since it stops. Errors:
+// see [Store.Check], or that of the connection.
+func (s Shard) Withdraw(ctx context.Context, name string) error {
+	r, err := s.run(ctx, withdrawScript, name)
+	if err != nil {
+		return err
+	}
+	r.integer()
+	return r.end()
 }
 
 // Standbys returns how many carriers stand by: only they subscribe to

@@ -235,10 +235,13 @@ func (k Keys) Carrier() string { return k.one("CARRIER") }
 // Epoch is the string that counts elections.
 func (k Keys) Epoch() string { return k.one("EPOCH") }
 
+// Standbys is the hash of the carriers that stand by, of a store of several shards: how many shards each carries, and when it said so.
+func (k Keys) Standbys() string { return k.one("STANDBYS") }
+
 // Head is the channel that nudges the carrier with the new earliest due time.
 func (k Keys) Head() string { return k.one("HEAD") }
 
-// Vacant is the channel that tells standbys that the carrier stepped down.
+// Vacant is the channel that tells standbys that the carrier stepped down, with the name of the one that is to take over, or nothing.
 func (k Keys) Vacant() string { return k.one("VACANT") }
 
 // Beat is the channel of the carrier's heartbeat: its epoch, the time in Unix milliseconds, the id of the store, a [Bell]

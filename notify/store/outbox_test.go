@@ -54,7 +54,7 @@ func wantEndings(t *testing.T, s store.Shard, want ...string) {
 // carryAll lets a carrier of its own carry what is due, a few times: what is due only now may be behind something else.
 func carryAll(t *testing.T, s store.Shard) {
 	t.Helper()
-	elected, err := s.Elect(t.Context(), "me", time.Minute)
+	elected, err := s.Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil || !elected.Won {
 		t.Fatal(elected, err)
 	}
@@ -63,7 +63,7 @@ func carryAll(t *testing.T, s store.Shard) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Resign(t.Context(), elected.Token); err != nil {
+	if _, err := s.Resign(t.Context(), elected.Token, "", 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -71,7 +71,7 @@ func carryAll(t *testing.T, s store.Shard) {
 // sweep does one step of the housekeeping.
 func sweep(t *testing.T, s store.Shard, w store.Sweep) store.Swept {
 	t.Helper()
-	elected, err := s.Elect(t.Context(), "me", time.Minute)
+	elected, err := s.Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil || !elected.Won {
 		t.Fatal(elected, err)
 	}
@@ -80,7 +80,7 @@ func sweep(t *testing.T, s store.Shard, w store.Sweep) store.Swept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Resign(t.Context(), elected.Token); err != nil {
+	if _, err := s.Resign(t.Context(), elected.Token, "", 0); err != nil {
 		t.Fatal(err)
 	}
 	return swept

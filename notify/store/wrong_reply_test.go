@@ -159,7 +159,7 @@ func askings() []asking {
 		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7)}, call: electOnce},
 		{name: "elect, where another carries", right: []any{int64(0), "7 1 3000 other", int64(2999)}, call: electOnce},
 		{name: "resign", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Resign(ctx, "7 1 3000 other")
+			_, err := s.Resign(ctx, "7 1 3000 other", "", 0)
 			return err
 		}},
 		{name: "carry", call: carryOnce, right: []any{
@@ -169,6 +169,7 @@ func askings() []asking {
 			[]any{"t:1", "expired", int64(0), "foreign", "member without a topic", int64(1)},
 			int64(1), int64(2),
 		}},
+		{name: "withdraw", call: func(ctx context.Context, s store.Shard) error { return s.Withdraw(ctx, "me") }},
 		{name: "carry, where messages are dropped", call: carryOnce, takes: fewer, right: []any{
 			int64(1), int64(3), "-1", "1763676000123456", int64(900), "0", int64(12), "1763676000123",
 			[]any{},
@@ -176,6 +177,15 @@ func askings() []asking {
 			[]any{},
 			int64(1), int64(2),
 			[]any{"t:1", "expired", int64(0)},
+		}},
+		{name: "carry, with a standby", call: carryOnce, takes: fewer, right: []any{
+			int64(1), int64(0), "-1", "1763676000123456", int64(900), "0", int64(12), "",
+			[]any{},
+			int64(0), "",
+			[]any{},
+			int64(0), int64(0),
+			[]any{},
+			[]any{"other", int64(3)},
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6)}},
@@ -474,7 +484,7 @@ func nackOne(ctx context.Context, s store.Shard) error {
 }
 
 func electOnce(ctx context.Context, s store.Shard) error {
-	_, err := s.Elect(ctx, "me", time.Second)
+	_, err := s.Elect(ctx, "me", time.Second, 0)
 	return err
 }
 

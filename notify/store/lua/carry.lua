@@ -8,7 +8,8 @@
 --   was due ('' if none was), a list of due times, each with the number of scheduled messages of a topic that had it and were made
 --   ready, for how many topics the beat repeated a ring, the policy that lets Redis evict messages ('' if it did not look, and if Redis
 --   evicts nothing), and a list of those that were buried: member, reason, attempts used up; how many of those moved were handed over,
---   and how many hand-overs ended unconfirmed. If any were dropped a list of those follows, as of the buried.
+--   and how many hand-overs ended unconfirmed. If any were dropped a list of those follows, as of the buried. In a store of several shards
+--   a list follows, and behind it that of a standby that could take over: its name and how many shards it carries, if there is one.
 local token, lease, beats, cursor = ARGV[1], ARGV[3], ARGV[7], ARGV[9]
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
@@ -34,7 +35,10 @@ local function answer(next_due)
   local wait = -1
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
   local took = (moved > 0 or beats ~= '1') and clock() - us or 0
-  return { 1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed, buried.dropped }
+  return {
+    1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed, buried.dropped,
+    SHARDED and buried.taker or nil,
+  }
 end
 
 -- Often nothing has a time to live, and nothing is broadcast: one look finds that.
@@ -627,5 +631,6 @@ if beats == '1' then
     kept = (try('HLEN', MESSAGES) or 0) - (rare > 0 and try('ZCARD', TAKEN) or 0)
   end
   cursor = beat()
+  if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(lease), now) end
 end
 return answer(first)

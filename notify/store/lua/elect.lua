@@ -1,5 +1,5 @@
 -- Elects a carrier if there is none.
--- ARGV: name of the candidate, lease in ms, the longest lease there may be.
+-- ARGV: name of the candidate, lease in ms, the longest lease there may be, how many shards the candidate carries.
 -- Reply: 1, its token, the epoch; or 0, the token of the elected carrier, for how many ms its lease lasts at the most.
 -- A token is EPOCH SINCE LEASE NAME, both times in ms. The lease ends at a time by Redis's clock: if that is set back, during a crash
 -- or not, the lease would last longer by as much. The carrier renews it with each beat, so what is left is never more than LEASE.
@@ -14,9 +14,11 @@ if holder then
     call('PEXPIRE', CARRIER, text(whole))
     left = whole
   end
+  if SHARDED then note_standby(name, ARGV[4], now) end
   return { 0, holder, left }
 end
 local epoch = call('INCR', EPOCH)
 local token = text(epoch) .. ' ' .. text(now) .. ' ' .. lease .. ' ' .. name
 call('SET', CARRIER, token, 'PX', lease)
+if SHARDED then forget_standby(name) end
 return { 1, token, epoch }

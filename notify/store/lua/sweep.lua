@@ -1,6 +1,6 @@
 -- A step of the housekeeping, for the elected carrier only: removes dead letters that are too old or too many, and logs in which all
--- is too old, forgets topics of which nothing is left, workers that are gone, and who claimed what is leased no more, and frees ids
--- that were taken long enough. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in
+-- is too old, forgets topics of which nothing is left, workers and standbys that are gone, and who claimed what is leased no more, and
+-- frees ids that were taken long enough. It checks only what may need it, some in each call: the topics whose oldest dead letter is too old, in
 -- OLDEST, whose log did not grow for long, in LOGS, and those not checked for long, in SEEN. Each death removes dead letters that are
 -- too many; those that were too many before are removed here, a page of topics in each call. What an archive has not stored is trimmed to its room.
 -- ARGV: token, rank in OLDEST from which it checks whether there are too many, how many dead letters of a topic are kept, and for how
@@ -298,6 +298,7 @@ forget_topics()
 forget_positions()
 forget_claims()
 forget_workers()
+if SHARDED then forget_standbys(now) end
 if free_over(IDS, now) then soon = 1 end
 local by_acks = removed_by_acks()
 local too_many = remove_done()
