@@ -63,19 +63,25 @@ func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error)
 // await waits until it is time to stand for election again: another carrier's lease may
 // have ended, or that gave it up, or others are to know how many shards this Carrier carries.
 func (m *mover) await(ctx context.Context, left time.Duration, vacant <-chan string, changed <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-	case heir := <-vacant:
-		switch heir {
-		case m.o.Name:
-		case "":
-			wait(ctx, m.shares.turn())
-		default:
-			wait(ctx, m.shares.afterHeir())
+	until := time.Now().Add(m.shares.until(left))
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case heir := <-vacant:
+			if heir == m.o.Name {
+				return
+			}
+			until = time.Now().Add(m.shares.after(heir))
+		case <-changed:
+			changed = nil
+			until = earlier(until, time.Now().Add(rand.N(lookAgain)))
+		case <-timer.C:
+			return
 		}
-	case <-changed:
-		wait(ctx, rand.N(lookAgain))
-	case <-time.After(m.shares.until(left)):
+		timer.Reset(time.Until(until))
 	}
 }
 

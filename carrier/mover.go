@@ -60,7 +60,7 @@ func (m *mover) run(ctx context.Context) error {
 		m.serve(ctx, t)
 		end()
 		if pause = 0; t.heir != "" {
-			pause = m.shares.afterHeir()
+			pause = m.shares.after(t.heir)
 		}
 	}
 	return nil

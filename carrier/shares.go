@@ -80,14 +80,20 @@ func (s *shares) until(left time.Duration) time.Duration {
 	return left + s.turn()
 }
 
+// after returns how long a standby leaves a shard to others that its carrier gave up: to
+// the heir, if there is one.
+func (s *shares) after(heir string) time.Duration {
+	switch {
+	case s.shards == 1:
+		return 0
+	case heir == "":
+		return s.turn()
+	}
+	return turn + s.turn()
+}
+
 // turn returns for how long a standby leaves a vacant shard to those that carry fewer.
 func (s *shares) turn() time.Duration {
-	if s.shards == 1 {
-		return 0
-	}
 	carries, _ := s.now()
 	return min(time.Duration(carries)*turnOfOne, turn) + rand.N(spread)
 }
-
-// afterHeir returns for how long it leaves one to the standby that is to take over.
-func (s *shares) afterHeir() time.Duration { return turn + s.turn() }

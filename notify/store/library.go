@@ -17,7 +17,7 @@ type part struct {
 
 // rare are the functions that few calls reach. A part that only they use is defined
 // inside them.
-var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_published", "note_removed", "publish_heirs", "retire", "undertaker", "use_up"}
+var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_published", "note_removed", "publish_heirs", "retire", "taker_of_shard", "undertaker", "use_up"}
 
 // isRare reports whether few calls reach a part.
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }

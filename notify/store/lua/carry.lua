@@ -631,6 +631,6 @@ if beats == '1' then
     kept = (try('HLEN', MESSAGES) or 0) - (rare > 0 and try('ZCARD', TAKEN) or 0)
   end
   cursor = beat()
-  if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(lease), now) end
+  if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(ARGV[3]), now) end
 end
 return answer(first)
