@@ -27,7 +27,7 @@ func (p *Publisher) PublishWhen(ctx context.Context, m Message, when store.When)
 	}
 	message := out.publish()
 	message.When = when
-	placed, err := p.store.Only().Publish(ctx, []store.Publish{message})
+	placed, err := p.store.Of(m.Topic).Publish(ctx, []store.Publish{message})
 	if err != nil {
 		return Publication{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,7 +32,7 @@ type Publisher struct {
 	store   *Store
 	maxBody int
 	newID   func() string
-	gather  gather
+	gathers [store.MaxShards]gather // by the number of the shard
 
 	outcomes outcomes
 }
@@ -44,7 +45,9 @@ func NewPublisher(s *Store, options ...PublisherOptions) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{store: s, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody), newID: NewID}
-	p.gather.send = p.send
+	for i := range p.gathers {
+		p.gathers[i].send = p.send
+	}
 	return p, nil
 }
 
@@ -87,7 +90,7 @@ type outgoing struct {
 }
 
 // Publish publishes one message. Calls that come while a call to Redis is under way
-// share the next one (group commit); a call that comes alone does not wait.
+// share the next one to the same shard (group commit); a call that comes alone does not wait.
 //
 // m.IfExists and m.Then say what happens if the id is in use:
 //
@@ -122,7 +125,10 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 	if err != nil {
 		return Publication{}, err
 	}
-	if err := p.gather.do(ctx, out); err != nil {
+	shard, err := p.store.ShardOf(ctx, m.Topic)
+	if err != nil {
+		out.result = out.failed(err)
+	} else if err := p.gathers[shard.Number()].do(ctx, out); err != nil {
 		return Publication{}, err
 	}
 	return out.result.Publication, out.result.Err
@@ -139,10 +145,44 @@ func (p *Publisher) Broadcast(ctx context.Context, m Message) (Publication, erro
 
 // PublishMany publishes many messages, broadcasts among them, up to 500 in one call to
 // Redis. It returns a result for each, in order. A refused message does not hold up the
-// others.
+// others, and neither does a shard that cannot be reached or is full: each call is to one
+// shard, and as a whole it succeeds or fails. Messages of a topic are published in order.
 func (p *Publisher) PublishMany(ctx context.Context, messages []Message) []Result {
 	results := make([]Result, len(messages))
-	batch := make([]*outgoing, 0, min(len(messages), batchItems))
+	parts, err := p.parts(ctx, messages)
+	if err != nil {
+		for i := range messages {
+			out, fault := p.prepare(messages[i])
+			if results[i] = refusedBy(&messages[i], fault); fault == nil {
+				results[i] = out.failed(err)
+			}
+		}
+		return results
+	}
+	_, _ = store.GatherFrom(ctx, slices.Collect(maps.Keys(parts)), func(ctx context.Context, shard store.Shard) (struct{}, error) {
+		p.publishPart(ctx, messages, parts[shard], results)
+		return struct{}{}, nil // each result has its own error
+	})
+	return results
+}
+
+// parts returns the indexes of messages by their shards. The error is that of the
+// connection.
+func (p *Publisher) parts(ctx context.Context, messages []Message) (map[store.Shard][]int, error) {
+	parts := make(map[store.Shard][]int, 1)
+	for i := range messages {
+		shard, err := p.store.ShardOf(ctx, messages[i].Topic)
+		if err != nil {
+			return nil, err
+		}
+		parts[shard] = append(parts[shard], i)
+	}
+	return parts, nil
+}
+
+// publishPart publishes messages of one shard, in batches, and fills in their results.
+func (p *Publisher) publishPart(ctx context.Context, messages []Message, part []int, results []Result) {
+	batch := make([]*outgoing, 0, min(len(part), batchItems))
 	places := make([]int, 0, cap(batch))
 	size := 0
 	flush := func() {
@@ -154,19 +194,23 @@ func (p *Publisher) PublishMany(ctx context.Context, messages []Message) []Resul
 		}
 		batch, places, size = batch[:0], places[:0], 0
 	}
-	for i, m := range messages {
-		out, err := p.prepare(m)
+	for _, i := range part {
+		out, err := p.prepare(messages[i])
 		if err != nil {
-			results[i] = Result{Publication{Topic: m.Topic, ID: m.ID}, err}
+			results[i] = refusedBy(&messages[i], err)
 			continue
 		}
 		batch, places = append(batch, out), append(places, i)
-		if size += len(m.Body); len(batch) == batchItems || size >= batchBytes {
+		if size += len(out.Body); len(batch) == batchItems || size >= batchBytes {
 			flush()
 		}
 	}
 	flush()
-	return results
+}
+
+// refusedBy returns the result of a message that is refused with a Fault.
+func refusedBy(m *Message, fault error) Result {
+	return Result{Publication{Topic: m.Topic, ID: m.ID}, fault}
 }
 
 // prepare checks a message and gives it an id.
@@ -190,7 +234,12 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 	return &outgoing{Message: m, drawn: drawn, tail: tail + noted, marked: record.IsMarked(), restored: restored}, nil
 }
 
-// send publishes one batch and fills in the results. A generated id that is in use is
+// failed returns the result of a message that an error kept from being published.
+func (out *outgoing) failed(err error) Result {
+	return Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), err)}
+}
+
+// send publishes one batch, of one shard, and fills in the results. A generated id that is in use is
 // drawn anew until it is not.
 func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 	for again := batch; len(again) > 0; again = p.redraw(again) {
@@ -201,11 +250,12 @@ func (p *Publisher) send(ctx context.Context, batch []*outgoing) {
 
 // redraw returns those of a batch whose generated id is in use, with new ids.
 func (p *Publisher) redraw(batch []*outgoing) (again []*outgoing) {
+	mu := &p.gathers[p.store.Of(batch[0].Topic).Number()].mu
 	for _, out := range batch {
 		if out.drawn && errors.Is(out.result.Err, ErrExists) {
-			p.gather.mu.Lock() // abandon reads the id
+			mu.Lock() // abandon reads the id
 			out.ID = p.newID()
-			p.gather.mu.Unlock()
+			mu.Unlock()
 			again = append(again, out)
 		}
 	}
@@ -246,7 +296,7 @@ func split(batch []*outgoing) (plain, as, rest []*outgoing) {
 	return plain, as, nil
 }
 
-// callBy publishes messages in one call, in one of two ways, and fills in the results.
+// callBy publishes messages of one shard in one call, in one of two ways, and fills in the results.
 func (p *Publisher) callBy(ctx context.Context, publish func(store.Shard, context.Context, []store.Publish) ([]store.Placed, error), batch []*outgoing) {
 	if len(batch) == 0 {
 		return
@@ -255,10 +305,10 @@ func (p *Publisher) callBy(ctx context.Context, publish func(store.Shard, contex
 	for i, out := range batch {
 		messages[i] = out.publish()
 	}
-	placed, err := publish(p.store.Only(), ctx, messages)
+	placed, err := publish(p.store.Of(batch[0].Topic), ctx, messages)
 	for i, out := range batch {
 		if err != nil {
-			out.result = Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), err)}
+			out.result = out.failed(err)
 		} else {
 			out.result = resultOf(&out.Message, placed[i])
 		}
@@ -335,7 +385,7 @@ var foreign = map[store.Refusal]string{
 	store.ForeignExtras:     "the extras of messages are foreign: they are no hash of ours",
 }
 
-// A gather sends messages of concurrent callers in batches, like the group commit of a
+// A gather sends messages of concurrent callers to one shard in batches, like the group commit of a
 // database: a caller that finds it idle sends at once; one that comes while a batch is
 // under way is in the next. When enough are pending, a second batch is sent before the
 // first is answered, so that neither side waits for the other.

@@ -63,10 +63,15 @@ func (s *Store) Shards(ctx context.Context) ([]Shard, error) {
 	return handles, nil
 }
 
-// ShardOf is Of, and learns the number of shards first. Errors: see [Store.Learn].
+// ShardOf is Of, and learns the number of shards first: for about a second it tries that
+// again while Redis cannot be reached. Errors: see [Store.Learn].
 func (s *Store) ShardOf(ctx context.Context, topic string) (Shard, error) {
-	_, err := s.learned(ctx)
-	return s.Of(topic), err
+	if s.laid.Load() == nil {
+		if _, err := retry(ctx, func() ([]*shard, error) { return s.learned(ctx) }); err != nil {
+			return Shard{}, err
+		}
+	}
+	return s.Of(topic), nil
 }
 
 // numberOf returns the number of a topic's shard: its CRC-32 (IEEE 802.3, as zlib has it)
@@ -127,6 +132,10 @@ const mostAtOnce = 8
 
 // atOnce calls f with 0 to n-1, several at a time, and returns when all calls have.
 func atOnce(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
 	var tasks sync.WaitGroup
 	var next atomic.Int64
 	for range min(n, mostAtOnce) {
@@ -180,9 +189,14 @@ func Gather[T any](ctx context.Context, s *Store, f func(context.Context, Shard)
 	if err != nil {
 		return nil, err
 	}
+	return GatherFrom(ctx, shards, f)
+}
+
+// GatherFrom is Gather for some of the shards: all have failed if these have.
+func GatherFrom[T any](ctx context.Context, shards []Shard, f func(context.Context, Shard) (T, error)) ([]T, error) {
 	answers, errs := make([]T, len(shards)), make([]error, len(shards))
 	atOnce(len(shards), func(i int) { answers[i], errs[i] = f(ctx, shards[i]) })
-	var there []T
+	there := answers[:0]
 	missing := &MissingError{}
 	for i, err := range errs {
 		if err == nil {
@@ -192,7 +206,7 @@ func Gather[T any](ctx context.Context, s *Store, f func(context.Context, Shard)
 		if missing.Err == nil {
 			missing.Err = err
 		}
-		missing.Shards = append(missing.Shards, i)
+		missing.Shards = append(missing.Shards, shards[i].number)
 	}
 	switch {
 	case missing.Err == nil:
