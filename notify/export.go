@@ -1,12 +1,14 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
@@ -54,70 +56,88 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // Not exported are named listeners and their positions, broadcasts that were sent, ids
 // that stay taken after the end of their messages, settings of topics, pauses and
 // counters. Export calls on, which may be nil, after
-// each page: with how many messages are done, and how many there are in all. Errors:
-// that of the connection, or of w.
+// each page: with how many messages are done, and how many there are in all, as far as
+// each shard has told by then. Errors: that of the connection, or of w; or a
+// [MissingError] where shards are away, and the others are exported.
 func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
-	e := export{inspector: i, to: json.NewEncoder(w), page: exportFirst}
+	e := export{to: json.NewEncoder(w)}
 	e.to.SetEscapeHTML(false)
+	_, err := store.Gather(ctx, i.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
+		part := exportPart{export: &e, inspector: i, shard: shard, page: exportFirst}
+		return struct{}{}, part.run(ctx, on)
+	})
+	slices.Sort(e.sum.Paused)
+	slices.Sort(e.sum.Settings)
+	if err = cmp.Or(e.failed, err); err != nil {
+		err = fmt.Errorf("export: %w", err)
+	}
+	return e.sum, err
+}
+
+// An export is one call of Export. Its parts use it by turns.
+type export struct {
+	mu     sync.Mutex
+	to     *json.Encoder
+	failed error // of to: the parts end with it
+	sum    Exported
+	all    int // messages of the shards that told
+}
+
+// An exportPart exports one shard.
+type exportPart struct {
+	*export
+	inspector *Inspector
+	shard     store.Shard
+	page      int
+	now       time.Time // by Redis's clock, when it read the last page
+	had       int       // messages of the shard by then
+}
+
+// run exports the shard, and notes its topics with pauses or settings, which are not
+// exported. It calls on after each page.
+func (e *exportPart) run(ctx context.Context, on func(done, all int)) error {
 	for cursor := "0"; ; {
-		next, all, err := e.step(ctx, cursor)
+		next, err := e.step(ctx, cursor, on)
 		if err != nil {
-			return e.sum, fmt.Errorf("export: %w", err)
-		}
-		if on != nil {
-			on(e.sum.Total(), all)
+			return err
 		}
 		if cursor = next; cursor == "0" {
 			break
 		}
 	}
-	err := e.leftOut(ctx)
-	return e.sum, err
-}
-
-// leftOut notes the topics with pauses or settings, which are not exported.
-func (e *export) leftOut(ctx context.Context) error {
-	paused, err := e.inspector.store.Only().Paused(ctx)
+	paused, err := e.shard.Paused(ctx)
 	if err != nil {
-		return fmt.Errorf("export: look for paused topics: %w", err)
+		return fmt.Errorf("look for paused topics: %w", err)
 	}
-	if slices.Sort(paused); len(paused) > 0 {
-		e.sum.Paused = paused
+	settings, err := e.shard.WithSettings(ctx)
+	if err != nil {
+		return fmt.Errorf("look for settings of topics: %w", err)
 	}
-	if e.sum.Settings, err = e.inspector.store.Only().WithSettings(ctx); err != nil {
-		return fmt.Errorf("export: look for settings of topics: %w", err)
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sum.Paused = append(e.sum.Paused, paused...)
+	e.sum.Settings = append(e.sum.Settings, settings...)
 	return nil
 }
 
-// An export is one call of Export.
-type export struct {
-	inspector *Inspector
-	to        *json.Encoder
-	page      int
-	now       time.Time // by Redis's clock, when it read the last page
-	sum       Exported
-}
-
-// step exports a page. It returns where the next one begins and how many messages
-// there are in all.
-func (e *export) step(ctx context.Context, cursor string) (next string, all int, err error) {
-	page, err := e.inspector.store.Only().Export(ctx, cursor, e.page)
+// step exports a page, and returns where the next one begins.
+func (e *exportPart) step(ctx context.Context, cursor string, on func(done, all int)) (next string, err error) {
+	page, err := e.shard.Export(ctx, cursor, e.page)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	e.now = page.Now
-	e.sum.LeftOut += page.Foreign
+	e.leaveOut(page.Foreign)
 	size := 0
 	for i := range page.Messages {
 		size += page.Messages[i].Size
 		if err := e.add(&page.Messages[i]); err != nil {
-			return "", 0, err
+			return "", err
 		}
 	}
 	for _, member := range page.Alone {
 		if err := e.alone(ctx, member); err != nil {
-			return "", 0, err
+			return "", err
 		}
 	}
 	switch {
@@ -126,14 +146,27 @@ func (e *export) step(ctx context.Context, cursor string) (next string, all int,
 	case size < exportLarge/4:
 		e.page = min(e.page*2, exportMost)
 	}
-	return page.Next, page.All, nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all += page.All - e.had
+	if e.had = page.All; on != nil {
+		on(e.sum.Total(), e.all)
+	}
+	return page.Next, nil
+}
+
+// leaveOut counts records that are not exported.
+func (e *export) leaveOut(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sum.LeftOut += n
 }
 
 // alone exports a message that did not fit into its page.
-func (e *export) alone(ctx context.Context, member string) error {
+func (e *exportPart) alone(ctx context.Context, member string) error {
 	topic, _, err := store.SplitMember(member)
 	if err != nil {
-		e.sum.LeftOut++
+		e.leaveOut(1)
 		return nil
 	}
 	infos, err := e.inspector.inspect(ctx, topic, []string{member})
@@ -145,27 +178,29 @@ func (e *export) alone(ctx context.Context, member string) error {
 
 // add exports a message of a page, but none that tells of a death: to send it is for the
 // store in which that happened.
-func (e *export) add(look *store.Inspected) error {
+func (e *exportPart) add(look *store.Inspected) error {
 	if strings.HasPrefix(look.Member, store.DeadPrefix) {
 		return nil
 	}
 	topic, id, err := store.SplitMember(look.Member)
 	if err != nil {
-		e.sum.LeftOut++
+		e.leaveOut(1)
 		return nil
 	}
 	return e.write(infoOf(topic, id, look))
 }
 
 // write exports a message and counts it.
-func (e *export) write(i Info) error {
+func (e *exportPart) write(i Info) error {
 	if i.State == Done { // by now
 		return nil
 	}
 	if i.lost() {
-		e.sum.LeftOut++
+		e.leaveOut(1)
 		return nil
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if i.State == 0 {
 		i.State, i.Due = Ready, e.now
 		e.sum.Unplaced++
@@ -186,7 +221,10 @@ func (e *export) write(i Info) error {
 	default:
 		e.sum.Scheduled++
 	}
-	return e.to.Encode(i.restorable(e.now))
+	if e.failed == nil {
+		e.failed = e.to.Encode(i.restorable(e.now))
+	}
+	return e.failed
 }
 
 // restorable returns a message as a line that restores it. A time that cannot be

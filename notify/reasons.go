@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -30,28 +33,59 @@ type Reason struct {
 // that contain a digit: "no such order 4711" becomes "no such order #". After 10,000
 // reasons, all further ones are counted as "other reasons" of the topic "*". Dead
 // letters that come or go meanwhile may be missing. DeadReasons calls on, which may be
-// nil, with the total after each page. The error is that of the connection.
+// nil, with the total after each page. The error is that of the connection; or a
+// [MissingError] beside what was counted, which lacks letters of those shards.
 func (i *Inspector) DeadReasons(ctx context.Context, on func(total int)) ([]Reason, error) {
-	counted, total, cursor := make(map[Reason]int64), 0, uint64(0)
-	for {
-		page, next, err := i.store.Only().Reasons(ctx, cursor, reasonsPage)
+	all := census{counted: make(map[Reason]int64), on: on}
+	_, err := store.Gather(ctx, i.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
+		return struct{}{}, all.visit(ctx, shard)
+	})
+	if err != nil {
+		err = fmt.Errorf("count dead letters: %w", err)
+	}
+	if err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	return byCount(all.counted), err
+}
+
+// A census counts the dead letters of all shards.
+type census struct {
+	on func(total int) // nil: nobody wants to know
+
+	mu      sync.Mutex
+	counted map[Reason]int64
+	total   int
+}
+
+// visit counts the dead letters of a shard.
+func (c *census) visit(ctx context.Context, shard store.Shard) error {
+	for cursor := uint64(0); ; {
+		page, next, err := shard.Reasons(ctx, cursor, reasonsPage)
 		if err != nil {
-			return nil, fmt.Errorf("count dead letters: %w", err)
+			return err
 		}
-		for _, dead := range page {
-			kind := kindOf(dead.Member, dead.Reason)
-			if _, known := counted[kind]; !known && len(counted) >= reasonsKept {
-				kind = Reason{Topic: "*", Reason: otherReasons}
-			}
-			counted[kind]++
-			total++
-		}
-		if on != nil {
-			on(total)
-		}
+		c.add(page)
 		if cursor = next; cursor == 0 {
-			return byCount(counted), nil
+			return nil
 		}
+	}
+}
+
+// add counts a page.
+func (c *census) add(page []store.Buried) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, dead := range page {
+		kind := kindOf(dead.Member, dead.Reason)
+		if _, known := c.counted[kind]; !known && len(c.counted) >= reasonsKept {
+			kind = Reason{Topic: "*", Reason: otherReasons}
+		}
+		c.counted[kind]++
+	}
+	c.total += len(page)
+	if c.on != nil {
+		c.on(c.total)
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,6 +181,36 @@ func (e *MissingError) Error() string {
 
 // Unwrap returns Err.
 func (e *MissingError) Unwrap() error { return e.Err }
+
+// Missing returns one MissingError for all shards that some errors name, or the first
+// error that is none; nil if all are nil.
+func Missing(errs ...error) error {
+	all := &MissingError{}
+	for _, err := range errs {
+		var missing *MissingError
+		switch {
+		case err == nil:
+		case !errors.As(err, &missing):
+			return err
+		default:
+			all.Err = cmp.Or(all.Err, missing.Err)
+			all.Shards = append(all.Shards, missing.Shards...)
+		}
+	}
+	if all.Err == nil {
+		return nil
+	}
+	slices.Sort(all.Shards)
+	all.Shards = slices.Compact(all.Shards)
+	return all
+}
+
+// IsPartial reports whether err is a MissingError: then the call returned what the other
+// shards answered.
+func IsPartial(err error) bool {
+	var missing *MissingError
+	return errors.As(err, &missing)
+}
 
 // Gather calls f with each shard of a store, several at a time, and returns the answers
 // in the order of the shards. Where some shards fail it returns those of the others, and a

@@ -100,7 +100,7 @@ func (s Shard) Paused(ctx context.Context) ([]string, error) {
 }
 
 // WithSettings returns the names of topics that have settings of their own other
-// than a pause; * is among them if the store has some for all. It scans the counters
+// than a pause; of the home shard * is among them if the store has some for all. It scans the counters
 // of all topics, a page at a time. The error is that of the connection.
 func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 	d, err := s.resolve(ctx)
@@ -117,8 +117,9 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 			return nil, d.explain(ctx, err)
 		}
 		for i := 0; i+1 < len(fields); i += 2 {
-			if fields[i+1] != " paused=1" {
-				found[strings.TrimSuffix(fields[i], ":settings")] = true
+			topic := strings.TrimSuffix(fields[i], ":settings")
+			if isCopy := topic == AllTopics && d.number > 0; !isCopy && fields[i+1] != " paused=1" {
+				found[topic] = true
 			}
 		}
 		if cursor = next; cursor == 0 {
