@@ -61,16 +61,17 @@ func (i *Inspector) settings(ctx context.Context, topic string) (TopicSettings, 
 // Set changes settings of a topic, or of AllTopics, and returns all its settings. They
 // stay when all else of the topic is forgotten. Errors: a joined Fault for each setting
 // that is out of range (nothing was changed), ErrUnreplicated, or that of the
-// connection.
+// connection; for AllTopics also a [MissingError] beside the settings: they are changed,
+// and the shards that it names take them over later.
 func (i *Inspector) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
 	if err := store.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
 	got, err := i.set(ctx, topic, c)
 	if err != nil {
-		return TopicSettings{}, fmt.Errorf("set %s: %w", topic, err)
+		err = fmt.Errorf("set %s: %w", topic, err)
 	}
-	return got, nil
+	return got, err
 }
 
 func (i *Inspector) set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {

@@ -126,7 +126,8 @@
 //	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
 //	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
-//	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED
+//	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
+//	                                 store of several shards: us of the last change of *:settings
 //	topics-names            zset     all topics → 0, so that they sort by name
 //	topics-seen             zset     all topics → ms of the last check whether anything is left of them
 //	topics-busy             zset     topics that were published to lately → about when, in ms

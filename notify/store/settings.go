@@ -14,6 +14,8 @@ import (
 var (
 	settingsScript = script("settings")
 	setScript      = script("set", promised)
+	adoptScript    = script("adopt", promised)
+	revisedScript  = script("adopt") // with nothing to take over
 )
 
 // Settings are the settings of a topic.
@@ -249,12 +251,63 @@ func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
 }
 
 // SetForAll is [Shard.Set] for topics that have no settings of their own. They
-// cannot be paused together.
+// cannot be paused together. The home shard has these settings, and each other one a
+// copy, which its scripts read: see [Shard.AdoptSettings]. Where home has the change and
+// other shards cannot be reached, SetForAll returns the settings with a [MissingError].
 func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (TopicSettings, error) {
 	if err := c.CheckForAll(); err != nil {
 		return TopicSettings{}, err
 	}
-	return s.Home().Set(ctx, AllTopics, c, missing)
+	holds, err := s.Home().Set(ctx, AllTopics, c, missing)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	_, err = Gather(ctx, s, func(ctx context.Context, shard Shard) (struct{}, error) {
+		return struct{}{}, shard.AdoptSettings(ctx)
+	})
+	if err != nil {
+		err = fmt.Errorf("they are set, and shards that are missing take them over with their next carriers: %w", err)
+	}
+	return holds, err
+}
+
+// revised are settings for all topics, as scripts write them.
+type revised struct {
+	settings string // empty: none
+	at       int64  // when they were changed, in us by the home shard's clock; 0: never
+}
+
+// AdoptSettings has the shard take over the settings for all topics. Of several changes
+// the last one holds, in whatever order they arrive: each has a time by the clock of the
+// home shard, and a shard takes over what is newer than it has. If home has lost a change
+// in a failover, it takes that over from the shard. AdoptSettings makes one call to either, and for the
+// home shard none. Errors: an ErrUnreplicated, or that of the connection.
+func (s Shard) AdoptSettings(ctx context.Context) error {
+	d, err := s.resolve(ctx)
+	if err != nil || d.number == 0 {
+		return err
+	}
+	home := s.store.Home()
+	latest, err := home.adopt(ctx, revisedScript, revised{})
+	if err != nil {
+		return err
+	}
+	held, err := s.adopt(ctx, adoptScript, latest)
+	if err == nil && held.at > latest.at {
+		_, err = home.adopt(ctx, adoptScript, held)
+	}
+	return err
+}
+
+// adopt takes over settings that are newer than those of the shard, and returns those
+// that it has then.
+func (s Shard) adopt(ctx context.Context, by *transition, newer revised) (revised, error) {
+	r, err := s.repeat(ctx, by, newer.settings, newer.at)
+	if err != nil {
+		return revised{}, err
+	}
+	holds := revised{settings: r.text(), at: r.decimal()}
+	return holds, r.end()
 }
 
 // settings reads the settings of a topic and of the store. Even with an ErrSettings

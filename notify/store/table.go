@@ -51,7 +51,7 @@ var table = []row{
 	{lua: "KEPT", name: "deaths-kept", kind: kindHash, holds: "most, removed, unarchived, done, forgotten", with: "how many a topic keeps; how many deaths removed since the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many that succeeded a topic keeps, and for how long; how many acknowledgements removed since then"},
 	{lua: "HOOKS", name: "hooks", kind: kindHash, holds: "patterns of named listeners to deaths, such as $dead.TOPIC", with: "how many names have it"},
 	{lua: "OUTBOX", name: "outbox", kind: kindStream, holds: "what ended and the archive has not stored yet; as a channel, its first entry was added"},
-	{lua: "TOPICS", name: "topics", kind: kindHash, holds: "TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none", with: "number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED"},
+	{lua: "TOPICS", name: "topics", kind: kindHash, holds: "TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none", with: "number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a store of several shards: us of the last change of *:settings"},
 	{lua: "NAMES", name: "topics-names", kind: kindZSet, holds: "all topics", with: "0, so that they sort by name"},
 	{lua: "SEEN", name: "topics-seen", kind: kindZSet, holds: "all topics", with: "ms of the last check whether anything is left of them"},
 	{lua: "BUSY", name: "topics-busy", kind: kindZSet, holds: "topics that were published to lately", with: "about when, in ms"},

@@ -33,7 +33,10 @@ if after ~= '' then
 elseif before then
   call('HDEL', TOPICS, topic .. ':settings')
 end
-if of_store then return { 1, after, after } end
+if of_store then
+  if SHARDED then if after ~= (before or '') then note_revision(us) end end
+  return { 1, after, after }
+end
 
 -- Updates the index of pauses, and rings if a pause is over.
 local function index_pause()

@@ -29,3 +29,9 @@ local function written(settings, changes)
   end
   return all
 end
+
+-- Notes in a store of several shards that its settings were changed: a shard takes over those that were changed later than its own.
+local function note_revision(us)
+  local last = in_range(try('HGET', TOPICS, '*:revised'), 0, LAST) or 0
+  call('HSET', TOPICS, '*:revised', text(math.max(us, last + 1)))
+end
