@@ -166,13 +166,13 @@ func (h *hub) channels() []store.Channel {
 	h.all = h.all || len(h.topics) > exactTopics
 	var channels []store.Channel
 	for name := range h.names {
-		channels = append(channels, h.store.Only().NameChannel(name))
+		channels = append(channels, h.shard.NameChannel(name))
 	}
 	if h.all {
-		return append(channels, h.store.Only().LogsChannel())
+		return append(channels, h.shard.LogsChannel())
 	}
 	for topic := range h.topics {
-		channels = append(channels, h.store.Only().LogChannel(topic))
+		channels = append(channels, h.shard.LogChannel(topic))
 	}
 	return channels
 }

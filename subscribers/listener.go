@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,10 @@ type ListenOptions struct {
 	// that of a topic. A name belongs to one pattern and one From.
 	Name string
 
+	// Shard has it receive only what is sent to the topics in a shard, of those that the
+	// pattern matches; nil: in all. A named listener has none.
+	Shard *store.Shard
+
 	OnStart func(notify.Position) // called once when it listens: it misses nothing that is sent from now on, behind this position
 	OnGap   func(Gap)             // called in the place of broadcasts that are missing, or that may be missing since Redis lost its data; gaps are also logged and counted
 
@@ -56,7 +61,10 @@ type Listener struct {
 	store *notify.Store
 	o     ListenerOptions
 	stats counters
-	hub   hub
+	hub   *hub // of all shards
+
+	hubs   sync.Mutex
+	shards map[int]*hub // of calls of Listen that name a shard
 
 	checked atomic.Bool // Redis is fit
 }
@@ -68,24 +76,58 @@ func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error)
 	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
-	l := &Listener{store: s, o: o}
-	l.hub = hub{
-		logs: logs{s, &l.stats}, log: o.Logger, worker: store.Worker{Name: o.Name, Version: o.Version, Kind: kindListener}, watch: newWatch(s, o.Logger),
-		news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
-	}
+	l := &Listener{store: s, o: o, shards: make(map[int]*hub)}
+	l.hub = l.newHub(s.Home())
 	return l, nil
+}
+
+// newHub returns a hub for the logs of a shard.
+func (l *Listener) newHub(shard store.Shard) *hub {
+	return &hub{
+		logs: logs{l.store, shard, &l.stats}, log: l.o.Logger, watch: newWatch(l.store, l.o.Logger),
+		worker: store.Worker{Name: l.o.Name, Version: l.o.Version, Kind: kindListener},
+		news:   make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
+	}
+}
+
+// hubOf returns the hub for ListenOptions.Shard.
+func (l *Listener) hubOf(shard *store.Shard) *hub {
+	if shard == nil {
+		return l.hub
+	}
+	l.hubs.Lock()
+	defer l.hubs.Unlock()
+	h := l.shards[shard.Number()]
+	if h == nil {
+		h = l.newHub(*shard)
+		l.shards[shard.Number()] = h
+	}
+	return h
+}
+
+// slowest returns the loop of the hubs that came around the longest ago.
+func (l *Listener) slowest() *progress.Loop {
+	l.hubs.Lock()
+	defer l.hubs.Unlock()
+	slowest := l.hub.loop
+	for _, h := range l.shards {
+		if last := h.loop.Last(); !last.IsZero() && (slowest.Last().IsZero() || last.Before(slowest.Last())) {
+			slowest = h.loop
+		}
+	}
+	return slowest
 }
 
 // Stats returns what the listener counted so far.
 func (l *Listener) Stats() ListenerStats {
 	stats := l.stats.stats()
-	stats.Progress = l.hub.loop.Last()
+	stats.Progress = l.slowest().Last()
 	return stats
 }
 
 // Alive returns an error if the loop that reads for all calls of Listen is stuck, for
 // watchdogs. It is nil while Redis is unavailable, and while nothing listens.
-func (l *Listener) Alive() error { return l.hub.loop.Alive() }
+func (l *Listener) Alive() error { return l.slowest().Alive() }
 
 // Listen calls handler for each broadcast of a topic, or of a pattern such as
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
@@ -128,17 +170,18 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 	if o.Name != "" {
 		return l.listenNamed(ctx, p, handler, o)
 	}
-	m, err := l.hub.join(ctx, p, "")
+	hub := l.hubOf(o.Shard)
+	m, err := hub.join(ctx, p, "")
 	if err != nil {
 		return nil // ctx ended
 	}
-	defer l.hub.leave(m)
-	l.hub.place(m, o.From)
+	defer hub.leave(m)
+	hub.place(m, o.From)
 	if o.OnStart != nil {
-		o.OnStart(l.hub.cursor(m))
+		o.OnStart(hub.cursor(m))
 	}
 	for {
-		items, err := l.hub.next(ctx, m)
+		items, err := hub.next(ctx, m)
 		if err != nil {
 			return nil // ctx ended
 		}

@@ -71,6 +71,7 @@ func (i item) size() int {
 // logs reads the logs of a store.
 type logs struct {
 	store *notify.Store
+	shard store.Shard
 	stats *counters
 }
 
@@ -86,7 +87,7 @@ type growth struct {
 // accepts, and only of the topics in only, if there are any.
 func (l logs) grown(ctx context.Context, after notify.Position, only []string, want func(topic string) bool) (g growth, err error) {
 	for first := true; ; first = false {
-		page, err := l.store.Only().Grown(ctx, after, grownPage, only...)
+		page, err := l.shard.Grown(ctx, after, grownPage, only...)
 		if err != nil {
 			return growth{}, fmt.Errorf("check the logs: %w", err)
 		}
@@ -123,7 +124,7 @@ func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Posi
 	end := endOfLogs
 	for page := range slices.Chunk(topics, readTopics) {
 		asked := time.Now()
-		got, err := l.store.Only().Read(ctx, store.Read{
+		got, err := l.shard.Read(ctx, store.Read{
 			Topics: page, After: after, UpTo: upTo, Each: max(readItems/len(page), 1), Bytes: bytes, Others: others, Behind: behind,
 		})
 		if err != nil {

@@ -190,7 +190,7 @@ func (n *named) mayTake() bool { return n.left || len(n.topics) > 0 }
 // noteRung notes the topics that the hub rang for. Where any log may have grown it asks
 // Redis for all that have since the name began.
 func (n *named) noteRung(ctx context.Context) error {
-	h, m := &n.hub, n.member
+	h, m := n.hub, n.member
 	h.mu.Lock()
 	stale, left, rung := m.stale, m.left, m.rung
 	m.stale, m.left, m.rung = false, false, make(map[string]bool)
