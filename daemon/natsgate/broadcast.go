@@ -24,12 +24,13 @@ const (
 	everything = ">" // the pattern of the bridged topics
 )
 
-// bridge sends broadcasts to NATS until ctx ends. A broadcast is sent again until
+// bridge sends the broadcasts of the shard to NATS until ctx ends. A broadcast is sent again until
 // NATS has confirmed it and the bridge's position in the log is behind it.
-func (g *Gate) bridge(ctx context.Context) {
-	retry := outage.NewRetry(g.o.Logger, "cannot pass on broadcasts to nats; retrying", "passing on broadcasts to nats again")
+func (t *term) bridge(ctx context.Context) {
+	defer t.unconfirmed.forget(t.number())
+	retry := outage.NewRetry(t.o.Logger, "cannot pass on broadcasts to nats; retrying", "passing on broadcasts to nats again")
 	for ctx.Err() == nil {
-		err := g.bridgeOnce(ctx, func() { retry.Wait(ctx, nil) })
+		err := t.bridgeOnce(ctx, func() { retry.Wait(ctx, nil) })
 		if err != nil {
 			retry.Wait(ctx, err)
 		}
@@ -38,8 +39,8 @@ func (g *Gate) bridge(ctx context.Context) {
 
 // bridgeOnce continues at the kept position until ctx ends. An error is that of
 // reading the position from Redis, before anything is sent.
-func (g *Gate) bridgeOnce(ctx context.Context, began func()) error {
-	from, err := g.bridgeStart(ctx)
+func (t *term) bridgeOnce(ctx context.Context, began func()) error {
+	from, err := t.bridgeStart(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,21 +49,22 @@ func (g *Gate) bridgeOnce(ctx context.Context, began func()) error {
 	defer sending.Wait()
 	defer stop()
 	out := newOutbox()
-	sending.Go(func() { g.sendBroadcasts(ctx, out) })
-	return g.listener.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
+	sending.Go(func() { t.sendBroadcasts(ctx, out) })
+	return t.listener.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
 		out.put(ctx, b)
 		return nil
 	}, subscribers.ListenOptions{
-		From: from,
+		From:  from,
+		Shard: &t.Shard,
 		OnStart: func(at notify.Position) {
 			began()
-			g.bridged.Store(true)
-			g.keepPosition(ctx, max(at, 1)) // so that the next bridge starts here, not later; 0 would be no position
+			t.bridged.add(t.number())
+			t.keepPosition(ctx, max(at, 1)) // so that the next bridge starts here, not later; 0 would be no position
 		},
 		OnGap: func(gap subscribers.Gap) {
-			g.count.gaps.Add(1)
+			t.count.gaps.Add(1)
 			if gap.Topic == everything { // Redis lost all its data, and the position with it
-				g.keepPosition(ctx, gap.UpTo)
+				t.keepPosition(ctx, gap.UpTo)
 			}
 		},
 	})
@@ -71,27 +73,27 @@ func (g *Gate) bridgeOnce(ctx context.Context, began func()) error {
 // bridgeStart returns where to start. If this gateway has bridged before and its
 // position is gone, Redis lost all its data: whatever the log holds now is new, and
 // the lost broadcasts are a gap.
-func (g *Gate) bridgeStart(ctx context.Context) (subscribers.From, error) {
-	at, err := g.movePosition(ctx, 0)
+func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
+	at, err := t.movePosition(ctx, 0)
 	switch {
 	case err != nil:
 		return subscribers.From{}, err
 	case at > 0:
 		return subscribers.After(at), nil
-	case !g.bridged.Load():
+	case !t.bridged.has(t.number()):
 		return subscribers.FromNow(), nil
 	}
-	g.count.gaps.Add(1)
+	t.count.gaps.Add(1)
 	return subscribers.FromBeginning(), nil
 }
 
 // keepPosition stores up to where broadcasts were passed on. It retries until it
 // succeeds, and once more after ctx has ended: without the position they are sent twice.
-func (g *Gate) keepPosition(ctx context.Context, to notify.Position) {
-	retry := outage.NewRetry(g.o.Logger, "cannot keep the position of the bridge to nats; retrying", "keeping the position of the bridge to nats again")
+func (t *term) keepPosition(ctx context.Context, to notify.Position) {
+	retry := outage.NewRetry(t.o.Logger, "cannot keep the position of the bridge to nats; retrying", "keeping the position of the bridge to nats again")
 	for {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
-		_, err := g.movePosition(once, to)
+		_, err := t.movePosition(once, to)
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			return
@@ -103,8 +105,8 @@ func (g *Gate) keepPosition(ctx context.Context, to notify.Position) {
 }
 
 // movePosition advances the position in the log, and returns it; 0 only reads it.
-func (g *Gate) movePosition(ctx context.Context, to notify.Position) (notify.Position, error) {
-	at, err := g.store.Only().BridgeTo(ctx, to)
+func (t *term) movePosition(ctx context.Context, to notify.Position) (notify.Position, error) {
+	at, err := t.Shard.BridgeTo(ctx, to)
 	if err != nil {
 		return 0, fmt.Errorf("position of the bridge to nats: %w", err)
 	}
@@ -127,8 +129,8 @@ func unexpired(messages []outgoing) []outgoing {
 }
 
 // sendBroadcasts sends the broadcasts of an outbox, a batch at a time, until ctx ends.
-func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
-	g.prepareStream(ctx)
+func (t *term) sendBroadcasts(ctx context.Context, out *outbox) {
+	t.prepareStream(ctx)
 	careful := false
 	for {
 		taken := out.take(ctx)
@@ -137,9 +139,9 @@ func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 		}
 		batch := make([]outgoing, len(taken))
 		for i, b := range taken {
-			batch[i] = g.outgoing(b)
+			batch[i] = t.outgoing(b)
 		}
-		careful = g.passOn(ctx, batch, careful)
+		careful = t.passOn(ctx, batch, careful)
 	}
 }
 
@@ -147,11 +149,11 @@ func (g *Gate) sendBroadcasts(ctx context.Context, out *outbox) {
 // the position behind the confirmed broadcasts, and those that expired meanwhile. After a refusal it is careful: until
 // a whole batch is accepted it sends one broadcast at a time, so that none overtakes
 // a refused one. It reports whether to be careful with the next batch.
-func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
+func (t *term) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
 	var pause backoff.Pause
 	var moved notify.Position
 	for left := batch; len(left) > 0 && ctx.Err() == nil; {
-		c := g.await(ctx)
+		c := t.await(ctx)
 		if c == nil {
 			break
 		}
@@ -160,10 +162,10 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		if careful || refused {
 			now = min(now, 1)
 		}
-		again, err := g.confirm(ctx, c, left[:now:now])
+		again, err := t.confirm(ctx, c, left[:now:now])
 		left = append(again, left[now:]...)
 		if at := confirmedUpTo(batch, left); at > moved {
-			g.keepPosition(ctx, at)
+			t.keepPosition(ctx, at)
 			moved = at
 		}
 		switch {
@@ -172,14 +174,14 @@ func (g *Gate) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		case len(again) == 0:
 			pause.Reset()
 			if now > 0 { // else all that was left has expired
-				g.notices.end(cannotConfirm)
+				t.unconfirmed.end(t.number())
 			}
 			continue
 		case !c.lost(): // a loss is logged elsewhere, and is no refusal
 			refused = true
-			g.refused(err, again[0].Subject)
+			t.refused(err, again[0].Subject)
 		}
-		g.count.resent.Add(int64(len(again)))
+		t.count.resent.Add(int64(len(again)))
 		pause.Wait(ctx)
 	}
 	return refused
@@ -197,29 +199,26 @@ func confirmedUpTo(batch, left []outgoing) notify.Position {
 	return batch[first-1].of.Position
 }
 
-// cannotConfirm is the log message for broadcasts that wait.
-const cannotConfirm = "nats does not take broadcasts; they wait"
-
 // refused counts that NATS refuses broadcasts, and logs it once.
-func (g *Gate) refused(err error, subject string) {
-	g.count.refusals.Add(1)
-	g.notices.begin(cannotConfirm, err, subject)
+func (t *term) refused(err error, subject string) {
+	t.count.refusals.Add(1)
+	t.unconfirmed.begin(t.number(), "error", err, "subject", subject)
 }
 
 // confirm sends messages and returns, in order, the unconfirmed ones, which are
 // to be sent again, and why.
-func (g *Gate) confirm(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
+func (t *term) confirm(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
-	if g.o.JetStream != "" {
-		return g.keep(ctx, c, messages)
+	if t.o.JetStream != "" {
+		return t.keep(ctx, c, messages)
 	}
 	var sent []outgoing
 	for i, m := range messages {
 		err := c.nc.PublishMsg(m.Msg)
 		switch {
 		case errors.Is(err, nats.ErrMaxPayload):
-			g.tooLarge(m, err)
+			t.tooLarge(m, err)
 		case err != nil:
 			return append(sent, messages[i:]...), err
 		default:
@@ -229,7 +228,7 @@ func (g *Gate) confirm(ctx context.Context, c *connection, messages []outgoing) 
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return sent, err
 	}
-	g.count.broadcasts.Add(int64(len(sent)))
+	t.count.broadcasts.Add(int64(len(sent)))
 	return nil, nil
 }
 
@@ -241,10 +240,15 @@ func (g *Gate) tooLarge(m outgoing, err error) {
 }
 
 // outgoing returns a broadcast as sent to NATS.
-func (g *Gate) outgoing(b *subscribers.Broadcast) outgoing {
-	h := eventHeader(g.source(), b.Topic, b.ID, b.Due, b.Record)
+func (t *term) outgoing(b *subscribers.Broadcast) outgoing {
+	h := eventHeader(t.source(), b.Topic, b.ID, b.Due, b.Record)
 	h.Set("Bellhop-Position", b.Position.String())
-	// An id may be used again for another broadcast; a position is never used again.
-	h.Set(nats.MsgIdHdr, g.store.Prefix()+":"+b.Position.String())
-	return outgoing{&nats.Msg{Subject: g.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b}
+	// An id may be used again for another broadcast; a position is never used again in its shard.
+	sender := t.store.Prefix()
+	if shard := t.of(); shard != "" {
+		h.Set("Bellhop-Shard", shard)
+		sender += ":" + shard
+	}
+	h.Set(nats.MsgIdHdr, sender+":"+b.Position.String())
+	return outgoing{&nats.Msg{Subject: t.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b}
 }

@@ -44,20 +44,48 @@ func numbered(from, n int) []notify.Message {
 	return all
 }
 
-// receive receives broadcasts, which must be named FROM, FROM+1, ..., at
-// positions that grow, and returns the last one.
-func receive(t testing.TB, from <-chan *nats.Msg, first, n int) (m *nats.Msg) {
+// to returns broadcasts as those to one topic: all come in their order then, however many
+// shards there are.
+func to(topic string, all []notify.Message) []notify.Message {
+	for i := range all {
+		all[i].Topic = topic
+	}
+	return all
+}
+
+// receive receives broadcasts, which must be named FROM, FROM+1, ..., in the order of
+// inOrder, and returns the last one.
+func receive(t testing.TB, from <-chan *nats.Msg, first, n int) *nats.Msg {
 	t.Helper()
-	last := ""
+	headers := make([]nats.Header, n)
+	var m *nats.Msg
 	for i := range n {
 		m = storetest.Receive(t, fmt.Sprint("broadcast ", first+i), from)
-		position := m.Header.Get("Bellhop-Position")
-		if id := m.Header.Get("ce-id"); id != fmt.Sprintf("%06d", first+i) || comparePositions(t, last, position) >= 0 {
-			t.Fatalf("got %s at %s behind %s, want %06d", id, position, last, first+i)
-		}
-		last = position
+		headers[i] = m.Header
 	}
+	inOrder(t, headers, first)
 	return m
+}
+
+// inOrder checks that broadcasts are named FIRST, FIRST+1, ..., each once, and that those
+// of a shard are in that order, at positions that grow.
+func inOrder(t testing.TB, all []nats.Header, first int) {
+	t.Helper()
+	seen := make(map[string]bool)
+	type place struct{ id, position string }
+	last := make(map[string]place)
+	for _, h := range all {
+		now, was := place{h.Get("ce-id"), h.Get("Bellhop-Position")}, last[h.Get("Bellhop-Shard")]
+		if was.id >= now.id || comparePositions(t, was.position, now.position) >= 0 {
+			t.Fatalf("got %v behind %v, of shard %q", now, was, h.Get("Bellhop-Shard"))
+		}
+		last[h.Get("Bellhop-Shard")], seen[now.id] = now, true
+	}
+	for i := range all {
+		if id := fmt.Sprintf("%06d", first+i); !seen[id] {
+			t.Fatalf("%s is missing of %d", id, len(all))
+		}
+	}
 }
 
 func comparePositions(t testing.TB, a, b string) int {
@@ -75,12 +103,16 @@ func comparePositions(t testing.TB, a, b string) int {
 	return cmp.Compare(parse(a), parse(b))
 }
 
-// reaches waits until the bridge's position is that of a broadcast.
+// reaches waits until the position of the bridge of its shard is that of a broadcast.
 func reaches(t testing.TB, store *notify.Store, m *nats.Msg) {
 	t.Helper()
-	storetest.Eventually(t, "the position of the bridge advances", func() bool {
-		return position(t, store) == m.Header.Get("Bellhop-Position")
-	})
+	storetest.Eventually(t, "the position of the bridge advances", func() bool { return isAt(t, store, m.Header) })
+}
+
+// isAt reports whether the position of the bridge of its shard is that of a broadcast.
+func isAt(t testing.TB, store *notify.Store, h nats.Header) bool {
+	t.Helper()
+	return position(t, store, h.Get("ce-type")) == h.Get("Bellhop-Position")
 }
 
 func TestBroadcastIsACloudEvent(t *testing.T) {
@@ -111,6 +143,11 @@ func TestBroadcastIsACloudEvent(t *testing.T) {
 		"ce-datacontenttype": {"text/plain;%20charset=%22utf-8%22;%20x=50%25%C3%BC"},
 		"Nats-Msg-Id":        {prefix + ":" + position}, "Bellhop-Position": {position},
 		"Bellhop-Header-trace": {"t1"}, "Bellhop-Header-X-Two": {"a b"},
+	}
+	if shards := storetest.Shards(); shards > 1 {
+		shard := fmt.Sprintf("%d/%d", store.Of("order.timeout").Number(), shards)
+		want.Set("Bellhop-Shard", shard)
+		want.Set("Nats-Msg-Id", prefix+":"+shard+":"+position)
 	}
 	if diff := gocmp.Diff(want, m.Header); diff != "" {
 		t.Error(diff)
@@ -150,7 +187,7 @@ func TestBroadcastTooLarge(t *testing.T) {
 	store := storetest.Open(t)
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
-	all := numbered(0, 5)
+	all := to(topic, numbered(0, 5))
 	all[1].Body, all[4].Body = make([]byte, 1990), make([]byte, 5000) // the headers count, too
 	broadcast(t, store, all...)
 	for _, id := range []string{"000000", "000002", "000003"} {
@@ -159,7 +196,7 @@ func TestBroadcastTooLarge(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "both are counted", func() bool { return d.Stats().TooLargeBroadcasts == 2 })
-	broadcast(t, store, numbered(5, 1)...)
+	broadcast(t, store, to(topic, numbered(5, 1))...)
 	reaches(t, store, receive(t, got, 5, 1))
 	if s := d.Stats(); s.Broadcasts != 4 || s.Resent != 0 || s.TooLargeBroadcasts != 2 {
 		t.Errorf("counted %+v", s)
@@ -176,14 +213,14 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 10)...)
 	reaches(t, store, receive(t, got, 0, 10))
-	before := position(t, store)
+	before := positions(t, store)
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
 	const n1 = 3000 // more than fit into the outbox
 	broadcast(t, store, numbered(10, n1)...)
 	failures(t, d.Gate, 3)
-	if now := position(t, store); now != before || len(got) != 0 {
-		t.Errorf("the position moved from %s to %s, and %d came", before, now, len(got))
+	if now := positions(t, store); now != before || len(got) != 0 {
+		t.Errorf("the positions moved from %s to %s, and %d came", before, now, len(got))
 	}
 	w.mend()
 	reaches(t, store, receive(t, got, 10, n1))
@@ -204,7 +241,7 @@ func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
 	const n1, ttl = 1500, time.Hour + 8*time.Second // they are due an hour ago; more than fit into the outbox
-	all := numbered(1, n1)
+	all := to("a", numbered(1, n1))
 	for i := range all {
 		if i%10 > 0 {
 			all[i].TTL = ttl
@@ -212,14 +249,14 @@ func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
 	}
 	broadcast(t, store, all...)
 	sent := func() bool {
-		n, err := store.Client().XLen(t.Context(), store.Keys().Log("a")).Result()
-		return err == nil && n == 1+n1/3
+		n, err := store.Client().XLen(t.Context(), store.KeysOf("a").Log("a")).Result()
+		return err == nil && n == 1+n1
 	}
 	storetest.Eventually(t, "all are sent before they expire", sent)
 	end := all[n1-2].Due.Add(ttl + 2*time.Millisecond) // both are rounded to a millisecond
 	storetest.Eventually(t, "they expire", func() bool { return time.Now().After(end) })
 	last := all[n1-1].Due.Add(time.Hour)
-	broadcast(t, store, notify.Message{Topic: "b", ID: "last", Body: []byte("x"), Due: last})
+	broadcast(t, store, notify.Message{Topic: "a", ID: "last", Body: []byte("x"), Due: last})
 	w.mend()
 	for i := 0; i < n1; i += 10 {
 		if id := storetest.Receive(t, all[i].ID, got).Header.Get("ce-id"); id != all[i].ID {
@@ -245,7 +282,7 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 	w := newWire(t, n)
 	w.cut()
 	first := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{})
-	storetest.Eventually(t, "the position of the bridge is kept", func() bool { return position(t, store) != "" })
+	storetest.Eventually(t, "the position of the bridge is kept", func() bool { return positions(t, store) != "" })
 	broadcast(t, store, numbered(0, 10)...)
 	storetest.Eventually(t, "they are sent", func() bool {
 		sent, err := storetest.Count(store, "a")
@@ -306,20 +343,19 @@ func TestTakeoversUnderLoad(t *testing.T) {
 	}
 	sending.Wait()
 	positions := make(map[string]string)
-	next := 0
-	for next < total {
+	var first []nats.Header
+	for len(first) < total {
 		m := storetest.Receive(t, "a broadcast", got)
 		id, position := m.Header.Get("ce-id"), m.Header.Get("Bellhop-Position")
 		switch known := positions[id]; {
-		case known == "" && id != fmt.Sprintf("%06d", next):
-			t.Fatalf("%s came where %06d is next", id, next)
 		case known == "":
-			next++
+			first = append(first, m.Header)
 		case known != position:
 			t.Errorf("%s came at %s, and again at %s", id, known, position)
 		}
 		positions[id] = position
 	}
+	inOrder(t, first, 0)
 	t.Logf("%d came twice", len(got)+len(positions)-total)
 }
 
@@ -328,7 +364,7 @@ func TestForeignPosition(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
-	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
+	if err := store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
@@ -336,27 +372,27 @@ func TestForeignPosition(t *testing.T) {
 	conn := n.connect()
 	awaitBeat(t, conn) // everything else goes on,
 	awaitBeat(t, conn) // while the bridge retries
-	wantLog(t, d.log, map[string]int{"cannot pass on broadcasts to nats": 1, store.Keys().Bridge(): 0, "WRONGTYPE": 1})
-	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+	wantLog(t, d.log, map[string]int{"cannot pass on broadcasts to nats": 1, store.KeysOf(topic).Bridge(): 0, "WRONGTYPE": 1})
+	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	d.bridges()
-	broadcast(t, store, numbered(0, 1)...)
+	broadcast(t, store, to(topic, numbered(0, 1))...)
 	reaches(t, store, receive(t, got, 0, 1))
 	wantLog(t, d.log, map[string]int{"passing on broadcasts to nats again": 1})
 
 	// The position becomes unreadable under load: that is logged once, too, and nothing is lost.
-	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Client().LPush(t.Context(), store.Keys().Bridge(), "x").Err(); err != nil {
+	if err := store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	broadcast(t, store, numbered(1, 2000)...)
+	broadcast(t, store, to(topic, numbered(1, 2000))...)
 	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("cannot keep the position of the bridge") == 1 })
 	awaitBeat(t, conn)
 	awaitBeat(t, conn)
-	if err := store.Client().Del(t.Context(), store.Keys().Bridge()).Err(); err != nil {
+	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	reaches(t, store, receive(t, got, 1, 2000))
@@ -371,7 +407,7 @@ func TestGap(t *testing.T) {
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	o := natsgate.Options{URL: n.ClientURL()}
 	first := startDaemon(t, store, o, carrier.Options{}).bridges()
-	broadcast(t, store, numbered(0, 3)...)
+	broadcast(t, store, to(topic, numbered(0, 3))...)
 	reaches(t, store, receive(t, got, 0, 3))
 	first.stop()
 	forgetful, err := carrier.New(store, carrier.Options{KeepCount: 1})
@@ -380,17 +416,13 @@ func TestGap(t *testing.T) {
 	}
 	stop := storetest.Run(t, forgetful.Run)
 	const sent = 1500
-	all := numbered(3, sent)
-	for i := range all {
-		all[i].Topic = topic
-	}
-	broadcast(t, store, all...)
+	broadcast(t, store, to(topic, numbered(3, sent))...)
 	storetest.Eventually(t, "they are sent", func() bool {
 		c, err := storetest.Count(store, topic)
-		return err == nil && c.Sent == sent+1
+		return err == nil && c.Sent == sent+3
 	})
 	stop()
-	log, err := store.Client().XLen(t.Context(), store.Keys().Log(topic)).Result()
+	log, err := store.Client().XLen(t.Context(), store.KeysOf(topic).Log(topic)).Result()
 	if err != nil || log > sent/2 {
 		t.Fatalf("%d are kept, %v", log, err)
 	}
@@ -409,7 +441,7 @@ func TestBridgeOfLostData(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
-	broadcast(t, store, numbered(0, 3)...)
+	broadcast(t, store, to(topic, numbered(0, 3))...)
 	reaches(t, store, receive(t, got, 0, 3))
 	for i, rest := range []bool{false, true} {
 		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {

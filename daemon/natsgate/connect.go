@@ -37,9 +37,11 @@ const (
 type connection struct {
 	nc     *nats.Conn
 	server server
-	js     jetstream.JetStream // of the bridge; nil before its first use
-	fits   bool                // the stream was checked, and has refused nothing since; only the bridge uses it
-	closed chan struct{}       // closed when the connection is lost or closed, and its last callback has run
+	closed chan struct{} // closed when the connection is lost or closed, and its last callback has run
+
+	checking sync.Mutex          // held while a bridge checks the stream, for all
+	js       jetstream.JetStream // of the bridges; nil before its first use
+	fits     bool                // the stream was checked, and has refused nothing since
 
 	mu     sync.Mutex
 	denied map[string]bool // subjects that deliveries need and NATS does not permit

@@ -20,18 +20,28 @@ const (
 	answerBuffer = 16                     // waiting answers for one message
 )
 
-// deliver sends messages of the configured topics to NATS subscribers until ctx
-// ends. While NATS is away it claims nothing.
-func (g *Gate) deliver(ctx context.Context) {
+// delivered returns the configured topics that are in the shard.
+func (t *term) delivered() (topics []Deliver) {
+	for _, d := range t.o.Deliver {
+		if t.store.Of(d.Topic).Number() == t.number() {
+			topics = append(topics, d)
+		}
+	}
+	return topics
+}
+
+// deliver sends messages of topics to NATS subscribers until ctx ends. While NATS is away
+// it claims nothing.
+func (t *term) deliver(ctx context.Context, topics []Deliver) {
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		c := g.await(ctx)
+		c := t.await(ctx)
 		if c == nil {
 			return
 		}
 		began := time.Now()
-		if err := g.deliverOn(ctx, c); err != nil {
-			g.notices.begin("cannot deliver over nats; retrying", err, "")
+		if err := t.deliverOn(ctx, c, topics); err != nil {
+			t.notices.begin("cannot deliver over nats; retrying", err, "")
 		}
 		if time.Since(began) > backoff.Max {
 			pause.Reset()
@@ -41,7 +51,7 @@ func (g *Gate) deliver(ctx context.Context) {
 }
 
 // deliverOn delivers on one connection, until it is lost.
-func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
+func (g *Gate) deliverOn(ctx context.Context, c *connection, topics []Deliver) error {
 	d := &deliverer{Gate: g, conn: c, inbox: c.nc.NewInbox() + ".", waiting: make(map[string]chan *nats.Msg)}
 	sub, err := c.nc.Subscribe(d.inbox+"*", d.answer)
 	if err != nil {
@@ -52,7 +62,7 @@ func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
-	for _, topic := range g.o.Deliver {
+	for _, topic := range topics {
 		err := s.Handle(topic.Topic, d.handle, subscribers.HandleOptions{Concurrency: topic.InFlight})
 		if err != nil {
 			return err
@@ -60,8 +70,7 @@ func (g *Gate) deliverOn(ctx context.Context, c *connection) error {
 	}
 	ctx, cancel := during(ctx, c)
 	defer cancel()
-	g.handovers.next(s)
-	defer g.handovers.next(nil)
+	defer g.handovers.of(s)()
 	return s.Run(ctx)
 }
 

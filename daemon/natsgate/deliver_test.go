@@ -655,7 +655,7 @@ func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
 	before := d.elected()
-	if err := store.Client().Del(t.Context(), store.Keys().Carrier()).Err(); err != nil { // as if its lease had expired
+	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Carrier()).Err(); err != nil { // as if its lease had expired
 		t.Fatal(err)
 	}
 	began := time.Now()

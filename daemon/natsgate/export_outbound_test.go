@@ -2,7 +2,6 @@ package natsgate
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -31,11 +30,13 @@ func (o Outbox) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx
 // Take waits for broadcasts and returns all that are there.
 func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
 
-// Note notes events, sends nothing, and returns how many hints wait then.
-func (g *Gate) Note(events []store.Event) int {
-	h := newHints(carrier.Term{}, slog.New(slog.DiscardHandler))
+// Note notes events as the carrier of a shard, sends nothing, and returns how many hints
+// wait then.
+func (g *Gate) Note(shard store.Shard, events []store.Event) int {
+	t := &term{Gate: g, Term: carrier.Term{Shard: shard}, shards: 1}
+	h := newHints(0)
 	for _, e := range events {
-		g.note(h, e)
+		t.note(h, e)
 	}
-	return len(g.hintMessages(h.take(), carrier.Term{}))
+	return len(t.hintMessages(h.take()))
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/outage"
-	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -184,8 +183,8 @@ type Gate struct {
 	pub       *notify.Publisher
 	inspector *notify.Inspector
 	claimer   *subscribers.Claimer
-	listener  *subscribers.Listener // of the bridge
-	hinting   *progress.Loop
+	listener  *subscribers.Listener // of the bridges
+	hinting   loops
 	secret    secret
 	slots     slots
 	waits     waits
@@ -195,13 +194,16 @@ type Gate struct {
 	notices   notices
 	link      link
 
+	unheard     troubles // hints of these shards cannot be received
+	unconfirmed troubles // broadcasts of these shards wait for NATS
+
 	noReply, badReply throttle
 
 	made      time.Time
 	identity  micro.ServiceIdentity
 	endpoints []endpoint
 
-	bridged atomic.Bool // this process has bridged before: a position was kept
+	bridged shards // this process has bridged them before: a position was kept
 
 	conn atomic.Pointer[connection] // nil: not connected
 
@@ -231,7 +233,6 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
-		hinting:  progress.New("hints", time.Minute),
 		secret:   secret{store: s},
 		slots:    newSlots(),
 		waits:    newWaits(),
@@ -241,6 +242,9 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	}
 	g.link = link{log: o.Logger, urls: RedactURLs(o.URL), count: &g.count}
 	g.notices = notices{log: o.Logger, kinds: make(map[string]*outage.Notice)}
+	g.unheard = troubles{log: o.Logger, level: slog.LevelError, begun: "cannot receive hints for nats; retrying", over: "receiving hints for nats again"}
+	const wait = "nats does not take broadcasts; they wait"
+	g.unconfirmed = troubles{log: o.Logger, level: slog.LevelWarn, begun: wait, over: "over: " + wait}
 	g.change = make(chan struct{})
 	g.endpoints = g.makeEndpoints()
 	return g, nil
@@ -280,6 +284,7 @@ func (g *Gate) Run(ctx context.Context) error {
 // returns why it was lost.
 func (g *Gate) serve(ctx, work context.Context, c *connection) error {
 	g.notices.reset()
+	g.unconfirmed.reset()
 	err := g.open(work, c)
 	if err == nil {
 		g.link.up(c.server.String())
@@ -360,7 +365,7 @@ func (g *Gate) handedOut(d subscribers.Delivery) {
 
 // Alive returns an error that names the loops of the gateway that are stuck.
 func (g *Gate) Alive() error {
-	if err := errors.Join(g.hinting.Alive(), g.listener.Alive()); err != nil {
+	if err := errors.Join(g.hinting.alive(), g.listener.Alive()); err != nil {
 		return fmt.Errorf("nats: %w", err)
 	}
 	return nil

@@ -2,15 +2,12 @@ package natsgate
 
 import (
 	"encoding/json"
-	"log/slog"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -20,9 +17,8 @@ const maxHints = 10_000 // topics, and deaths, that wait to be sent
 // Redis, which must not wait for NATS: hints that cannot be sent yet are merged,
 // and lost beyond a limit.
 type hints struct {
-	epoch  int64          // of the term
-	outage *outage.Notice // of the subscription
-	news   chan struct{}  // signals that something is to be sent
+	epoch int64         // of the term
+	news  chan struct{} // signals that something is to be sent
 
 	mu sync.Mutex
 	hinted
@@ -43,19 +39,15 @@ type death struct {
 	Attempts int    `json:"attempts"`
 }
 
-func newHints(t carrier.Term, log *slog.Logger) *hints {
-	return &hints{
-		outage: outage.New(log, slog.LevelError, "cannot receive hints for nats; retrying", "receiving hints for nats again"),
-		epoch:  t.Epoch, news: make(chan struct{}, 1),
-		hinted: hinted{wakes: make(map[string]int)},
-	}
+func newHints(epoch int64) *hints {
+	return &hints{epoch: epoch, news: make(chan struct{}, 1), hinted: hinted{wakes: make(map[string]int)}}
 }
 
 // note records an event of the store. It does not block.
-func (g *Gate) note(h *hints, e store.Event) {
+func (t *term) note(h *hints, e store.Event) {
 	switch e.Kind {
 	case store.Received:
-		g.noteHeard(h, e)
+		t.noteHeard(h, e)
 	case store.Beat:
 		if e.Epoch() != h.epoch {
 			break // another carrier's: this one has lost its lease, and is about to notice
@@ -64,9 +56,9 @@ func (g *Gate) note(h *hints, e store.Event) {
 		h.beat = true
 		h.mu.Unlock()
 	case store.Subscribed:
-		h.outage.End()
+		t.unheard.end(t.number())
 	case store.Broken:
-		h.outage.Note(e.Err)
+		t.unheard.begin(t.number(), "error", e.Err)
 	}
 	mark(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive
 }
@@ -112,17 +104,18 @@ func (h *hints) take() hinted {
 	return taken
 }
 
-// hintMessages returns hints as sent to NATS.
-func (g *Gate) hintMessages(h hinted, t carrier.Term) []*nats.Msg {
+// hintMessages returns hints as sent to NATS. Beats are sent by the carrier of the first
+// shard, so that there is one a second however many shards there are.
+func (t *term) hintMessages(h hinted) []*nats.Msg {
 	all := make([]*nats.Msg, 0, len(h.wakes)+len(h.deaths)+1)
 	for topic, n := range h.wakes {
-		all = append(all, &nats.Msg{Subject: g.o.Prefix + ".wake." + topic, Data: strconv.AppendInt(nil, int64(n), 10)})
+		all = append(all, &nats.Msg{Subject: t.o.Prefix + ".wake." + topic, Data: strconv.AppendInt(nil, int64(n), 10)})
 	}
 	for _, d := range h.deaths {
-		all = append(all, g.jsonEvent("event.dead."+d.Topic, d))
+		all = append(all, t.jsonEvent("event.dead."+d.Topic, d))
 	}
-	if h.beat {
-		all = append(all, g.beatMessage("beat", t, time.Now()))
+	if h.beat && t.number() == 0 {
+		all = append(all, t.beatMessage("beat", time.Now()))
 	}
 	return all
 }

@@ -19,15 +19,15 @@ import (
 const streamDuplicates = 2 * time.Minute
 
 // keep sends messages to the stream and returns the ones that it has not acknowledged, and why.
-func (g *Gate) keep(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
-	if err := g.ensureStream(ctx, c); err != nil {
+func (t *term) keep(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
+	if err := t.ensureStream(ctx, c); err != nil {
 		return messages, err
 	}
 	futures := make([]jetstream.PubAckFuture, 0, len(messages))
 	for _, m := range messages {
-		f, fault := c.js.PublishMsgAsync(m.Msg, jetstream.WithExpectStream(g.o.JetStream), jetstream.WithRetryAttempts(0))
+		f, fault := c.js.PublishMsgAsync(m.Msg, jetstream.WithExpectStream(t.o.JetStream), jetstream.WithRetryAttempts(0))
 		if errors.Is(fault, nats.ErrMaxPayload) {
-			g.tooLarge(m, fault)
+			t.tooLarge(m, fault)
 		} else if fault != nil {
 			err = fault
 			break // the messages behind must not overtake this one
@@ -40,18 +40,20 @@ func (g *Gate) keep(ctx context.Context, c *connection, messages []outgoing) (ag
 		}
 		switch fault := acked(ctx, c, f); {
 		case fault == nil:
-			g.count.broadcasts.Add(1)
+			t.count.broadcasts.Add(1)
 		case isTooLarge(fault):
-			g.tooLarge(messages[i], fault)
+			t.tooLarge(messages[i], fault)
 		default:
 			again = append(again, messages[i])
 			if err == nil {
-				err = g.explain(fault)
+				err = t.explain(fault)
 			}
 		}
 	}
 	again = append(again, messages[len(futures):]...)
-	c.fits = len(again) == 0 // else the stream may have changed
+	if len(again) > 0 {
+		c.doubt() // the stream may have changed
+	}
 	return again, err
 }
 
@@ -96,21 +98,21 @@ func (g *Gate) broadcastSubjects() string { return g.o.Prefix + ".broadcast.>" }
 
 // prepareStream waits until there is a stream for broadcasts, so that its faults
 // are logged before the first of them.
-func (g *Gate) prepareStream(ctx context.Context) {
-	for pause := (backoff.Pause{}); g.o.JetStream != "" && ctx.Err() == nil; pause.Wait(ctx) {
-		c := g.await(ctx)
+func (t *term) prepareStream(ctx context.Context) {
+	for pause := (backoff.Pause{}); t.o.JetStream != "" && ctx.Err() == nil; pause.Wait(ctx) {
+		c := t.await(ctx)
 		if c == nil {
 			return
 		}
 		once, cancel := context.WithTimeout(ctx, confirmWithin)
-		err := g.ensureStream(once, c)
+		err := t.ensureStream(once, c)
 		cancel()
 		switch {
 		case err == nil:
-			g.notices.end(cannotConfirm)
+			t.unconfirmed.end(t.number())
 			return
 		case ctx.Err() == nil && !c.lost():
-			g.refused(err, g.broadcastSubjects())
+			t.refused(err, t.broadcastSubjects())
 		}
 	}
 }
@@ -118,26 +120,35 @@ func (g *Gate) prepareStream(ctx context.Context) {
 // ensureStream makes sure that there is a stream for broadcasts: when a
 // connection is new, and again after a refusal on it. So a stream that was
 // removed is made again: to have none, leave out the setting.
-func (g *Gate) ensureStream(ctx context.Context, c *connection) (err error) {
+func (t *term) ensureStream(ctx context.Context, c *connection) (err error) {
+	c.checking.Lock()
+	defer c.checking.Unlock()
 	if c.fits {
 		return nil
 	}
 	if c.js == nil {
 		// Without the timeout a message that is never acknowledged would count as pending for good.
-		c.js, err = jetstream.New(c.nc, jetstream.WithPublishAsyncMaxPending(2*bridgeBatch), jetstream.WithPublishAsyncTimeout(confirmWithin))
+		c.js, err = jetstream.New(c.nc, jetstream.WithPublishAsyncMaxPending(2*bridgeBatch*t.shards), jetstream.WithPublishAsyncTimeout(confirmWithin))
 		if err != nil {
 			return err
 		}
 	}
-	found, err := g.makeStream(ctx, c.js)
+	found, err := t.makeStream(ctx, c.js)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", g.o.JetStream, err)
+		return fmt.Errorf("stream %s: %w", t.o.JetStream, err)
 	}
-	if err := g.checkStream(found); err != nil {
-		return fmt.Errorf("stream %s: %w", g.o.JetStream, err)
+	if err := t.checkStream(found); err != nil {
+		return fmt.Errorf("stream %s: %w", t.o.JetStream, err)
 	}
 	c.fits = true
 	return nil
+}
+
+// doubt has the stream checked again before the next broadcast.
+func (c *connection) doubt() {
+	c.checking.Lock()
+	defer c.checking.Unlock()
+	c.fits = false
 }
 
 // makeStream returns the stream, and makes it if it is missing.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -114,22 +115,23 @@ func stored(t testing.TB, js jetstream.JetStream) []jetstream.Msg {
 }
 
 // wantStored waits until the stream holds n broadcasts and checks that it holds
-// each once, in order, and that the bridge's position is that of the last one.
+// each once, in order, and that the position of a bridge is that of the last one.
 func wantStored(t testing.TB, js jetstream.JetStream, store *notify.Store, n int) {
 	t.Helper()
 	holds(t, js, uint64(n))
 	all := stored(t, js)
-	for i, m := range all {
-		if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", i) {
-			t.Fatalf("at %d there is %s; it holds %d", i, id, len(all))
-		}
-	}
-	storetest.Eventually(t, "the position of the bridge advances", func() bool {
-		return position(t, store) == all[len(all)-1].Headers().Get("Bellhop-Position")
-	})
+	inOrder(t, headersOf(all), 0)
+	storetest.Eventually(t, "the position of the bridge advances", func() bool { return isAt(t, store, all[len(all)-1].Headers()) })
 	if got := state(t, js, streamName).Msgs; int(got) != n {
 		t.Errorf("the stream holds %d, want %d", got, n)
 	}
+}
+
+func headersOf(all []jetstream.Msg) (headers []nats.Header) {
+	for _, m := range all {
+		headers = append(headers, m.Headers())
+	}
+	return headers
 }
 
 func TestStreamIsMade(t *testing.T) {
@@ -142,7 +144,9 @@ func TestStreamIsMade(t *testing.T) {
 	all[0].Body, all[0].Headers = []byte("\x00\xff\r\n"), map[string]string{"trace": "t1"}
 	broadcast(t, store, all...)
 	wantStored(t, js, store, len(all))
-	first := stored(t, js)[0]
+	first := slices.MinFunc(stored(t, js), func(a, b jetstream.Msg) int {
+		return strings.Compare(a.Headers().Get("ce-id"), b.Headers().Get("ce-id"))
+	})
 	if string(first.Data()) != "\x00\xff\r\n" || first.Headers().Get("Bellhop-Header-trace") != "t1" || first.Headers().Get("ce-type") != "a" || first.Subject() != "bellhop.broadcast.a" {
 		t.Errorf("got %s %v %q", first.Subject(), first.Headers(), first.Data())
 	}
@@ -202,13 +206,13 @@ func TestStreamThatIsThere(t *testing.T) {
 			n, store, js := startJetStream(t)
 			makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: c.subjects})
 			d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
-			begin := position(t, store)
+			begin := positions(t, store)
 			broadcast(t, store, notify.Message{Topic: "a.b.c", ID: "000000", Body: []byte("x")})
 			if !c.fits {
 				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
 				storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Refusals >= 3 })
 				wantLog(t, d.log, map[string]int{"and not bellhop.broadcast.>: add that": 1, "nats does not take broadcasts": 1, "over: ": 0})
-				if now := position(t, store); now != begin {
+				if now := positions(t, store); now != begin {
 					t.Errorf("the position moved from %s to %s", begin, now)
 				}
 				makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: append(c.subjects[:0:0], "bellhop.broadcast.>")})
@@ -219,7 +223,7 @@ func TestStreamThatIsThere(t *testing.T) {
 					return false
 				}
 				last, err := m.GetLastMsgForSubject(context.Background(), "bellhop.broadcast.a.b.c")
-				return err == nil && last.Header.Get("ce-id") == "000000" && position(t, store) == last.Header.Get("Bellhop-Position")
+				return err == nil && last.Header.Get("ce-id") == "000000" && isAt(t, store, nats.Header(last.Header))
 			})
 			if !c.fits {
 				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("over: nats does not take broadcasts") == 1 })
@@ -326,7 +330,7 @@ func TestFullStream(t *testing.T) {
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	const total = 35
-	broadcast(t, store, numbered(0, total)...)
+	broadcast(t, store, to(topic, numbered(0, total))...)
 	s, err := js.Stream(t.Context(), streamName)
 	if err != nil {
 		t.Fatal(err)
@@ -335,19 +339,13 @@ func TestFullStream(t *testing.T) {
 		n := min(10, total-from)
 		holds(t, js, uint64(n))
 		all := stored(t, js)
-		for i, m := range all {
-			if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", from+i) {
-				t.Fatalf("%s is stored at %d", id, from+i)
-			}
-		}
-		storetest.Eventually(t, "the position is behind the stored broadcasts", func() bool {
-			return position(t, store) == all[n-1].Headers().Get("Bellhop-Position")
-		})
+		inOrder(t, headersOf(all), from)
+		storetest.Eventually(t, "the position is behind the stored broadcasts", func() bool { return isAt(t, store, all[n-1].Headers()) })
 		if n == 10 {
 			resent := d.Stats().Resent
 			storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Resent > resent+1 })
-			if now := position(t, store); now != all[n-1].Headers().Get("Bellhop-Position") || state(t, js, streamName).Msgs != 10 {
-				t.Errorf("the position moved to %s without room", now)
+			if !isAt(t, store, all[n-1].Headers()) || state(t, js, streamName).Msgs != 10 {
+				t.Errorf("the position moved to %s without room", position(t, store, topic))
 			}
 		}
 		if err := s.Purge(t.Context()); err != nil {
@@ -502,11 +500,11 @@ func TestTwoBridgesAtOnce(t *testing.T) {
 	for range 2 {
 		gate, _ := newGate(t, store, keeps(n))
 		storetest.Run(t, func(ctx context.Context) error {
-			gate.Term(ctx, carrier.Term{Name: "both"})
+			allTerms(ctx, t, store, gate)
 			return nil
 		})
 		connected(t, gate)
-		storetest.Eventually(t, "the position of the bridge is kept", func() bool { return position(t, store) != "" })
+		storetest.Eventually(t, "the positions of the bridges are kept", func() bool { return positions(t, store) != "" })
 	}
 	broadcast(t, store, numbered(0, 3000)...)
 	wantStored(t, js, store, 3000)

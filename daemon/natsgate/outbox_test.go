@@ -3,6 +3,7 @@ package natsgate_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -93,18 +94,24 @@ func TestHintsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := db.Keys()
-	var events []store.Event
 	const n = natsgate.MaxHints + 500
+	keys, like := db.Keys(), anEvent(t, db)
+	of := func(channel, payload string) store.Event {
+		like.Channel, like.Payload = channel, payload
+		return like
+	}
+	beat := func(payload string) store.Event {
+		e := of("", payload)
+		e.Kind = store.Beat
+		return e
+	}
+	var events []store.Event
 	for i := range n {
 		one := fmt.Sprint("t", i)
-		events = append(events,
-			store.Event{Kind: store.Received, Channel: keys.Wake(one), Payload: "2"},
-			store.Event{Kind: store.Received, Channel: keys.Wake("same"), Payload: "1"},
-			store.Event{Kind: store.Received, Channel: keys.Death(one), Payload: `{"id":"a","reason":"r","attempts":1}`},
-			store.Event{Kind: store.Beat, Payload: "0 1"}, store.Event{Kind: store.Beat, Payload: "1 1"})
+		events = append(events, of(wakeOf(keys, one, "2")), of(wakeOf(keys, "same", "1")),
+			of(deathOf(keys, one, `{"topic":"%s","id":"a","reason":"r","attempts":1}`)), beat("0 1"), beat("1 1"))
 	}
-	if got := gate.Note(events); got != 2*natsgate.MaxHints+1 {
+	if got := gate.Note(db.Home(), events); got != 2*natsgate.MaxHints+1 {
 		t.Errorf("%d hints wait, want %d topics, as many deaths, and a beat", got, natsgate.MaxHints)
 	}
 	if s := gate.Stats(); s.LostHints != 2*500+1 { // one topic is "same"
@@ -112,17 +119,47 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 
 	// Invalid events are lost and counted, too.
-	if got := gate.Note([]store.Event{
-		{Kind: store.Received, Channel: keys.Wake("bad topic"), Payload: "1"},
-		{Kind: store.Received, Channel: keys.Wake("a.*"), Payload: "1"},
-		{Kind: store.Received, Channel: keys.Wake("a"), Payload: "many"},
-		{Kind: store.Received, Channel: keys.Wake("a"), Payload: "-1"},
-		{Kind: store.Received, Channel: keys.Death("a"), Payload: "{"},
-		{Kind: store.Received, Channel: keys.Death(">"), Payload: "{}"},
+	if got := gate.Note(db.Home(), []store.Event{
+		of(wakeOf(keys, "bad topic", "1")), of(wakeOf(keys, "a.*", "1")), of(wakeOf(keys, "a", "many")), of(wakeOf(keys, "a", "-1")),
+		of(deathOf(keys, "a", "{")), of(deathOf(keys, ">", `{"topic":"%s"}`)),
 	}); got != 0 {
 		t.Errorf("%d hints are sent", got)
 	}
 	if s := gate.Stats(); s.LostHints != 2*500+1+6 {
 		t.Errorf("%d are counted as lost", s.LostHints)
 	}
+}
+
+// anEvent returns an event as the first shard sends it.
+func anEvent(t *testing.T, db *notify.Store) store.Event {
+	t.Helper()
+	heard := make(chan store.Event, 1)
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(e store.Event) {
+			if e.Kind == store.Received || e.Kind == store.Subscribed {
+				heard <- e
+			}
+		}, db.Home().HeadChannel())
+		return nil
+	})
+	storetest.Receive(t, "the subscription", heard)
+	tell(t, db, db.Keys().Head(), "1")
+	return storetest.Receive(t, "an event", heard)
+}
+
+// wakeOf returns the channel and the payload of a wake-up.
+func wakeOf(keys store.Keys, topic, n string) (channel, payload string) {
+	if storetest.Shards() > 1 {
+		return keys.Wakes(), topic + " " + n
+	}
+	return keys.Wake(topic), n
+}
+
+// deathOf returns the channel and the payload of a death, with the topic where it has %s.
+func deathOf(keys store.Keys, topic, payload string) (channel, of string) {
+	payload = strings.ReplaceAll(payload, "%s", topic)
+	if storetest.Shards() > 1 {
+		return keys.Deaths(), payload
+	}
+	return keys.Death(topic), payload
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -34,7 +33,7 @@ func TestProgress(t *testing.T) {
 			}
 			wantNone("before a term")
 			stop := storetest.Run(t, func(ctx context.Context) error {
-				gate.Term(ctx, carrier.Term{Name: "this"})
+				allTerms(ctx, t, db, gate)
 				return nil
 			})
 			first := make(map[string]time.Time)

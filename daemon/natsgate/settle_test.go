@@ -27,7 +27,7 @@ func settle(t testing.TB, conn *nats.Conn, m *nats.Msg, data string) {
 // gone reports whether the topic's message is gone.
 func gone(t testing.TB, db *notify.Store, id string) bool {
 	t.Helper()
-	there, err := db.Client().HExists(t.Context(), db.Keys().Messages(), store.Member(topic, id)).Result()
+	there, err := db.Client().HExists(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, id)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestAck(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "the refusal is counted", func() bool { return gate.Stats().Endpoints["settle"].Refused == 5 })
-	keys, err := db.Client().Keys(t.Context(), db.Keys().Base()+"extended:*").Result()
+	keys, err := db.Client().Keys(t.Context(), db.KeysOf(topic).Base()+"extended:*").Result()
 	if err != nil || len(keys) != 0 {
 		t.Errorf("nothing was extended, and the keys are %v, %v", keys, err)
 	}
@@ -110,7 +110,7 @@ func TestWorkInProgress(t *testing.T) {
 		if !info(t, db, verb[1:]).Until.After(first) {
 			t.Errorf("the lease is not extended")
 		}
-		key := db.Keys().Base() + "extended:" + store.Member(topic, verb[1:])
+		key := db.KeysOf(topic).Base() + "extended:" + store.Member(topic, verb[1:])
 		if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left < time.Hour || left > time.Hour+2*time.Minute {
 			t.Errorf("its data expires in %v, %v", left, err)
 		}

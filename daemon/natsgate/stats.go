@@ -43,7 +43,7 @@ type Stats struct {
 	Handovers subscribers.SubscriberStats // of the messages delivered
 	Publisher notify.PublisherStats
 
-	Hinting  time.Time // when the loop that sends hints last made progress; zero: it does not run
+	Hinting  time.Time // when the loop that sends hints last made progress, of several the one that waits the longest; zero: none runs
 	Bridging time.Time // the same for the loop that reads broadcasts
 
 	Endpoints map[string]Tally // by the token behind the prefix: publish, claim, settle and so on
@@ -89,7 +89,7 @@ func (g *Gate) Stats() Stats {
 		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
 		Handovers: g.handovers.read(), Publisher: g.pub.Stats(),
-		Hinting: g.hinting.Last(), Bridging: g.listener.Stats().Progress,
+		Hinting: g.hinting.last(), Bridging: g.listener.Stats().Progress,
 		Endpoints: make(map[string]Tally),
 	}
 	for _, e := range g.endpoints {
@@ -101,15 +101,24 @@ func (g *Gate) Stats() Stats {
 // handovers sums what the subscribers of all connections counted.
 type handovers struct {
 	mu   sync.Mutex
-	now  *subscribers.Subscriber // that of the present connection; nil: there is none
+	now  map[*subscribers.Subscriber]bool // those that run
 	past subscribers.SubscriberStats
 }
 
-// next counts for another subscriber from now on, or for none.
-func (h *handovers) next(s *subscribers.Subscriber) {
+// of counts what a subscriber does until end is called.
+func (h *handovers) of(s *subscribers.Subscriber) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.past, h.now = h.sum(), s
+	if h.now == nil {
+		h.now = make(map[*subscribers.Subscriber]bool)
+	}
+	h.now[s] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.now, s)
+		add(&h.past, s.Stats())
+	}
 }
 
 func (h *handovers) read() subscribers.SubscriberStats {
@@ -121,10 +130,14 @@ func (h *handovers) read() subscribers.SubscriberStats {
 // sum returns the counts of all. The mutex is held.
 func (h *handovers) sum() subscribers.SubscriberStats {
 	sum := h.past
-	if h.now != nil {
-		now := h.now.Stats()
-		sum.HandedOver += now.HandedOver
-		sum.Dropped += now.Dropped
+	for s := range h.now {
+		add(&sum, s.Stats())
 	}
 	return sum
+}
+
+// add adds the hand-overs of a subscriber to a sum.
+func add(sum *subscribers.SubscriberStats, of subscribers.SubscriberStats) {
+	sum.HandedOver += of.HandedOver
+	sum.Dropped += of.Dropped
 }

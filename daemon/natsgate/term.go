@@ -3,6 +3,7 @@ package natsgate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,38 +14,69 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Term sends wake-ups, beats, deaths and broadcasts to NATS, and the messages of
-// the topics that are delivered, while this process's carrier is elected: so one of
-// many daemons sends. It is made for carrier.Options.OnTerm, returns when ctx has
-// ended, and needs Run to run beside it.
-func (g *Gate) Term(ctx context.Context, t carrier.Term) {
+// Term sends wake-ups, beats, deaths and broadcasts of a shard to NATS, and the messages
+// of its topics that are delivered, while this process's carrier is elected for the
+// shard: so one of many daemons sends. It is made for carrier.Options.OnTerm, returns
+// when ctx has ended, and needs Run to run beside it. Terms of several shards run side by
+// side.
+func (g *Gate) Term(ctx context.Context, elected carrier.Term) {
+	shards, err := g.store.Shards(ctx)
+	if err != nil {
+		return // ctx ended: who was elected knows how many there are
+	}
+	t := &term{Gate: g, Term: elected, shards: len(shards)}
 	var all sync.WaitGroup
-	all.Go(func() { g.announceElection(ctx, t) })
-	all.Go(func() { g.hint(ctx, t) })
-	all.Go(func() { g.bridge(ctx) })
-	if len(g.o.Deliver) > 0 {
-		all.Go(func() { g.deliver(ctx) })
+	all.Go(func() { t.announceElection(ctx) })
+	all.Go(func() { t.hint(ctx) })
+	all.Go(func() { t.bridge(ctx) })
+	if topics := t.delivered(); len(topics) > 0 {
+		all.Go(func() { t.deliver(ctx, topics) })
 	}
 	all.Wait()
 }
 
+// A term is a run of Term.
+type term struct {
+	*Gate
+	carrier.Term
+	shards int // of the store
+}
+
+// number returns the number of the shard.
+func (t *term) number() int { return t.Shard.Number() }
+
+// of returns the number of the shard and how many there are, such as 3/8; empty where
+// there is one.
+func (t *term) of() string {
+	if t.shards == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", t.number(), t.shards)
+}
+
 // announceElection sends the event of an election as soon as NATS is connected.
-func (g *Gate) announceElection(ctx context.Context, t carrier.Term) {
+func (t *term) announceElection(ctx context.Context) {
 	elected := time.Now()
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		if c := g.await(ctx); c != nil && c.nc.PublishMsg(g.beatMessage("event.carrier", t, elected)) == nil {
+		if c := t.await(ctx); c != nil && c.nc.PublishMsg(t.beatMessage("event.carrier", elected)) == nil {
 			return
 		}
 	}
 }
 
-// beatMessage returns a message that names the carrier.
-func (g *Gate) beatMessage(subject string, t carrier.Term, at time.Time) *nats.Msg {
-	return g.jsonEvent(subject, struct {
+// beatMessage returns a message that names the carrier, and which of several shards it carries.
+func (t *term) beatMessage(subject string, at time.Time) *nats.Msg {
+	beat := struct {
 		Carrier string    `json:"carrier"`
 		Epoch   int64     `json:"epoch"`
 		Time    time.Time `json:"time"`
-	}{t.Name, t.Epoch, at.UTC()})
+		Shard   *int      `json:"shard,omitempty"`
+		Shards  int       `json:"shards,omitempty"`
+	}{Carrier: t.Name, Epoch: t.Epoch, Time: at.UTC()}
+	if number := t.number(); t.shards > 1 {
+		beat.Shard, beat.Shards = &number, t.shards
+	}
+	return t.jsonEvent(subject, beat)
 }
 
 // jsonEvent returns a message of JSON on a subject under the prefix.
@@ -89,28 +121,34 @@ func during(ctx context.Context, c *connection) (context.Context, context.Cancel
 }
 
 // hint sends hints until ctx ends.
-func (g *Gate) hint(ctx context.Context, t carrier.Term) {
-	h := newHints(t, g.o.Logger)
+func (t *term) hint(ctx context.Context) {
+	h := newHints(t.Epoch)
+	defer t.unheard.forget(t.number())
 	var subscription sync.WaitGroup
 	defer subscription.Wait()
 	subscription.Go(func() {
-		shard := g.store.Only()
-		g.store.Subscribe(ctx, func(e store.Event) { g.note(h, e) }, shard.Wakes(), shard.DeathChannel())
+		t.store.Subscribe(ctx, func(e store.Event) { t.note(h, e) }, t.Shard.Wakes(), t.Shard.DeathChannel())
 	})
-	defer g.hinting.End()
+	loop, end := t.hinting.begin()
+	defer end()
 	for {
-		g.hinting.Note()
+		loop.Note()
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.news:
-			for _, m := range g.hintMessages(h.take(), t) {
-				if g.send(m) == nil {
-					g.count.hints.Add(1)
-				} else {
-					g.count.lostHints.Add(1)
-				}
-			}
+			t.sendHints(h.take())
+		}
+	}
+}
+
+// sendHints sends hints, and counts those that are lost.
+func (t *term) sendHints(h hinted) {
+	for _, m := range t.hintMessages(h) {
+		if t.send(m) == nil {
+			t.count.hints.Add(1)
+		} else {
+			t.count.lostHints.Add(1)
 		}
 	}
 }

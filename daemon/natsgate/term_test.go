@@ -189,9 +189,32 @@ func (d *daemon) elected() carrier.Status {
 	storetest.Eventually(d.t, d.name+" carries", func() bool {
 		var err error
 		s, err = carrier.Look(context.Background(), d.store.Home())
-		return err == nil && s.Name == d.name
+		return err == nil && s.Name == d.name && carriesAll(d.store, d.name)
 	})
 	return s
+}
+
+// carriesAll reports whether a carrier carries all shards.
+func carriesAll(db *notify.Store, name string) bool {
+	names, err := store.Gather(context.Background(), db, func(ctx context.Context, shard store.Shard) (string, error) {
+		s, err := carrier.Look(ctx, shard)
+		return s.Name, err
+	})
+	return err == nil && !slices.ContainsFunc(names, func(one string) bool { return one != name })
+}
+
+// allTerms runs terms of a gateway for all shards, as if it were elected for them.
+func allTerms(ctx context.Context, t testing.TB, db *notify.Store, gate *natsgate.Gate) {
+	t.Helper()
+	shards, err := db.Shards(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	var terms sync.WaitGroup
+	for _, shard := range shards {
+		terms.Go(func() { gate.Term(ctx, carrier.Term{Name: "this", Shard: shard}) })
+	}
+	terms.Wait()
 }
 
 // bridges waits until a daemon is connected, carries, and has kept the bridge's
@@ -200,18 +223,32 @@ func (d *daemon) bridges() *daemon {
 	d.t.Helper()
 	connected(d.t, d.Gate)
 	d.elected()
-	storetest.Eventually(d.t, "the position of the bridge is kept", func() bool { return position(d.t, d.store) != "" })
+	storetest.Eventually(d.t, "the positions of the bridges are kept", func() bool { return positions(d.t, d.store) != "" })
 	return d
 }
 
-// position returns the bridge's position; empty: it has none.
-func position(t testing.TB, db *notify.Store) string {
+// position returns the position of the bridge of a topic's shard; empty: it has none.
+func position(t testing.TB, db *notify.Store, topic string) string {
 	t.Helper()
-	text, err := db.Client().Get(context.Background(), db.Keys().Bridge()).Result()
+	text, err := db.Client().Get(context.Background(), db.KeysOf(topic).Bridge()).Result()
 	if err != nil {
 		return ""
 	}
 	return text
+}
+
+// positions returns the positions of the bridges of all shards; empty: one has none.
+func positions(t testing.TB, db *notify.Store) string {
+	t.Helper()
+	var all []string
+	for _, keys := range db.KeysOfAll() {
+		text, err := db.Client().Get(context.Background(), keys.Bridge()).Result()
+		if err != nil {
+			return ""
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
 }
 
 // outbound starts a nats-server, a store, a client, and a daemon that bridges.
@@ -349,6 +386,8 @@ type beat struct {
 	Carrier string
 	Epoch   int64
 	Time    time.Time
+	Shard   *int
+	Shards  int
 }
 
 func decode[T any](t testing.TB, m *nats.Msg) (v T) {
@@ -389,17 +428,32 @@ func TestBeatsOfAnotherAreNotSent(t *testing.T) {
 	began := time.Now()
 	const n = 20
 	for range n {
-		beat := fmt.Sprintf("%d %d", s.Epoch+1, time.Now().UnixMilli())
-		for channel, payload := range map[string]string{db.Keys().Beat(): beat, db.Keys().Wake(topic): "1"} {
-			if err := db.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		tell(t, db, db.Keys().Beat(), fmt.Sprintf("%d %d", s.Epoch+1, time.Now().UnixMilli()))
+		wake(t, db, topic)
 		storetest.Receive(t, "a wake-up", wakes)
 	}
 	if got, own := len(beats), int(time.Since(began)/store.Heartbeat)+4; got > own { // some of before may come late
 		t.Errorf("%d beats were sent, %d at the most are its own", got, own)
 	}
+}
+
+// tell publishes a payload to a channel.
+func tell(t testing.TB, db *notify.Store, channel, payload string) {
+	t.Helper()
+	publish := db.Client().Publish
+	if storetest.Shards() > 1 {
+		publish = db.Client().SPublish
+	}
+	if err := publish(t.Context(), channel, payload).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wake publishes a wake-up for a topic.
+func wake(t testing.TB, db *notify.Store, topic string) {
+	t.Helper()
+	channel, payload := wakeOf(db.KeysOf(topic), topic, "1")
+	tell(t, db, channel, payload)
 }
 
 func TestElectionIsSent(t *testing.T) {
@@ -413,19 +467,41 @@ func TestElectionIsSent(t *testing.T) {
 	failures(t, d.Gate, 2)
 	mended := time.Now()
 	w.mend() // NATS comes after the election
-	got := decode[beat](t, storetest.Receive(t, "the election is sent", events))
-	if got.Carrier != d.name || got.Epoch != s.Epoch || !got.Time.Before(mended) {
-		t.Errorf("got %+v, and %+v carries", got, s)
+	for _, got := range elections(t, events) {
+		if got.Carrier != d.name || got.Epoch != s.Epoch || !got.Time.Before(mended) {
+			t.Errorf("got %+v, and %+v carries", got, s)
+		}
 	}
 	second := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	d.stop()
 	again := second.elected()
-	if got := decode[beat](t, storetest.Receive(t, "the election is sent", events)); got.Carrier != second.name || got.Epoch != again.Epoch {
-		t.Errorf("got %+v, and %+v carries", got, again)
+	for _, got := range elections(t, events) {
+		if got.Carrier != second.name || got.Epoch != again.Epoch {
+			t.Errorf("got %+v, and %+v carries", got, again)
+		}
 	}
 	if len(events) != 0 {
 		t.Errorf("%d elections too many are sent", len(events))
 	}
+}
+
+// elections receives one for each shard, and checks that it says which where there are several.
+func elections(t testing.TB, events <-chan *nats.Msg) (all []beat) {
+	t.Helper()
+	seen := make(map[int]bool)
+	for range storetest.Shards() {
+		got := decode[beat](t, storetest.Receive(t, "the election is sent", events))
+		all = append(all, got)
+		switch {
+		case storetest.Shards() == 1 && (got.Shard != nil || got.Shards != 0):
+			t.Errorf("got %+v, of the only shard", got)
+		case storetest.Shards() > 1 && (got.Shard == nil || got.Shards != storetest.Shards() || seen[*got.Shard]):
+			t.Fatalf("got %+v, of one of %d", got, storetest.Shards())
+		case storetest.Shards() > 1:
+			seen[*got.Shard] = true
+		}
+	}
+	return all
 }
 
 func TestDeathsAreSent(t *testing.T) {
@@ -474,7 +550,7 @@ func TestDeathsAreSent(t *testing.T) {
 
 	// By a claim that finds no record.
 	storetest.Publish(t, db, body("torn"))
-	if err := db.Client().HDel(t.Context(), db.Keys().Messages(), store.Member(topic, "torn")).Err(); err != nil {
+	if err := db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "torn")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
