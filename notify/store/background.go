@@ -92,7 +92,7 @@ func (d *shard) startCheck(last **fitCheck, isDone func() bool, run func(context
 	if *last != nil && (*last).holds() {
 		return *last
 	}
-	check := &fitCheck{done: make(chan struct{}), err: &ServerError{Where: d.place(), Err: redis.ErrClosed}}
+	check := &fitCheck{done: make(chan struct{}), err: &ServerError{Where: d.place(), Err: redis.ErrClosed, shard: d}}
 	if b.ctx.Err() != nil {
 		close(check.done)
 		return check

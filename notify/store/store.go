@@ -313,7 +313,7 @@ func (d *shard) explain(ctx context.Context, err error) error {
 	if Retryable(err) || LockedOut(err) {
 		d.trouble.Store(&err)
 	}
-	return &ServerError{Where: d.place(), Err: err}
+	return &ServerError{Where: d.place(), Err: err, shard: d}
 }
 
 // place returns the address of Redis, and which of several shards.
@@ -337,6 +337,8 @@ func endOf(ctx context.Context) error {
 type ServerError struct {
 	Where string // the address, without a password, and which shard, if there are several
 	Err   error  // of the connection, or the error that Redis answered
+
+	shard *shard // nil: any
 }
 
 // Error returns the address and the error.
