@@ -21,6 +21,23 @@ type Problem struct {
 	Errors []ProblemFault `json:"errors,omitempty" doc:"each wrong field"`
 
 	Outcome notify.Outcome `json:"outcome,omitempty" enum:"refused" doc:"of a publish whose id is in use: refused"`
+
+	Missing
+}
+
+// Missing says which shards of a store of several did not answer.
+type Missing struct {
+	Missing []int `json:"missing,omitempty" doc:"numbers of the shards that did not answer, of a store of several: what is said of them is missing; not given: all answered" example:"[3]"`
+}
+
+// MissingOf takes the error of a call on all shards. If only some did not answer, it returns
+// them, and no error: the call has returned what the others said.
+func MissingOf(err error) (Missing, error) {
+	var missing *store.MissingError
+	if errors.As(err, &missing) {
+		return Missing{missing.Shards}, nil
+	}
+	return Missing{}, err
 }
 
 // A ProblemFault is a wrong field of a request, in a Problem.
@@ -101,6 +118,9 @@ func NewProblem(name, title string, status int, err error) Problem {
 	p := Problem{Type: problemType + name, Title: title, Status: status, Detail: oneLine(err.Error())}
 	if refused := (*refusedPublish)(nil); errors.As(err, &refused) {
 		p.Outcome = notify.Refused
+	}
+	if status == http.StatusServiceUnavailable {
+		p.Missing.Missing = store.MissingIn(err)
 	}
 	for _, f := range store.Faults(err) {
 		p.Errors = append(p.Errors, ProblemFault{Name: oneLine(f.Field), Detail: oneLine(f.Error())})

@@ -275,11 +275,13 @@ func TopicOf(c notify.Counts) Topic {
 type Topics struct {
 	Topics []Topic `json:"topics" nullable:"false" doc:"may be fewer than the limit, or none, on a page that is not the last: see cursor"`
 	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
+	Missing
 }
 
-// TopicsOf returns counts in their JSON form, with a cursor if there are more.
-func TopicsOf(counts []notify.Counts, cursor string) Topics {
-	t := Topics{Topics: make([]Topic, len(counts)), Cursor: cursor}
+// TopicsOf returns counts in their JSON form, with a cursor if there are more, and with
+// the shards whose topics are missing.
+func TopicsOf(counts []notify.Counts, cursor string, missing Missing) Topics {
+	t := Topics{Topics: make([]Topic, len(counts)), Cursor: cursor, Missing: missing}
 	for i, one := range counts {
 		t.Topics[i] = TopicOf(one)
 	}
@@ -303,4 +305,33 @@ type Carrier struct {
 // CarrierOf returns the status of the carrier in its JSON form.
 func CarrierOf(s carrier.Status) Carrier {
 	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), LeaseMs: Ms(s.Lease), Next: given(s.Next)}
+}
+
+// Carriers are the elected carrier, and in a store of several shards that of each.
+type Carriers struct {
+	Carrier
+	Shards []ShardCarrier `json:"shards,omitempty" doc:"the carrier of each shard that answered, of a store of several; the fields beside are those of the first of them, but for next, which is the earliest of all"`
+	Missing
+}
+
+// ShardCarrier is the elected carrier of a shard.
+type ShardCarrier struct {
+	Shard int `json:"shard" doc:"number of the shard, from 0 on" example:"3"`
+	Carrier
+}
+
+// CarriersOf returns the status of the carriers of the shards that answered in their JSON
+// form; there is at least one.
+func CarriersOf(all []ShardCarrier, missing Missing) Carriers {
+	c := Carriers{Carrier: all[0].Carrier, Missing: missing}
+	if len(all)+len(missing.Missing) == 1 {
+		return c
+	}
+	c.Shards = all
+	for _, one := range all {
+		if one.Next != nil && (c.Next == nil || one.Next.Before(*c.Next)) {
+			c.Next = one.Next
+		}
+	}
+	return c
 }

@@ -190,7 +190,7 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayAdmin}, summary: "Remove dead letters for good",
 	}, g.purgeDead)
 	register(g, mux, doc, operation{
-		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carrier{}, summary: "Get the elected carrier",
+		method: "GET", path: "/v1/carrier", id: "carrier", tag: tagOperate, status: http.StatusOK, reply: api.Carriers{}, summary: "Get the elected carrier, of each shard if there are several",
 	}, g.carrier)
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/workers", id: "workers", tag: tagOperate, status: http.StatusOK, reply: api.Workers{},
@@ -272,27 +272,32 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
-// readiness names the carrier whose beats arrive. Calls work without one, too.
+// readiness names the carrier whose beats arrive, without which calls work, too, and the
+// shards that do not answer.
 type readiness struct {
 	health
 	Carrier *carrierEpoch `json:"carrier"`
+	api.Missing
 }
 
 type carrierEpoch struct {
 	Epoch int64 `json:"epoch"`
 }
 
-// readyz checks that Redis takes writes, and that a ring comes back through its pub/sub.
+// readyz checks that Redis takes writes, and that a ring comes back through its pub/sub. Of
+// several shards one is enough: a part of Redis that is away must not take every daemon
+// out of a load balancer.
 func (g *Gate) readyz(c *call) error {
 	if g.draining.Load() {
 		return errDraining
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), readyWithin)
 	defer cancel()
-	if err := g.claimer.Ping(ctx); err != nil {
+	missing, err := api.MissingOf(g.claimer.Ping(ctx))
+	if err != nil {
 		return fmt.Errorf("%w: %w", errNotReady, err)
 	}
-	ready := readiness{health: health{Status: "ready"}}
+	ready := readiness{health: health{Status: "ready"}, Missing: missing}
 	if epoch := g.o.Heard(); epoch != 0 {
 		ready.Carrier = &carrierEpoch{Epoch: epoch}
 	}

@@ -20,10 +20,11 @@ func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error
 		return nil, err
 	}
 	counts, next, err := g.inspector.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.patterns...)
+	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
 	}
-	return api.TopicsOf(counts, next), nil
+	return api.TopicsOf(counts, next, missing), nil
 }
 
 // topic counts the messages of a topic.
@@ -149,16 +150,20 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	return api.Count{Count: n}, nil
 }
 
-// carrier answers with the elected carrier.
+// carrier answers with the elected carrier of each shard.
 func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	status, err := carrier.Look(ctx, g.store.Home())
+	all, err := store.Gather(ctx, g.store, func(ctx context.Context, shard store.Shard) (api.ShardCarrier, error) {
+		status, err := carrier.Look(ctx, shard)
+		return api.ShardCarrier{Shard: shard.Number(), Carrier: api.CarrierOf(status)}, err
+	})
+	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
 	}
-	return api.CarrierOf(status), nil
+	return api.CarriersOf(all, missing), nil
 }
 
 // workers lists the daemons, workers and listeners that are there, as far as the token
