@@ -212,20 +212,6 @@ func IsPartial(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// MissingIn returns the numbers of the shards that an error says did not answer: those of a
-// MissingError, or that of a ServerError where the store has several; nil for other errors.
-func MissingIn(err error) []int {
-	var missing *MissingError
-	var server *ServerError
-	switch {
-	case errors.As(err, &missing):
-		return missing.Shards
-	case errors.As(err, &server) && server.shard != nil && server.shard.isSharded():
-		return []int{server.shard.number}
-	}
-	return nil
-}
-
 // Gather calls f with each shard of a store, several at a time, and returns the answers
 // in the order of the shards. Where some shards fail it returns those of the others, and a
 // MissingError; if all fail, the error of the first.

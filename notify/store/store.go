@@ -347,6 +347,20 @@ func (e *ServerError) Error() string { return fmt.Sprintf("redis at %s: %v", e.W
 // Unwrap returns Err.
 func (e *ServerError) Unwrap() error { return e.Err }
 
+// MissingIn returns the numbers of the shards that an error says did not answer: those of a
+// MissingError, or that of a ServerError where the store has several; nil for other errors.
+func MissingIn(err error) []int {
+	var missing *MissingError
+	var server *ServerError
+	switch {
+	case errors.As(err, &missing):
+		return missing.Shards
+	case errors.As(err, &server) && server.shard != nil && server.shard.isSharded():
+		return []int{server.shard.number}
+	}
+	return nil
+}
+
 // ErrNoRedis is the error where another program answers at the address of Redis.
 var ErrNoRedis = errors.New("what answers there is no Redis")
 
