@@ -448,11 +448,11 @@ func TestBridgeOfLostData(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rest {
-			storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64(i+1) })
+			storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64((i+1)*storetest.Shards()) })
 		}
 		broadcast(t, store, numbered(3+3*i, 3)...)
 		reaches(t, store, receive(t, got, 3+3*i, 3))
-		storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64(i+1) })
+		storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64((i+1)*storetest.Shards()) })
 	}
 }
 
@@ -465,7 +465,7 @@ func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
 	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
-	all := numbered(0, 80) // 20 MiB
+	all := to(topic, numbered(0, 80)) // 20 MiB
 	for i := range all {
 		all[i].Body = bytes.Repeat([]byte{byte(i)}, notify.DefaultMaxBody)
 	}

@@ -240,7 +240,7 @@ func TestNobodyListens(t *testing.T) {
 	probes := d.Stats().Nobody
 	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Nobody >= probes+6 })
 	took := time.Since(began)
-	if n := float64(calls(t, store)-before) / took.Seconds(); n > 12 {
+	if n := float64(calls(t, store)-before) / took.Seconds(); n > float64(12+3*(storetest.Shards()-1)) { // each further shard beats, too
 		t.Errorf("redis got %.1f calls a second", n)
 	} else {
 		t.Logf("redis got %.1f calls a second, and nobody was asked %.1f times", n, 6/took.Seconds())
@@ -654,15 +654,20 @@ func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
-	before := d.elected()
+	d.elected()
+	look := func() carrier.Status {
+		s, err := carrier.Look(t.Context(), store.Of(topic))
+		if err != nil {
+			t.Error(err)
+		}
+		return s
+	}
+	before := look()
 	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Carrier()).Err(); err != nil { // as if its lease had expired
 		t.Fatal(err)
 	}
 	began := time.Now()
-	storetest.Eventually(t, "it carries again", func() bool {
-		s, err := carrier.Look(context.Background(), store.Home())
-		return err == nil && s.Epoch > before.Epoch
-	})
+	storetest.Eventually(t, "it carries again", func() bool { return look().Epoch > before.Epoch })
 	if took := time.Since(began); took > storetest.Deadline/2 {
 		t.Errorf("it carries again after %v", took)
 	}

@@ -363,7 +363,7 @@ func TestBroadcastsThatExpireBeforeAFullStream(t *testing.T) {
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 10, Discard: jetstream.DiscardNew})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
-	all := numbered(0, 16)
+	all := to(topic, numbered(0, 16))
 	for i := 10; i < 15; i++ {
 		all[i].TTL = time.Hour + 2*time.Second // they are due an hour ago
 	}
@@ -392,7 +392,7 @@ func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxMsgs: 3, Discard: jetstream.DiscardNew, Retention: jetstream.WorkQueuePolicy})
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	const total = 1500
-	broadcast(t, store, numbered(0, total)...)
+	broadcast(t, store, to(topic, numbered(0, total))...)
 	holds(t, js, 3)
 	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 0 })
 	consumer, err := js.CreateConsumer(t.Context(), streamName, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1})

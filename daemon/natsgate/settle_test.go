@@ -245,6 +245,7 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 
 // The Redis in memory for trials knows all commands that a gateway uses.
 func TestTrialRedis(t *testing.T) {
+	storetest.OneShard(t, "the trial server has no sharded channels")
 	t.Parallel()
 	n, trial := startNATS(t, nil), miniredis.RunT(t)
 	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)
