@@ -59,7 +59,7 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 		OnStart: func(at notify.Position) {
 			began()
 			t.bridged.add(t.number())
-			t.keepPosition(ctx, max(at, 1)) // so that the next bridge starts here, not later; 0 would be no position
+			t.keepPosition(ctx, at) // so that the next bridge starts here, not later
 		},
 		OnGap: func(gap subscribers.Gap) {
 			t.count.gaps.Add(1)
@@ -87,13 +87,14 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	return subscribers.FromBeginning(), nil
 }
 
-// keepPosition stores up to where broadcasts were passed on. It retries until it
-// succeeds, and once more after ctx has ended: without the position they are sent twice.
+// keepPosition stores up to where broadcasts were passed on, also if there were none. It
+// retries until it succeeds, and once more after ctx has ended: without the position they
+// are sent twice.
 func (t *term) keepPosition(ctx context.Context, to notify.Position) {
 	retry := outage.NewRetry(t.o.Logger, "cannot keep the position of the bridge to nats; retrying", "keeping the position of the bridge to nats again")
 	for {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
-		_, err := t.movePosition(once, to)
+		_, err := t.movePosition(once, max(to, 1)) // 0 would be no position
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			return
