@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) archiveCloseCommand() *cobra.Command {
@@ -24,7 +25,11 @@ setting from all daemons first, and restart them. The database stays as it is.`,
 		if err := a.confirmArchive(ctx, "Remove what waits to be archived for good?", yes); err != nil {
 			return err
 		}
-		removed, err := s.store.Only().CloseArchive(ctx)
+		each, err := store.Gather(ctx, s.store, func(ctx context.Context, shard store.Shard) (int, error) { return shard.CloseArchive(ctx) })
+		removed := 0
+		for _, n := range each {
+			removed += n
+		}
 		return a.printRemoved("closed, removed", archive.Change{Done: removed}, err)
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,6 +84,27 @@ type shownTopics struct {
 
 	topics                        int64 // all that match
 	waiting, leased, dead, bcasts int64 // in all that match; waiting are scheduled or ready
+
+	missing error // names shards that are away, with their topics; nil: none is
+}
+
+// note notes the error of a call on all shards if it only names shards that are away,
+// and else returns it.
+func (t *shownTopics) note(err error) error {
+	missing, err := partly(err)
+	if missing != nil {
+		t.missing = missing
+	}
+	return err
+}
+
+// partly returns the error of a call on all shards as missing if it only names shards
+// that are away: what the others answered counts then.
+func partly(err error) (missing, fault error) {
+	if errors.As(err, new(*store.MissingError)) {
+		return err, nil
+	}
+	return nil, err
 }
 
 // add adds rows for the chosen topics of some, and drops rows beyond the limit.
@@ -107,26 +129,24 @@ func (t *shownTopics) arrange(c choice) {
 
 // count counts the chosen topics. Indexes name the worst; other orders, and
 // patterns, require a count of all topics that match.
-func (a *app) count(ctx context.Context, s *session, c choice) (shownTopics, error) {
+func (a *app) count(ctx context.Context, s *session, c choice) (t shownTopics, err error) {
 	survey, err := s.inspector.Survey(ctx, surveyed)
-	if err != nil {
-		return shownTopics{}, err
+	if err := t.note(err); err != nil {
+		return t, err
 	}
 	if len(c.patterns) == 0 && (c.bad || c.watch || c.sort == "overdue" || c.sort == "rate") {
-		return a.countWorst(ctx, s, c, survey)
+		return t, t.countWorst(ctx, s, c, survey)
 	}
-	return a.countAll(ctx, s, c, survey.Topics)
+	return t, t.countAll(ctx, a, s, c, survey.Topics)
 }
 
 // countWorst counts the topics that indexes name, and the first ones by name, which are all topics of a small store.
-func (a *app) countWorst(ctx context.Context, s *session, c choice, survey notify.Survey) (t shownTopics, err error) {
-	t = shownTopics{
-		topics: survey.Topics, leased: survey.Leased, dead: survey.Dead, bcasts: survey.Broadcasts,
-		waiting: survey.Messages - survey.Leased - survey.Dead - survey.Broadcasts,
-	}
+func (t *shownTopics) countWorst(ctx context.Context, s *session, c choice, survey notify.Survey) error {
+	t.topics, t.leased, t.dead, t.bcasts = survey.Topics, survey.Leased, survey.Dead, survey.Broadcasts
+	t.waiting = survey.Messages - survey.Leased - survey.Dead - survey.Broadcasts
 	counts, _, err := s.inspector.TopicsAfter(ctx, "", surveyed)
-	if err != nil {
-		return t, err
+	if err := t.note(err); err != nil {
+		return err
 	}
 	known := make(map[string]bool)
 	for _, one := range counts {
@@ -143,17 +163,17 @@ func (a *app) countWorst(ctx context.Context, s *session, c choice, survey notif
 	}
 	others, err := s.inspector.Count(ctx, names...)
 	t.add(append(counts, others...), c)
-	return t, err
+	return t.note(err)
 }
 
 // countAll counts all topics that match, a page at a time.
-func (a *app) countAll(ctx context.Context, s *session, c choice, of int64) (t shownTopics, err error) {
+func (t *shownTopics) countAll(ctx context.Context, a *app, s *session, c choice, of int64) error {
 	bar := a.progress("counting", max(of, 1))
 	defer func() { _ = bar.Finish() }() // it only draws
 	for after := ""; ; {
-		var counts []notify.Counts
-		if counts, after, err = s.inspector.TopicsAfter(ctx, after, topicsPerPage, c.patterns...); err != nil {
-			return t, err
+		counts, next, err := s.inspector.TopicsAfter(ctx, after, topicsPerPage, c.patterns...)
+		if err := t.note(err); err != nil {
+			return err
 		}
 		for _, one := range counts {
 			t.topics++
@@ -161,9 +181,10 @@ func (a *app) countAll(ctx context.Context, s *session, c choice, of int64) (t s
 			t.leased, t.dead, t.bcasts = t.leased+one.Leased, t.dead+one.Dead, t.bcasts+one.Broadcasts
 		}
 		t.add(counts, c)
-		if _ = bar.Add(len(counts)); after == "" {
-			return t, nil
+		if _ = bar.Add(len(counts)); next == "" {
+			return nil
 		}
+		after = next
 	}
 }
 
@@ -181,11 +202,17 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 		names[i] = row.Topic
 	}
 	counts, err := s.inspector.Count(ctx, names...)
-	if err != nil {
+	if err := t.note(err); err != nil {
 		return err
 	}
-	for i, one := range counts {
-		t.rows[i].Counts = one
+	now := make(map[string]notify.Counts, len(counts))
+	for _, one := range counts {
+		now[one.Topic] = one
+	}
+	for i, row := range t.rows {
+		if one, there := now[row.Topic]; there {
+			t.rows[i].Counts = one
+		}
 	}
 	v.rate(t.rows, time.Now())
 	t.arrange(c)

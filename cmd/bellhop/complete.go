@@ -59,10 +59,7 @@ func (a *app) found(find finder) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp // the command itself will report it
 		}
 		defer s.store.Close()
-		names, err := find(ctx, s, begun)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		names, _ := find(ctx, s, begun) // as many as can be found
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

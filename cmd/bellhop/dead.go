@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,16 +79,17 @@ func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	bar := a.progress("counting", -1)
 	reasons, err := s.inspector.DeadReasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
 	_ = bar.Finish()
+	missing, err := partly(err)
 	if err != nil {
 		return err
 	}
 	shown := reasons[:min(len(reasons), limit)]
 	if a.json {
-		return a.printJSON(shown)
+		return cmp.Or(a.printJSON(shown), missing)
 	}
 	if len(reasons) == 0 {
 		fmt.Fprintln(a.out, "no dead letters")
-		return nil
+		return missing
 	}
 	rows := [][]string{{"DEAD", "TOPIC", "REASON"}}
 	for _, r := range shown {
@@ -95,7 +97,7 @@ func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	}
 	a.printRows(rows, 1, 2)
 	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(reasons, len(shown)))
-	return nil
+	return missing
 }
 
 // sumOfDead describes how many dead letters there are, and how many reasons are not shown.

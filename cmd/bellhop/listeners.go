@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,17 +35,18 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 	c.AddCommand(a.listenersRemoveCommand())
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
 		names, err := s.inspector.Listeners(ctx)
+		missing, err := partly(err)
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.printJSON(names)
+			return cmp.Or(a.printJSON(names), missing)
 		}
 		if len(names) == 0 {
 			fmt.Fprintln(a.out, "no named listener")
-			return nil
+			return missing
 		}
-		return table(a.out, func(w io.Writer) {
+		return cmp.Or(table(a.out, func(w io.Writer) {
 			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tLEASED\tTOPICS BEHIND\tACTIVE\tOLDEST")
 			for _, n := range names {
 				active := "no"
@@ -53,7 +55,7 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 				}
 				terminal.Printf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", n.Name, n.Pattern, n.From, n.Held, n.Behind, active, oldest(n))
 			}
-		})
+		}), missing)
 	})
 }
 

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,32 +14,73 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) carrierCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
-		Use:     "carrier",
-		Short:   "Show which carrier is elected, and what is due next",
+		Use:   "carrier",
+		Short: "Show which carrier is elected, and what is due next",
+		Long: `Show which carrier is elected, and what is due next. Each of several shards has a
+carrier of its own: then show a row for each.`,
 		Example: `  bellhop carrier`,
 		Args:    takes(),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		status, err := carrier.Look(ctx, s.store.Home())
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(api.CarrierOf(status))
-		}
-		return table(a.out, func(w io.Writer) {
-			if status.Name == "" {
-				fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
-			} else {
-				terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since), relative(status.Lease))
-			}
-			terminal.Printf(w, "next due\t%s\n", a.when(status.Next))
+		all, err := store.Gather(ctx, s.store, func(ctx context.Context, shard store.Shard) (shardCarrier, error) {
+			status, err := carrier.Look(ctx, shard)
+			return shardCarrier{shard.Number(), api.CarrierOf(status), status}, err
 		})
+		missing, err := partly(err)
+		switch {
+		case err != nil:
+			return err
+		case missing != nil || len(all) > 1:
+			return cmp.Or(a.printCarriers(all), missing)
+		case a.json:
+			return a.printJSON(all[0].Carrier)
+		}
+		return a.printCarrier(all[0].status)
 	})
+}
+
+// printCarrier prints the carrier of a store of one shard.
+func (a *app) printCarrier(status carrier.Status) error {
+	return table(a.out, func(w io.Writer) {
+		if status.Name == "" {
+			fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
+		} else {
+			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since), relative(status.Lease))
+		}
+		terminal.Printf(w, "next due\t%s\n", a.when(status.Next))
+	})
+}
+
+// A shardCarrier is the carrier of one of several shards.
+type shardCarrier struct {
+	Shard int `json:"shard"`
+	api.Carrier
+	status carrier.Status
+}
+
+// printCarriers prints the carriers of several shards.
+func (a *app) printCarriers(all []shardCarrier) error {
+	if a.json {
+		return a.printJSON(all)
+	}
+	rows := [][]string{{"SHARD", "CARRIER", "EPOCH", "ELECTED", "LEASE ENDS", "NEXT DUE"}}
+	for _, c := range all {
+		row := []string{strconv.Itoa(c.Shard), "none", "-", "-", "-", "-"}
+		if c.Name != "" {
+			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), relative(time.Until(c.status.Since)), relative(c.status.Lease), "-"}
+		}
+		if next := c.status.Next; !next.IsZero() {
+			row[5] = relative(time.Until(next))
+		}
+		rows = append(rows, row)
+	}
+	a.printRows(rows, 1)
+	return nil
 }
 
 func (a *app) configCommand() *cobra.Command {

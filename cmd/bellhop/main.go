@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Exit codes.
@@ -142,6 +143,9 @@ func withRemedy(text string, err error) string {
 	var op *net.OpError
 	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // not to Redis
 		return text
+	}
+	if errors.As(err, new(*store.MissingError)) {
+		return text + "; see bellhop shards"
 	}
 	if remedy := daemon.Remedy(err); remedy != "" {
 		return strings.TrimSuffix(text, ".") + "; " + remedy

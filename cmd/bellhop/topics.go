@@ -22,6 +22,7 @@ import (
 
 func (a *app) topicsCommand() *cobra.Command {
 	var f choice
+	var shardOf string
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "topics [PATTERN]",
 		Short: "Count the messages of each topic, or show and change settings",
@@ -36,6 +37,9 @@ many messages are published, acknowledged and broadcast per second.
 topics that are overdue for a minute, are paused, or have dead letters. If there are
 very many topics, --watch, --bad, --sort overdue and --sort rate, without a pattern,
 count only the worst topics and the first ones by name; the last line covers all.
+
+--shard TOPIC shows instead in which shard a topic is, where that is, and the
+channels of Redis that tell programs of any language of the topic.
 
 To name a topic set or settings, put -- before it.
 
@@ -56,7 +60,15 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --watch or --bad overdue)")
 	flags.IntVar(&f.limit, "limit", 0, "show at most so many topics")
 	flags.BoolVar(&f.bad, "bad", false, "show only topics that are in trouble")
+	flags.StringVar(&shardOf, "shard", "", "show the shard of this `TOPIC`, and its channels")
+	for _, other := range []string{"watch", "sort", "limit", "bad"} {
+		c.MarkFlagsMutuallyExclusive("shard", other)
+	}
+	_ = c.RegisterFlagCompletionFunc("shard", a.found(a.topicsLike)) // fails for no flag
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		if shardOf != "" && len(args) > 0 {
+			return wrong(misused("shard", "unexpected argument %q: --shard names the topic", args[0]))
+		}
 		if err := f.check(args); err != nil {
 			return err
 		}
@@ -65,7 +77,10 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 			return err
 		}
 		defer s.store.Close()
-		if f.watch {
+		switch {
+		case shardOf != "":
+			return a.printTopicShard(ctx, s, shardOf)
+		case f.watch:
 			return a.watchTopics(ctx, s, f)
 		}
 		shown, err := a.count(ctx, s, f)
@@ -75,7 +90,7 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 		if err != nil {
 			return err
 		}
-		return a.printTopics(shown, f)
+		return cmp.Or(a.printTopics(shown, f), shown.missing)
 	})
 }
 
@@ -236,13 +251,14 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	counting := outage.New(s.log, slog.LevelError, "cannot count; retrying", "counting again")
-	if !a.json && isTerminal(a.out) {
-		fmt.Fprint(a.out, "\x1b[2J")
-	}
+	a.clear()
 	for {
 		shown, err := a.count(ctx, s, f)
-		if err == nil {
+		switch {
+		case err == nil && shown.missing == nil:
 			counting.End()
+		case err == nil && (a.json || !isTerminal(a.out)):
+			counting.Note(shown.missing)
 		}
 		v.rate(shown.rows, time.Now())
 		shown.arrange(f)
@@ -269,10 +285,21 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	}
 }
 
+// clear clears a terminal on which lines are shown again and again.
+func (a *app) clear() {
+	if !a.json && isTerminal(a.out) {
+		fmt.Fprint(a.out, "\x1b[2J")
+	}
+}
+
+// headOf returns the lines above what is shown again and again: when it is, and of which store.
+func (a *app) headOf(s *session) []string {
+	return wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Address(), s.store.Prefix())), columnsOf(a.out))
+}
+
 // draw prints the topics, or the error of their count.
 func (a *app) draw(s *session, shown shownTopics, fault error) error {
-	width := columnsOf(a.out)
-	lines := wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Address(), s.store.Prefix())), width)
+	width, lines := columnsOf(a.out), a.headOf(s)
 	switch {
 	case fault != nil:
 		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), width)...)
@@ -282,6 +309,14 @@ func (a *app) draw(s *session, shown shownTopics, fault error) error {
 		rows, left := topicTable(shown.rows, width)
 		lines = append(append(append(lines, wrap(shown.sum()+left, width)...), ""), rows...)
 	}
+	if shown.missing != nil {
+		lines = append(append(lines, ""), wrap(terminal.Escape(shown.missing.Error()), width)...)
+	}
+	return a.redraw(lines)
+}
+
+// redraw prints lines in place of those before on a terminal, and below them elsewhere.
+func (a *app) redraw(lines []string) error {
 	screen := []byte(strings.Join(lines, "\n") + "\n")
 	if isTerminal(a.out) {
 		screen = inPlace(lines, a.out.(*os.File))

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +38,11 @@ func (s Shard) Site(ctx context.Context) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
-	site := Site{Tag: d.keys.tag, Slot: slotOf(d.keys.tag), Server: s.store.where}
+	return d.site(ctx)
+}
+
+func (d *shard) site(ctx context.Context) (Site, error) {
+	site := Site{Tag: d.keys.tag, Slot: slotOf(d.keys.tag), Server: d.where}
 	node, err := d.node(ctx)
 	if err != nil {
 		return site, d.explain(ctx, err)
@@ -45,6 +51,52 @@ func (s Shard) Site(ctx context.Context) (Site, error) {
 		site.Server = one.Options().Addr
 	}
 	return site, nil
+}
+
+// A Root is the key that says which format and how many shards a store has.
+type Root struct {
+	Site
+	Key    string
+	Format string // FORMAT/SHARDS/EPOCH, or of one shard FORMAT; empty: there is no such key
+}
+
+// Root returns where the root is, and what it says. Errors: see [Store.Learn].
+func (s *Store) Root(ctx context.Context) (Root, error) {
+	site, err := s.root.site(ctx)
+	if err != nil {
+		return Root{Site: site}, err
+	}
+	text, err := onNode(ctx, s.root, func(node redis.UniversalClient) (string, error) {
+		return node.Get(ctx, s.root.keys.Format()).Result()
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return Root{Site: site}, s.root.explain(ctx, err)
+	}
+	format, _, _ := strings.Cut(text, " ")
+	return Root{Site: site, Key: s.root.keys.Format(), Format: format}, nil
+}
+
+// A PublicChannel is a channel for programs of any language, and what its payload is.
+type PublicChannel struct{ Channel, Payload string }
+
+// PublicChannels returns the channels that tell of a topic.
+func (k Keys) PublicChannels(topic string) (all []PublicChannel) {
+	lua := []string{"wake_of", "death_of", "broadcast_of", "BEAT"}
+	if k.isSharded() {
+		lua = []string{"WAKES", "DEATHS", "broadcast_of", "BEAT"}
+	}
+	for _, name := range lua {
+		r, one := rowNamed(name), ""
+		if r.of != "" {
+			one = topic
+		}
+		holds := r.holds
+		if name == "DEATHS" {
+			holds = `{"topic","id","reason","attempts"}`
+		}
+		all = append(all, PublicChannel{k.name(r, one), holds})
+	}
+	return all
 }
 
 // ServerConfig returns the configuration of the shard's server. Not every user has the
