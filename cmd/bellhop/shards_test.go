@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// sharded returns a shell for a new store of some shards, and that store.
+func sharded(t *testing.T, url string, shards int) (*shell, *notify.Store) {
+	t.Helper()
+	s := newShell(t, "BELLHOP_REDIS_URL="+url)
+	db, err := notify.Open(notify.Config{URL: url, Prefix: s.setting("BELLHOP_PREFIX"), Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	storetest.Found(t, db)
+	return s, db
+}
+
+// topicsIn returns a topic in each shard, in their order.
+func topicsIn(t *testing.T, db *notify.Store) []string {
+	t.Helper()
+	shards, err := db.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics := make([]string, len(shards))
+	for i, left := 0, len(shards); left > 0; i++ {
+		topic := fmt.Sprintf("t%d", i)
+		if n := db.Of(topic).Number(); topics[n] == "" {
+			topics[n], left = topic, left-1
+		}
+	}
+	return topics
+}
+
+func TestShards(t *testing.T) {
+	t.Parallel()
+	s, db := sharded(t, storetest.URL(), 8)
+	topics := topicsIn(t, db)
+	for _, topic := range topics {
+		s.call("publish", topic, "--body", "x")
+	}
+	out := s.call("shards")
+	for k, topic := range topics {
+		site, err := db.Of(topic).Site(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		contains(t, out, fmt.Sprintf("\n%d      %s", k, site.Tag))
+	}
+	contains(t, out, "8 shards on 1 server, home is shard 0; 8 messages kept; the root, "+s.setting("BELLHOP_PREFIX")+":{0}:format on "+storetest.URL()+", says 6/8/0\n")
+	var shown shownShards
+	if err := json.Unmarshal([]byte(s.call("shards", "--json")), &shown); err != nil || len(shown.Shards) != 8 {
+		t.Fatalf("%+v, %v", shown, err)
+	}
+	for k, row := range shown.Shards {
+		if row.Shard != k || row.Kept != 1 || row.Published != 1 || row.Slot != nil || row.Error != "" {
+			t.Errorf("%+v", row)
+		}
+	}
+	rows := strings.Split(strings.TrimSpace(s.call("carrier")), "\n")
+	if len(rows) != 9 || !strings.HasPrefix(rows[8], "7      none     -") {
+		t.Errorf("got %q", rows)
+	}
+}
+
+// The command says where a topic is, and the channels that it names are those that tell of the topic.
+func TestShardOfATopic(t *testing.T) {
+	t.Parallel()
+	s, db := sharded(t, storetest.URL(), 8)
+	topic := topicsIn(t, db)[3]
+	out, prefix := s.call("topics", "--shard", topic), s.setting("BELLHOP_PREFIX")
+	contains(t, out, topic+" is in shard 3 of 8, tag 3/8.23, on "+storetest.URL(), "SSUBSCRIBE",
+		"  "+prefix+":{3/8.23}:wakes\n", "  "+prefix+":{3/8.23}:deaths\n", "  "+prefix+":{3/8.23}:broadcast:"+topic+"\n", "  "+prefix+":{3/8.23}:beat\n")
+	var shown topicShard
+	if err := json.Unmarshal([]byte(s.call("topics", "--shard", topic, "--json")), &shown); err != nil || shown.Shards != 8 || len(shown.Channels) != 4 {
+		t.Fatalf("%+v, %v", shown, err)
+	}
+	wakes := db.Client().SSubscribe(t.Context(), shown.Channels[0].Channel)
+	defer wakes.Close()
+	if _, err := wakes.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.call("publish", topic, "--body", "x")
+	if m := storetest.Receive(t, "a wake", wakes.Channel()); m.Payload != topic+" 1" {
+		t.Errorf("got %q", m.Payload)
+	}
+	contains(t, s.fails(exitUsage, "topics", "x", "--shard", topic), "--shard names the topic")
+	contains(t, s.fails(exitUsage, "topics", "--shard", topic, "--bad"), "shard")
+	contains(t, s.fails(exitUsage, "topics", "--shard", "a b"), "topic")
+	one := newShell(t)
+	contains(t, one.call("topics", "--shard", "orders"), ":wake:orders\n", ":dead:orders\n")
+}
+
+// While a master is away its shards have rows that say so; what the others have is shown, and the exit code is 1.
+func TestAShardIsAway(t *testing.T) {
+	t.Parallel()
+	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	s, db := sharded(t, cluster.URL(), 8)
+	topics := topicsIn(t, db)
+	var away []int
+	gone := cluster.Masters[0] // the root is on another
+	for k, topic := range topics {
+		s.call("publish", topic, "--body", "x")
+		site, err := db.Of(topic).Site(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if site.Server == gone.Addr() {
+			away = append(away, k)
+		}
+	}
+	contains(t, s.call("shards"), "8 shards on 3 servers")
+	gone.Kill()
+	r := s.feed("", "shards")
+	if r.code != exitFailed || strings.Count(r.out, "away: ") != len(away) || len(away) < 2 {
+		t.Errorf("away are %v, got %+v", away, r)
+	}
+	contains(t, r.err, fmt.Sprintf("bellhop: shards %v are missing: ", away), "; see bellhop shards\n")
+	for k, row := range strings.Split(r.out, "\n")[1:9] {
+		if strings.Contains(row, "away: ") != slices.Contains(away, k) {
+			t.Errorf("shard %d: %s", k, row)
+		}
+	}
+	r = s.feed("", "carrier")
+	if r.code != exitFailed || strings.Count(r.out, "\n") != 9-len(away) {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A store of other shards is refused by each command with what to do.
+func TestOtherShards(t *testing.T) {
+	t.Parallel()
+	s, _ := sharded(t, storetest.URL(), 8)
+	db, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: s.setting("BELLHOP_PREFIX"), Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it has 8 shards, and shards is 4") {
+		t.Error(err)
+	}
+}
