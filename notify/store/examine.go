@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -74,6 +77,70 @@ func (s *Store) Root(ctx context.Context) (Root, error) {
 	}
 	format, _, _ := strings.Cut(text, " ")
 	return Root{Site: site, Key: s.root.keys.Format(), Format: format}, nil
+}
+
+// IsOurs reports whether the root is that of a store of this format, of however many shards.
+func (r Root) IsOurs() bool {
+	_, ours := layoutIn(r.Format + " ")
+	return r.Format != "" && ours
+}
+
+// CheckRoot returns an ErrUnfit if the root is lost: it is not there, and shards are.
+func (s *Store) CheckRoot(ctx context.Context) error {
+	all, err := s.learned(ctx)
+	if err != nil {
+		return err
+	}
+	if founded, err := s.Founded(ctx); err != nil || founded {
+		return err
+	}
+	if len(all) == 1 {
+		return s.root.notOrphaned(ctx)
+	}
+	return s.each(ctx, func(d *shard) error {
+		n, err := d.client.Exists(ctx, d.keys.Format()).Result()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%w at %s: the key %s is lost, which says that the store has %d shards", ErrUnfit, s.where, s.root.keys.Format(), len(all))
+		}
+		return err
+	})
+}
+
+// Masters returns the addresses of all servers that may hold shards, sorted. Outside of a
+// Cluster that is the one.
+func (s *Store) Masters(ctx context.Context) (all []string, err error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return []string{s.where}, nil
+	}
+	var one sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		one.Lock()
+		defer one.Unlock()
+		all = append(all, node.Options().Addr)
+		return nil
+	})
+	slices.Sort(all)
+	return all, err
+}
+
+// IsMoving reports whether the slot of the shard is being moved to another server of a
+// Cluster, or to this one.
+func (s Shard) IsMoving(ctx context.Context) (bool, error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return false, err
+	}
+	nodes, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { return node.ClusterNodes(ctx).Result() })
+	if err != nil {
+		return false, d.explain(ctx, err)
+	}
+	for line := range strings.Lines(nodes) {
+		if strings.Contains(line, "myself") && strings.Contains(line, "["+strconv.Itoa(slotOf(d.keys.tag))+"-") {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // A PublicChannel is a channel for programs of any language, and what its payload is.

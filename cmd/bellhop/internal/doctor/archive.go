@@ -46,12 +46,19 @@ func (e *exam) archive(ctx context.Context) {
 	}
 }
 
-// backlog returns how far the archive is behind. It does not found the store.
-func (e *exam) backlog(ctx context.Context) (store.Backlog, error) {
+// backlog returns how far the archive is behind in all shards. It does not found the store.
+func (e *exam) backlog(ctx context.Context) (sum store.Backlog, err error) {
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
-		return store.Backlog{}, err
+		return sum, err
 	}
-	return e.store.Only().Backlog(ctx)
+	all, err := store.Gather(ctx, e.store, func(ctx context.Context, shard store.Shard) (store.Backlog, error) { return shard.Backlog(ctx) })
+	for _, b := range all {
+		sum.Entries, sum.Removed, sum.Open = sum.Entries+b.Entries, sum.Removed+b.Removed, sum.Open || b.Open
+		if sum.Oldest.IsZero() || !b.Oldest.IsZero() && b.Oldest.Before(sum.Oldest) {
+			sum.Oldest = b.Oldest
+		}
+	}
+	return sum, there(err)
 }
 
 // waiting describes a backlog.

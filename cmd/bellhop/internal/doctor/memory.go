@@ -9,31 +9,31 @@ import (
 const nearlyFull = 85
 
 // memory reports how much memory is left, and whether Redis limits it at all.
-func (e *exam) memory(ctx context.Context) {
+func (s *server) memory(ctx context.Context) {
 	const check, remedy = "memory", "start workers, purge dead letters, or raise maxmemory; bellhop topics shows where the messages are"
-	if e.trial {
-		e.report(check, OK, "the trial server has no limit", "")
+	if s.trial {
+		s.report(check, OK, "the trial server has no limit", "")
 		return
 	}
-	m, err := e.store.Home().Memory(ctx)
+	m, err := s.shard.Memory(ctx)
 	if err != nil {
-		e.report(check, Fail, err.Error(), "the user needs +info")
+		s.report(check, Fail, err.Error(), "the user needs +info")
 		return
 	}
 	found := fmt.Sprintf("%s in use", mebibytes(m.Used))
 	if m.Max == 0 {
-		e.report(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
+		s.report(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
 			"run CONFIG SET maxmemory 2gb (or what the machine can spare), and put it into redis.conf: publishes are then refused before that")
 		return
 	}
 	found += fmt.Sprintf(" of the %s that messages may use; maxmemory is %s", mebibytes(m.Limit), mebibytes(m.Max))
 	switch {
 	case m.Used >= m.Limit:
-		e.report(check, Fail, found+": publishes are refused", remedy)
+		s.report(check, Fail, found+": publishes are refused", remedy)
 	case m.Used >= m.Limit*nearlyFull/100:
-		e.report(check, Warn, found+": publishes will soon be refused", remedy)
+		s.report(check, Warn, found+": publishes will soon be refused", remedy)
 	default:
-		e.report(check, OK, found, "")
+		s.report(check, OK, found, "")
 	}
 }
 

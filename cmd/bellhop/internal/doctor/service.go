@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -39,12 +41,13 @@ func (e *exam) service(ctx context.Context) {
 	e.listeners(ctx, s)
 }
 
-// survey returns the topics that need attention, with their counts.
+// survey returns the topics that need attention, with their counts. Shards that are away
+// are left out: that they are is reported by the check of what is reachable.
 func (e *exam) survey(ctx context.Context) (s service, err error) {
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
 		return s, err // a survey would found the store
 	}
-	if s.Survey, err = e.inspector.Survey(ctx, surveyed); err != nil {
+	if s.Survey, err = e.inspector.Survey(ctx, surveyed); there(err) != nil {
 		return s, err
 	}
 	var names []string
@@ -56,25 +59,59 @@ func (e *exam) survey(ctx context.Context) (s service, err error) {
 	for _, c := range counts {
 		s.counts[c.Topic] = c
 	}
-	return s, err
+	return s, there(err)
 }
 
-// standby reports whether another daemon takes over if the carrier ends.
+// there returns no error for shards that are away while others answered, and any other
+// error as it is.
+func there(err error) error {
+	if errors.As(err, new(*store.MissingError)) {
+		return nil
+	}
+	return err
+}
+
+// standby reports whether another daemon takes over if the carrier of a shard ends.
 func (e *exam) standby(ctx context.Context) {
 	const check = "standby"
-	status, err := carrier.Look(ctx, e.store.Home())
-	if err != nil || status.Name == "" {
-		return // reported by the check of the carrier
+	var none []store.Shard
+	least := int64(-1)
+	for _, shard := range e.shards {
+		status, err := carrier.Look(ctx, shard)
+		if err != nil || status.Name == "" {
+			continue // reported by the check of the carrier
+		}
+		n, err := carrier.Standbys(ctx, shard)
+		if err != nil {
+			e.report(check, Warn, err.Error(), "the user needs "+standbyRight(e.shards))
+			return
+		}
+		if n == 0 {
+			none = append(none, shard)
+		}
+		if least < 0 || n < least {
+			least = n
+		}
 	}
-	n, err := carrier.Standbys(ctx, e.store.Home())
+	of := ""
+	if len(none) < len(e.shards) {
+		of = " for " + numbers(none)
+	}
 	switch {
-	case err != nil:
-		e.report(check, Warn, err.Error(), "the user needs +pubsub|numsub")
-	case n == 0:
-		e.report(check, Warn, "none: if the carrier's machine fails, no delayed message is delivered", "run a second daemon on another machine: bellhop serve")
+	case least < 0:
+	case least == 0:
+		e.report(check, Warn, "none"+of+": if the carrier's machine fails, no delayed message is delivered", "run a second daemon on another machine: bellhop serve")
 	default:
-		e.report(check, OK, fmt.Sprintf("%d would take over", n), "")
+		e.report(check, OK, fmt.Sprintf("%d would take over", least), "")
 	}
+}
+
+// standbyRight returns the right with which standbys can be counted.
+func standbyRight(shards []store.Shard) string {
+	if len(shards) > 1 {
+		return "+pubsub|shardnumsub"
+	}
+	return "+pubsub|numsub"
 }
 
 // overdue reports topics whose ready messages are not claimed.
@@ -114,7 +151,7 @@ func (e *exam) behind(ctx context.Context, s service) {
 			late = append(late, n)
 		}
 	}
-	status, err := carrier.Look(ctx, e.store.Home()) // its Next covers broadcasts, too
+	next := e.next(ctx)
 	switch {
 	case len(late) > 0:
 		topics := plural(len(late), "topic")
@@ -123,11 +160,23 @@ func (e *exam) behind(ctx context.Context, s service) {
 		}
 		e.report(check, Warn, fmt.Sprintf("%s with overdue messages that are not ready yet; the oldest is of %s, due %s ago",
 			topics, late[0].Topic, rough(s.Now.Sub(late[0].Since))), remedy)
-	case err == nil && !status.Next.IsZero() && s.Now.Sub(status.Next) > behindBy:
-		e.report(check, Warn, fmt.Sprintf("overdue broadcasts are not sent; the oldest was due %s ago", rough(s.Now.Sub(status.Next))), remedy)
+	case !next.IsZero() && s.Now.Sub(next) > behindBy:
+		e.report(check, Warn, fmt.Sprintf("overdue broadcasts are not sent; the oldest was due %s ago", rough(s.Now.Sub(next))), remedy)
 	default:
 		e.report(check, OK, "all due messages are ready", "")
 	}
+}
+
+// next returns when the next message or broadcast of all shards is due; zero: nothing is
+// scheduled.
+func (e *exam) next(ctx context.Context) (next time.Time) {
+	for _, shard := range e.shards {
+		status, err := carrier.Look(ctx, shard)
+		if err == nil && !status.Next.IsZero() && (next.IsZero() || status.Next.Before(next)) {
+			next = status.Next
+		}
+	}
+	return next
 }
 
 // paused reports paused topics that keep messages from being handled.
@@ -188,7 +237,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 func (e *exam) listeners(ctx context.Context, s service) {
 	const check = "listeners"
 	names, err := e.inspector.Listeners(ctx)
-	if err != nil {
+	if there(err) != nil {
 		e.report(check, Warn, err.Error(), "see what is registered: bellhop listeners")
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -31,9 +32,28 @@ func (e *exam) settings(ctx context.Context) {
 		e.report(check, Warn, fmt.Sprintf("%s is %s for topics without a setting of their own, but %s in the configuration", one.Name, one.Has, one.Wanted),
 			fmt.Sprintf("change the configuration, or run bellhop topics set '*' %s=%s", one.Name, one.Wanted))
 	}
-	if len(apart) == 0 {
+	other := e.otherSettings(ctx, holds)
+	if len(other) > 0 {
+		e.report(check, Warn, numbers(other)+": the settings for all topics are not those of home", "a carrier that is elected there takes them over; or set one of them again: bellhop topics set '*' NAME=VALUE")
+	}
+	if len(apart)+len(other) == 0 {
 		e.report(check, OK, describe(holds)+e.ownSettings(ctx), "")
 	}
+}
+
+// otherSettings returns the shards whose settings for all topics are not those of home,
+// which hold there until a carrier takes those over.
+func (e *exam) otherSettings(ctx context.Context, home notify.TopicSettings) (other []store.Shard) {
+	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+		return nil
+	}
+	for _, shard := range e.shards[1:] {
+		own, err := shard.Settings(ctx, notify.AllTopics)
+		if errors.Is(err, store.ErrSettings) || err == nil && !reflect.DeepEqual(own, home) { // one that is away is reported already
+			other = append(other, shard)
+		}
+	}
+	return other
 }
 
 // defaults returns the settings of topics without settings of their own. It leaves
@@ -65,10 +85,11 @@ func (e *exam) ownSettings(ctx context.Context) string {
 	if e.o.Quick {
 		return ""
 	}
-	topics, err := e.store.Only().WithSettings(ctx)
+	each, err := store.Gather(ctx, e.store, func(ctx context.Context, shard store.Shard) ([]string, error) { return shard.WithSettings(ctx) })
 	if err != nil { // reported by the check of the contents
 		return ""
 	}
+	topics := slices.Concat(each...)
 	topics = slices.DeleteFunc(topics, func(topic string) bool { return topic == notify.AllTopics })
 	return fmt.Sprintf("; with settings of their own: %s", plural(len(topics), "topic"))
 }

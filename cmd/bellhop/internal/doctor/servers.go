@@ -1,0 +1,236 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
+	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A server is a master that holds shards.
+type server struct {
+	name  string      // its address
+	shard store.Shard // one that it holds
+	info  map[string]string
+	trial bool // the in-memory Redis of bellhop dev
+	took  time.Duration
+	found []Finding
+}
+
+// report notes what a check found of a server.
+func (s *server) report(check string, v Verdict, found, remedy string) {
+	s.found = append(s.found, Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
+}
+
+// onEach makes a check of each server, and reports what it found once, with the
+// addresses of the servers unless all are equal.
+func (e *exam) onEach(check func(*server)) {
+	for _, s := range e.servers {
+		s.found = nil
+		check(s)
+	}
+	for left := slices.Clone(e.servers); len(left) > 0; {
+		found := left[0].found
+		isEqual := func(s *server) bool { return slices.Equal(s.found, found) }
+		var names []string
+		for _, s := range left {
+			if isEqual(s) {
+				names = append(names, s.name)
+			}
+		}
+		on := ""
+		if len(names) < len(e.servers) {
+			on = strings.Join(names, ", ") + ": "
+		}
+		for _, f := range found {
+			e.report(f.Check, f.Verdict, on+f.Found, f.Remedy)
+		}
+		left = slices.DeleteFunc(left, isEqual)
+	}
+}
+
+// reach finds the servers, reads INFO of each, and reports whether any answered.
+func (e *exam) reach(ctx context.Context) bool {
+	const check = "reachable"
+	shards, err := e.store.Shards(ctx)
+	if err != nil {
+		e.report(check, Fail, err.Error(), unreached(err))
+		return false
+	}
+	e.shards = shards
+	e.placed(ctx)
+	e.servers = slices.DeleteFunc(e.servers, func(s *server) bool {
+		began := time.Now()
+		s.info, err = s.shard.Info(ctx)
+		if s.took = time.Since(began); err != nil {
+			e.away = true
+			e.report(check, Fail, err.Error(), unreached(err))
+			return true
+		}
+		s.trial = s.info["redis_version"] == ""
+		return false
+	})
+	switch len(e.servers) {
+	case 0:
+		return false
+	case 1:
+		e.report(check, OK, fmt.Sprintf("%s answers in %s", e.servers[0].name, millis(e.servers[0].took)), "")
+	default:
+		slowest := slices.MaxFunc(e.servers, func(a, b *server) int { return int(a.took - b.took) })
+		e.report(check, OK, fmt.Sprintf("%d servers answer; the slowest, %s, in %s", len(e.servers), slowest.name, millis(slowest.took)), "")
+	}
+	return true
+}
+
+// unreached returns what to do about a server that does not answer INFO.
+func unreached(err error) string {
+	if remedy := daemon.Remedy(err); remedy != "" {
+		return remedy
+	}
+	return "check user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
+}
+
+// placed finds which server holds which shards.
+func (e *exam) placed(ctx context.Context) {
+	if len(e.shards) == 1 {
+		e.servers = []*server{{name: e.store.Address(), shard: e.shards[0]}}
+		return
+	}
+	e.sites = make([]string, len(e.shards))
+	for i, shard := range e.shards {
+		site, err := shard.Site(ctx)
+		if err != nil {
+			site.Server = "" // the call of INFO says why
+		}
+		if e.sites[i] = site.Server; !slices.ContainsFunc(e.servers, func(s *server) bool { return s.name == site.Server }) {
+			e.servers = append(e.servers, &server{name: site.Server, shard: shard})
+		}
+	}
+}
+
+const (
+	movedWithin = 10 * time.Second // a slot is moved, if that goes well
+	lookAgain   = 500 * time.Millisecond
+)
+
+// spread reports where the shards of a store of several are, whether the root is there,
+// and whether a slot is being moved for long.
+func (e *exam) spread(ctx context.Context) {
+	if err := e.store.CheckRoot(ctx); errors.Is(err, store.ErrUnfit) {
+		e.report(Shards, Fail, err.Error(), "start a daemon with BELLHOP_SHARDS set to that number, or run bellhop doctor --repair with it: the key is written again, and nothing else is lost")
+	}
+	if len(e.shards) == 1 {
+		return
+	}
+	masters, err := e.store.Masters(ctx)
+	if err != nil {
+		e.report(Shards, Warn, err.Error(), "see what is reachable above")
+		return
+	}
+	counts := make(map[string]int)
+	for _, site := range e.sites {
+		counts[site]++
+	}
+	var each []int
+	for _, master := range masters {
+		each = append(each, counts[master])
+	}
+	slices.Sort(each)
+	slices.Reverse(each)
+	found := fmt.Sprintf("%d on %s: %s", len(e.shards), plural(len(masters), "master"), strings.Join(strings.Fields(strings.Trim(fmt.Sprint(each), "[]")), ", "))
+	if ideal := (len(e.shards) + len(masters) - 1) / len(masters); each[0] > ideal+1 {
+		e.report(Shards, Warn, fmt.Sprintf("%s; spread evenly a master would have at most %d", found, ideal), "give each master as many slots as the others, in one row: redis-cli --cluster reshard")
+	} else {
+		e.report(Shards, OK, found, "")
+	}
+	e.moving(ctx)
+}
+
+// moving reports the shards whose slots are being moved for longer than that takes.
+func (e *exam) moving(ctx context.Context) {
+	if !e.store.InCluster() {
+		return
+	}
+	left, err := stillMoving(ctx, e.shards)
+	for end := time.Now().Add(movedWithin); err == nil && len(left) > 0 && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAgain):
+		}
+		left, err = stillMoving(ctx, left)
+	}
+	switch {
+	case store.Refused(err):
+		e.report(Shards, OK, "whether slots are being moved is unknown, since this user may not run CLUSTER NODES", "")
+	case err == nil && len(left) > 0:
+		e.report(Shards, Fail, fmt.Sprintf("%s: the slot has been migrating or importing for more than %v; some calls are refused meanwhile", numbers(left), movedWithin),
+			"finish the move, or take it back: redis-cli --cluster fix. Move slots that hold a shard with atomic commands only")
+	}
+}
+
+// stillMoving returns those of some shards whose slots are being moved. The error is that of
+// a user who may not know.
+func stillMoving(ctx context.Context, shards []store.Shard) (still []store.Shard, err error) {
+	for _, shard := range shards {
+		moves, err := shard.IsMoving(ctx)
+		if store.Refused(err) {
+			return nil, err
+		}
+		if err == nil && moves { // one that is away is reported already
+			still = append(still, shard)
+		}
+	}
+	return still, nil
+}
+
+// numbers names shards, such as shards 0, 3.
+func numbers(shards []store.Shard) string {
+	var all []string
+	for _, s := range shards {
+		all = append(all, fmt.Sprint(s.Number()))
+	}
+	if len(all) == 1 {
+		return "shard " + all[0]
+	}
+	return "shards " + strings.Join(all, ", ")
+}
+
+// maxApart is how far the clocks of masters may be apart: broadcasts of several shards
+// are in order by them.
+const maxApart = 100 * time.Millisecond
+
+// clock reports how far the clocks of the servers are off this host's, and off each other.
+func (e *exam) clock(ctx context.Context) {
+	const check = "clock"
+	var offsets []time.Duration
+	e.onEach(func(s *server) {
+		offset, err := bench.Clock(ctx, s.shard)
+		switch {
+		case err != nil:
+			s.report(check, Fail, err.Error(), "the user needs +time")
+		case offset.Abs() > maxOffset:
+			s.report(check, Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
+				"run an NTP client on both hosts: Redis's clock decides when an absolute due time has come; delays are not affected")
+		case len(e.servers) == 1:
+			s.report(check, OK, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)), "")
+		}
+		offsets = append(offsets, offset)
+	})
+	if len(offsets) == 1 {
+		return
+	}
+	apart := slices.Max(offsets) - slices.Min(offsets)
+	if apart > maxApart {
+		e.report(check, Warn, fmt.Sprintf("the clocks of the servers are up to %s apart", millis(apart)),
+			"run an NTP client on all of them: a delay is counted by the clock of the topic's shard")
+		return
+	}
+	e.report(check, OK, fmt.Sprintf("the clocks of the servers are up to %s apart", millis(apart)), "")
+}
