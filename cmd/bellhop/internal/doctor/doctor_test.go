@@ -129,7 +129,7 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+			c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL(), Shards: storetest.Shards()}
 			db := storetest.At(t, c.URL, "")
 			if test.token == "" {
 				carrying, err := carrier.New(db, carrier.Options{})
@@ -138,8 +138,12 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 				}
 				storetest.Run(t, carrying.Run)
 				storetest.Eventually(t, "it carries", func() bool { return carrying.States()[0].Carrying })
-			} else if err := db.Client().Set(t.Context(), db.Keys().Carrier(), test.token, test.left).Err(); err != nil {
-				t.Fatal(err)
+			} else {
+				for _, keys := range db.KeysOfAll() {
+					if err := db.Client().Set(t.Context(), keys.Carrier(), test.token, test.left).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 			_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
 				if f.Check == "carrier" && f.Verdict != test.want {
@@ -155,7 +159,7 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 
 func TestLeavesNothingBehind(t *testing.T) {
 	url := storetest.Server(t).URL()
-	if _, err := doctor.Run(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(doctor.Finding) {}); err != nil {
+	if _, err := doctor.Run(t.Context(), notify.Config{URL: url, Shards: storetest.Shards()}, doctor.Options{}, func(doctor.Finding) {}); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := storetest.At(t, url, "").Client().Keys(t.Context(), "*").Result()
@@ -180,7 +184,7 @@ func TestContents(t *testing.T) {
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
 	db := storetest.At(t, c.URL, "")
 	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf("orders")
 	if err := client.Del(t.Context(), keys.Schedule("orders"), keys.Schedules()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +205,7 @@ func TestContents(t *testing.T) {
 	}
 	foreign := doctor.Finding{
 		Check: doctor.Contents, Verdict: doctor.Warn, Found: "mine: a key of another program",
-		Remedy: "inspect it; if nobody needs it, remove it: DEL bellhop:{0}:mine",
+		Remedy: "inspect it; if nobody needs it, remove it: DEL " + keys.Base() + "mine",
 	}
 	sums := func(v doctor.Verdict, found, remedy string) doctor.Finding {
 		return doctor.Finding{Check: doctor.Contents, Verdict: v, Found: found, Remedy: remedy}
@@ -271,7 +275,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 func TestAnotherFormat(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes")
 	db := storetest.At(t, server.URL(), "")
-	if err := db.Client().Set(t.Context(), db.Keys().Format(), "2 ID", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), "bellhop:{0}:format", "2 ID", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	findings := make(map[string]doctor.Finding)

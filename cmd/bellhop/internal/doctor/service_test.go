@@ -31,7 +31,9 @@ type ward struct {
 
 func newWard(t *testing.T) *ward {
 	t.Helper()
-	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL()}
+	c := notify.Config{
+		URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL(), Shards: storetest.Shards(),
+	}
 	db := storetest.At(t, c.URL, "")
 	return &ward{t, c, db, storetest.Publisher(t, db), time.Now()}
 }
@@ -97,7 +99,7 @@ func (w *ward) ages(place, index, topic string, ago time.Duration) {
 func (w *ward) overdue(topic string, n int, ago time.Duration) {
 	w.t.Helper()
 	w.publish(topic, n, 0)
-	w.ages(w.store.Keys().Ready(topic), w.store.Keys().ReadyTopics(), topic, ago)
+	w.ages(w.store.KeysOf(topic).Ready(topic), w.store.KeysOf(topic).ReadyTopics(), topic, ago)
 }
 
 // dies buries messages of a topic.
@@ -138,7 +140,7 @@ func TestOverdue(t *testing.T) {
 	_, err := subscriberstest.Claimer(w.t, w.store).Claim(t.Context(), "busy", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
 	w.must(err)
 	w.overdue("hung", 1, 2*time.Minute)
-	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("hung").Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
 	w.overdue("held", 1, 3*time.Hour)
 	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "held"))
 	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "quiet"))
@@ -163,14 +165,14 @@ func TestOverdue(t *testing.T) {
 func TestBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("later", 1, time.Hour)
-	w.ages(w.store.Keys().Schedule("later"), w.store.Keys().Schedules(), "later", 3*time.Minute)
+	w.ages(w.store.KeysOf("later").Schedule("later"), w.store.KeysOf("later").Schedules(), "later", 3*time.Minute)
 	const remedy = "see the check of the carrier above; a live carrier works this off by itself, oldest first"
 	w.expect("behind", "warn behind 1 topic with overdue messages that are not ready yet; the oldest is of later, due 3m ago → "+remedy)
 	_, err := w.pub.Cancel(t.Context(), "later", "1")
 	w.must(err)
 	_, err = w.pub.Broadcast(t.Context(), notify.Message{Topic: "news", ID: "1", Body: []byte("x"), Delay: time.Hour})
 	w.must(err)
-	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("news").Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
 	w.expect("behind", "warn behind overdue broadcasts are not sent; the oldest was due 1h ago → "+remedy)
 }
 
@@ -178,10 +180,10 @@ func TestBehind(t *testing.T) {
 func TestNewDeaths(t *testing.T) {
 	w := newWard(t)
 	w.dies("old", 3)
-	w.ages(w.store.Keys().Dead("old"), w.store.Keys().NewestDeaths(), "old", 3*24*time.Hour)
+	w.ages(w.store.KeysOf("old").Dead("old"), w.store.KeysOf("old").NewestDeaths(), "old", 3*24*time.Hour)
 	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 	w.dies("mail", 2)
-	w.must(w.store.Client().ZAdd(t.Context(), w.store.Keys().Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("mail").Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
 	w.expect("dead", "warn dead mail: 1 died in the last 24h, the newest <1m ago → see why, then requeue or purge them: bellhop dead list mail")
 	_, err := storetest.Inspector(t, w.store).PurgeAll(t.Context(), "mail", nil)
 	w.must(err)
@@ -192,7 +194,7 @@ func TestNewDeaths(t *testing.T) {
 func TestListenersBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("any", 1, time.Hour)
-	client, keys := w.store.Client(), w.store.Keys()
+	client, keys, home := w.store.Client(), w.store.KeysOf("prices.gold"), w.store.KeysOfAll()[0]
 	send := func(ago time.Duration, prev notify.Position) notify.Position {
 		t.Helper()
 		at := notify.Position(w.now.Add(-ago).UnixMicro())
@@ -200,7 +202,7 @@ func TestListenersBehind(t *testing.T) {
 		w.must(client.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: "prices.gold"}).Err())
 		return at
 	}
-	w.must(client.HSet(t.Context(), keys.Listeners(), "billing", "prices.> beginning 0 0 store").Err())
+	w.must(client.HSet(t.Context(), home.Listeners(), "billing", "prices.> beginning 0 0 store").Err())
 	w.expect("listeners", "ok listeners 1 listener with a name, none of them more than 1m0s behind → ")
 	const remedy = "listen again: bellhop listen 'prices.>' --name billing; or remove it: bellhop listeners remove billing"
 	last := send(22*time.Minute, 0)

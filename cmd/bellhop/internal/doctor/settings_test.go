@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	storetest.Set(t, w.store, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
 	expect(minute, "warn attempts is 3 for topics without a setting of their own, but 10 in the configuration → change the configuration, or run bellhop topics set '*' attempts=10")
 
-	w.must(w.store.Client().HSet(t.Context(), w.store.Keys().Topics(), "*:settings", " attempts=many lease=60000").Err())
+	w.must(w.store.Client().HSet(t.Context(), w.store.KeysOfAll()[0].Topics(), "*:settings", " attempts=many lease=60000").Err())
 	expect(quick, `fail for all topics: unreadable settings: "attempts=many" → run bellhop doctor --repair; until then the built-in defaults apply instead`)
 	if _, err := doctor.Repair(t.Context(), w.config, doctor.Options{}, func(doctor.Finding) {}); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestSettings(t *testing.T) {
 func TestUnreadableSettingsOfATopic(t *testing.T) {
 	w := newWard(t)
 	w.publish("mail", 1, 0)
-	w.must(w.store.Client().HSet(t.Context(), w.store.Keys().Topics(), "mail:settings", " attempts=5 lease=soon").Err())
+	w.must(w.store.Client().HSet(t.Context(), w.store.KeysOf("mail").Topics(), "mail:settings", " attempts=5 lease=soon").Err())
 	var found []string
 	_, err := doctor.Run(t.Context(), w.config, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == doctor.Contents {
