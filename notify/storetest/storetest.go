@@ -129,9 +129,11 @@ func Found(t testing.TB, store *notify.Store) {
 // of all tests have: make shards runs them with 8.
 const shardsVariable = "BELLHOP_TEST_SHARDS"
 
+var shardsWanted = os.Getenv(shardsVariable) // before a test changes its environment
+
 // Shards returns how many shards the stores of tests have.
 func Shards() int {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(shardsVariable), "1"))
+	n, err := strconv.Atoi(cmp.Or(shardsWanted, "1"))
 	if err != nil {
 		panic(shardsVariable + ": " + err.Error())
 	}
