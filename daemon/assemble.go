@@ -68,11 +68,15 @@ func (p *process) assemble() (err error) {
 	return nil
 }
 
-// addSettings adds the part that fills in the store's settings: in each term, since Redis may have lost them.
+// addSettings adds the part that fills in the store's settings: in each term of its home, since Redis may have lost them.
 func (p *process) addSettings() {
 	p.parts = append(p.parts, part{
 		name: "settings",
-		term: func(ctx context.Context, _ carrier.Term) { p.config.FillSettings(ctx, p.store, p.options.Logger) },
+		term: func(ctx context.Context, t carrier.Term) {
+			if t.Shard == p.store.Home() {
+				p.config.FillSettings(ctx, p.store, p.options.Logger)
+			}
+		},
 	})
 }
 

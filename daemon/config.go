@@ -44,6 +44,7 @@ type Config struct {
 	RedisKeyFile              string        `split_words:"true" desc:"File of the PEM private key of that certificate."`
 	WaitReplicas              int           `split_words:"true" default:"0" desc:"Replicas of Redis that must have a publish, cancel, reschedule or acknowledgement before it is confirmed."`
 	Prefix                    string        `split_words:"true" default:"bellhop" desc:"Prefix of all keys and channels in Redis."`
+	Shards                    int           `split_words:"true" desc:"Shards of a store that is new: a power of two up to 256. Each has a carrier and lies on one master of a Cluster; twice as many as masters is a good number. An existing store has those that it was made with, and another number is refused."`
 	MemoryShare               Percent       `split_words:"true" default:"90%" desc:"Share of Redis's maxmemory above which publishes are refused, so that everything else still works; 100%: only Redis itself refuses."`
 	Listen                    string        `split_words:"true" default:"127.0.0.1:8420" desc:"Address of HTTP, HOST:PORT; none: HTTP is not served. Sockets passed on by systemd replace it."`
 	ListenWithoutTokens       bool          `split_words:"true" default:"false" desc:"Serve HTTP to other machines without TOKENS_FILE: every client may do everything."`
@@ -292,7 +293,7 @@ func (c Config) Notify() notify.Config {
 		URL: string(c.RedisURL), Master: c.RedisMaster, Username: c.RedisUsername,
 		SentinelUsername: c.RedisSentinelUsername, SentinelPasswordFile: c.RedisSentinelPasswordFile,
 		PasswordFile: c.RedisPasswordFile, CAFile: c.RedisCAFile, CertFile: c.RedisCertFile, KeyFile: c.RedisKeyFile,
-		Prefix: c.Prefix, WaitReplicas: c.WaitReplicas, MemoryShare: int(c.MemoryShare),
+		Prefix: c.Prefix, Shards: c.Shards, WaitReplicas: c.WaitReplicas, MemoryShare: int(c.MemoryShare),
 	}
 }
 

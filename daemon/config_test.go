@@ -80,7 +80,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
-		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_SENTINEL_USERNAME": "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_MEMORY_SHARE": "75%",
+		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_SENTINEL_USERNAME": "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_SHARDS": "8", "BELLHOP_MEMORY_SHARE": "75%",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
 		"BELLHOP_ARCHIVE_URL": "postgres://bell@db.example/archive", "BELLHOP_ARCHIVE_PASSWORD_FILE": password,
@@ -104,7 +104,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %q from %s, want %q from environment", s.Name, s.Value, s.Source, want)
 		}
 	}
-	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.SentinelUsername != "guest" || n.SentinelPasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.MemoryShare != 75 {
+	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.SentinelUsername != "guest" || n.SentinelPasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.Shards != 8 || n.MemoryShare != 75 {
 		t.Errorf("Notify() = %+v", n)
 	}
 	o, err := c.Nats(slog.New(slog.DiscardHandler))
@@ -204,6 +204,10 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_WAIT_REPLICAS", "17", "BELLHOP_WAIT_REPLICAS: invalid number of replicas to wait for 17: use 0 to 16"},
 		{"BELLHOP_WAIT_REPLICAS", "all", `BELLHOP_WAIT_REPLICAS "all": write a whole number`},
 		{"BELLHOP_PREFIX", "a b", "BELLHOP_PREFIX: invalid prefix"},
+		{"BELLHOP_SHARDS", "3", "BELLHOP_SHARDS: invalid shards 3: use a power of two, 1 to 256; or leave it out, for as many as the store has"},
+		{"BELLHOP_SHARDS", "512", "BELLHOP_SHARDS: invalid shards 512: use a power of two, 1 to 256; or leave it out, for as many as the store has"},
+		{"BELLHOP_SHARDS", "-1", "BELLHOP_SHARDS: invalid shards -1: use a power of two, 1 to 256; or leave it out, for as many as the store has"},
+		{"BELLHOP_SHARDS", "many", `BELLHOP_SHARDS "many": write a whole number`},
 		{"BELLHOP_MEMORY_SHARE", "most", `BELLHOP_MEMORY_SHARE "most": write a share such as 90%`},
 		{"BELLHOP_MEMORY_SHARE", "0.9", `BELLHOP_MEMORY_SHARE "0.9": write a share such as 90%`},
 		{"BELLHOP_MEMORY_SHARE", "0%", "BELLHOP_MEMORY_SHARE: invalid memory share 0%: use 1 to 100"},

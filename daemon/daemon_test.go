@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,7 +57,10 @@ func (b *logBuffer) String() string {
 // config returns the default configuration for a Redis, under a prefix of the test's own.
 func config(t *testing.T, url string) daemon.Config {
 	t.Helper()
-	set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID(), "BELLHOP_LISTEN": "127.0.0.1:0"})
+	set(t, map[string]string{
+		"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID(), "BELLHOP_LISTEN": "127.0.0.1:0",
+		"BELLHOP_SHARDS": strconv.Itoa(storetest.Shards()),
+	})
 	c, err := daemon.Load()
 	if err != nil {
 		t.Fatal(err)

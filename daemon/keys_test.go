@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -37,12 +38,17 @@ func TestTableHasAllKeys(t *testing.T) {
 	storetest.Run(t, func(ctx context.Context) error {
 		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &logBuffer{})})
 	})
-	s, err := notify.Open(notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80})
+	s, err := notify.Open(notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
 	elected(t, s)
+	standby, err := carrier.New(s, carrier.Options{Name: "standby"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, standby.Run)
 	conn, err := nats.Connect(string(c.NatsURL))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +118,8 @@ func listenForEver(t *testing.T, s *notify.Store) {
 	storetest.Publish(t, s, notify.Message{Topic: "news", Body: []byte("x"), Broadcast: true})
 	at := storetest.Receive(t, "it is received", received)
 	stop()
-	for key, member := range map[string]string{s.Keys().Held("auditor"): fmt.Sprintf("%d news", int64(at)), s.Keys().Handed(): "auditor"} {
+	keys := s.KeysOf("news")
+	for key, member := range map[string]string{keys.Held("auditor"): fmt.Sprintf("%d news", int64(at)), keys.Handed(): "auditor"} {
 		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -156,21 +163,30 @@ func wantKeys(t *testing.T, s *notify.Store) {
 			missing[family(name)] = true
 		}
 	}
+	if storetest.Shards() == 1 {
+		delete(missing, "standbys")
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("there was no %v", slices.Sorted(maps.Keys(missing)))
 		}
 	})
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	storetest.Eventually(t, "all keys are there", func() bool {
-		err := s.Home().Walk(t.Context(), func(keys []store.Key) {
-			for _, key := range keys {
-				if delete(missing, family(key.Short)); !key.IsOurs() || !key.IsRight() {
-					t.Errorf("%s is a %s", key.Short, key.Type)
+		for _, shard := range shards {
+			err := shard.Walk(t.Context(), func(keys []store.Key) {
+				for _, key := range keys {
+					if delete(missing, family(key.Short)); !key.IsOurs() || !key.IsRight() {
+						t.Errorf("%s is a %s", key.Short, key.Type)
+					}
 				}
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 		return len(missing) == 0 || t.Failed()
 	})

@@ -17,7 +17,7 @@ type part struct {
 	quiesce func(context.Context)               // accepts no more work, and finishes its calls under way or gives up when the context ends
 	alive   func() error                        // returns an error if a loop is stuck
 	reload  func() error                        // reads its files again
-	term    func(context.Context, carrier.Term) // runs while this daemon's carrier is elected: in one of all daemons
+	term    func(context.Context, carrier.Term) // runs while this daemon's carrier is elected for a shard: in one of all daemons; for several shards side by side
 }
 
 // parts are the parts of a daemon, in the order in which they start and stop.
@@ -101,7 +101,7 @@ func (all parts) reload() error {
 	return errors.Join(faults...)
 }
 
-// term runs the terms of the parts until ctx ends.
+// term runs the terms of the parts for a shard until ctx ends.
 func (all parts) term(ctx context.Context, t carrier.Term) {
 	var running sync.WaitGroup
 	for _, p := range all {

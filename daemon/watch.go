@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -21,16 +22,36 @@ const stopMargin = 5 * time.Second
 
 // status returns what the daemon does, for people, on one line.
 func (p *process) status() string {
-	s := p.carrier.States()[0]
-	switch waiting := Waiting(p.store); {
-	case waiting != "":
+	if waiting := Waiting(p.store); waiting != "" {
 		return waiting
-	case !s.Carrying:
+	}
+	return statusOf(p.carrier.States())
+}
+
+// statusOf returns what a carrier does for all shards, on one line. Of several shards it says
+// how late the one was that was later than the last of each other.
+func statusOf(states []carrier.State) string {
+	carries, last, kept, moved := 0, carrier.State{}, int64(0), int64(0)
+	for _, s := range states {
+		if !s.Carrying {
+			continue
+		}
+		carries++
+		kept, moved = kept+s.Kept, moved+s.Moved
+		if s.Lateness > last.Lateness || carries == 1 {
+			last = s
+		}
+	}
+	if carries == 0 {
 		return "standby"
 	}
-	text := fmt.Sprintf("carrier, epoch %d; %d kept", s.Epoch, s.Kept)
-	if s.Moved > 0 {
-		text += fmt.Sprintf("; the last was %.1f ms late", float64(s.Lateness.Microseconds())/1000)
+	text := fmt.Sprintf("carrier, epoch %d", last.Epoch)
+	if len(states) > 1 {
+		text = fmt.Sprintf("carrying %d of %d shards", carries, len(states))
+	}
+	text += fmt.Sprintf("; %d kept", kept)
+	if moved > 0 {
+		text += fmt.Sprintf("; the last was %.1f ms late", float64(last.Lateness.Microseconds())/1000)
 	}
 	return text
 }
