@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	var o bench.Options
 	var own bool
+	var shards, masters int
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure Bellhop on this Redis",
@@ -28,11 +30,20 @@ at rest. A bellhop serve in a process of its own carries and serves HTTP; bench 
 the publishers, subscribers and clients. All keys have a prefix of their own. At the
 end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 
-` + bench.Describe(),
+` + bench.Describe() + `
+
+With --shards N the measurement of shards is made, unless --only names others: whole
+lives over three topics in each shard, each published by 16 callers, --batch messages a
+call, and handled by 8 hands for each topic. It prints for each server what a life
+costs there: processor time, scripts, SPUBLISH and messages on the bus of a Cluster; the
+skew, which is the most lives of a server to the mean; and the capacity, which is not
+measured but computed: servers x 1 s / (processor time of a life on the server that
+spent most) / skew, as if each server had a processor of its own.`,
 		Example: `  bellhop bench
   bellhop bench --own --turns 7
   bellhop bench --only burst,lateness --messages 10000
   bellhop bench --own --only lateness,idle --waiting 1000000
+  bellhop bench --own --shards 8 --redis-cluster 3
   bellhop bench --own --json > figures.json`,
 		Args: takes(),
 	})
@@ -42,44 +53,68 @@ end, also after Ctrl-C, they are removed and the daemon has ended. Measurements:
 	flags.IntVar(&o.Waiting, "waiting", 0, "others that wait, due in an hour or more, while lateness and idle are measured")
 	flags.IntVar(&o.Turns, "turns", 1, "measure everything so often, in turns, and print medians")
 	flags.BoolVar(&own, "own", false, "measure on a redis-server that bench starts, without persistence")
-	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all)")
+	flags.StringSliceVar(&o.Only, "only", nil, "names of the measurements to run, separated by commas (default all but shards)")
+	flags.IntVar(&shards, "shards", 0, "shards of the store: a power of two up to 256; runs the measurement of shards")
+	flags.IntVar(&o.Batch, "batch", bench.DefaultBatch, "messages that a call publishes in the measurement of shards")
+	flags.IntVar(&masters, "redis-cluster", 0, "with --own: so many masters of a Redis Cluster, with a replica each")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.load()
 		if err != nil {
 			return err
 		}
-		if err := checkBench(o, int(c.MaxBody)); err != nil {
+		if err := errors.Join(checkBench(o, int(c.MaxBody)), checkBenchShards(shards, masters, own)); err != nil {
 			return err
+		}
+		at := c.Notify()
+		if shards > 0 {
+			at.Shards = shards
+		}
+		if shards > 0 && len(o.Only) == 0 {
+			o.Only = []string{bench.Shards}
 		}
 		if o.Program, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program, to run its daemon: %w", err)
 		}
 		daemon.TakeClientLog(daemon.NewLogger(c, a.err))
 		if own {
-			return a.benchOwn(ctx, c, o)
+			return a.benchOwn(ctx, at, o, masters)
 		}
-		return a.bench(ctx, c.Notify(), o)
+		return a.bench(ctx, at, o)
 	})
 }
 
-// benchOwn measures on a redis-server of its own.
-func (a *app) benchOwn(ctx context.Context, c daemon.Config, o bench.Options) error {
+// benchOwn measures on a redis-server of its own, or on a Cluster of some masters.
+func (a *app) benchOwn(ctx context.Context, c notify.Config, o bench.Options, masters int) error {
 	dir, err := os.MkdirTemp("", "bellhop-bench-")
 	if err != nil {
 		return fmt.Errorf("make a folder for redis-server: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	server, err := redisserver.Start(ctx, redisserver.Options{Dir: dir})
+	start := func() (ownRedis, error) { return redisserver.Start(ctx, redisserver.Options{Dir: dir}) }
+	if masters > 0 {
+		start = func() (ownRedis, error) { return redisserver.StartCluster(ctx, dir, masters, nodeTimeout) }
+	}
+	server, err := start()
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix}, o)
+	return a.bench(ctx, notify.Config{URL: server.URL(), Prefix: c.Prefix, Shards: c.Shards}, o)
+}
+
+// An ownRedis is a Redis that bench starts.
+type ownRedis interface {
+	URL() string
+	Stop()
 }
 
 const (
-	maxTurns   = 1000
-	maxWaiting = 1_000_000_000
+	nodeTimeout = time.Minute // of a Cluster: a busy machine must not lead to a failover
+	minMasters  = 3           // a Cluster of fewer cannot replace one
+	maxMasters  = 32
+	maxBatch    = 500
+	maxTurns    = 1000
+	maxWaiting  = 1_000_000_000
 )
 
 func checkBench(o bench.Options, maxBody int) error {
@@ -90,7 +125,23 @@ func checkBench(o bench.Options, maxBody int) error {
 	if most := min(maxBody, notify.DefaultMaxBody); o.Body < 1 || o.Body > most {
 		body = store.Faultf("body", "body %d: use 1 to %d", o.Body, most)
 	}
-	return errors.Join(tooFew, body, store.Within("waiting", "waiting messages", o.Waiting, 0, maxWaiting), store.Within("turns", "turns", o.Turns, 1, maxTurns), o.Check())
+	return errors.Join(tooFew, body, store.Within("waiting", "waiting messages", o.Waiting, 0, maxWaiting), store.Within("turns", "turns", o.Turns, 1, maxTurns),
+		store.Within("batch", "messages of a call", o.Batch, 1, maxBatch), o.Check())
+}
+
+// checkBenchShards rejects a wrong number of shards, or of masters.
+func checkBenchShards(shards, masters int, own bool) error {
+	var faults []error
+	if masters != 0 {
+		faults = append(faults, store.Within("redis_cluster", "masters of a Cluster", masters, minMasters, maxMasters))
+		if !own {
+			faults = append(faults, misused("redis-cluster", "unexpected flag --redis-cluster: it is for --own"))
+		}
+	}
+	if shards != 0 {
+		faults = append(faults, store.CheckShards(shards))
+	}
+	return errors.Join(faults...)
 }
 
 // bench prints how it measures, then each figure as soon as it is measured, and on a terminal the current measurement.

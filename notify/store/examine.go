@@ -19,6 +19,9 @@ import (
 // Prefix returns the prefix of all keys and channels.
 func (s *Store) Prefix() string { return s.prefix }
 
+// CheckShards returns a Fault unless a store may have n shards.
+func CheckShards(n int) error { return checkShards(n) }
+
 // InCluster reports whether the store is in a Redis Cluster.
 func (s *Store) InCluster() bool { return s.inCluster() }
 
@@ -106,22 +109,56 @@ func (s *Store) CheckRoot(ctx context.Context) error {
 	})
 }
 
-// Masters returns the addresses of all servers that may hold shards, sorted. Outside of a
-// Cluster that is the one.
-func (s *Store) Masters(ctx context.Context) (all []string, err error) {
+// A Server is a Redis server of the store.
+type Server struct {
+	Address   string
+	IsReplica bool // of a Cluster
+
+	node redis.UniversalClient
+}
+
+// Servers returns the masters, which may hold shards, and behind them the replicas of a
+// Cluster, each by address. Outside of a Cluster there is one server.
+func (s *Store) Servers(ctx context.Context) (all []Server, err error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		return []string{s.where}, nil
+		return []Server{{Address: s.where, node: s.client}}, nil
 	}
 	var one sync.Mutex
-	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		one.Lock()
-		defer one.Unlock()
-		all = append(all, node.Options().Addr)
-		return nil
+	add := func(isReplica bool) func(context.Context, *redis.Client) error {
+		return func(_ context.Context, node *redis.Client) error {
+			one.Lock()
+			defer one.Unlock()
+			all = append(all, Server{Address: node.Options().Addr, IsReplica: isReplica, node: node})
+			return nil
+		}
+	}
+	if err := errors.Join(cluster.ForEachMaster(ctx, add(false)), cluster.ForEachSlave(ctx, add(true))); err != nil {
+		return nil, s.root.explain(ctx, err)
+	}
+	slices.SortFunc(all, func(a, b Server) int {
+		if a.IsReplica != b.IsReplica {
+			if b.IsReplica {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Address, b.Address)
 	})
-	slices.Sort(all)
-	return all, err
+	return all, nil
+}
+
+// Info returns the fields of INFO: of the named sections, or of the default ones.
+func (s Server) Info(ctx context.Context, sections ...string) (map[string]string, error) {
+	text, err := s.node.Info(ctx, sections...).Result()
+	return fieldsOf(text), err
+}
+
+// BusInfo returns the fields of CLUSTER INFO, for a server of a Cluster. Not every user has
+// the right to read it.
+func (s Server) BusInfo(ctx context.Context) (map[string]string, error) {
+	text, err := s.node.ClusterInfo(ctx).Result()
+	return fieldsOf(text), err
 }
 
 // IsMoving reports whether the slot of the shard is being moved to another server of a

@@ -186,13 +186,18 @@ func (d *shard) info(ctx context.Context, sections ...string) (map[string]string
 	if err != nil {
 		return nil, d.explain(ctx, err)
 	}
+	return fieldsOf(info), nil
+}
+
+// fieldsOf returns the fields of an INFO.
+func fieldsOf(info string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}
 	}
-	return fields, nil
+	return fields
 }
 
 // listening returns how many connections are subscribed to a channel of the shard. The

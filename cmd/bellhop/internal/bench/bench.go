@@ -32,8 +32,9 @@ type Options struct {
 	Messages int          // in each measurement of a rate; zero: DefaultMessages
 	Body     int          // bytes of a body; zero: DefaultBody
 	Waiting  int          // others that wait, due in an hour or more, while lateness and idle are measured
+	Batch    int          // messages of a call that publishes, in the measurement of shards; zero: DefaultBatch
 	Turns    int          // how often everything is measured; zero: once
-	Only     []string     // names of the measurements; empty: all
+	Only     []string     // names of the measurements; empty: all but Shards
 	Program  string       // path of bellhop, which is run as PROGRAM serve; required
 	Progress func(string) // called with what is measured next; may be nil
 
@@ -44,6 +45,7 @@ type Options struct {
 const (
 	DefaultMessages = 50_000
 	DefaultBody     = 100
+	DefaultBatch    = 8
 	concurrency     = 32
 	publishers      = 16
 )
@@ -95,6 +97,18 @@ var measurements = []measurement{
 	{"rest", "calls of Redis while nothing happens", measureRest},
 	{"memory", "memory of scheduled messages", measureMemory},
 	{"http", "publishing, claiming and acknowledging over HTTP, and long polls", measureHTTP},
+	{Shards, "whole lives in all shards: what they cost each server (by name only)", measureShards},
+}
+
+// Shards is the name of the measurement that is made only if it is asked for.
+const Shards = "shards"
+
+// has reports whether a measurement is to be made.
+func (o Options) has(name string) bool {
+	if len(o.Only) == 0 {
+		return name != Shards
+	}
+	return slices.Contains(o.Only, name)
 }
 
 // Check returns a notify.Fault if o names a measurement that does not exist.
@@ -116,6 +130,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 		return err
 	}
 	o.Messages, o.Body, o.Turns = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody), cmp.Or(o.Turns, 1)
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
 	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + notify.NewID()[6:]
 	c.Prefix = prefix
 	if err := mayRemove(ctx, c); err != nil {
@@ -129,7 +144,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	turns := make(map[string][][]Figure) // of each measurement
 	for turn := range o.Turns {
 		for _, m := range measurements {
-			if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+			if !o.has(m.name) {
 				continue
 			}
 			if o.Progress != nil {

@@ -15,7 +15,7 @@ import (
 
 // The daemon has the settings of Redis that bench has, each of them, and no others.
 func TestEnvironment(t *testing.T) {
-	want := notify.Config{MemoryShare: 80, WaitReplicas: 2, URL: "redis://127.0.0.1:1"}
+	want := notify.Config{MemoryShare: 80, WaitReplicas: 2, Shards: 8, URL: "redis://127.0.0.1:1"}
 	v := reflect.ValueOf(&want).Elem()
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.String && f.IsZero() {

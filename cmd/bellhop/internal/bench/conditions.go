@@ -6,12 +6,14 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Conditions say how it was measured.
@@ -29,7 +31,7 @@ type Conditions struct {
 	Meanwhile float64 `json:"busy_meanwhile_percent"`
 
 	began usage
-	redis string // its folder in /proc; empty: it is not on this machine
+	redis []string // folders of its servers in /proc, if they are on this machine
 }
 
 const (
@@ -50,7 +52,16 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 	if err != nil {
 		return Conditions{}, err
 	}
-	redis := processOf(before)
+	servers, err := db.Servers(ctx)
+	if err != nil {
+		return Conditions{}, err
+	}
+	var redis []string
+	for _, server := range servers {
+		if info, err := server.Info(ctx, "server"); err == nil {
+			redis = append(redis, processOf(info))
+		}
+	}
 	used := usageWith(redis)
 	if err := sleep(ctx, looks); err != nil {
 		return Conditions{}, err
@@ -64,12 +75,25 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 		Began:   time.Now(),
 		Daemon:  "bellhop serve, a process of its own for each measurement",
 		Library: fmt.Sprintf("process %d, with the publishers, the subscribers and the clients of HTTP", os.Getpid()),
-		Redis:   fmt.Sprintf("%s at %s", redisOf(after), db.Address()),
+		Redis:   redisOf(after) + where(db, servers, c.Shards),
 		Others:  max(0, commands(after)-commands(before)-1) / looks.Seconds(), // less one INFO
 		Cores:   runtime.NumCPU(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Busy: began.others(used), began: began, redis: redis,
 	}
 	return o, nil
+}
+
+// where returns in words where a Redis is, and how many shards are measured there.
+func where(db *notify.Store, servers []store.Server, shards int) string {
+	masters := len(slices.DeleteFunc(slices.Clone(servers), func(s store.Server) bool { return s.IsReplica }))
+	text := " at " + db.Address()
+	if db.InCluster() {
+		text = fmt.Sprintf(", a Cluster of %d masters and %d replicas, at %s", masters, len(servers)-masters, db.Address())
+	}
+	if shards > 1 {
+		text += fmt.Sprintf(", with %d shards", shards)
+	}
+	return text
 }
 
 // End looks at this machine again, once everything is measured.
@@ -127,8 +151,8 @@ func (u usage) others(before usage) float64 {
 }
 
 // usageWith returns the usage until now. Ours are this process, the daemons that have
-// ended, and a Redis with its folder in /proc.
-func usageWith(redis string) (u usage) {
+// ended, and the servers of Redis with their folders in /proc.
+func usageWith(redis []string) (u usage) {
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	const idle, wait, guest = 4, 5, 9 // fields of the line; guests are counted as users already
@@ -147,7 +171,11 @@ func usageWith(redis string) (u usage) {
 			u.ours += 100 * (time.Duration(took.Utime.Nano()) + time.Duration(took.Stime.Nano())).Seconds()
 		}
 	}
-	if text, err := os.ReadFile(redis + "/stat"); redis != "" && err == nil {
+	for _, folder := range redis {
+		text, err := os.ReadFile(folder + "/stat")
+		if folder == "" || err != nil {
+			continue
+		}
 		_, rest, _ := strings.Cut(string(text), ") ") // the name of the program, which may have blanks
 		if fields := strings.Fields(rest); len(fields) > 12 {
 			u.ours += toNumber(fields[11]) + toNumber(fields[12])

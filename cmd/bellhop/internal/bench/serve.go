@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // startWithin is how long a daemon may take until it carries and serves HTTP.
@@ -58,7 +59,11 @@ func (d *served) ready(ctx context.Context, db *notify.Store) error {
 		return errors.New("it does not serve http") // the error of the connection would be taken for one to Redis
 	}
 	response.Body.Close()
-	if status, err := carrier.Look(ctx, db.Home()); err != nil || status.Name == "" {
+	elected, err := store.Gather(ctx, db, func(ctx context.Context, shard store.Shard) (bool, error) {
+		status, err := carrier.Look(ctx, shard)
+		return status.Name != "", err
+	})
+	if err != nil || slices.Contains(elected, false) {
 		return errors.Join(err, errors.New("it is not elected"))
 	}
 	return nil
@@ -123,6 +128,7 @@ func environment(env []string, c notify.Config, address string) []string {
 		{"REDIS_CERT_FILE", c.CertFile},
 		{"REDIS_KEY_FILE", c.KeyFile},
 		{"PREFIX", c.Prefix},
+		{"SHARDS", number(c.Shards, "")},
 		{"WAIT_REPLICAS", number(c.WaitReplicas, "")},
 		{"MEMORY_SHARE", number(c.MemoryShare, "%")},
 		{"LISTEN", address},

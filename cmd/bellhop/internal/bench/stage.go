@@ -101,16 +101,19 @@ func (s *stage) whileRunning(ctx context.Context, f func() error, subs ...*subsc
 	return errors.Join(errs...)
 }
 
-// subscriber returns a subscriber whose handler does nothing but call on.
-func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topic string) (*subscribers.Subscriber, error) {
+// subscriber returns a subscriber of topics whose handler does nothing but call on.
+func (s *stage) subscriber(concurrency int, on func(*subscribers.Delivery), topics ...string) (*subscribers.Subscriber, error) {
 	sub, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Logger: quiet()})
 	if err != nil {
 		return nil, err
 	}
-	return sub, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
-		on(d)
-		return nil
-	}, subscribers.HandleOptions{Concurrency: concurrency})
+	for _, topic := range topics {
+		err = errors.Join(err, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+			on(d)
+			return nil
+		}, subscribers.HandleOptions{Concurrency: concurrency}))
+	}
+	return sub, err
 }
 
 // await waits until the counts of a topic meet a condition.

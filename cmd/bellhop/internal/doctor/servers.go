@@ -128,7 +128,7 @@ func (e *exam) spread(ctx context.Context) {
 	if len(e.shards) == 1 {
 		return
 	}
-	masters, err := e.store.Masters(ctx)
+	servers, err := e.store.Servers(ctx)
 	if err != nil {
 		e.report(Shards, Warn, err.Error(), "see what is reachable above")
 		return
@@ -138,13 +138,15 @@ func (e *exam) spread(ctx context.Context) {
 		counts[site]++
 	}
 	var each []int
-	for _, master := range masters {
-		each = append(each, counts[master])
+	for _, master := range servers {
+		if !master.IsReplica {
+			each = append(each, counts[master.Address])
+		}
 	}
 	slices.Sort(each)
 	slices.Reverse(each)
-	found := fmt.Sprintf("%d on %s: %s", len(e.shards), plural(len(masters), "master"), strings.Join(strings.Fields(strings.Trim(fmt.Sprint(each), "[]")), ", "))
-	if ideal := (len(e.shards) + len(masters) - 1) / len(masters); each[0] > ideal+1 {
+	found := fmt.Sprintf("%d on %s: %s", len(e.shards), plural(len(each), "master"), strings.Join(strings.Fields(strings.Trim(fmt.Sprint(each), "[]")), ", "))
+	if ideal := (len(e.shards) + len(each) - 1) / len(each); each[0] > ideal+1 {
 		e.report(Shards, Warn, fmt.Sprintf("%s; spread evenly a master would have at most %d", found, ideal), "give each master as many slots as the others, in one row: redis-cli --cluster reshard")
 	} else {
 		e.report(Shards, OK, found, "")
