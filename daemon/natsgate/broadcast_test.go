@@ -444,6 +444,7 @@ func TestBridgeOfLostData(t *testing.T) {
 	broadcast(t, store, to(topic, numbered(0, 3))...)
 	reaches(t, store, receive(t, got, 0, 3))
 	for i, rest := range []bool{false, true} {
+		storetest.Eventually(t, "the positions of the bridges are kept", func() bool { return positions(t, store) != "" })
 		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
