@@ -92,6 +92,7 @@ type Carrier struct {
 
 	mu     sync.Mutex
 	movers []*mover // one for each shard; only the first while their number is not known
+	sums   *summary // of what their shards log
 }
 
 // New returns a carrier on a store. It starts nothing. The error joins a notify.Fault for each option that is wrong.
@@ -120,7 +121,7 @@ func New(s *notify.Store, options ...Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, newShares(1))}}, nil
+	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, o.Logger, newShares(1))}, sums: newSummary(o.Logger)}, nil
 }
 
 // keepByDefault sets the defaults of what is kept.
@@ -190,6 +191,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var unfit unfitError
+	defer c.sums.flush()
 	var running sync.WaitGroup
 	for _, m := range movers {
 		running.Go(func() {
@@ -241,9 +243,7 @@ func (c *Carrier) grow(shards []store.Shard) []*mover {
 		c.movers = make([]*mover, len(shards))
 		shares := newShares(len(shards))
 		for i, shard := range shards {
-			o := c.o
-			o.Logger = o.Logger.With("shard", fmt.Sprintf("%d/%d", i, len(shards)))
-			c.movers[i] = newMover(shard, o, shares)
+			c.movers[i] = newMover(shard, c.o, c.sums.of(fmt.Sprintf("%d/%d", i, len(shards))), shares)
 		}
 	}
 	return c.movers

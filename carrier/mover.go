@@ -15,7 +15,7 @@ import (
 type mover struct {
 	shard  store.Shard
 	o      Options
-	log    *slog.Logger // for what may happen to all shards at once
+	log    *slog.Logger // o.Logger; of several shards one that names the shard, and sums up what happens to many at once
 	shares *shares      // of all movers of the Carrier
 	beats  chan int64   // epochs of carriers that are heard
 	loop   *progress.Loop
@@ -24,9 +24,9 @@ type mover struct {
 	state State
 }
 
-func newMover(shard store.Shard, o Options, shares *shares) *mover {
+func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *mover {
 	return &mover{
-		shard: shard, o: o, log: o.Logger, shares: shares,
+		shard: shard, o: o, log: log, shares: shares,
 		beats: make(chan int64, 1), loop: progress.New("carrier", bound),
 	}
 }

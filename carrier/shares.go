@@ -27,9 +27,12 @@ type shares struct {
 	given   int           // shards given up as the Carrier stops
 	evened  time.Time     // when it last handed one over to even out the shares
 	changed chan struct{} // closed when carries changes
+	heard   chan struct{} // closed when the home is heard again
 }
 
-func newShares(shards int) *shares { return &shares{shards: shards, changed: make(chan struct{})} }
+func newShares(shards int) *shares {
+	return &shares{shards: shards, changed: make(chan struct{}), heard: make(chan struct{})}
+}
 
 // now returns how many shards the Carrier carries, and a channel that is closed when that
 // changes.
@@ -46,6 +49,21 @@ func (s *shares) add(n int) {
 	s.carries += n
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// home returns a channel that is closed when the home is heard again.
+func (s *shares) home() (heard <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
+}
+
+// hearHome notes that the home is heard, maybe again.
+func (s *shares) hearHome() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.heard)
+	s.heard = make(chan struct{})
 }
 
 // giveTo reports whether to hand a shard over to a standby, nil if there is none: it

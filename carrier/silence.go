@@ -9,8 +9,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// noteBeat takes note of the beat of a carrier, in this process or another.
+// noteBeat takes note of the beat of a carrier, in this process or another, and that the
+// home is heard.
 func (m *mover) noteBeat(e store.Event) {
+	if e.Kind == store.Subscribed && m.shard.Number() == 0 {
+		m.shares.hearHome()
+	}
 	epoch := e.Epoch()
 	if epoch == 0 { // no beat, or another program's
 		return
