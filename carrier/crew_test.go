@@ -1,20 +1,26 @@
 package carrier_test
 
 import (
+	"context"
 	"fmt"
-	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // eight returns a store of eight shards.
-func eight(t testing.TB) *notify.Store {
+func eight(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano()), Shards: 8})
+	db, err := notify.Open(notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,59 +28,267 @@ func eight(t testing.TB) *notify.Store {
 	return db
 }
 
-// A member of a crew is one of several carriers.
-type member struct {
-	*carrier.Carrier
-	stop func()
+// A crew is the carriers of a store of eight shards, by their names.
+type crew struct {
+	t  testing.TB
+	db *notify.Store
 }
 
-func join(t testing.TB, db *notify.Store, name string) member {
-	t.Helper()
-	c, err := carrier.New(db, carrier.Options{Name: name, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+// join runs one more carrier until stop is called or the test ends.
+func (c crew) join(name string) (stop func()) {
+	c.t.Helper()
+	return run(c.t, c.db, carrier.Options{Name: name})
+}
+
+// elected returns how many shards each carrier was elected for, and how many have one.
+func (c crew) elected() (of map[string]int, all int) {
+	c.t.Helper()
+	shards, err := c.db.Shards(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	of = make(map[string]int)
+	for _, shard := range shards {
+		status, err := carrier.Look(c.t.Context(), shard)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if status.Name != "" {
+			of[status.Name]++
+			all++
+		}
+	}
+	return of, all
+}
+
+// shares waits until all shards are carried and each carrier has about as many, and
+// returns how long that took.
+func (c crew) shares(names ...string) time.Duration {
+	c.t.Helper()
+	began := time.Now()
+	storetest.Eventually(c.t, fmt.Sprintf("%v have even shares", names), func() bool {
+		of, all := c.elected()
+		var shares []int
+		for _, name := range names {
+			shares = append(shares, of[name])
+			all -= of[name]
+		}
+		return all == 0 && slices.Max(shares)-slices.Min(shares) <= 1 && sumOf(shares) == 8
+	})
+	return time.Since(began)
+}
+
+func sumOf(all []int) (sum int) {
+	for _, n := range all {
+		sum += n
+	}
+	return sum
+}
+
+// carried waits until all shards have a carrier that is not a name, and returns how long
+// that took.
+func (c crew) carried(without string) time.Duration {
+	c.t.Helper()
+	began := time.Now()
+	storetest.Eventually(c.t, "all shards are carried by others", func() bool {
+		of, all := c.elected()
+		return all == 8 && of[without] == 0
+	})
+	return time.Since(began)
+}
+
+// Carriers share the shards out evenly as one after the other comes, stops and is killed.
+// Their bounds are those of one shard; the test only asks for them on a slow machine.
+func TestCrew(t *testing.T) {
+	t.Parallel()
+	c := crew{t, eight(t, storetest.URL())}
+	c.join("a")
+	c.shares("a")
+	stop := c.join("b")
+	t.Logf("a second one: even after %v", c.shares("a", "b"))
+	process, err := child.Start(child.Program{
+		Path: os.Args[0], Name: "carrier", Output: os.Stderr,
+		Env: append(os.Environ(), asCarrier+"="+c.db.Prefix(), atRedis+"="+storetest.URL()),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return member{c, storetest.Run(t, c.Run)}
-}
+	t.Cleanup(process.Stop)
+	t.Logf("a third one: even after %v", c.shares("a", "b", "killed"))
 
-// carries returns how many shards a carrier carries.
-func (m member) carries() (n int) {
-	for _, s := range m.States() {
-		if s.Carrying {
-			n++
+	stop()
+	t.Logf("one stopped: carried after %v", c.carried("b"))
+	t.Logf("even after %v", c.shares("a", "killed"))
+	process.Kill()
+	t.Logf("one was killed: carried after %v", c.carried("killed"))
+
+	shards, _ := c.db.Shards(t.Context())
+	for _, shard := range shards {
+		status, err := carrier.Look(t.Context(), shard)
+		if err != nil || status.Name != "a" || status.Epoch > 10 {
+			t.Errorf("shard %d: %+v, %v", shard.Number(), status, err)
 		}
 	}
-	return n
 }
 
-// Shards are shared out evenly among carriers, as they come and go.
-func TestCrew(t *testing.T) {
+// Several that stop one after the other, as in an upgrade, leave no shard waiting for one that is gone.
+func TestCrewThatIsReplaced(t *testing.T) {
 	t.Parallel()
-	db := eight(t)
-	var crew []member
-	shares := func() (all []int) {
-		for _, m := range crew {
-			all = append(all, m.carries())
+	c := crew{t, eight(t, storetest.URL())}
+	var stops []func()
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		stops = append(stops, c.join(name))
+	}
+	c.shares(names...)
+	for i, stop := range stops {
+		stop()
+		for _, keys := range c.db.KeysOfAll() {
+			if noted, err := c.db.Client().HExists(t.Context(), keys.Standbys(), names[i]).Result(); noted || err != nil {
+				t.Errorf("%s is gone, and stands by: %v", names[i], err)
+			}
 		}
-		return all
+		names[i] += "2"
+		c.join(names[i])
+		t.Logf("%s: even after %v", names[i], c.shares(names...))
 	}
-	even := func() bool {
-		all, sum, least, most := shares(), 0, 8, 0
-		for _, n := range all {
-			sum, least, most = sum+n, min(least, n), max(most, n)
+}
+
+// Notes of standbys that are foreign, stale or of a time to come move no shard, nor do keys
+// of another type, and housekeeping removes them.
+func TestForeignStandbys(t *testing.T) {
+	t.Parallel()
+	db := eight(t, storetest.URL())
+	storetest.Found(t, db)
+	now := time.Now().UnixMilli()
+	foreign := map[string]any{
+		"empty": "", "words": "none now", "many": fmt.Sprintf("9999 %d", now), "negative": fmt.Sprintf("-3 %d", now),
+		"fraction": fmt.Sprintf("1.5 %d", now), "stale": fmt.Sprintf("0 %d", now-11_000), "early": fmt.Sprintf("0 %d", now+3_600_000),
+		"endless": "0 " + strings.Repeat("9", 400),
+	}
+	for i, keys := range db.KeysOfAll() {
+		if i == 7 {
+			do(t, db, "SET", keys.Standbys(), "x")
+			continue
 		}
-		return sum == 8 && most-least <= 1
+		if err := db.Client().HSet(t.Context(), keys.Standbys(), foreign).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, name := range []string{"a", "b", "c"} {
-		crew = append(crew, join(t, db, name))
-		began := time.Now()
-		storetest.Eventually(t, "the shares are even", func() bool { return even() })
-		t.Logf("%v after %v", shares(), time.Since(began))
+	c, err := carrier.New(db, carrier.Options{Name: "me", Sweep: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
 	}
-	began := time.Now()
-	crew[0].stop()
-	t.Logf("stopped in %v", time.Since(began))
-	crew = crew[1:]
-	storetest.Eventually(t, "the shares are even", even)
-	t.Logf("%v after %v", shares(), time.Since(began))
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "they are removed", func() bool {
+		for _, keys := range db.KeysOfAll()[:7] {
+			if db.Client().Exists(t.Context(), keys.Standbys()).Val() > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	storetest.Eventually(t, "all are carried", func() bool { return !slices.ContainsFunc(c.States(), func(s carrier.State) bool { return !s.Carrying }) })
+	for _, s := range c.States() {
+		if s.Epoch != 1 {
+			t.Errorf("shard %d was handed over: %+v", s.Shard, s)
+		}
+	}
+}
+
+// Terms of several shards run side by side, each with its shard.
+func TestTermsOfShards(t *testing.T) {
+	t.Parallel()
+	began := make(chan carrier.Term, 8)
+	run(t, eight(t, storetest.URL()), carrier.Options{OnTerm: func(ctx context.Context, term carrier.Term) {
+		began <- term
+		<-ctx.Done()
+	}})
+	seen := make(map[int]bool)
+	for range 8 {
+		term := storetest.Receive(t, "a term begins", began)
+		if seen[term.Shard.Number()] || term.Epoch != 1 {
+			t.Errorf("got %+v", term)
+		}
+		seen[term.Shard.Number()] = true
+	}
+}
+
+// A carrier that starts before Redis learns how many shards there are as soon as it can.
+func TestShardsAreLearned(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	first := eight(t, server.URL())
+	storetest.Found(t, first)
+	db, err := notify.Open(notify.Config{URL: server.URL(), Prefix: first.Prefix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c, err := carrier.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "it runs", func() bool { return !c.States()[0].Progress.IsZero() })
+	if all := c.States(); len(all) != 1 || all[0].Carrying || c.Alive() != nil {
+		t.Errorf("got %+v, %v", all, c.Alive())
+	}
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it carries all", func() bool {
+		all := c.States()
+		return len(all) == 8 && !slices.ContainsFunc(all, func(s carrier.State) bool { return !s.Carrying })
+	})
+	for i, s := range c.States() {
+		if s.Shard != i {
+			t.Errorf("state %d is of shard %d", i, s.Shard)
+		}
+	}
+}
+
+// At rest each shard has a beat a second, whoever carries it, and a standby's look when its lease may have ended.
+func TestCrewAtRest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	for n := range 2 {
+		names := []string{"a", "b", "c"}[:2*n+1]
+		t.Run(fmt.Sprint(len(names)), func(t *testing.T) {
+			t.Parallel()
+			c := crew{t, eight(t, storetest.Server(t).URL())}
+			for _, name := range names {
+				c.join(name)
+			}
+			c.shares(names...)
+			beats, stop := 0, make(chan struct{})
+			hearing, end := context.WithCancel(t.Context())
+			defer end()
+			var before map[string]int64
+			c.db.Subscribe(hearing, func(e store.Event) {
+				if e.Kind != store.Beat {
+					return
+				}
+				switch beats++; beats {
+				case 40: // the shares were even before
+					before = commands(t, c.db)
+				case 40 + 8*10:
+					close(stop)
+					end()
+				}
+			})
+			<-stop
+			after := commands(t, c.db)
+			t.Logf("%d carriers, 10 s: %d calls, of them %d beats", len(names), after["evalsha"]-before["evalsha"], after["spublish"]-before["spublish"])
+			most := 8*10 + 2*8 + 8*(len(names)-1)*10/2 // beats, the first step of each housekeeping, looks
+			if calls := after["evalsha"] - before["evalsha"]; calls > int64(most) {
+				t.Errorf("%d calls, want at most %d", calls, most)
+			}
+		})
+	}
 }
