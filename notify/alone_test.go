@@ -36,14 +36,14 @@ func untimed(t *testing.T, db *notify.Store) map[string]string {
 			}
 		case []redis.Z:
 			for i, z := range content {
-				member := strings.TrimPrefix(fmt.Sprint(z.Member), db.Keys().Base())
+				member := strings.TrimPrefix(fmt.Sprint(z.Member), db.KeysOf(topic).Base())
 				all[key+" "+member] = fmt.Sprint(i, " at ", text(fmt.Sprintf("%.0f", z.Score)))
 			}
 		default:
 			all[key] = text(content)
 		}
 	}
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	all["published"] = client.HGet(t.Context(), keys.Topics(), "*:published").Val()
 	all["busy"] = fmt.Sprint(client.ZRange(t.Context(), keys.BusyTopics(), 0, -1).Val())
 	return all
@@ -53,7 +53,7 @@ func untimed(t *testing.T, db *notify.Store) map[string]string {
 // afterwards, and the same is published and rung.
 func TestPublishOneAsInABatch(t *testing.T) {
 	foreign := func(key func(store.Keys) string) func(*testing.T, client, *notify.Store) {
-		return func(t *testing.T, _ client, db *notify.Store) { do(t, db, []any{"SET", key(db.Keys()), "x"}) }
+		return func(t *testing.T, _ client, db *notify.Store) { do(t, db, []any{"SET", key(db.KeysOf(topic)), "x"}) }
 	}
 	for name, test := range map[string]struct {
 		before func(t *testing.T, pub client, db *notify.Store)
@@ -69,13 +69,13 @@ func TestPublishOneAsInABatch(t *testing.T) {
 		"too late":          {nil, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"foreign ready set": {foreign(func(k store.Keys) string { return k.Ready(topic) }), past},
 		"foreign counter": {func(t *testing.T, _ client, db *notify.Store) {
-			do(t, db, []any{"HSET", db.Keys().Topics(), topic + ":published", "x"})
+			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", "x"})
 		}, past},
 		"foreign schedule": {foreign(func(k store.Keys) string { return k.Schedule(topic) }), future},
 		"foreign counters": {foreign(store.Keys.Topics), past},
 		"foreign waiting":  {foreign(func(k store.Keys) string { return k.Waiting(topic) }), past},
 		"the 64th of a topic": {func(t *testing.T, _ client, db *notify.Store) {
-			do(t, db, []any{"HSET", db.Keys().Topics(), topic + ":published", 63})
+			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", 63})
 		}, past},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPublishOneAsInABatch(t *testing.T) {
 				if test.before != nil {
 					test.before(t, pub, db)
 				}
-				bells := record(t, db, db.Keys().Wake(topic), db.Keys().Head(), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
+				bells := record(t, db, wakes(db, topic), db.KeysOf(topic).Head(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 				m := store.Publish{Topic: topic, Member: store.Member(topic, "m"), Tail: "\nx", When: store.At(test.due)}
 				placed, err := db.Of(topic).Publish(t.Context(), slices.Repeat([]store.Publish{m}, 1+extra)) // the second is refused
 				if err != nil {
@@ -121,7 +121,7 @@ func TestAcknowledgeOneAsInABatch(t *testing.T) {
 			t.Errorf("again: lost %v, %v", lost, err)
 		}
 		held[i] = untimed(t, db)
-		held[i]["acked"] = db.Client().HGet(t.Context(), db.Keys().Topics(), "*:acked").Val()
+		held[i]["acked"] = db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), "*:acked").Val()
 	}
 	if diff := cmp.Diff(held[1], held[0]); diff != "" {
 		t.Errorf("what Redis holds (-in a batch +alone):\n%s", diff)

@@ -29,7 +29,7 @@ func BenchmarkAwait(b *testing.B) {
 			}
 			answered <- time.Now()
 		}()
-		storetest.Eventually(b, "it is awaited", func() bool { return db.Client().HExists(b.Context(), db.Keys().Extras(), topic+":a").Val() })
+		storetest.Eventually(b, "it is awaited", func() bool { return db.Client().HExists(b.Context(), db.KeysOf(topic).Extras(), topic+":a").Val() })
 		sent := time.Now() // the end is later than this
 		if _, err := d.AckWith(b.Context(), notify.AckResult{Body: storetest.Payload, Keep: time.Hour}); err != nil {
 			b.Fatal(err)

@@ -43,7 +43,7 @@ func await(t *testing.T, ctx context.Context, db *notify.Store, id string, n int
 // isNoted reports whether something is noted of a message of the topic.
 func isNoted(t *testing.T, db *notify.Store, id, name string) bool {
 	t.Helper()
-	noted, _ := db.Client().HGet(t.Context(), db.Keys().Extras(), topic+":"+id).Result()
+	noted, _ := db.Client().HGet(t.Context(), db.KeysOf(topic).Extras(), topic+":"+id).Result()
 	line, _, _ := strings.Cut(noted, "\n")
 	return strings.Contains(line, " "+name+"=")
 }
@@ -137,7 +137,7 @@ func TestAwait(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			_, db := open(t)
-			other := storetest.At(t, storetest.URL(), db.Keys().Prefix())
+			other := storetest.At(t, storetest.URL(), db.KeysOf(topic).Prefix())
 			events, _ := hear(t, db, db.Of(topic).EndedChannel())
 			skipTo(t, events, 1)
 			e.message.Topic, e.message.ID = topic, "a"
@@ -236,7 +236,7 @@ func TestAwaitNothing(t *testing.T) {
 // endUnheard ends a message of the topic without a ring, as if that was lost.
 func endUnheard(t *testing.T, db *notify.Store, id string) {
 	t.Helper()
-	keys, member := db.Keys(), topic+":"+id
+	keys, member := db.KeysOf(topic), topic+":"+id
 	pipe := db.Client().TxPipeline()
 	pipe.HDel(t.Context(), keys.Extras(), member)
 	pipe.HDel(t.Context(), keys.Messages(), member)
@@ -264,7 +264,7 @@ func TestAwaitWithoutARing(t *testing.T) {
 		return nil
 	})
 	storetest.Eventually(t, "all are awaited", func() bool {
-		return db.Client().HLen(t.Context(), db.Keys().Extras()).Val() == n
+		return db.Client().HLen(t.Context(), db.KeysOf(topic).Extras()).Val() == n
 	})
 	if listening, err := db.Listening(t.Context(), db.Of(topic).EndedChannel()); err != nil || listening > 1 {
 		t.Errorf("%d subscriptions, %v", listening, err)
@@ -295,7 +295,7 @@ func TestAwaitSilences(t *testing.T) {
 		}, notify.Dead},
 		"published anew": {func(t *testing.T, pub client, db *notify.Store) {
 			endUnheard(t, db, "a")
-			db.Client().ZRem(t.Context(), db.Keys().Ready(topic), topic+":a")
+			db.Client().ZRem(t.Context(), db.KeysOf(topic).Ready(topic), topic+":a")
 			publish(t, pub, message("a", future))
 		}, 0},
 		"dead and requeued": {func(t *testing.T, pub client, db *notify.Store) {
@@ -307,7 +307,7 @@ func TestAwaitSilences(t *testing.T) {
 		}, notify.Dead},
 		"dead and purged": {func(t *testing.T, pub client, db *notify.Store) {
 			endUnheard(t, db, "a")
-			db.Client().ZRem(t.Context(), db.Keys().Ready(topic), topic+":a")
+			db.Client().ZRem(t.Context(), db.KeysOf(topic).Ready(topic), topic+":a")
 		}, 0},
 		"replaced": {func(t *testing.T, pub client, db *notify.Store) {
 			publish(t, pub, notify.Message{Topic: topic, ID: "a", Body: []byte("other"), IfExists: notify.Replace})
@@ -350,7 +350,7 @@ func TestResultBesideWhatIsNoted(t *testing.T) {
 			publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "z", Delay: anHour, UniqueFor: anHour})
 		},
 		"of all": func(t *testing.T, db *notify.Store) {
-			if err := db.Only().OpenArchive(t.Context(), 10); err != nil {
+			if err := db.Of(topic).OpenArchive(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
 		},

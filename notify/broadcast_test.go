@@ -69,7 +69,7 @@ func TestBroadcastWaits(t *testing.T) {
 	if diff := cmp.Diff(wantInfo, info); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
-	raw, err := db.Client().HGet(t.Context(), db.Keys().Messages(), store.Member(topic, "a")).Result()
+	raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
 	if want := fmt.Sprintf(`%d,{"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
 		t.Errorf("the record is %q, %v; want %q", raw, err, want)
 	}
@@ -170,7 +170,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
-	nudges := record(t, db, db.Keys().Head())
+	nudges := record(t, db, db.KeysOf(topic).Head())
 	for _, test := range []struct {
 		delay time.Duration
 		due   time.Time
@@ -198,7 +198,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 func TestBroadcastNudges(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := record(t, db, db.Keys().Head())
+	nudges := record(t, db, db.KeysOf(topic).Head())
 	for i, test := range []struct {
 		due   time.Time
 		nudge bool
@@ -242,7 +242,7 @@ func TestPublishManyOfBoth(t *testing.T) {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}
-	n, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
+	n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Broadcasts()).Result()
 	if err != nil || n != 400-4 {
 		t.Errorf("%d wait, %v", n, err)
 	}
@@ -349,7 +349,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 	}
 	all.Wait()
 	storetest.Eventually(t, "none waits any more", func() bool { return counts(t, pub).Broadcasts == 0 })
-	log, err := db.Client().XRange(t.Context(), db.Keys().Log(topic), "-", "+").Result()
+	log, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 func TestRequeueBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	if err := db.Client().Set(t.Context(), db.Keys().Log(topic), "x", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	carry(t, db)
@@ -386,7 +386,7 @@ func TestRequeueBroadcast(t *testing.T) {
 	if err != nil || info.State != notify.Dead || !info.Broadcast || !strings.Contains(info.Reason, "log is foreign") || info.Fault != nil {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
@@ -407,7 +407,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("cancel", time.Time{}))
 	publish(t, pub, message("later", time.Time{}))
-	if err := db.Client().Set(t.Context(), db.Keys().Broadcasts(), "x", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Broadcasts(), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	unchanged(t, db, func() {
@@ -438,7 +438,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})
 	// Once the set is repaired, the same ids can be published.
-	if err := db.Client().Del(t.Context(), db.Keys().Broadcasts()).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Broadcasts()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pub, announcement("a", future))
@@ -450,7 +450,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 func TestRequeueIntoForeignPlaces(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	keys, client, dead := db.Keys(), db.Client(), storetest.Inspector(t, db)
+	keys, client, dead := db.KeysOf(topic), db.Client(), storetest.Inspector(t, db)
 	do(t, db, []any{"SET", keys.Log(topic), "x"})
 	stop := carry(t, db)
 	publish(t, pub, announcement("all", time.Time{}))
@@ -489,7 +489,7 @@ func TestForeignCountsOfBroadcasts(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	for _, command := range [][]any{
-		{"HSET", db.Keys().Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", db.Keys().Log(topic), "x"},
+		{"HSET", db.KeysOf(topic).Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", db.KeysOf(topic).Log(topic), "x"},
 	} {
 		if err := db.Client().Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func inspect(t *testing.T, pub client, id string) notify.Info {
 func dropped(t *testing.T, db *notify.Store) (n [2]string) {
 	t.Helper()
 	for i, of := range []string{topic, "*"} {
-		n[i], _ = db.Client().HGet(t.Context(), db.Keys().Topics(), of+":dropped").Result()
+		n[i], _ = db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), of+":dropped").Result()
 	}
 	return n
 }
@@ -54,7 +54,7 @@ func TestExpiredBroadcastIsNotSent(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Broadcasts: 4})
 	end := now.Add(100 * time.Millisecond)
 	storetest.Eventually(t, "e expires", func() bool { return redisTime(t, db).After(end) })
-	sent := record(t, db, db.Keys().Broadcast(topic))
+	sent := record(t, db, db.KeysOf(topic).Broadcast(topic))
 	carry(t, db)
 	storetest.Eventually(t, "all are carried", func() bool { return counts(t, pub).Broadcasts == 0 })
 	if diff := cmp.Diff([2]string{"2", "3"}, dropped(t, db)); diff != "" {
@@ -106,7 +106,7 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 	pub.PublishMany(t.Context(), all)
 	carry(t, db)
 	storetest.Eventually(t, "all are carried", func() bool { return counts(t, pub).Broadcasts == 0 })
-	entries, err := db.Client().XRange(t.Context(), db.Keys().Log(topic), "-", "+").Result()
+	entries, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestTTLOfARescheduledBroadcast(t *testing.T) {
 			t.Errorf("%s: it expires at %v, and is due at %v", id, i.Expires, p.Due)
 		}
 	}
-	if n, err := db.Client().Exists(t.Context(), db.Keys().Expiries()).Result(); n != 0 || err != nil {
+	if n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Expiries()).Result(); n != 0 || err != nil {
 		t.Errorf("they are in the index of expiries, %v", err)
 	}
 	carry(t, db)
@@ -162,14 +162,14 @@ func TestTTLOfARescheduledBroadcast(t *testing.T) {
 func TestTTLOfARequeuedBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	if err := db.Client().Set(t.Context(), db.Keys().Log(topic), "x", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	stop := carry(t, db)
 	publish(t, pub, brief("a", time.Time{}, anHour))
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
 	stop()
-	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
@@ -193,7 +193,7 @@ func TestRestoreABroadcastWithATTL(t *testing.T) {
 		t.Errorf("it expires at %v", want.Expires)
 	}
 	raw := func() string {
-		return db.Client().HGet(t.Context(), db.Keys().Messages(), store.Member(topic, "a")).Val()
+		return db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "a")).Val()
 	}
 	record := raw()
 	lines, _ := export(t, db)

@@ -28,7 +28,7 @@ func full(id string) notify.Message {
 func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state notify.State) {
 	t.Helper()
 	inState(t, db, m, notify.Leased)
-	leased, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+m.ID).Result()
+	leased, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+m.ID).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := record(t, db, db.Keys().Head())
+	nudges := record(t, db, db.KeysOf(topic).Head())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
@@ -295,8 +295,8 @@ func TestNudge(t *testing.T) {
 func wait(t *testing.T, db *notify.Store, inboxes ...string) {
 	t.Helper()
 	for i, inbox := range inboxes {
-		z := redis.Z{Score: float64(1000 + i), Member: db.Keys().Inbox(inbox)}
-		if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), z).Err(); err != nil {
+		z := redis.Z{Score: float64(1000 + i), Member: db.KeysOf(topic).Inbox(inbox)}
+		if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), z).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,12 +305,12 @@ func wait(t *testing.T, db *notify.Store, inboxes ...string) {
 // waiting returns the topic's waiting list.
 func waiting(t *testing.T, db *notify.Store) []string {
 	t.Helper()
-	list, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, -1).Result()
+	list, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {
-		list[i] = list[i][len(db.Keys().Inbox("")):]
+		list[i] = list[i][len(db.KeysOf(topic).Inbox("")):]
 	}
 	return list
 }
@@ -339,9 +339,9 @@ func TestRing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pub, db := open(t)
 			wait(t, db, test.waiting...)
-			channels := []string{db.Keys().Wake(topic)}
+			channels := []string{wakes(db, topic)}
 			for _, inbox := range alive {
-				channels = append(channels, db.Keys().Inbox(inbox))
+				channels = append(channels, db.KeysOf(topic).Inbox(inbox))
 			}
 			bells := record(t, db, channels...)
 			messages := make([]notify.Message, test.messages)
@@ -353,7 +353,7 @@ func TestRing(t *testing.T) {
 					t.Fatal(r.Err)
 				}
 			}
-			want := []string{fmt.Sprintf("wake:%s %d", topic, test.messages)}
+			want := []string{wake(db, topic, test.messages)}
 			for _, inbox := range test.rung {
 				want = append(want, "inbox:"+inbox+" "+topic)
 			}
@@ -371,7 +371,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	wait(t, db, "a", "b")
-	bells := record(t, db, db.Keys().Wake(topic), db.Keys().Inbox("a"), db.Keys().Inbox("b"))
+	bells := record(t, db, wakes(db, topic), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 	publish(t, pub, message("m", future))
 	if _, err := pub.RescheduleIn(t.Context(), topic, "m", anHour); err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	if _, err := pub.RescheduleIn(t.Context(), topic, "m", 0); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"wake:" + topic + " 1", "inbox:a " + topic}
+	want := []string{wake(db, topic, 1), "inbox:a " + topic}
 	if diff := cmp.Diff(want, bells.recorded()); diff != "" {
 		t.Errorf("rings (-want +got):\n%s", diff)
 	}
@@ -393,7 +393,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 func TestForeignReadySet(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	db.Client().Set(t.Context(), db.Keys().Ready(topic), "foreign", 0)
+	db.Client().Set(t.Context(), db.KeysOf(topic).Ready(topic), "foreign", 0)
 	other := full("other")
 	other.Topic = "another"
 	refused := []notify.Message{full("a"), full("b")}
@@ -425,7 +425,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			pub, db := open(t)
 			publish(t, pub, message("a", future))
-			db.Client().HSet(t.Context(), db.Keys().Messages(), topic+":a", line+"\nbody")
+			db.Client().HSet(t.Context(), db.KeysOf(topic).Messages(), topic+":a", line+"\nbody")
 			if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
 				t.Fatal(err)
 			}

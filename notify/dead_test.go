@@ -82,7 +82,7 @@ func TestAllDeadLetters(t *testing.T) {
 	const n = 1234
 	die(t, store, numbered(n)...)
 	// A dead letter without a record cannot be requeued, and does not hold up the others.
-	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), topic+":0000").Err(); err != nil {
+	if err := store.Client().HDel(t.Context(), store.KeysOf(topic).Messages(), topic+":0000").Err(); err != nil {
 		t.Fatal(err)
 	}
 	var totals []int
@@ -150,7 +150,7 @@ func TestReasons(t *testing.T) {
 	pub, store := open(t)
 	put := func(deaths ...any) {
 		t.Helper()
-		if err := store.Client().HSet(t.Context(), store.Keys().Deaths(), deaths...).Err(); err != nil {
+		if err := store.Client().HSet(t.Context(), store.KeysOf(topic).Deaths(), deaths...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

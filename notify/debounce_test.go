@@ -39,7 +39,7 @@ func putOff(b *testing.B, processes int) {
 	late, bodies := receiveDebounced(b, db)
 	publishers := make([]*notify.Publisher, processes)
 	for i := range publishers {
-		publishers[i] = storetest.Publisher(b, storetest.At(b, storetest.URL(), db.Keys().Prefix()))
+		publishers[i] = storetest.Publisher(b, storetest.At(b, storetest.URL(), db.KeysOf(topic).Prefix()))
 	}
 	var calls, created atomic.Int64
 	call := func(pub *notify.Publisher, body string) {

@@ -195,11 +195,11 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 	c.publish(notify.Message{})
 	record := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
 	write := func() {
-		c.store.Client().HSet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a"), record)
+		c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a"), record)
 	}
 	read := func(what string) {
 		t.Helper()
-		got, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a")).Result()
+		got, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
 		if err != nil || got != record {
 			t.Errorf("%s: the record is %q, %v; want %q", what, got, err, record)
 		}
@@ -230,17 +230,17 @@ func TestFirstDueRestored(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
-	record, err := c.store.Client().HGet(t.Context(), c.store.Keys().Messages(), store.Member(topic, "a")).Result()
+	record, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store.Client().HSet(t.Context(), c.store.Keys().Attempts(), store.Member(topic, "a"), 1)
+	c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Attempts(), store.Member(topic, "a"), 1)
 	c.reschedule(2*anHour, time.Time{}) // as a retry is
 	lines, _ := export(t, c.store)
 	other := newCourse(t)
 	wantRestored(t, other.store, lines)
 	other.want("restored", first)
-	if got := other.store.Client().HGet(t.Context(), other.store.Keys().Messages(), store.Member(topic, "a")).Val(); got != record {
+	if got := other.store.Client().HGet(t.Context(), other.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Val(); got != record {
 		t.Errorf("the record is %q, want %q", got, record)
 	}
 
@@ -280,7 +280,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 	for _, raw := range badRecords {
 		c := newCourse(t)
 		c.publish(notify.Message{Delay: anHour})
-		key, member := c.store.Keys().Messages(), store.Member(topic, "a")
+		key, member := c.store.KeysOf(topic).Messages(), store.Member(topic, "a")
 		if err := c.store.Client().HSet(t.Context(), key, member, raw).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestRecordOfDigits(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
-	do(t, db, []any{"HSET", db.Keys().Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
+	do(t, db, []any{"HSET", db.KeysOf(topic).Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
 	if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Errorf("claimed %d, %v", len(ds), err)
 	}

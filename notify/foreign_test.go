@@ -15,7 +15,7 @@ import (
 func TestForeignReadyTopics(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	keys, client := db.Keys(), db.Client()
+	keys, client := db.KeysOf(topic), db.Client()
 	places := func(id string) (in []string) {
 		t.Helper()
 		for _, key := range []string{keys.Ready(topic), keys.Schedule(topic), keys.Dead(topic), keys.Leased()} {

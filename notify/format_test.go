@@ -18,7 +18,7 @@ func unused(t testing.TB) *notify.Store {
 
 func formatOf(t testing.TB, store *notify.Store) string {
 	t.Helper()
-	text, err := store.Client().Get(t.Context(), store.Keys().Format()).Result()
+	text, err := store.Client().Get(t.Context(), store.KeysOf(topic).Format()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestStoreIsFounded(t *testing.T) {
 	if !strings.HasPrefix(format, "6 ") || len(format) != len("6 PCkTC4e0vIsHuTz2") {
 		t.Errorf("the format is %q", format)
 	}
-	other := storetest.At(t, storetest.URL(), store.Keys().Prefix())
+	other := storetest.At(t, storetest.URL(), store.KeysOf(topic).Prefix())
 	publish(t, clientOf(t, other), message("b", future))
 	if again := formatOf(t, store); again != format {
 		t.Errorf("the format became %q; it was %q", again, format)
@@ -79,7 +79,7 @@ func TestOtherFormat(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := unused(t)
-			if err := store.Client().Set(t.Context(), store.Keys().Base()+test.key, test.value, 0).Err(); err != nil {
+			if err := store.Client().Set(t.Context(), store.KeysOf(topic).Base()+test.key, test.value, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 			refused := func(when string, err error) {
@@ -110,7 +110,7 @@ func TestFormatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("a", future))
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "2 ID", 0).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Format(), "2 ID", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	unchanged(t, store, func() {
@@ -126,7 +126,7 @@ func TestFormatChangesMeanwhile(t *testing.T) {
 // keysOf returns the keys that a store holds.
 func keysOf(t testing.TB, store *notify.Store) []string {
 	t.Helper()
-	keys, err := store.Client().Keys(t.Context(), store.Keys().Base()+"*").Result()
+	keys, err := store.Client().Keys(t.Context(), store.KeysOf(topic).Base()+"*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,18 @@ func skipTo(t *testing.T, events <-chan store.Event, kind store.EventKind) store
 // say publishes a payload on a channel, which must have one receiver.
 func say(t *testing.T, db *notify.Store, channel, payload string) {
 	t.Helper()
-	if n, err := db.Client().Publish(t.Context(), channel, payload).Result(); err != nil || n != 1 {
+	if n, err := tell(t, db, channel, payload); err != nil || n != 1 {
 		t.Fatalf("%d heard %q on %s, %v; want one", n, payload, channel, err)
 	}
+}
+
+// tell publishes a payload on a channel of a shard, and returns how many received it.
+func tell(t *testing.T, db *notify.Store, channel, payload string) (heard int64, err error) {
+	t.Helper()
+	if len(db.KeysOfAll()) > 1 {
+		return db.Client().SPublish(t.Context(), channel, payload).Result()
+	}
+	return db.Client().Publish(t.Context(), channel, payload).Result()
 }
 
 func TestHear(t *testing.T) {
@@ -88,7 +97,7 @@ func TestHear(t *testing.T) {
 	}
 	stop()
 	storetest.Eventually(t, "nobody hears any more", func() bool {
-		n, err := db.Client().Publish(t.Context(), one, "late").Result()
+		n, err := tell(t, db, one, "late")
 		return err == nil && n == 0
 	})
 	if len(events) != 0 {
@@ -215,7 +224,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	wantEvent(t, events, store.Silent)
 	wantEvent(t, events, store.Subscribed)
 	// The connections for calls were cut, too, and are made anew.
-	if err := db.Client().Publish(t.Context(), one, "after").Err(); err != nil {
+	if _, err := tell(t, db, one, "after"); err != nil {
 		t.Fatal(err)
 	}
 	if e := wantEvent(t, events, store.Received); e.Payload != "after" {

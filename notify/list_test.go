@@ -94,10 +94,10 @@ func TestInspectUnreadable(t *testing.T) {
 			pub, db := open(t)
 			inState(t, db, message("a", time.Time{}), state)
 			for name, record := range records {
-				db.Client().HSet(t.Context(), db.Keys().Messages(), topic+":a", record)
+				db.Client().HSet(t.Context(), db.KeysOf(topic).Messages(), topic+":a", record)
 				wantFault(t, pub, name, state)
 			}
-			db.Client().HDel(t.Context(), db.Keys().Messages(), topic+":a")
+			db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), topic+":a")
 			wantFault(t, pub, "missing", state)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -175,15 +176,30 @@ func hash(reply *redis.MapStringStringCmd) (map[string]string, error) {
 // its notes about free memory, and the times when topics were busy.
 func dump(t testing.TB, store *notify.Store) map[string]any {
 	t.Helper()
-	ctx := context.Background()
-	client := store.Client()
 	all := make(map[string]any)
-	keys, err := client.Keys(ctx, store.Keys().Prefix()+":*").Result()
+	for k, keys := range store.KeysOfAll() {
+		for key, content := range dumpOf(t, store, keys) {
+			if k > 0 {
+				key = fmt.Sprintf("%s of shard %d", key, k)
+			}
+			all[key] = content
+		}
+	}
+	return all
+}
+
+// dumpOf is dump for one shard.
+func dumpOf(t testing.TB, db *notify.Store, of store.Keys) map[string]any {
+	t.Helper()
+	ctx := context.Background()
+	client := db.Client()
+	all := make(map[string]any)
+	keys, err := client.Keys(ctx, of.Base()+"*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		if strings.HasPrefix(key, store.Keys().Base()+"room:") || key == store.Keys().BusyTopics() || key == store.Keys().Claims() || key == store.Keys().Workers() {
+		if strings.HasPrefix(key, of.Base()+"room:") || key == of.BusyTopics() || key == of.Claims() || key == of.Workers() {
 			continue
 		}
 		var content any
@@ -202,7 +218,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[strings.TrimPrefix(key, store.Keys().Base())] = content
+		all[strings.TrimPrefix(key, of.Base())] = content
 	}
 	delete(all, "format")
 	return all
@@ -231,7 +247,7 @@ func redisTime(t testing.TB, store *notify.Store) time.Time {
 // score returns a member's score in a sorted set as a time.
 func score(t testing.TB, store *notify.Store, key, member string) time.Time {
 	t.Helper()
-	ms, err := store.Client().ZScore(t.Context(), store.Keys().Base()+key, member).Result()
+	ms, err := store.Client().ZScore(t.Context(), store.KeysOf(topic).Base()+key, member).Result()
 	if err != nil {
 		t.Fatalf("%s in %s: %v", member, key, err)
 	}
@@ -248,14 +264,38 @@ type recorder struct {
 // record returns a recorder that is subscribed already.
 func record(t testing.TB, store *notify.Store, channels ...string) *recorder {
 	t.Helper()
-	e := &recorder{t, store, store.Client().Subscribe(t.Context(), append(channels, endChannel(store))...)}
-	t.Cleanup(func() { e.sub.Close() })
+	sub := store.Client().Subscribe(t.Context(), endChannel(store))
+	t.Cleanup(func() { sub.Close() })
+	subscribe := sub.Subscribe
+	if len(store.KeysOfAll()) > 1 {
+		subscribe = sub.SSubscribe
+	}
+	if err := subscribe(t.Context(), channels...); err != nil {
+		t.Fatal(err)
+	}
 	for range len(channels) + 1 {
-		if _, err := e.sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
+		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return e
+	return &recorder{t, store, sub}
+}
+
+// wakes returns the channel that tells programs of any language that messages of a topic
+// are ready.
+func wakes(store *notify.Store, topic string) string {
+	if len(store.KeysOfAll()) > 1 {
+		return store.KeysOf(topic).Wakes()
+	}
+	return store.KeysOf(topic).Wake(topic)
+}
+
+// wake is what is recorded on that channel of n messages.
+func wake(store *notify.Store, topic string, n int) string {
+	if len(store.KeysOfAll()) > 1 {
+		return fmt.Sprintf("wakes %s %d", topic, n)
+	}
+	return fmt.Sprintf("wake:%s %d", topic, n)
 }
 
 // endChannel is a channel for the tests' own marks.
@@ -281,7 +321,10 @@ func (e *recorder) recorded() []string {
 		case m.Channel == endChannel(e.store):
 			return all
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(m.Channel, e.store.Keys().Base()), e.store.Keys().Prefix()+":")
+		name := strings.TrimPrefix(m.Channel, e.store.Keys().Prefix()+":")
+		for _, keys := range e.store.KeysOfAll() {
+			name = strings.TrimPrefix(name, strings.TrimPrefix(keys.Base(), keys.Prefix()+":"))
+		}
 		all = append(all, name+" "+m.Payload)
 	}
 }

@@ -22,6 +22,7 @@ import (
 // installed.
 func trial(t testing.TB) *notify.Store {
 	t.Helper()
+	storetest.OneShard(t, "the trial server has no other")
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var pump sync.WaitGroup
@@ -156,7 +157,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	}
 	publish(t, pub, m)
 	// An elected carrier is gone: its lease in Redis has to end.
-	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 500 gone", carrier.MinLease).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Carrier(), "1 1 500 gone", carrier.MinLease).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
@@ -229,7 +230,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	stopTaking()
 
 	// A process that died had leased it: the lease ends, and another process takes over.
-	all, err := store.Client().XRange(t.Context(), store.Keys().Log(topic), "-", "+").Result()
+	all, err := store.Client().XRange(t.Context(), store.KeysOf(topic).Log(topic), "-", "+").Result()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -239,7 +240,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	}
 	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
 	for _, command := range [][]any{
-		{"ZADD", store.Keys().Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.Keys().Handed(), soon, "n"},
+		{"ZADD", store.KeysOf(topic).Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.KeysOf(topic).Handed(), soon, "n"},
 	} {
 		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)
@@ -279,7 +280,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 		t.Error(err)
 	}
 	// The key of positions is lost: the next broadcast gets a position behind the last one.
-	if err := store.Client().Del(t.Context(), store.Keys().Logs()).Err(); err != nil {
+	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Logs()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pub, announcement("after", time.Time{}))

@@ -29,17 +29,17 @@ var before = map[string]func(t *testing.T, db *notify.Store){
 	},
 	"leased": func(t *testing.T, db *notify.Store) { inState(t, db, message("a", time.Time{}), notify.Leased) },
 	"handed": func(t *testing.T, db *notify.Store) {
-		hands := db.Keys().Hands("x")
+		hands := db.KeysOf(topic).Hands("x")
 		sub := db.Client().Subscribe(t.Context(), hands)
 		t.Cleanup(func() { sub.Close() })
 		if _, err := sub.Receive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Client().Do(t.Context(), "zadd", db.Keys().Waiting(topic), 1, hands).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), "zadd", db.KeysOf(topic).Waiting(topic), 1, hands).Err(); err != nil {
 			t.Fatal(err)
 		}
 		publish(t, clientOf(t, db), message("a", time.Time{}))
-		if score := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":a").Val(); score == float64(int64(score)) {
+		if score := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":a").Val(); score == float64(int64(score)) {
 			t.Fatalf("the message is not handed over: its receipt is %v", score)
 		}
 	},
@@ -257,13 +257,13 @@ func TestFollows(t *testing.T) {
 		{"expired in a retry", func(t *testing.T, c *following) {
 			_, err := c.first.Nack(t.Context(), anHour, "later")
 			c.fails(err)
-			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.Keys().Expiries(), 1, topic+":a").Err())
+			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.KeysOf(topic).Expiries(), 1, topic+":a").Err())
 		}},
 		{"expired when claimed", func(t *testing.T, c *following) {
 			_, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.first})
 			c.fails(err)
 			c.stop()
-			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.Keys().Expiries(), 1, topic+":a").Err())
+			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.KeysOf(topic).Expiries(), 1, topic+":a").Err())
 			_, err = c.work.Claim(t.Context(), topic, subscribers.ClaimOptions{})
 			c.fails(err)
 		}},
@@ -362,7 +362,7 @@ func (c *following) again(f func()) {
 // endLease makes the lease end.
 func (c *following) endLease() {
 	c.t.Helper()
-	c.fails(c.db.Client().Do(c.t.Context(), "zadd", c.db.Keys().Leased(), redisTime(c.t, c.db).UnixMicro(), topic+":a").Err())
+	c.fails(c.db.Client().Do(c.t.Context(), "zadd", c.db.KeysOf(topic).Leased(), redisTime(c.t, c.db).UnixMicro(), topic+":a").Err())
 }
 
 // Messages of one id in one call do what they do one after the other.

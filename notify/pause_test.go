@@ -82,7 +82,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	ds := claim(t, db, 2)
 	wait(t, db, "a", "b", "c")
 	pause(t, pub)
-	rung := record(t, db, db.Keys().Inbox("a"), db.Keys().Inbox("b"), db.Keys().Inbox("c"), db.Keys().Wake(topic), db.Keys().Wake("another"))
+	rung := record(t, db, db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"), db.KeysOf(topic).Inbox("c"), wakes(db, topic), wakes(db, "another"))
 	for what, do := range map[string]func() error{
 		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
@@ -107,12 +107,12 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"wake:another 1"}, rung.recorded()); diff != "" {
+	if diff := cmp.Diff([]string{wake(db, "another", 1)}, rung.recorded()); diff != "" {
 		t.Errorf("published while paused (-want +got):\n%s", diff)
 	}
 	wantCounts(t, pub, notify.Counts{Ready: 5, Waiting: 3, Published: 5, Died: 1, Paused: true})
 	resume(t, pub)
-	want := []string{"wake:" + topic + " 5", "inbox:a " + topic, "inbox:b " + topic, "inbox:c " + topic}
+	want := []string{wake(db, topic, 5), "inbox:a " + topic, "inbox:b " + topic, "inbox:c " + topic}
 	if diff := cmp.Diff(want, rung.recorded()); diff != "" {
 		t.Errorf("published at the resume (-want +got):\n%s", diff)
 	}
@@ -127,7 +127,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 func TestPauseUnusedTopic(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	rung := record(t, db, db.Keys().Wake(topic))
+	rung := record(t, db, wakes(db, topic))
 	resume(t, pub)
 	pause(t, pub)
 	all, err := storetest.Collect(pub.Topics(t.Context()))
@@ -167,7 +167,7 @@ func TestPauseIsRefused(t *testing.T) {
 func TestPauseAmongForeignKeys(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	do(t, db, []any{"SET", db.Keys().Base() + "topics", "x"})
+	do(t, db, []any{"SET", db.KeysOf(topic).Base() + "topics", "x"})
 	unchanged(t, db, func() {
 		for what, err := range map[string]error{"pause": pub.Pause(t.Context(), topic), "resume": pub.Resume(t.Context(), topic)} {
 			if err == nil || !strings.Contains(err.Error(), "foreign") || errors.Is(err, notify.ErrInvalid) {
@@ -175,7 +175,7 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 			}
 		}
 	})
-	rung := record(t, db, db.Keys().Wake(topic))
+	rung := record(t, db, wakes(db, topic))
 	publish(t, pub, message("a", time.Time{}))
 	if got := rung.recorded(); len(got) != 1 {
 		t.Errorf("published was %q", got)
@@ -190,7 +190,7 @@ func TestForeignPause(t *testing.T) {
 	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
 		pub, db := open(t)
 		publish(t, pub, message("a", time.Time{}))
-		do(t, db, []any{"HSET", db.Keys().Base() + "topics", topic + ":settings", value})
+		do(t, db, []any{"HSET", db.KeysOf(topic).Base() + "topics", topic + ":settings", value})
 		claim(t, db, 1)
 		if counts(t, pub).Paused {
 			t.Errorf("%q counts as paused", value)
@@ -202,7 +202,7 @@ func TestForeignPause(t *testing.T) {
 		func(k store.Keys) string { return k.Waiting(topic) },
 	} {
 		pub, db := open(t)
-		do(t, db, []any{"SET", key(db.Keys()), "x"})
+		do(t, db, []any{"SET", key(db.KeysOf(topic)), "x"})
 		pause(t, pub)
 		claimNothing(t, db, 0)
 		resume(t, pub)

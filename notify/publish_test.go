@@ -170,7 +170,7 @@ func TestRecordIsReadableByPeople(t *testing.T) {
 			publish(t, pub, m)
 			after := redisTime(t, db)
 
-			raw, err := db.Client().HGet(t.Context(), db.Keys().Messages(), topic+":a").Result()
+			raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), topic+":a").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +272,7 @@ func TestPublishMany(t *testing.T) {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
 	}
-	if n := db.Client().HLen(t.Context(), db.Keys().Messages()).Val(); n != 1203-12 {
+	if n := db.Client().HLen(t.Context(), db.KeysOf(topic).Messages()).Val(); n != 1203-12 {
 		t.Errorf("%d records, want %d", n, 1203-12)
 	}
 }
@@ -294,7 +294,7 @@ func TestPublishManyLargeBodies(t *testing.T) {
 	if err != nil || len(page.Messages) != len(messages) {
 		t.Errorf("%d messages, %v; want %d", len(page.Messages), err, len(messages))
 	}
-	db.Client().Del(t.Context(), db.Keys().Messages())
+	db.Client().Del(t.Context(), db.KeysOf(topic).Messages())
 }
 
 func TestPublishNothing(t *testing.T) {

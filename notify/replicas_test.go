@@ -46,7 +46,7 @@ func TestWaitReplicas(t *testing.T) {
 	pub := clientOf(t, db)
 	there := func(id string) bool {
 		t.Helper()
-		found, err := copied.Client().HExists(t.Context(), copied.Keys().Messages(), store.Member(topic, id)).Result()
+		found, err := copied.Client().HExists(t.Context(), copied.KeysOf(topic).Messages(), store.Member(topic, id)).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
-	if n, err := client.Exists(t.Context(), db.Keys().Mark()).Result(); err != nil || n != 1 {
+	if n, err := client.Exists(t.Context(), db.KeysOf(topic).Mark()).Result(); err != nil || n != 1 {
 		t.Errorf("the mark is not written: %d, %v", n, err)
 	}
 }

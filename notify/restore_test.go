@@ -284,7 +284,7 @@ func TestExportLeased(t *testing.T) {
 func TestExportDamages(t *testing.T) {
 	t.Parallel()
 	pub, from := open(t)
-	ctx, client, keys := t.Context(), from.Client(), from.Keys()
+	ctx, client, keys := t.Context(), from.Client(), from.KeysOf(topic)
 	publish(t, pub, message("lost", future))
 	publish(t, pub, message("unreadable", future))
 	publish(t, pub, message("never", future))
@@ -419,7 +419,7 @@ func TestBadRestore(t *testing.T) {
 func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	db.Client().Set(t.Context(), db.Keys().Dead("bad"), "foreign", 0)
+	db.Client().Set(t.Context(), db.KeysOf(topic).Dead("bad"), "foreign", 0)
 	line := `{"topic":"%s","id":"a","body":"x","restore":{"died":"2020-01-01T00:00:00Z","attempts_used":3}}`
 	results := restore(t, db, []string{fmt.Sprintf(line, "bad"), fmt.Sprintf(line, topic)})
 	if err := results[0].Err; err == nil || !strings.Contains(err.Error(), "dead letters of the topic are foreign") {

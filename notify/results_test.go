@@ -32,15 +32,15 @@ func keep(t *testing.T, db *notify.Store, m notify.Message, r notify.AckResult) 
 // sweep does one step of the housekeeping, in which topics keep some that succeeded.
 func sweep(t *testing.T, db *notify.Store, keeps int) store.Swept {
 	t.Helper()
-	elected, err := db.Only().Elect(t.Context(), "me", time.Minute, 0)
+	elected, err := db.Of(topic).Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := elected.Token
 	if !elected.Won {
-		token = db.Client().Get(t.Context(), db.Keys().Carrier()).Val()
+		token = db.Client().Get(t.Context(), db.KeysOf(topic).Carrier()).Val()
 	}
-	swept, err := db.Only().Sweep(t.Context(), store.Sweep{
+	swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{
 		Token: token, KeepDeadCount: 10, KeepDeadAge: anHour, KeepDoneCount: keeps, KeepDoneAge: anHour, KeepTopics: anHour, KeepAge: anHour,
 	})
 	if err != nil {
@@ -249,7 +249,7 @@ func TestKeepBounds(t *testing.T) {
 		t.Error(diff)
 	}
 	sweep(t, db, 1)
-	if taken := db.Client().ZCard(t.Context(), db.Keys().Taken()).Val(); taken != 1 {
+	if taken := db.Client().ZCard(t.Context(), db.KeysOf(topic).Taken()).Val(); taken != 1 {
 		t.Errorf("%d ids are taken", taken)
 	}
 }
@@ -289,7 +289,7 @@ func TestKeepIsOver(t *testing.T) {
 	if err := one(t, db).Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
-	keys := db.Keys()
+	keys := db.KeysOf(topic)
 	storetest.Eventually(t, "all are swept", func() bool {
 		sweep(t, db, 10)
 		return db.Client().Exists(t.Context(), keys.Taken(), keys.Done(topic), keys.DoneTopics(), keys.Messages()).Val() == 0
@@ -302,7 +302,7 @@ func TestKeptTopicIsRemembered(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	keep(t, db, message("a", time.Time{}), notify.AckResult{Keep: anHour})
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	sweepLater := func() store.Swept { // it was not used for two hours, as far as the housekeeping knows
 		client.HSet(t.Context(), keys.Topics(), topic+":idle", fmt.Sprintf("%d 1", redisTime(t, db).Add(-2*anHour).UnixMilli()))
 		client.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: topic})
@@ -329,7 +329,7 @@ func TestAckWithoutMemory(t *testing.T) {
 	publish(t, pub, message("a", time.Time{}))
 	d := one(t, db)
 	do(t, db, []any{"CONFIG", "SET", "maxmemory", 1})
-	do(t, db, []any{"DEL", db.Keys().Room(90)}) // a measure holds for a while
+	do(t, db, []any{"DEL", db.KeysOf(topic).Room(90)}) // a measure holds for a while
 	if forgotten, err := d.AckWith(t.Context(), notify.AckResult{Body: []byte("x"), Keep: anHour}); !forgotten || err != nil {
 		t.Error(forgotten, err)
 	}

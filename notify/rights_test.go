@@ -225,7 +225,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 		right string
 		ask   func() error
 	}{
-		{"pttl", func() error { return errOf(a.store.Only().Carrier(t.Context())) }},
+		{"pttl", func() error { return errOf(a.store.Of(topic).Carrier(t.Context())) }},
 		{"get", func() error {
 			return errOf(a.store.Of(topic).Extended(t.Context(), store.Lease{Member: store.Member(topic, "a")}))
 		}},

@@ -301,7 +301,7 @@ func TestRoomIsMeasuredAgainWhenTheClockIsSetBack(t *testing.T) {
 	pub, db := small(t)
 	fillUp(t, pub, future)
 	measured := time.Now().Add(time.Hour).UnixMilli()
-	do(t, db, []any{"SET", db.Keys().Room(50), measured})
+	do(t, db, []any{"SET", db.KeysOf(topic).Room(50), measured})
 	var err error
 	for i := 0; err == nil; i++ { // some may fit, since the buffer of a call that was refused is free
 		_, err = pub.Publish(t.Context(), large(fmt.Sprint(i), future))

@@ -17,7 +17,7 @@ func TestForeignSchedule(t *testing.T) {
 	publish(t, pub, message("leased", past))
 	d := claim(t, store, 1)[0]
 	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.Keys().Schedule(topic), "x"})
+	do(t, store, []any{"SET", store.KeysOf(topic).Schedule(topic), "x"})
 	for name, f := range map[string]func() error{
 		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
 		"nack":       func() error { _, err := d.Nack(t.Context(), anHour, "no"); return err },
@@ -50,7 +50,7 @@ func TestForeignSetOfSchedules(t *testing.T) {
 	pub, store := open(t)
 	publish(t, pub, message("waits", future))
 	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.Keys().Schedules(), "x"})
+	do(t, store, []any{"SET", store.KeysOf(topic).Schedules(), "x"})
 	unchanged(t, store, func() {
 		if _, err := pub.Publish(t.Context(), message("a", future)); err == nil || !strings.Contains(err.Error(), "foreign") {
 			t.Errorf("publish: %v", err)

@@ -80,7 +80,7 @@ func TestBadSettings(t *testing.T) {
 	set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Minute)})
 	kept := func() map[string]string {
 		t.Helper()
-		all, err := s.Client().HGetAll(t.Context(), s.Keys().Topics()).Result()
+		all, err := s.Client().HGetAll(t.Context(), s.KeysOf(topic).Topics()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestForeignSettings(t *testing.T) {
 		" " + strings.Repeat("a", 1<<16),
 	} {
 		pub, db := open(t)
-		do(t, db, []any{"HSET", db.Keys().Topics(), topic + ":settings", text})
+		do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":settings", text})
 		if _, err := pub.Settings(t.Context(), topic); !errors.Is(err, store.ErrSettings) {
 			t.Errorf("%.20q: %v", text, err)
 		}
@@ -147,13 +147,13 @@ func TestForeignSettings(t *testing.T) {
 		}
 	}
 	pub, db := open(t)
-	do(t, db, []any{"HSET", db.Keys().Topics(), "*:settings", " paused=1 lease=x"})
+	do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), "*:settings", " paused=1 lease=x"})
 	pause(t, pub) // a change is made, whatever stands for all topics
 	resume(t, pub)
 	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != notify.DefaultSettings.Lease {
 		t.Errorf("set for all: %+v", got)
 	}
-	do(t, db, []any{"DEL", db.Keys().Topics()}, []any{"SET", db.Keys().Topics(), "x"})
+	do(t, db, []any{"DEL", db.KeysOf(topic).Topics()}, []any{"SET", db.KeysOf(topic).Topics(), "x"})
 	if _, err := pub.Settings(t.Context(), topic); err == nil || !strings.Contains(err.Error(), "foreign") {
 		t.Errorf("a foreign key: %v", err)
 	}
@@ -168,7 +168,7 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 	pub, db := open(t)
 	names := func() []string {
 		t.Helper()
-		all, err := db.Client().ZRange(t.Context(), db.Keys().TopicNames(), 0, -1).Result()
+		all, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).TopicNames(), 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}

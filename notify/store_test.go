@@ -531,7 +531,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 		storetest.Receive(t, "a broadcast", heard)
 	}
 	storetest.Eventually(t, "its lease is extended", func() bool {
-		all, err := db.Client().ZRangeWithScores(ctx, db.Keys().Held("n"), 0, 0).Result()
+		all, err := db.Client().ZRangeWithScores(ctx, db.KeysOf(topic).Held("n"), 0, 0).Result()
 		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(store.MinLease*2/3))
 	})
 	stopHolding()

@@ -70,7 +70,7 @@ func TestSurvey(t *testing.T) {
 	}
 	claim(t, store, 1)
 	publish(t, pub, announcement("all", future))
-	do(t, store, []any{"ZADD", store.Keys().Schedules(), ago(7).UnixMilli(), "late"})
+	do(t, store, []any{"ZADD", store.KeysOf(topic).Schedules(), ago(7).UnixMilli(), "late"})
 	if err := pub.Pause(t.Context(), "stopped"); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 			t.Errorf("with deaths are %v", s.Deaths)
 		}
 	}
-	keys := store.Keys()
+	keys := store.KeysOf(topic)
 	wantScores(t, store, keys.ReadyTopics(), func(name string) (time.Time, bool) {
 		first := store.Client().ZRangeWithScores(t.Context(), keys.Ready(name), 0, 0).Val()
 		return time.UnixMilli(int64(first[0].Score)), true
@@ -230,7 +230,7 @@ func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-cha
 func TestSurveyOfForeignThings(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
-	k := store.Keys()
+	k := store.KeysOf(topic)
 	storetest.Publish(t, store, of(topic, "a", past), of(topic, "b", past), of("mail", "a", past))
 	bury(t, store, 1)
 	if err := pub.Pause(t.Context(), "stopped"); err != nil {
@@ -283,15 +283,15 @@ func TestBusyTopics(t *testing.T) {
 	if got := names(s.Busy)[:2]; !slices.Equal(got, []string{"three", "two"}) && len(s.Busy) != 500 {
 		t.Errorf("the busiest are %v of %d", got, len(s.Busy))
 	}
-	kept := store.Client().ZRange(t.Context(), store.Keys().BusyTopics(), 0, -1).Val()
+	kept := store.Client().ZRange(t.Context(), store.KeysOf(topic).BusyTopics(), 0, -1).Val()
 	if len(kept) != 1000 || !slices.Contains(kept, "two") || !slices.Contains(kept, "three") {
 		t.Errorf("%d are kept", len(kept))
 	}
 	for i := range 1000 {
-		do(t, store, []any{"HSET", store.Keys().Topics(), "loud" + strconv.Itoa(i) + ":published", 63})
+		do(t, store, []any{"HSET", store.KeysOf(topic).Topics(), "loud" + strconv.Itoa(i) + ":published", 63})
 		busy("loud"+strconv.Itoa(i), 1)
 	}
-	if kept := store.Client().ZRange(t.Context(), store.Keys().BusyTopics(), 0, -1).Val(); len(kept) != 1000 || slices.Contains(kept, "three") {
+	if kept := store.Client().ZRange(t.Context(), store.KeysOf(topic).BusyTopics(), 0, -1).Val(); len(kept) != 1000 || slices.Contains(kept, "three") {
 		t.Errorf("%d are kept, which the latest ones should be", len(kept))
 	}
 }
@@ -345,7 +345,7 @@ func TestPagesTouchFew(t *testing.T) {
 	pub, store := open(t)
 	const topics = 100_000
 	for from := 0; from < topics; from += 1000 {
-		command := []any{"ZADD", store.Keys().TopicNames()}
+		command := []any{"ZADD", store.KeysOf(topic).TopicNames()}
 		for i := range 1000 {
 			command = append(command, 0, fmt.Sprintf("t%03d.%06d", (from+i)%1000, from+i))
 		}
@@ -398,7 +398,7 @@ func TestNamesFollowTopics(t *testing.T) {
 	pub, store := open(t)
 	want := func(when string, want ...string) {
 		t.Helper()
-		got := store.Client().ZRange(t.Context(), store.Keys().TopicNames(), 0, -1).Val()
+		got := store.Client().ZRange(t.Context(), store.KeysOf(topic).TopicNames(), 0, -1).Val()
 		if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}

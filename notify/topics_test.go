@@ -43,7 +43,7 @@ func members(key string, n int, score int64) []any {
 // fill makes a topic that has some of everything, by a number, and returns its counts.
 func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	t.Helper()
-	k := store.Keys()
+	k := store.KeysOf(name)
 	c := notify.Counts{
 		Topic: name, Scheduled: int64(n%6 + 1), Ready: int64(n%3 + 1), Leased: int64(n + 1), Dead: int64(n%4 + 1), Waiting: int64(n%5 + 1),
 		Published: int64(n + 2), Acked: int64(n + 3), Broadcasts: int64(n + 4), Sent: int64(n + 5), Log: 1,
@@ -70,10 +70,10 @@ func TestTopicsInPages(t *testing.T) {
 	for i := range 450 {
 		want = append(want, fill(t, store, fmt.Sprintf("t.%03d", i), i))
 	}
-	hash := store.Keys().Base() + "topics"
+	z := store.KeysOf("z")
 	do(t, store, []any{
-		"HSET", hash, "bad topic:published", 1, "", 1, ":", 1, "..:acked", 1, "t.000:unheard-of", 1, "z:published", 1,
-	}, []any{"ZADD", store.Keys().TopicNames(), 0, "bad topic", 0, "", 0, "..", 0, "z"}, []any{"SET", store.Keys().Ready("z"), "x"}, []any{"SET", store.Keys().Waiting("z"), "x"}, []any{"SET", store.Keys().Log("z"), "x"})
+		"HSET", z.Topics(), "bad topic:published", 1, "", 1, ":", 1, "..:acked", 1, "t.000:unheard-of", 1, "z:published", 1,
+	}, []any{"ZADD", z.TopicNames(), 0, "bad topic", 0, "", 0, "..", 0, "z"}, []any{"SET", z.Ready("z"), "x"}, []any{"SET", z.Waiting("z"), "x"}, []any{"SET", z.Log("z"), "x"})
 	want = append(want, notify.Counts{Topic: "z", Published: 1})
 	before := time.Since(past)
 	all, err := storetest.Collect(pub.Topics(t.Context()))
@@ -100,11 +100,11 @@ func TestForeignCounters(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	for _, value := range []any{"x", "", "inf", "-inf", "nan", "1e300", "99999999999999999999", "0x", "\xff"} {
-		counters := []any{"HSET", store.Keys().Base() + "topics", topic + ":sent", 7}
+		counters := []any{"HSET", store.KeysOf(topic).Base() + "topics", topic + ":sent", 7}
 		for _, what := range []string{"leased", "published", "acked", "broadcasts", "died", "lateness", "settings"} {
 			counters = append(counters, topic+":"+what, value)
 		}
-		do(t, store, counters, []any{"ZADD", store.Keys().Ready(topic), "-inf", "m"})
+		do(t, store, counters, []any{"ZADD", store.KeysOf(topic).Ready(topic), "-inf", "m"})
 		if c := count(t, pub, topic); c != (notify.Counts{Topic: topic, Ready: 1, Sent: 7}) {
 			t.Errorf("%q: %+v", value, c)
 		}
@@ -116,7 +116,7 @@ func TestForeignLateness(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	for _, due := range []string{"-inf", "-1e300", "-1", "0", "1.5"} {
-		do(t, store, []any{"ZADD", store.Keys().Ready(topic), due, topic + ":" + due}, []any{"HSET", store.Keys().Messages(), topic + ":" + due, "1\nx"})
+		do(t, store, []any{"ZADD", store.KeysOf(topic).Ready(topic), due, topic + ":" + due}, []any{"HSET", store.KeysOf(topic).Messages(), topic + ":" + due, "1\nx"})
 		claim(t, store, 1)
 		if c := count(t, pub, topic); c.Lateness < 50*365*24*time.Hour {
 			t.Errorf("due %s: %+v", due, c)
@@ -167,9 +167,9 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 func TestTopicKnownByADeath(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
-	do(t, store, []any{"SET", store.Keys().Log(topic), "x"},
-		[]any{"ZADD", store.Keys().Schedules(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
-		[]any{"ZADD", store.Keys().Leased(), 1, "worse topic:1"})
+	do(t, store, []any{"SET", store.KeysOf(topic).Log(topic), "x"},
+		[]any{"ZADD", store.KeysOf(topic).Schedules(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
+		[]any{"ZADD", store.KeysOf(topic).Leased(), 1, "worse topic:1"})
 	carry(t, store)
 	publish(t, pub, announcement("a", time.Time{}))
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
@@ -184,7 +184,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 		return names
 	}
 	storetest.Eventually(t, "all that is foreign was carried", func() bool {
-		n, err := store.Client().ZCard(t.Context(), store.Keys().Schedules()).Result()
+		n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).Schedules()).Result()
 		return n == 0 && err == nil
 	})
 	if diff := cmp.Diff([]string{topic}, topics()); diff != "" {
@@ -193,7 +193,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 	if c := counts(t, pub); c.Died != 1 {
 		t.Errorf("%+v", c)
 	}
-	names, err := store.Client().HKeys(t.Context(), store.Keys().Base()+"topics").Result()
+	names, err := store.Client().HKeys(t.Context(), store.KeysOf(topic).Base()+"topics").Result()
 	if err != nil || len(names) != 2 {
 		t.Errorf("counters %q, %v; want that of its deaths, and of all", names, err)
 	}
@@ -251,7 +251,7 @@ func TestTopicsAfter(t *testing.T) {
 	} {
 		all = append(all, fill(t, store, name, i))
 	}
-	do(t, store, []any{"ZADD", store.Keys().TopicNames(), 0, "", 0, "*", 0, "a..", 0, "a.\x00", 0, "t.04 ", 0, "\xff\xff"})
+	do(t, store, []any{"ZADD", store.KeysOf(topic).TopicNames(), 0, "", 0, "*", 0, "a..", 0, "a.\x00", 0, "t.04 ", 0, "\xff\xff"})
 	for _, texts := range [][]string{
 		{},
 		{">"},
@@ -323,7 +323,7 @@ func TestNothingIsOverdueBeforeItsTime(t *testing.T) {
 	store := storetest.Open(t)
 	pub := clientOf(t, store)
 	publish(t, pub, message("a", past))
-	do(t, store, []any{"ZADD", store.Keys().Ready(topic), future.UnixMilli(), topic + ":a"})
+	do(t, store, []any{"ZADD", store.KeysOf(topic).Ready(topic), future.UnixMilli(), topic + ":a"})
 	if c := count(t, pub, topic); c.Ready != 1 || c.Overdue != 0 {
 		t.Errorf("got %+v", c)
 	}

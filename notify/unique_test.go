@@ -165,10 +165,10 @@ func TestTakenIsFreed(t *testing.T) {
 			}
 		}
 	}
-	if left := db.Client().ZCard(t.Context(), db.Keys().Taken()).Val(); left > n/2 {
+	if left := db.Client().ZCard(t.Context(), db.KeysOf(topic).Taken()).Val(); left > n/2 {
 		t.Errorf("%d of %d ids are taken", left, n)
 	}
-	keys := db.Keys()
+	keys := db.KeysOf(topic)
 	for i := range n { // as if none had been freed
 		member := store.Member(topic, fmt.Sprint(i))
 		db.Client().HSet(t.Context(), keys.Messages(), member, "=1000")
@@ -182,7 +182,7 @@ func TestTakenIsFreed(t *testing.T) {
 	}
 	steps := 0
 	for soon := true; soon; steps++ {
-		swept, err := db.Only().Sweep(t.Context(), store.Sweep{Token: "1 1 500 me", KeepDeadCount: 10, KeepDeadAge: anHour, KeepTopics: anHour, KeepAge: anHour})
+		swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{Token: "1 1 500 me", KeepDeadCount: 10, KeepDeadAge: anHour, KeepTopics: anHour, KeepAge: anHour})
 		if err != nil {
 			t.Fatal(err)
 		}
