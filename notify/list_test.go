@@ -250,6 +250,7 @@ func TestListWhileMessagesGo(t *testing.T) {
 // a bounded number of them. Ready messages need no search.
 func TestListOneAmongMany(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "both topics are in it")
 	pub, _ := open(t)
 	var messages []notify.Message
 	for i := range 25_000 {

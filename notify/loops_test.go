@@ -62,6 +62,7 @@ func TestLoopsGoOverAllPages(t *testing.T) {
 // A loop that ends early asks Redis for no page after the present one.
 func TestLoopsStopEarly(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "the calls to one are counted")
 	db := storetest.Open(t)
 	runs := make(map[string]int)
 	db.Observe(func(script string, _ time.Duration, _ error) { runs[script]++ })
@@ -89,6 +90,7 @@ func TestLoopsStopEarly(t *testing.T) {
 // The last pair of a loop has its error, even after good pages.
 func TestLoopsEndWithTheirError(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "several have all the topics on their first pages")
 	for _, what := range []string{"messages", "topics"} {
 		pub, _ := open(t)
 		ctx, end := context.WithCancel(t.Context())

@@ -173,13 +173,14 @@ func hash(reply *redis.MapStringStringCmd) (map[string]string, error) {
 }
 
 // dump returns all that a store holds, by key, without lateness, counters of all topics,
-// its notes about free memory, and the times when topics were busy.
+// its notes about free memory, and the times when topics were busy. Keys of other shards
+// than the topic's are named so.
 func dump(t testing.TB, store *notify.Store) map[string]any {
 	t.Helper()
 	all := make(map[string]any)
 	for k, keys := range store.KeysOfAll() {
 		for key, content := range dumpOf(t, store, keys) {
-			if k > 0 {
+			if k != store.Of(topic).Number() {
 				key = fmt.Sprintf("%s of shard %d", key, k)
 			}
 			all[key] = content

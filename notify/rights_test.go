@@ -32,7 +32,7 @@ func newAccount(t *testing.T, without ...string) *account {
 	server := storetest.Server(t)
 	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, 1))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 	a.set(without...)
 	a.store = storetest.At(t, a.url, "")
 	return a
@@ -65,7 +65,7 @@ func (a *account) called(command string) int {
 // give gives all rights.
 func (a *account) give() {
 	a.t.Helper()
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, 1))...)
+	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 }
 
 // wantRefused checks that an error names the missing right and the remedy, and that
@@ -105,14 +105,18 @@ const theRights = "run ACL SETUSER NAME resetkeys ~bellhop:* resetchannels &bell
 // all calls work once it is granted.
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
+	tells, others := "its user may not call PUBLISH bellhop:{0}:head, PUBLISH bellhop:wake:topic, ", "its user may not call PUBLISH bellhop:wake:topic, PUBLISH bellhop:broadcast:topic, "
+	if storetest.Shards() > 1 {
+		tells, others = "its user may not call SPUBLISH bellhop:{", "its user may not call SPUBLISH bellhop:{"
+	}
 	for _, test := range []struct{ without, fault string }{
 		{"-zadd", "its user may not call ZADD"},
 		{"-hdel", "its user may not call HDEL"},
 		{"-zadd -zrem", "its user may not call ZADD, ZREM"},
 		{"-eval", ""}, // whose words Redis finds
 		{"-xinfo|stream", "its user may not call XINFO stream"},
-		{"-publish", "its user may not call PUBLISH bellhop:{0}:head, PUBLISH bellhop:wake:topic, "},
-		{"resetchannels &bellhop:{0}:*", "its user may not call PUBLISH bellhop:wake:topic, PUBLISH bellhop:broadcast:topic, "},
+		{"-publish -spublish", tells},
+		{"resetchannels &bellhop:{0}:*", others},
 		{"resetkeys ~mine:*", ""},
 		{"-evalsha", "its user may not call EVALSHA"},
 	} {

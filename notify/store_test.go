@@ -81,6 +81,7 @@ func wantUnfit(t *testing.T, db *notify.Store, says ...string) {
 // reply to INFO, and the format of its store.
 func TestCheckVersion(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "what answers has the format of such a store")
 	tests := []struct {
 		version string
 		fit     bool
@@ -360,7 +361,7 @@ func TestLeastPrivileges(t *testing.T) {
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, 1))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -153,13 +153,16 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 			t.Errorf("with deaths are %v", s.Deaths)
 		}
 	}
-	keys := store.KeysOf(topic)
-	wantScores(t, store, keys.ReadyTopics(), func(name string) (time.Time, bool) {
-		first := store.Client().ZRangeWithScores(t.Context(), keys.Ready(name), 0, 0).Val()
-		return time.UnixMilli(int64(first[0].Score)), true
-	})
-	if n := store.Client().ZCard(t.Context(), keys.NewestDeaths()).Val(); n != 10 {
-		t.Errorf("%d topics stand among those with deaths, and 10 have some", n)
+	deaths := int64(0)
+	for _, keys := range store.KeysOfAll() {
+		wantScores(t, store, keys.ReadyTopics(), func(name string) (time.Time, bool) {
+			first := store.Client().ZRangeWithScores(t.Context(), keys.Ready(name), 0, 0).Val()
+			return time.UnixMilli(int64(first[0].Score)), true
+		})
+		deaths += store.Client().ZCard(t.Context(), keys.NewestDeaths()).Val()
+	}
+	if deaths != 10 {
+		t.Errorf("%d topics stand among those with deaths, and 10 have some", deaths)
 	}
 }
 
@@ -229,6 +232,7 @@ func churn(t *testing.T, pub client, store *notify.Store, worker int, stop <-cha
 // Foreign indexes and members spoil nothing but themselves.
 func TestSurveyOfForeignThings(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "the indexes of one are foreign")
 	pub, store := open(t)
 	k := store.KeysOf(topic)
 	storetest.Publish(t, store, of(topic, "a", past), of(topic, "b", past), of("mail", "a", past))
@@ -261,6 +265,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 // them.
 func TestBusyTopics(t *testing.T) {
 	t.Parallel()
+	storetest.OneShard(t, "the index of one is filled")
 	pub, store := open(t)
 	flood := func(from, n int) {
 		var messages []notify.Message
@@ -342,6 +347,7 @@ func TestTotals(t *testing.T) {
 
 // A page of very many topics reads little more than itself, whatever its patterns are.
 func TestPagesTouchFew(t *testing.T) {
+	storetest.OneShard(t, "the calls to one are counted")
 	pub, store := open(t)
 	const topics = 100_000
 	for from := 0; from < topics; from += 1000 {
@@ -398,7 +404,11 @@ func TestNamesFollowTopics(t *testing.T) {
 	pub, store := open(t)
 	want := func(when string, want ...string) {
 		t.Helper()
-		got := store.Client().ZRange(t.Context(), store.KeysOf(topic).TopicNames(), 0, -1).Val()
+		var got []string
+		for _, keys := range store.KeysOfAll() {
+			got = append(got, store.Client().ZRange(t.Context(), keys.TopicNames(), 0, -1).Val()...)
+		}
+		slices.Sort(got)
 		if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}

@@ -5,7 +5,6 @@ package storetest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"iter"
@@ -116,11 +115,14 @@ func Open(t testing.TB) *notify.Store {
 	return store
 }
 
-// Found founds a store by a first call, so that the test may write keys by other
-// ways. A store of Open is founded.
-func Found(t testing.TB, store *notify.Store) {
+// Found founds a store by a first call to each shard, so that the test may write keys by
+// other ways. A store of Open is founded.
+func Found(t testing.TB, s *notify.Store) {
 	t.Helper()
-	if _, err := Inspector(t, store).Inspect(t.Context(), "none", "none"); !errors.Is(err, notify.ErrNotFound) {
+	_, err := store.Gather(t.Context(), s, func(ctx context.Context, shard store.Shard) ([]store.Inspected, error) {
+		return shard.Inspect(ctx, "none", []string{"none:none"})
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
