@@ -109,8 +109,8 @@ type ownRedis interface {
 }
 
 const (
-	nodeTimeout = time.Minute // of a Cluster: a busy machine must not lead to a failover
-	minMasters  = 3           // a Cluster of fewer cannot replace one
+	nodeTimeout = 10 * time.Second // of a Cluster: a busy machine must not lead to a failover
+	minMasters  = 3                // a Cluster of fewer cannot replace one
 	maxMasters  = 32
 	maxBatch    = 500
 	maxTurns    = 1000

@@ -85,10 +85,10 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 
 // where returns in words where a Redis is, and how many shards are measured there.
 func where(db *notify.Store, servers []store.Server, shards int) string {
-	masters := len(slices.DeleteFunc(slices.Clone(servers), func(s store.Server) bool { return s.IsReplica }))
 	text := " at " + db.Address()
 	if db.InCluster() {
-		text = fmt.Sprintf(", a Cluster of %d masters and %d replicas, at %s", masters, len(servers)-masters, db.Address())
+		masters := slices.DeleteFunc(slices.Clone(servers), func(s store.Server) bool { return s.IsReplica })
+		text = fmt.Sprintf(", a Cluster of %d masters,%s", len(masters), text)
 	}
 	if shards > 1 {
 		text += fmt.Sprintf(", with %d shards", shards)

@@ -29,6 +29,9 @@ func measureShards(ctx context.Context, s *stage) error {
 		return err
 	}
 	l := &lives{stage: s, topics: topicsOf(s.store, len(shards))}
+	if _, err := l.live(ctx, 1, 0); err != nil { // scripts and connections are there then, and replicas are announced
+		return err
+	}
 	if err := l.find(ctx, shards); err != nil {
 		return err
 	}
@@ -63,7 +66,7 @@ type lives struct {
 
 // find finds which server holds how many shards.
 func (l *lives) find(ctx context.Context, shards []store.Shard) (err error) {
-	if l.servers, err = l.store.Servers(ctx); err != nil {
+	if err := l.findServers(ctx); err != nil {
 		return err
 	}
 	l.held = make([]int, len(l.servers))
@@ -77,27 +80,71 @@ func (l *lives) find(ctx context.Context, shards []store.Shard) (err error) {
 	return nil
 }
 
+// announced is how long the replicas of a new Cluster may take until its masters name them.
+const announced = 15 * time.Second
+
+// findServers finds the servers. Those of a Cluster name a replica once they heard of what it
+// copied.
+func (l *lives) findServers(ctx context.Context) (err error) {
+	for end := time.Now().Add(announced); ; {
+		if l.servers, err = l.store.Servers(ctx); err != nil {
+			return err
+		}
+		connected, known := 0.0, 0.0
+		for _, server := range l.servers {
+			info, err := server.Info(ctx, "replication")
+			if err != nil {
+				return err
+			}
+			if connected += toNumber(info["connected_slaves"]); server.IsReplica {
+				known++
+			}
+		}
+		if !l.store.InCluster() || known >= connected || time.Now().After(end) {
+			return nil
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
 // measure measures lives of messages that are due at once, or later.
 func (l *lives) measure(ctx context.Context, delay time.Duration) error {
 	name := "at once"
 	if delay > 0 {
 		name = fmt.Sprintf("after %v", delay)
 	}
-	calls := max(l.Messages/(len(l.topics)*shardCallers*l.Batch), 1) // of each caller
+	calls := max(l.Messages/(len(l.topics)*shardCallers*l.Batch), 1)
 	perShard := calls * shardCallers * l.Batch
-	done := newCountdown(perShard * len(l.topics))
-	sub, err := l.subscriber(shardHands, func(*subscribers.Delivery) { done.one() }, slices.Concat(l.topics...)...)
+	before, err := l.spend(ctx)
 	if err != nil {
 		return err
 	}
-	return l.whileRunning(ctx, func() error {
-		for _, of := range slices.Concat(l.topics...) {
-			if err := l.await(ctx, of, l.isAwaited); err != nil {
-				return err
-			}
-		}
-		before, err := l.spend(ctx)
-		if err != nil {
+	took, err := l.live(ctx, calls, delay)
+	if err != nil {
+		return err
+	}
+	after, err := l.spend(ctx)
+	if err != nil {
+		return err
+	}
+	l.account(name, perShard, before, after)
+	l.rateOf(name+", by the clock, bounded by this machine", perShard*len(l.topics), took)
+	return nil
+}
+
+// live has each caller publish so many calls, and returns how long it took until all their
+// messages were acknowledged.
+func (l *lives) live(ctx context.Context, calls int, delay time.Duration) (took time.Duration, err error) {
+	topics := slices.Concat(l.topics...)
+	done := newCountdown(calls * shardCallers * l.Batch * len(l.topics))
+	sub, err := l.subscriber(shardHands, func(*subscribers.Delivery) { done.one() }, topics...)
+	if err != nil {
+		return 0, err
+	}
+	err = l.whileRunning(ctx, func() error {
+		if err := l.awaitEach(ctx, topics, l.isAwaited); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -107,20 +154,26 @@ func (l *lives) measure(ctx context.Context, delay time.Duration) error {
 		if err := done.wait(ctx); err != nil {
 			return err
 		}
-		for _, of := range slices.Concat(l.topics...) { // the last are acknowledged, too
-			if err := l.await(ctx, of, l.isDone); err != nil {
-				return err
-			}
-		}
-		took := time.Since(began)
-		after, err := l.spend(ctx)
-		if err != nil {
+		err := l.awaitEach(ctx, topics, l.isDone)
+		took = time.Since(began)
+		return err
+	}, sub)
+	return took, err
+}
+
+// awaitEach is await for several topics.
+func (l *lives) awaitEach(ctx context.Context, topics []string, condition func(notify.Counts) bool) error {
+	for _, topic := range topics {
+		if err := l.await(ctx, topic, condition); err != nil {
 			return err
 		}
-		l.account(name, perShard, before, after)
-		l.report(name+", by the clock, bounded by this machine", float64(perShard*len(l.topics))/took.Seconds(), "lives/s", perShard*len(l.topics))
-		return nil
-	}, sub)
+	}
+	return nil
+}
+
+// rateOf adds how many of n lives there were in a second.
+func (l *lives) rateOf(name string, n int, took time.Duration) {
+	l.report(name, float64(n)/took.Seconds(), "lives/s", n)
 }
 
 // publish publishes from all callers, each with a publisher of its own: a call then has as
