@@ -180,6 +180,9 @@ func (s Shard) IsMoving(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// Tag returns the hash tag of the shard.
+func (k Keys) Tag() string { return k.tag }
+
 // A PublicChannel is a channel for programs of any language, and what its payload is.
 type PublicChannel struct{ Channel, Payload string }
 

@@ -115,6 +115,16 @@ func (s Shard) RepairCounters(ctx context.Context, of Place, step RepairStep) (R
 	return s.repair(ctx, repairCountersScript, func(k Keys) string { return k.name(of.row(), "") }, step, of.String())
 }
 
+// RepairRoot writes the root of a store of several shards again, if that is lost. Errors: an
+// ErrUnfit, or that of the connection.
+func (s *Store) RepairRoot(ctx context.Context) error {
+	all, err := s.learned(ctx)
+	if err != nil {
+		return err
+	}
+	return all[0].foundRoot(ctx)
+}
+
 // repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
 func (s Shard) repair(ctx context.Context, t *transition, key func(Keys) string, step RepairStep, more ...any) (done Repaired, err error) {
 	cursor, apply := "0", 0

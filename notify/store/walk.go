@@ -79,6 +79,18 @@ func (s Shard) Walk(ctx context.Context, on func([]Key)) error {
 	if err != nil {
 		return err
 	}
+	return d.walk(ctx, on)
+}
+
+// WalkRoot is [Shard.Walk] for the keys beside the root of a store of several shards, where
+// nothing else belongs.
+func (s *Store) WalkRoot(ctx context.Context, on func([]Key)) error {
+	return s.root.walk(ctx, func(keys []Key) {
+		on(slices.DeleteFunc(keys, func(k Key) bool { return k.Name == s.root.keys.Format() }))
+	})
+}
+
+func (d *shard) walk(ctx context.Context, on func([]Key)) error {
 	node, err := d.node(ctx)
 	if err != nil {
 		return err

@@ -64,6 +64,9 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	if f.Fault == repair.NoListener {
 		by = fmt.Sprintf("listen as %s again to continue from there; if nobody will, remove it: DEL %s", f.Name, f.Whole)
 	}
+	if f.Fault == repair.WrongShard {
+		by = fmt.Sprintf("write its messages to a file, which has those of all shards: bellhop export FILE; put them where they belong: bellhop publish --file FILE; then remove the key: DEL %s", f.Whole)
+	}
 	switch {
 	case f.Repaired:
 		e.report(Contents, OK, f.String()+": "+f.Remedy, "")

@@ -19,6 +19,8 @@ const (
 	WrongSettings                  // settings cannot be read, or their name is no topic
 	NoListener                     // places of a named listener that is not registered: its registration was lost
 	Unreadable                     // the entry of a worker, or of what it claimed, that is none
+	WrongShard                     // a key of a topic that belongs in another shard: nobody claims from it there
+	LostRoot                       // the key that says how many shards there are is lost
 	ForeignKey                     // a key belongs to another program
 	ForeignRecord                  // the name of a record is not TOPIC:ID
 	WrongType                      // a key of Bellhop has another type
@@ -37,6 +39,8 @@ var faults = [...]struct{ name, words string }{
 	WrongSettings: {"settings", "settings that cannot be read, or that belong to no topic"},
 	NoListener:    {"no listener", "kept for a listener that is not registered"},
 	Unreadable:    {"unreadable", "an entry that cannot be read"},
+	WrongShard:    {"wrong shard", "its topic belongs in another shard, so nobody looks for it there"},
+	LostRoot:      {"lost root", "the key that says how many shards there are is lost"},
 	ForeignKey:    {"foreign key", "a key of another program"},
 	ForeignRecord: {"foreign record", "a record whose name is not TOPIC:ID"},
 	WrongType:     {"wrong type", "a key of the wrong type"},
@@ -67,7 +71,7 @@ func faultOf(name string) (Fault, error) {
 type Finding struct {
 	Fault    Fault  `json:"fault"`
 	Name     string `json:"name"`             // a member, a topic, an inbox or a listener; empty: the key itself
-	Key      string `json:"key"`              // the key, without the beginning that all keys share
+	Key      string `json:"key"`              // the key, without the beginning that all keys share: of several shards with the hash tag
 	Remedy   string `json:"remedy,omitempty"` // what a repair does, such as "removed"; empty: it cannot be repaired
 	Repaired bool   `json:"repaired"`         // the remedy was applied
 	Whole    string `json:"-"`                // the whole key

@@ -36,10 +36,12 @@ func (r *run) note(f *found, key store.Key) {
 	topic, perTopic := key.Topic()
 	name, perListener := key.Listener()
 	switch {
+	case perTopic && key.IsOurs() && r.belongsElsewhere(topic):
+		r.report(Finding{Fault: WrongShard, Name: topic, Key: r.short(key.Short), Whole: key.Name})
 	case !key.IsOurs() || perTopic && store.CheckAnyTopic(topic) != nil:
-		r.report(Finding{Fault: ForeignKey, Key: key.Short, Whole: key.Name})
+		r.report(Finding{Fault: ForeignKey, Key: r.short(key.Short), Whole: key.Name})
 	case !key.IsRight():
-		r.report(Finding{Fault: WrongType, Key: key.Short, Whole: key.Name})
+		r.report(Finding{Fault: WrongType, Key: r.short(key.Short), Whole: key.Name})
 	case perTopic:
 		f.topics[topic] = true
 		if place := key.Place(); place != 0 {
@@ -48,4 +50,41 @@ func (r *run) note(f *found, key store.Key) {
 	case perListener:
 		f.names[name] = true
 	}
+}
+
+// belongsElsewhere reports whether a topic belongs in another shard than this.
+func (r *run) belongsElsewhere(topic string) bool {
+	return store.CheckAnyTopic(topic) == nil && r.store.Of(topic).Number() != r.shard.Number()
+}
+
+// short returns the name of a key of this shard as findings name it: in a store of several
+// with the hash tag.
+func (r *run) short(name string) string {
+	if r.tag == "" {
+		return name
+	}
+	return "{" + r.tag + "}:" + name
+}
+
+// root examines the root of a store of several shards, and what is beside it.
+func (r *run) root(ctx context.Context) error {
+	err := r.store.WalkRoot(ctx, func(keys []store.Key) {
+		for _, key := range keys {
+			r.report(Finding{Fault: ForeignKey, Key: "{0}:" + key.Short, Whole: key.Name})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	root, err := r.store.Root(ctx)
+	if err != nil || root.Format != "" {
+		return err
+	}
+	if r.o.Apply {
+		if err := r.store.RepairRoot(ctx); err != nil {
+			return err
+		}
+	}
+	r.report(Finding{Fault: LostRoot, Key: "{0}:format", Remedy: "written again", Whole: root.Key})
+	return nil
 }

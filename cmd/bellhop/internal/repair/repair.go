@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,7 +33,9 @@ type Options struct {
 
 // run is one run.
 type run struct {
-	shard store.Shard
+	store *notify.Store
+	shard store.Shard // the one at work
+	tag   string      // of that, in a store of several
 	o     Options
 	on    func(Finding)
 	page  int
@@ -47,38 +50,77 @@ type run struct {
 // user needs the rights of store.RepairRights: if a right that the scripts need is
 // missing, Run does nothing.
 func Run(ctx context.Context, s *notify.Store, o Options, on func(Finding)) (Summary, error) {
-	r := &run{o: o, on: on, page: firstPage}
-	shards, err := s.Shards(ctx)
-	if err == nil {
-		err = s.CheckRepair(ctx)
-	}
-	for _, shard := range shards {
-		if r.shard = shard; err == nil {
-			err = r.all(ctx)
-		}
-	}
-	if err != nil {
+	r := &run{store: s, o: o, on: on, page: firstPage}
+	if err := r.all(ctx); err != nil {
 		return r.sum, fmt.Errorf("examine the store: %w", err)
 	}
 	return r.sum, nil
 }
 
-// all examines a shard. Records come after places, so that a message taken out of a
-// wrong place is put into the right one.
+// all examines all shards, first the names of their keys. A shard that is away is left out.
 func (r *run) all(ctx context.Context) error {
-	found, err := r.keys(ctx)
+	shards, err := r.store.Shards(ctx)
+	if err == nil {
+		err = r.store.CheckRepair(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if found.empty {
-		return nil // to examine an empty store must not found it
+	missing := &store.MissingError{}
+	look := make(map[store.Shard]found)
+	for _, shard := range shards {
+		r.at(shard, len(shards))
+		found, err := r.look(ctx)
+		switch {
+		case err != nil && (len(shards) == 1 || !store.Retryable(err) || store.Refused(err) || ctx.Err() != nil):
+			return err
+		case err != nil:
+			missing.Shards, missing.Err = append(missing.Shards, shard.Number()), cmp.Or(missing.Err, err)
+		case !found.empty: // to examine an empty shard must not found it
+			look[shard] = found
+		}
+	}
+	if len(shards) > 1 && len(look) > 0 {
+		if err := r.root(ctx); err != nil {
+			return err
+		}
+	}
+	for _, shard := range shards {
+		if found, there := look[shard]; there {
+			r.at(shard, len(shards))
+			if err := r.contents(ctx, found); err != nil {
+				return err
+			}
+		}
+	}
+	if missing.Err != nil {
+		return missing
+	}
+	return nil
+}
+
+// at begins with a shard of some.
+func (r *run) at(shard store.Shard, of int) {
+	if r.shard = shard; of > 1 {
+		r.tag = r.store.KeysOfAll()[shard.Number()].Tag()
+	}
+}
+
+// look reads the names of all keys of the shard, and how much there is to examine.
+func (r *run) look(ctx context.Context) (found, error) {
+	found, err := r.keys(ctx)
+	if err != nil || found.empty {
+		return found, err
 	}
 	r.sum.Topics += len(found.topics)
 	size, err := r.shard.RepairSize(ctx)
-	if err != nil {
-		return err
-	}
 	r.total += size
+	return found, err
+}
+
+// contents examines what the keys of the shard hold. Records come after places, so that a
+// message taken out of a wrong place is put into the right one.
+func (r *run) contents(ctx context.Context, found found) error {
 	for _, pass := range []func() error{
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
@@ -162,7 +204,7 @@ func (r *run) counters(ctx context.Context, of store.Place) error {
 		return r.shard.RepairCounters(ctx, of, step)
 	})
 	if err == nil && examined == 0 {
-		r.sum.Uncounted = append(r.sum.Uncounted, of.String())
+		r.sum.Uncounted = append(r.sum.Uncounted, r.short(of.String()))
 	}
 	return err
 }
@@ -215,7 +257,7 @@ func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (
 		if err != nil {
 			return store.Repaired{}, err
 		}
-		r.report(Finding{Fault: fault, Name: f.Name, Key: f.Short, Remedy: f.Remedy, Whole: f.Key})
+		r.report(Finding{Fault: fault, Name: f.Name, Key: r.short(f.Short), Remedy: f.Remedy, Whole: f.Key})
 	}
 	took := done.Took
 	if took == 0 { // Redis 7.2 and newer stop the clock inside a script

@@ -24,7 +24,12 @@ func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 		t.Fatal(err)
 	}
 	url := strings.Replace(storetest.URL(), "redis://", "redis://"+name+":secret@", 1)
-	return storetest.At(t, url, db.Keys().Prefix())
+	limited, err := notify.Open(notify.Config{URL: url, Prefix: db.Prefix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { limited.Close() })
+	return limited
 }
 
 // A user with the rights that the page names finds and repairs every damage.
