@@ -39,6 +39,17 @@
 // it had a label. Each daemon chooses its labels for itself: to add up topics, add up
 // those of each instance, and take the max over the instances.
 //
+// # Shards
+//
+// In a store of several shards these have a label shard, from 0 on: bellhop_redis_up,
+// bellhop_is_carrier, bellhop_carrier_elected, _heard, _epoch, _kept, _lateness_seconds and
+// _progress_timestamp_seconds, bellhop_fallbacks_total of the parts carrier and ring,
+// bellhop_oldest_overdue_seconds of single topics, and bellhop_shard_published_total, which
+// such a store alone has: it shows how even the traffic is. What is about the memory of
+// Redis has a label server instead. A store of one shard has none of these labels. Of a
+// shard that does not answer bellhop_redis_up is 0, and what it holds is missing: gauges of
+// topic "other" and bellhop_topics are those of the other shards, and counters stay.
+//
 // # Prometheus
 //
 //	scrape_configs:

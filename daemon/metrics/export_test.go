@@ -20,5 +20,5 @@ func (t Topics) Candidates(s notify.Survey) []string { return t.candidates(s) }
 
 // Update decides which topics have a label, and returns the counts to show, and the newest deaths.
 func (t Topics) Update(s notify.Survey, counts []notify.Counts) ([]notify.Counts, map[string]time.Time) {
-	return t.update(s, counts)
+	return t.update(s, counts, true)
 }

@@ -20,7 +20,7 @@ import (
 func families(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{"up": true} // Prometheus itself makes it
-	for line := range strings.Lines(get(t, full(t, storetest.Open(t)).Handler())) {
+	for line := range strings.Lines(get(t, full(t, storetest.Open(t)).Handler()) + get(t, full(t, storetest.Sharded(t, 8)).Handler())) {
 		var name, kind string
 		if fields := strings.Fields(line); len(fields) == 4 && fields[1] == "TYPE" {
 			name, kind = fields[2], fields[3]

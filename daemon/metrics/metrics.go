@@ -42,15 +42,15 @@ type Metrics struct {
 	topics   *topics
 	registry *prometheus.Registry
 
-	ready            *bulk
-	claimLate        prometheus.Histogram
-	carry            prometheus.Histogram
-	moved, fallbacks prometheus.Counter
-	full             prometheus.Counter
-	scripts          *prometheus.HistogramVec
-	scriptErrors     *prometheus.CounterVec
-	requests         *prometheus.HistogramVec
-	responses        *prometheus.CounterVec
+	ready        *bulk
+	claimLate    prometheus.Histogram
+	carry        prometheus.Histogram
+	moved        prometheus.Counter
+	full         prometheus.Counter
+	scripts      *prometheus.HistogramVec
+	scriptErrors *prometheus.CounterVec
+	requests     *prometheus.HistogramVec
+	responses    *prometheus.CounterVec
 }
 
 const fallbacksHelp = "Times that a timer found work because a nudge or a ring was lost, or, for the part ring, because a subscriber that was rung hangs; it should stay 0. A lost hand-over lapses instead: bellhop_handovers_total."
@@ -139,10 +139,6 @@ func (m *Metrics) makeCounters() {
 	m.moved = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bellhop_carried_total", Help: "Messages made ready and broadcasts sent by this carrier.",
 	})
-	m.fallbacks = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "bellhop_fallbacks_total", Help: fallbacksHelp,
-		ConstLabels: prometheus.Labels{"part": "carrier"},
-	})
 	m.full = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bellhop_publishes_refused_total", Help: "Calls of this process to publish, one message or many, that were refused because Redis is full.",
 	})
@@ -157,9 +153,6 @@ func (m *Metrics) Carried(c carrier.Carried) {
 	}
 	m.carry.Observe(c.Took.Seconds())
 	m.moved.Add(float64(c.Moved))
-	if c.Fallback {
-		m.fallbacks.Inc()
-	}
 }
 
 // Observe notes a run of a script: it is for [notify.Store.Observe]. A run that its

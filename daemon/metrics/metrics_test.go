@@ -282,7 +282,7 @@ func waits(t *testing.T, db *notify.Store) (inbox store.Inbox) {
 // Hooks of the daemon feed these.
 func TestHooks(t *testing.T) {
 	m := newMetrics(t, storetest.Open(t), metrics.Options{Topics: []string{topic}})
-	m.ShowCarrier(func() []carrier.State { return make([]carrier.State, 1) })
+	m.ShowCarrier(func() []carrier.State { return []carrier.State{{Fallbacks: 1, Repeated: 2}} })
 	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{Fallbacks: 5} })
 	m.Carried(carrier.Carried{
 		Moved: 5, Took: 3 * time.Millisecond, Fallback: true,
@@ -303,6 +303,7 @@ func TestHooks(t *testing.T) {
 		`bellhop_carry_seconds_sum`:                                            0.003,
 		`bellhop_carried_total`:                                                5,
 		`bellhop_fallbacks_total{part="carrier"}`:                              1,
+		`bellhop_fallbacks_total{part="ring"}`:                                 2,
 		`bellhop_fallbacks_total{part="http"}`:                                 5,
 		`bellhop_claim_lateness_seconds_bucket{le="2.5"}`:                      1,
 		`bellhop_claim_lateness_seconds_bucket{le="60"}`:                       1,

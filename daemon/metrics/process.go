@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -22,10 +24,27 @@ type figure[T any] struct {
 	value func(T) float64
 }
 
-// ShowCarrier adds the states of a carrier. The function is called at each scrape.
+// ShowCarrier adds the states of a carrier, one for each shard. The function is called at each scrape.
 func (m *Metrics) ShowCarrier(states func() []carrier.State) {
 	figures := carrierFigures()
-	m.registry.MustRegister(m.fallbacks, source(func(to chan<- prometheus.Metric) { show(to, figures, states()[0]) }))
+	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
+		now := states()
+		show(to, figures, sumOf(now))
+		for _, s := range now {
+			show(to, moverFigures(shardLabels(s.Shard, len(now) > 1)), s)
+		}
+	}))
+}
+
+// sumOf adds up what a carrier counts of each shard and shows of all together.
+func sumOf(states []carrier.State) (sum carrier.State) {
+	for _, s := range states {
+		sum.HandedOver += s.HandedOver
+		sum.Lapsed += s.Lapsed
+		sum.DeadRemoved += s.DeadRemoved
+		sum.TopicsForgotten += s.TopicsForgotten
+	}
+	return sum
 }
 
 // ShowHTTP adds the statistics of a gateway for HTTP. The function is called at each scrape.
@@ -63,13 +82,9 @@ func (source) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (s source) Collect(to chan<- prometheus.Metric) { s(to) }
 
+// carrierFigures are those of a carrier's work on all shards.
 func carrierFigures() []figure[carrier.State] {
-	repeated := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "ring"})
-	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
-		return figure[carrier.State]{desc(name, help), prometheus.GaugeValue, value}
-	}
 	return []figure[carrier.State]{
-		{repeated, prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Repeated) }},
 		{handovers("carrier", "sent"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.HandedOver) }},
 		{handovers("carrier", "lapsed"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Lapsed) }},
 		{
@@ -80,6 +95,22 @@ func carrierFigures() []figure[carrier.State] {
 			desc("bellhop_forgotten_topics_total", "Empty topics that this carrier forgot."),
 			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
 		},
+	}
+}
+
+// moverFigures are those that a carrier has for each shard.
+func moverFigures(labels prometheus.Labels) []figure[carrier.State] {
+	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
+		return figure[carrier.State]{prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, value}
+	}
+	fallbacks := func(part string, value func(carrier.State) int64) figure[carrier.State] {
+		of := prometheus.Labels{"part": part}
+		maps.Copy(of, labels)
+		return figure[carrier.State]{prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, of), prometheus.CounterValue, func(s carrier.State) float64 { return float64(value(s)) }}
+	}
+	return []figure[carrier.State]{
+		fallbacks("carrier", func(s carrier.State) int64 { return s.Fallbacks }),
+		fallbacks("ring", func(s carrier.State) int64 { return s.Repeated }),
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_heard", "Whether a carrier's beat reached this process, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),

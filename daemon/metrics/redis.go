@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,11 +26,11 @@ type redisState struct {
 	mu   sync.Mutex
 	last *reading // the last; nil: none yet
 
-	up, took, elected, known, claimed, death *prometheus.Desc
+	took, known, claimed, death, shards, layout *prometheus.Desc
 
-	memory  []figure[store.Memory]
 	pool    []poolFigure
 	byTopic []topicFigure
+	overdue *prometheus.Desc // among byTopic
 }
 
 // A reading is an answer of Redis. Scrapes that come while it is awaited, or soon
@@ -36,13 +38,24 @@ type redisState struct {
 type reading struct {
 	until  time.Time     // scrapes share it until then; zero: Redis has not answered yet
 	done   chan struct{} // closed when the fields below are set
-	up     bool
+	up     bool          // at least one shard answered
 	took   time.Duration
-	status carrier.Status
-	memory store.Memory
+	shards []shardReading // while their number is not known, one that did not answer
 	topics int64
 	counts []notify.Counts
 	deaths map[string]time.Time // newest deaths, by label
+}
+
+// several reports whether the store has several shards.
+func (r *reading) several() bool { return len(r.shards) > 1 }
+
+// A shardReading is what a shard answered.
+type shardReading struct {
+	up        bool
+	status    carrier.Status
+	published int64 // ever; only of one of several shards
+	server    string
+	memory    *store.Memory // of the server; nil: another shard has it
 }
 
 type topicFigure struct {
@@ -52,6 +65,11 @@ type topicFigure struct {
 	of    shownOf
 	extra []string // values of the labels after that of the topic
 }
+
+const (
+	overdueName = "bellhop_oldest_overdue_seconds"
+	overdueHelp = "How long the oldest ready message of a topic has been due. For other: paused topics excepted."
+)
 
 // shownOf says for which topics a figure is shown.
 type shownOf int
@@ -71,17 +89,18 @@ type poolFigure struct {
 }
 
 func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh time.Duration) *redisState {
+	overdue := desc(overdueName, overdueHelp, "topic")
 	return &redisState{
 		store: db, topics: t, fresh: fresh, inspector: inspector,
-		up:      desc("bellhop_redis_up", "Whether Redis answered this scrape."),
 		took:    desc("bellhop_redis_scrape_seconds", "How long Redis took to answer this scrape."),
-		elected: desc("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process."),
+		shards:  desc("bellhop_shards", "Shards of the store; missing while their number is not known."),
+		layout:  desc("bellhop_layout_epoch", "Number of the layout of the store, which grows when the number of its shards changes."),
 		known:   desc("bellhop_topics", "Topics that Bellhop knows."),
 		claimed: desc("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic"),
 		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown for the topics with the newest ones.", "topic"),
-		memory:  memoryFigures(),
 		pool:    poolFigures(),
-		byTopic: topicFigures(),
+		byTopic: topicFigures(overdue),
+		overdue: overdue,
 	}
 }
 
@@ -89,7 +108,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-func topicFigures() []topicFigure {
+func topicFigures(overdue *prometheus.Desc) []topicFigure {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. For other, scheduled and ready are one state, scheduled_or_ready.", "topic", "state")
 	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
@@ -104,7 +123,7 @@ func topicFigures() []topicFigure {
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
 		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait for messages, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
-		{of("bellhop_oldest_overdue_seconds", "How long the oldest ready message of a topic has been due. For other: paused topics excepted."), gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
+		{overdue, gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
 		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
 		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
 		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
@@ -117,15 +136,34 @@ func topicFigures() []topicFigure {
 	}
 }
 
-func memoryFigures() []figure[store.Memory] {
+// shardLabels returns the label of a metric that each shard has; none in a store of one.
+func shardLabels(number int, several bool) prometheus.Labels {
+	if !several {
+		return nil
+	}
+	return prometheus.Labels{"shard": strconv.Itoa(number)}
+}
+
+// figuresOfShards are those that each shard has.
+func figuresOfShards(labels prometheus.Labels) (up, elected, published figure[shardReading]) {
+	of := func(name, help string, kind prometheus.ValueType, value func(shardReading) float64) figure[shardReading] {
+		return figure[shardReading]{prometheus.NewDesc(name, help, nil, labels), kind, value}
+	}
+	return of("bellhop_redis_up", "Whether Redis answered this scrape.", prometheus.GaugeValue, func(s shardReading) float64 { return truth(s.up) }),
+		of("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process.", prometheus.GaugeValue, func(s shardReading) float64 { return truth(s.status.Name != "") }),
+		of("bellhop_shard_published_total", "Messages ever published to a shard for one worker, by all processes; not shown of a store of one shard.", prometheus.CounterValue, func(s shardReading) float64 { return float64(s.published) })
+}
+
+// memoryFigures are those that each server has.
+func memoryFigures(labels prometheus.Labels) []figure[store.Memory] {
 	of := func(name, help string, value func(store.Memory) int64) figure[store.Memory] {
-		return figure[store.Memory]{desc("bellhop_redis_memory_"+name+"_bytes", help), prometheus.GaugeValue, func(m store.Memory) float64 { return float64(value(m)) }}
+		return figure[store.Memory]{prometheus.NewDesc("bellhop_redis_memory_"+name+"_bytes", help, nil, labels), prometheus.GaugeValue, func(m store.Memory) float64 { return float64(value(m)) }}
 	}
 	return []figure[store.Memory]{
 		of("used", "Memory in use of Redis that counts against its maxmemory.", func(m store.Memory) int64 { return m.Used }),
 		of("max", "Redis's maxmemory; 0: no limit.", func(m store.Memory) int64 { return m.Max }),
 		{
-			desc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused."),
+			prometheus.NewDesc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused.", nil, labels),
 			prometheus.GaugeValue, func(m store.Memory) float64 { return truth(m.Evicts) },
 		},
 		of("limit", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m store.Memory) int64 { return m.Limit }),
@@ -145,57 +183,76 @@ func poolFigures() []poolFigure {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (r *redisState) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.up, r.took, r.elected, r.known, r.claimed, r.death} {
-		to <- d
-	}
-	for _, f := range r.memory {
-		to <- f.desc
-	}
-	for _, f := range r.pool {
-		to <- f.desc
-	}
-	for _, f := range r.byTopic {
-		if f.extra == nil || f.extra[0] == "scheduled" {
-			to <- f.desc
-		}
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing: only a store of several
+// shards has their label.
+func (r *redisState) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (r *redisState) Collect(to chan<- prometheus.Metric) {
-	show := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	now := r.read()
+	constant := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
-	now := r.read()
-	show(r.up, prometheus.GaugeValue, truth(now.up))
-	show(r.took, prometheus.GaugeValue, now.took.Seconds())
+	constant(r.took, prometheus.GaugeValue, now.took.Seconds())
 	stats := r.store.PoolStats()
 	for _, f := range r.pool {
-		show(f.desc, f.kind, f.value(stats))
+		constant(f.desc, f.kind, f.value(stats))
 	}
 	for label, n := range r.topics.handOuts() {
-		show(r.claimed, prometheus.CounterValue, n, label)
+		constant(r.claimed, prometheus.CounterValue, n, label)
 	}
+	showShards(to, now)
 	if !now.up {
 		return
 	}
-	show(r.elected, prometheus.GaugeValue, truth(now.status.Name != ""))
-	show(r.known, prometheus.GaugeValue, float64(now.topics))
-	for _, f := range r.memory {
-		show(f.desc, f.kind, f.value(now.memory))
-	}
+	constant(r.shards, prometheus.GaugeValue, float64(len(now.shards)))
+	constant(r.layout, prometheus.GaugeValue, 0)
+	constant(r.known, prometheus.GaugeValue, float64(now.topics))
 	for _, c := range now.counts {
 		for _, f := range r.byTopic {
 			if f.of.takes(c.Topic) {
-				show(f.desc, f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
+				constant(r.placed(f.desc, c.Topic, now.several()), f.kind, f.value(c), append([]string{c.Topic}, f.extra...)...)
 			}
 		}
 	}
 	for label, at := range now.deaths {
-		show(r.death, prometheus.GaugeValue, float64(at.UnixMilli())/1000, label)
+		constant(r.death, prometheus.GaugeValue, float64(at.UnixMilli())/1000, label)
 	}
+}
+
+// placed returns the description of a figure of a topic. That of how long its oldest message
+// is overdue says in which of several shards the topic is, since a shard may be behind.
+func (r *redisState) placed(d *prometheus.Desc, topic string, several bool) *prometheus.Desc {
+	if d != r.overdue || !several || topic == other {
+		return d
+	}
+	return prometheus.NewDesc(overdueName, overdueHelp, []string{"topic"}, shardLabels(r.store.Of(topic).Number(), several))
+}
+
+// showShards shows what each shard answered, and each server.
+func showShards(to chan<- prometheus.Metric, now *reading) {
+	for i, s := range now.shards {
+		up, elected, published := figuresOfShards(shardLabels(i, now.several()))
+		show(to, []figure[shardReading]{up}, s)
+		if !s.up {
+			continue
+		}
+		show(to, []figure[shardReading]{elected}, s)
+		if now.several() {
+			show(to, []figure[shardReading]{published}, s)
+		}
+		if s.memory != nil {
+			show(to, memoryFigures(serverLabels(s.server, now.several())), *s.memory)
+		}
+	}
+}
+
+// serverLabels returns the label of a metric that each server has; none in a store of one shard.
+func serverLabels(server string, several bool) prometheus.Labels {
+	if !several {
+		return nil
+	}
+	return prometheus.Labels{"server": server}
 }
 
 func truth(is bool) float64 {
@@ -228,38 +285,104 @@ func (r *redisState) ask(mine *reading) {
 	ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
 	defer cancel()
 	began := time.Now()
-	err := r.count(ctx, mine)
+	shards, err := r.store.Shards(ctx)
+	mine.shards = make([]shardReading, max(len(shards), 1))
 	if err == nil {
-		mine.status, err = carrier.Look(ctx, r.store.Home())
+		var asking sync.WaitGroup
+		asking.Go(func() { r.look(ctx, mine.shards) })
+		err = r.count(ctx, mine)
+		asking.Wait()
 	}
-	if err == nil {
-		mine.memory, err = r.store.Home().Memory(ctx)
+	for i := range mine.shards {
+		s := &mine.shards[i]
+		s.up = s.up && err == nil
+		mine.up = mine.up || s.up
 	}
-	mine.up, mine.took = err == nil, time.Since(began)
+	mine.took = time.Since(began)
 }
 
+// look asks each shard, several at a time, and the servers that they are on.
+func (r *redisState) look(ctx context.Context, into []shardReading) {
+	var servers sync.Map                                                                                     // that are asked
+	_, _ = store.Gather(ctx, r.store, func(ctx context.Context, shard store.Shard) (_ struct{}, err error) { // those that fail are not up
+		var s shardReading
+		if s.status, err = carrier.Look(ctx, shard); err != nil {
+			return struct{}{}, err
+		}
+		site, err := shard.Site(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		s.server = site.Server
+		if _, asked := servers.LoadOrStore(site.Server, true); !asked {
+			memory, err := shard.Memory(ctx)
+			if err != nil {
+				return struct{}{}, err
+			}
+			s.memory = &memory
+		}
+		if len(into) > 1 {
+			survey, err := shard.Survey(ctx, 1)
+			if err != nil {
+				return struct{}{}, err
+			}
+			s.published = survey.Published
+		}
+		s.up = true
+		into[shard.Number()] = s
+		return struct{}{}, nil
+	})
+}
+
+// stepTimeout is how long each of the three steps of count waits in a store of several
+// shards, so that one that hangs leaves time to ask the others.
+const stepTimeout = ScrapeTimeout / 3
+
 // count surveys the store, and counts the topics that stand out. If these are few,
-// other topics get a label, too, the first ones by name.
+// other topics get a label, too, the first ones by name. What shards that are away hold
+// is left out.
 func (r *redisState) count(ctx context.Context, mine *reading) error {
-	survey, err := r.inspector.Survey(ctx, min(r.topics.places()+1, mostSurveyed))
-	if err != nil {
+	step := func() (context.Context, context.CancelFunc) {
+		if mine.several() {
+			return context.WithTimeout(ctx, stepTimeout)
+		}
+		return ctx, func() {}
+	}
+	once, end := step()
+	survey, err := r.inspector.Survey(once, min(r.topics.places()+1, mostSurveyed))
+	end()
+	whole := err == nil
+	if away(err) != nil {
 		return err
 	}
 	names := r.topics.candidates(survey)
-	counts, err := r.inspector.Count(ctx, names...)
-	if err != nil {
+	once, end = step()
+	counts, err := r.inspector.Count(once, names...)
+	end()
+	if away(err) != nil && whole {
 		return err
 	}
 	if len(names) < r.topics.limit {
-		quiet, _, err := r.inspector.TopicsAfter(ctx, "", r.topics.limit)
-		if err != nil {
+		once, end = step()
+		quiet, _, err := r.inspector.TopicsAfter(once, "", r.topics.limit)
+		end()
+		if away(err) != nil && whole {
 			return err
 		}
 		counts = append(counts, others(quiet, names)...)
 	}
 	mine.topics = survey.Topics
-	mine.counts, mine.deaths = r.topics.update(survey, counts)
+	mine.counts, mine.deaths = r.topics.update(survey, counts, whole)
 	return nil
+}
+
+// away returns an error, unless only some shards did not answer.
+func away(err error) error {
+	var missing *store.MissingError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	return err
 }
 
 // mostSurveyed is how many topics of each kind a scrape surveys, even if there may be more labels.

@@ -22,9 +22,12 @@ type rest struct {
 
 // counts notes the totals of a store and the counts of the topics with a label, and
 // returns those of the others as topic "other". Scheduled has the scheduled and the
-// ready messages, which only have a common total.
-func (r *rest) counts(s notify.Survey, named []notify.Counts) notify.Counts {
-	r.grow(tally{s.Published, s.Acked, s.Died, s.Sent, s.Dropped}, named)
+// ready messages, which only have a common total. A survey that is not whole says nothing
+// of how the totals grow: the next whole one does.
+func (r *rest) counts(s notify.Survey, named []notify.Counts, whole bool) notify.Counts {
+	if whole {
+		r.grow(tally{s.Published, s.Acked, s.Died, s.Sent, s.Dropped}, named)
+	}
 	c := notify.Counts{
 		Topic: other, Published: r.shown[0], Acked: r.shown[1], Died: r.shown[2], Sent: r.shown[3], Dropped: r.shown[4],
 		Scheduled: s.Messages - s.Leased - s.Dead - s.Broadcasts, Leased: s.Leased, Dead: s.Dead, Broadcasts: s.Broadcasts,

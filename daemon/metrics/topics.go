@@ -90,8 +90,9 @@ func (t *topics) candidates(s notify.Survey) []string {
 
 // update notes a survey and the counts of its candidates, and decides which of them have
 // a label from now on. It returns the counts to show, those of the rest included, and
-// when the newest dead letters of each label died.
-func (t *topics) update(s notify.Survey, counts []notify.Counts) (shown []notify.Counts, deaths map[string]time.Time) {
+// when the newest dead letters of each label died. A survey that is not whole lacks
+// shards that are away.
+func (t *topics) update(s notify.Survey, counts []notify.Counts, whole bool) (shown []notify.Counts, deaths map[string]time.Time) {
 	t.measure(s.Now, counts)
 	own := slices.DeleteFunc(t.byTraffic(counts), func(topic string) bool {
 		return t.listed[topic] || t.counted[topic] == notify.Counts{Topic: topic} // Redis has forgotten the topic
@@ -103,7 +104,7 @@ func (t *topics) update(s notify.Survey, counts []notify.Counts) (shown []notify
 	defer t.mu.Unlock()
 	t.named = named
 	maps.DeleteFunc(t.claimed, func(label string, _ float64) bool { return label != other && !named[label] })
-	return append(shown, t.rest.counts(s, shown)), newestDeaths(s, named)
+	return append(shown, t.rest.counts(s, shown, whole)), newestDeaths(s, named)
 }
 
 // newestDeaths returns when the newest dead letters died, by label.

@@ -150,6 +150,18 @@ func OneShard(t testing.TB, why string) {
 	}
 }
 
+// Sharded is Open for a store of so many shards, whatever the others have.
+func Sharded(t testing.TB, shards int) *notify.Store {
+	t.Helper()
+	store, err := notify.Open(notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	Found(t, store)
+	return store
+}
+
 // At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
