@@ -50,7 +50,7 @@ func (c *checker) buried(m *message) {
 
 // dropped compares the counters of what was dropped with what is missing.
 func (c *checker) dropped() {
-	if c.final.Dropped == nil || c.undone(-never, never) || slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() }) {
+	if c.final.Dropped == nil || c.undone(anyTopic, -never, never) || slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() }) {
 		return
 	}
 	least, most := make(map[string]int64), make(map[string]int64)

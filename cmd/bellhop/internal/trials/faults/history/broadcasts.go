@@ -63,7 +63,7 @@ func (c *checker) sent() []sending {
 	sent := make([]sending, 0, len(entries))
 	for e := range maps.Keys(entries) {
 		at := c.clock.machine(e.Position, never-1)
-		forgot := c.undone(at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(-never, never)
+		forgot := c.undone(e.Topic, at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(e.Topic, -never, never)
 		halfway := slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(at-doubt, at+doubt) })
 		sent = append(sent, sending{e, c.messages[store.Member(e.Topic, e.ID)], at, forgot, halfway})
 	}
@@ -85,14 +85,14 @@ func (c *checker) sentOnce(sent []sending) {
 		if !s.forgot && !s.halfway {
 			times[m]++
 		}
-		if due := m.firstDue(); due > 0 && s.Position < due*1000 && !c.undone(-never, s.at) {
+		if due := m.firstDue(); due > 0 && s.Position < due*1000 && !c.undone(s.Topic, -never, s.at) {
 			c.violate(Early, fmt.Sprintf("the broadcast %s was sent %d µs before it was due", m.member, due*1000-s.Position), m.all()...)
 		}
 		if times[m] > m.lives() {
 			c.violate(Twice, fmt.Sprintf("the broadcast %s was sent again, at %d", m.member, s.Position), m.all()...)
 		}
 		c.sentAndCancelled(m, s)
-		if end, known := m.expiry(); known && s.Position >= (end+1)*1000 && !s.forgot && !c.undone(-never, s.at) && len(c.clock) == 1 {
+		if end, known := m.expiry(); known && s.Position >= (end+1)*1000 && !s.forgot && !c.undone(s.Topic, -never, s.at) && len(c.clock) == 1 {
 			c.violate(Expired, fmt.Sprintf("the broadcast %s was sent %d ms after its time to live", m.member, s.Position/1000-end), m.all()...)
 		}
 	}
@@ -123,7 +123,7 @@ const readSlack = 500_000
 func (c *checker) readExpired(h *listener) {
 	for _, o := range h.received {
 		m := c.messages[store.Member(o.call.Topic, o.call.ID)]
-		if o.call.Op != Receive || m == nil || len(c.clock) > 1 || c.undone(-never, never) {
+		if o.call.Op != Receive || m == nil || len(c.clock) > 1 || c.undone(m.topic, -never, never) {
 			continue
 		}
 		end, known := m.expiry()
@@ -157,12 +157,19 @@ func (m *message) firstDue() int64 {
 	return first
 }
 
-// sentInOrder finds broadcasts that were sent before others that were due earlier and had
-// been acknowledged by then. If the clock jumped, positions do not show that.
+// sentInOrder finds broadcasts that were sent before others of their shard that were due
+// earlier and had been acknowledged by then. If the clock jumped, positions do not show that.
 func (c *checker) sentInOrder(sent []sending) {
 	if len(c.clock) > 1 {
 		return
 	}
+	for shard := range max(c.bounds.Shards, 1) {
+		c.sentInTurn(slices.DeleteFunc(slices.Clone(sent), func(s sending) bool { return c.shardOf(s.Topic) != shard }))
+	}
+}
+
+// sentInTurn is sentInOrder for one shard.
+func (c *checker) sentInTurn(sent []sending) {
 	var ahead []sending // of those sent up to now, each due earlier than the ones before it
 	again := make(map[*message]bool)
 	for _, s := range sent {
@@ -207,20 +214,23 @@ func (c *checker) unsent(sent []sending) {
 	}
 }
 
-// receivedInOrder finds broadcasts that a listener without a name received twice or out of order.
+// receivedInOrder finds broadcasts that a listener without a name received twice, or out of
+// the order of their shard.
 func (c *checker) receivedInOrder(h *listener) {
-	var last *op
+	lasts := make(map[int]*op)
 	for _, o := range h.received {
 		if o.call.Op != Receive {
 			continue
 		}
+		shard := c.shardOf(o.call.Topic)
+		last := lasts[shard]
 		if last != nil && o.call.Position == last.call.Position && o.call.Topic == last.call.Topic {
 			c.violate(Twice, fmt.Sprintf("%s received %s twice", h.name(), o.call.ID), last, o)
 		} else if last != nil && o.call.Position < last.call.Position {
 			c.violate(c.behind(h, o), fmt.Sprintf("%s received %s after %s, which was sent later", h.name(), o.call.ID, last.call.ID), last, o)
 			continue
 		}
-		last = o
+		lasts[shard] = o
 	}
 }
 
@@ -261,18 +271,21 @@ func (h *listener) name() string {
 }
 
 // missed finds broadcasts that one listener without a name, or all of a name, did not
-// receive. It considers those sent after they began to listen, up to the last that they
-// received or, if one of them lived to the end, until the harness had waited for all. If no
-// process of a name lived, any broadcast may still be on its way.
+// receive. Of each shard it considers those sent after they began to listen, up to the last
+// that they received or, if one of them lived to the end, until the harness had waited for
+// all. If no process of a name lived, any broadcast may still be on its way.
 func (c *checker) missed(sent []sending, listeners ...*listener) {
-	first, until, alive := listeners[0].listen.call.Position, int64(0), false
+	first, until, alive := slices.Clone(listeners[0].starts), make(map[int]int64), false
 	received := make(map[Entry]bool)
 	var gaps []*op
 	for _, h := range listeners {
-		first = min(first, h.listen.call.Position)
+		for shard, start := range h.starts {
+			first[shard] = min(first[shard], start)
+		}
 		alive = alive || c.lived(h)
 		for _, o := range h.received {
-			until = max(until, o.call.Position)
+			shard := c.shardOf(o.call.Topic)
+			until[shard] = max(until[shard], o.call.Position)
 			if o.call.Op == Gap {
 				gaps = append(gaps, o)
 			} else {
@@ -285,7 +298,8 @@ func (c *checker) missed(sent []sending, listeners ...*listener) {
 		return
 	}
 	for _, s := range sent {
-		due := s.Position > first && (s.Position <= until && !named || alive && s.at < c.drained-doubt)
+		shard := c.shardOf(s.Topic)
+		due := s.Position > first[shard] && (s.Position <= until[shard] && !named || alive && s.at < c.drained-doubt)
 		if due && !s.forgot && listeners[0].pattern.Match(s.Topic) && !received[s.Entry] && !gapped(gaps, s.Entry) && !c.mayExpire(s.message, c.last) {
 			c.violate(Missed, fmt.Sprintf("%s did not receive %s of %s, sent at %d", listeners[0].name(), s.ID, s.Topic, s.Position), listeners[0].listen)
 		}
@@ -314,7 +328,7 @@ func (c *checker) falseGaps(sent []sending) {
 	}
 	for _, h := range c.listeners {
 		for _, o := range h.received {
-			if o.call.Op != Gap || c.undone(-never, o.from()) {
+			if o.call.Op != Gap || c.undone(o.call.Topic, -never, o.from()) {
 				continue
 			}
 			from := sort.Search(len(sent), func(i int) bool { return sent[i].Position > o.call.Was })
@@ -343,7 +357,7 @@ func (c *checker) checkStored(sent []sending) {
 		switch before := stored[member]; {
 		case m == nil || m.lives() == 0:
 			c.violate(Stored, "the broadcast "+member+" is in the stream, but no publish of it may have happened", o)
-		case before != nil && m.lives() == 1 && !again[m] && !c.undone(m.publishes[0].from(), never): // else it may have been sent twice
+		case before != nil && m.lives() == 1 && !again[m] && !c.undone(m.topic, m.publishes[0].from(), never): // else it may have been sent twice
 			c.violate(Stored, "the broadcast "+member+" is in the stream twice", before, o)
 		}
 		stored[member] = o

@@ -6,62 +6,73 @@ import (
 	"time"
 )
 
-// checkCarriers checks the beats.
+// checkCarriers checks the beats of each shard.
 func (c *checker) checkCarriers() {
+	for shard, beats := range c.beats {
+		c.moversInTurn(shard, beats)
+	}
+	for _, o := range c.ends {
+		c.takeovers(string(o.call.Op), o)
+	}
+	for _, o := range c.faults {
+		c.takeovers(o.call.Kind, o)
+	}
+}
+
+// moversInTurn finds beats of a shard's carrier after a later one was elected.
+func (c *checker) moversInTurn(shard int, beats []*op) {
 	var last *op
-	for _, beat := range c.beats {
-		if last != nil && beat.epoch() < last.epoch() && !c.undone(-never, beat.from()) {
+	for _, beat := range beats {
+		if last != nil && beat.epoch() < last.epoch() && !c.undoneIn(shard, -never, beat.from()) {
 			c.violate(Mover, fmt.Sprintf("carrier %d beat after carrier %d was elected", beat.epoch(), last.epoch()), last, beat)
 		}
 		last = beat
 	}
-	for _, o := range c.ends {
-		c.takeover(string(o.call.Op), o)
-	}
-	for _, o := range c.faults {
-		c.takeover(o.call.Kind, o)
+}
+
+// takeovers checks the end of each term of a carrier.
+func (c *checker) takeovers(kind string, end *op) {
+	for _, t := range end.terms() {
+		c.takeover(kind, end, t)
 	}
 }
 
 // takeover checks the time until the next carrier's first beat, unless another fault
 // interferes.
-func (c *checker) takeover(kind string, end *op) {
-	epoch := end.epoch()
-	if epoch == 0 {
-		return
-	}
-	i := slices.IndexFunc(c.beats, func(b *op) bool { return b.epoch() > epoch && b.from() > end.from() })
+func (c *checker) takeover(kind string, end *op, t term) {
+	beats := c.beats[t.shard]
+	i := slices.IndexFunc(beats, func(b *op) bool { return b.epoch() > t.epoch && b.from() > end.from() })
 	bound := c.bounds.Takeover[kind]
 	if i < 0 {
-		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, late) && !c.continued(end, late) {
-			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", epoch, kind), end)
+		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, t, late) && !c.continued(end, t, late) {
+			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", t.epoch, kind), end)
 		}
 		return
 	}
-	next := c.beats[i]
-	if c.troubled(end, next.from()) {
+	next := beats[i]
+	if c.troubled(end, t, next.from()) {
 		return
 	}
 	took := time.Duration(next.from()-end.from()) * time.Microsecond
 	c.stats.Takeover[kind] = append(c.stats.Takeover[kind], took)
 	if bound > 0 && took > bound {
-		c.violate(Takeover, fmt.Sprintf("it took %v from the end of carrier %d, by %s, to the beat of the next one; the bound is %v", took, epoch, kind, bound), end, next)
+		c.violate(Takeover, fmt.Sprintf("it took %v from the end of carrier %d, by %s, to the beat of the next one; the bound is %v", took, t.epoch, kind, bound), end, next)
 	}
 }
 
 // continued reports whether a carrier beat again before a time, after its fault was healed:
 // it was stopped for less than its lease.
-func (c *checker) continued(end *op, before int64) bool {
+func (c *checker) continued(end *op, t term, before int64) bool {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return w.op == end })
-	return i >= 0 && slices.ContainsFunc(c.beats, func(b *op) bool {
-		return b.epoch() == end.epoch() && b.from() > c.windows[i].to && b.from() <= before
+	return i >= 0 && slices.ContainsFunc(c.beats[t.shard], func(b *op) bool {
+		return b.epoch() == t.epoch && b.from() > c.windows[i].to && b.from() <= before
 	})
 }
 
 // troubled reports whether another fault may have effects between the end of a carrier and a time.
-func (c *checker) troubled(end *op, to int64) bool {
+func (c *checker) troubled(end *op, t term, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool {
 		felt := w.to + c.recovery(w.call.Kind).Microseconds()
-		return w.op != end && w.call.Target != end.call.Target && w.from() <= to && felt >= end.from()
+		return w.hits(t.shard) && w.op != end && w.call.Target != end.call.Target && w.from() <= to && felt >= end.from()
 	})
 }

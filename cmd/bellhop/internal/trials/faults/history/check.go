@@ -89,6 +89,9 @@ type Bounds struct {
 	Recovery time.Duration
 
 	Takeover map[string]time.Duration // by the kind of fault, or Kill or Stop: time until the next carrier's first beat
+
+	Shards int           // of the store; zero: one
+	Beside time.Duration // lateness while a fault hits other shards
 }
 
 // A Report is the result of Check.
@@ -112,10 +115,10 @@ type checker struct {
 	stored    []*op
 	faults    []*op
 	heals     map[key]*op
-	ends      []*op // Kill, Stop
-	beats     []*op
-	drained   int64 // zero: never
-	last      int64 // At of the last record
+	ends      []*op         // Kill, Stop
+	beats     map[int][]*op // by shard
+	drained   int64         // zero: never
+	last      int64         // At of the last record
 
 	windows []window // in order
 	clock   clock
@@ -132,7 +135,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 		final: final, bounds: bounds, stats: newStats(),
 		messages: make(map[string]*message), kept: make(map[string]bool), open: make(map[string][]*op),
 		ids: make(map[string]*identity), taking: make(map[string][]*op),
-		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op),
+		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op), beats: make(map[int][]*op),
 	}
 	if len(records) > 0 {
 		c.last = records[len(records)-1].At
@@ -207,20 +210,26 @@ func (c *checker) violate(rule Rule, message string, ops ...*op) {
 	c.violations = append(c.violations, v)
 }
 
-// undone reports whether Redis may have forgotten what happened in a period.
-func (c *checker) undone(from, to int64) bool {
-	return slices.ContainsFunc(c.windows, func(w window) bool { return w.forgets(from, to) })
+// undone reports whether Redis may have forgotten what happened to a topic in a period. An
+// empty one stands for any.
+func (c *checker) undone(topic string, from, to int64) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return c.concerns(w, topic) && w.forgets(from, to) })
+}
+
+// undoneIn is undone for a shard.
+func (c *checker) undoneIn(shard int, from, to int64) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return w.hits(shard) && w.forgets(from, to) })
 }
 
 // promisedUndone is undone for promised operations.
-func (c *checker) promisedUndone(from, to int64) bool {
-	return slices.ContainsFunc(c.windows, func(w window) bool { return !w.waited() && w.forgets(from, to) })
+func (c *checker) promisedUndone(topic string, from, to int64) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return !w.waited() && c.concerns(w, topic) && w.forgets(from, to) })
 }
 
 // forgot reports whether Redis may have forgotten an operation.
 func (c *checker) forgot(o *op) bool {
 	if promised[o.call.Op] {
-		return c.promisedUndone(o.from(), o.to())
+		return c.promisedUndone(o.call.Topic, o.from(), o.to())
 	}
-	return c.undone(o.from(), o.to())
+	return c.undone(o.call.Topic, o.from(), o.to())
 }

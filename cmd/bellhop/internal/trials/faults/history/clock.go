@@ -82,11 +82,13 @@ type window struct {
 	*op
 	to     int64
 	forget int64 // operations confirmed from here to the end of the fault's call may be forgotten; never: none
+	shards []int // that the fault concerns; empty: all
 }
 
 // newWindow returns the window of a fault and its heal, which may be nil.
 func newWindow(fault, heal *op) window {
 	w := window{op: fault, to: never, forget: never}
+	w.shards, _ = numbers(either(fault, func(r *Record) string { return r.Shards })) // checked as it was read
 	if heal != nil && heal.phase() == OK {
 		w.to = heal.to()
 	}

@@ -26,6 +26,12 @@
 // only. Times of different clocks are compared through the offsets, with some milliseconds
 // of doubt.
 //
+// # Shards
+//
+// In a store of several shards (Bounds.Shards) a topic is in the shard that its name leads
+// to. Positions, epochs and what Redis may forget are compared within a shard; a fault may
+// concern some shards only, and what is in others is late by no more than Bounds.Beside.
+//
 // # What to record
 //
 // An id belongs to one message, or each publish of it has a Version, which is in the body:
@@ -53,7 +59,8 @@
 //   - Await: Topic, ID, of an id without a Version; Wait. OK: State, gone if nothing is kept;
 //     of one that is done: Result. One that was not there at first ends with No.
 //   - Listen, an event when a listener is up: Listener, Name if it has one, Pattern,
-//     Position from which on it misses nothing; Count, the concurrency of a named one.
+//     Position from which on it misses nothing, or the Bookmark of one of several shards;
+//     Count, the concurrency of a named one.
 //   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt. Without a name it ends OK.
 //     Target: the process that reads the logs, if it is not this one.
 //   - Gap: Listener, Name, Topic, Was (after this position), Position (up to this one).
@@ -63,14 +70,15 @@
 //     waits for it: Topic, ID, State, Redis, the end of the message; Version; Result.
 //   - Fault and Heal: Kind, Target, and one N for both, which no other fault has
 //     (Operation.Heal). Offset if the fault sets Redis's clock, in both; Loss if Redis may
-//     forget; Epoch if the target carries. These may be in the end instead. A fault that
+//     forget; Epoch if the target carries, or Epochs if it carries several shards; Shards
+//     if it concerns only some. These may be in the end instead. A fault that
 //     heals by itself has a Heal, too. Error, of the Fault, may say more about it.
 //     Waited beside Loss: a replica takes over, and calls wait for replicas. No Publish,
 //     Broadcast, Cancel, Reschedule, Requeue, Ack, Nack or Bury that ended OK is forgotten
 //     then; other operations until the Heal may be. Halfway: until the Heal a call may stop
 //     in the middle, so a broadcast may be sent again.
 //   - Start, Stop, Kill: events of the harness about a process: Target, Epoch if it carries.
-//   - Beat: Epoch, Redis, as an observer receives them.
+//   - Beat: Shard, Epoch, Redis, as an observer receives them.
 //   - Drained, an event of the harness: it has waited until all due messages are settled
 //     and all broadcasts received.
 package history

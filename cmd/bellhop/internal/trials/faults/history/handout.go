@@ -83,13 +83,13 @@ func (c *checker) next(m *message, before, h *handout) {
 // rolledBack reports whether Redis may have forgotten an operation on which the next handout
 // depends.
 func (c *checker) rolledBack(m *message, before, h *handout) bool {
-	if !c.undone(before.at-doubt, h.latest()) {
+	if !c.undone(m.topic, before.at-doubt, h.latest()) {
 		return false
 	}
-	if before.kept() || c.undone(before.at-doubt, before.latest()) || c.undone(h.at-doubt, h.latest()) {
+	if before.kept() || c.undone(m.topic, before.at-doubt, before.latest()) || c.undone(m.topic, h.at-doubt, h.latest()) {
 		return true
 	}
-	return slices.ContainsFunc(m.all(), func(o *op) bool { return c.undone(o.from(), min(o.to(), h.latest())) })
+	return slices.ContainsFunc(m.all(), func(o *op) bool { return c.undone(m.topic, o.from(), min(o.to(), h.latest())) })
 }
 
 // ways returns what may have returned a message between two handouts.

@@ -231,7 +231,7 @@ func (c *checker) over(id *identity, m *message, p *op, before int64, another fu
 // refused finds a publish that was refused, or left another message there, though the id was
 // free.
 func (c *checker) refused(id *identity, p *op) {
-	if p.phase() != No || p.outcome() == "" || c.undone(-never, p.to()) {
+	if p.phase() != No || p.outcome() == "" || c.undone(p.call.Topic, -never, p.to()) {
 		return
 	}
 	for _, v := range id.versions {
@@ -247,7 +247,7 @@ func (c *checker) refused(id *identity, p *op) {
 // previous finds a publish that says of what it replaced another due time than that had. A
 // message that was in hand may have had others.
 func (c *checker) previous(id *identity, p *op) {
-	if !p.ok() || p.outcome() == "created" || p.isNext() || p.end.Previous == 0 || c.undone(-never, p.to()) || c.struck(p.from()-1_000_000, p.to()) {
+	if !p.ok() || p.outcome() == "created" || p.isNext() || p.end.Previous == 0 || c.undone(p.call.Topic, -never, p.to()) || c.struck(p.from()-1_000_000, p.to()) {
 		return
 	}
 	for _, v := range id.versions {
@@ -289,7 +289,7 @@ func (c *checker) unique(id *identity, m *message) {
 		}
 		id.others(m, func(_ *message, p *op) {
 			free := ack.from() + unique
-			if !p.ok() || p.outcome() != "created" || p.from() <= ack.to() || p.to() >= free-doubt || c.clock.jumped(ack.from(), p.to()) || c.undone(ack.from(), p.to()) {
+			if !p.ok() || p.outcome() != "created" || p.from() <= ack.to() || p.to() >= free-doubt || c.clock.jumped(ack.from(), p.to()) || c.undone(p.call.Topic, ack.from(), p.to()) {
 				return
 			}
 			between := func(o *op) bool { return o != p && o.maybe() && o.to() >= first && o.from() <= p.to() }
@@ -305,7 +305,7 @@ func (c *checker) unique(id *identity, m *message) {
 // debounced finds a publish that put a message off for longer than max_wait after the first
 // publish, and a message that was due later than that was acknowledged.
 func (c *checker) debounced(id *identity, m *message, p *op) {
-	if !p.ok() || p.call.Mode != "debounce" || p.isNext() || c.undone(-never, p.to()) {
+	if !p.ok() || p.call.Mode != "debounce" || p.isNext() || c.undone(p.call.Topic, -never, p.to()) {
 		return
 	}
 	if h := firstOf(m); h != nil && len(m.publishes) == 1 && h.call.Attempt == 1 && h.call.Due > p.due() && c.unseen(m, h) == 0 && !c.struck(p.from(), h.at) {

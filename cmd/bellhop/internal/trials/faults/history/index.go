@@ -119,7 +119,8 @@ func (h *handout) kept() bool { return h.claim == nil }
 type listener struct {
 	listen   *op
 	pattern  notify.Pattern
-	received []*op // broadcasts and gaps, in the order of their calls
+	starts   []int64 // by shard: the position after which it misses nothing
+	received []*op   // broadcasts and gaps, in the order of their calls
 }
 
 type key struct {
@@ -235,7 +236,11 @@ func (c *checker) fileOther(o *op) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}
-		c.listeners[listenerKey{r.Process, r.Listener}] = &listener{listen: o, pattern: pattern}
+		starts, err := c.starts(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r, err)
+		}
+		c.listeners[listenerKey{r.Process, r.Listener}] = &listener{listen: o, pattern: pattern, starts: starts}
 	case Receive, Gap:
 		h := c.listeners[listenerKey{r.Process, r.Listener}]
 		if h == nil {
@@ -251,7 +256,7 @@ func (c *checker) fileOther(o *op) error {
 	case Kill, Stop:
 		c.ends = append(c.ends, o)
 	case Beat:
-		c.beats = append(c.beats, o)
+		c.beats[r.Shard] = append(c.beats[r.Shard], o)
 	case Drained:
 		c.drained = r.At
 	}

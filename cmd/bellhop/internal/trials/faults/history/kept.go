@@ -39,7 +39,7 @@ func (c *checker) keptWell(m *message) {
 func (c *checker) awaited(m *message) {
 	for _, a := range m.awaits {
 		c.inTime(m, a)
-		if !a.ok() || c.undone(-never, a.to()) {
+		if !a.ok() || c.undone(m.topic, -never, a.to()) {
 			continue
 		}
 		switch a.state() {
@@ -105,7 +105,7 @@ func (c *checker) archived(m *message) {
 			most++
 		}
 	}
-	if most > 0 && len(m.rows) > most && !c.undone(-never, never) { // else it may have ended again
+	if most > 0 && len(m.rows) > most && !c.undone(m.topic, -never, never) { // else it may have ended again
 		c.violate(Archived, fmt.Sprintf("%s ended at most %d times, and the archive has %d rows", m.member, most, len(m.rows)), append(m.all(), m.rows...)...)
 	}
 }

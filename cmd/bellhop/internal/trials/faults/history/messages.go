@@ -134,7 +134,7 @@ func (c *checker) settled(h *handout, way Op) *op {
 // given back, or of one that another had followed for certain.
 func (c *checker) receipts(m *message) {
 	for _, s := range m.settles {
-		if !s.ok() || c.undone(-never, s.to()) {
+		if !s.ok() || c.undone(m.topic, -never, s.to()) {
 			continue
 		}
 		h := m.handout(s)
@@ -174,7 +174,7 @@ func (c *checker) givenTwice(m *message) {
 			continue
 		}
 		before := given[h.call.Receipt]
-		if before != nil && m.lives() == 1 && !c.undone(-never, h.latest()) {
+		if before != nil && m.lives() == 1 && !c.undone(m.topic, -never, h.latest()) {
 			c.violate(Receipts, fmt.Sprintf("%s was handed out twice with the receipt %d", m.member, h.call.Receipt), before.op, h.op)
 			return
 		}
@@ -197,7 +197,7 @@ func (c *checker) early(m *message, h *handout) {
 		c.violate(Early, fmt.Sprintf("%s was handed out %d ms before it was due", m.member, h.call.Due-h.claimed), h.op)
 		return
 	}
-	if c.promisedUndone(-never, h.latest()) {
+	if c.promisedUndone(m.topic, -never, h.latest()) {
 		return // an acknowledged due time may be forgotten
 	}
 	writes := c.dueWrites(m, h)
@@ -265,7 +265,7 @@ func (c *checker) late(m *message, i int) {
 	quiet := true
 	for _, w := range c.windows {
 		after := w.to + c.recovery(w.call.Kind).Microseconds()
-		if w.from() > h.at || after < due {
+		if w.from() > h.at || after < due || !c.concerns(w, m.topic) {
 			continue
 		}
 		quiet = false
@@ -275,11 +275,27 @@ func (c *checker) late(m *message, i int) {
 		}
 	}
 	if quiet {
-		c.stats.Lateness[Quiet] = append(c.stats.Lateness[Quiet], took)
+		limit = c.beside(m, took, due, h.at, limit)
 	}
 	if c.bounds.Late > 0 && h.at > limit+doubt {
 		c.violate(Late, fmt.Sprintf("%s was handed out %v after it was due, %v later than stated", m.member, took, time.Duration(h.at-limit)*time.Microsecond), append(m.publishes, h.op)...)
 	}
+}
+
+// beside counts the lateness of a message that met no fault. It returns the limit, which is
+// another one while a fault hit other shards.
+func (c *checker) beside(m *message, took time.Duration, due, at, limit int64) int64 {
+	kind := Quiet
+	for _, w := range c.windows {
+		if w.touches(due, at) && !c.concerns(w, m.topic) {
+			kind = Beside + w.call.Kind
+		}
+	}
+	c.stats.Lateness[kind] = append(c.stats.Lateness[kind], took)
+	if kind != Quiet && c.bounds.Beside > 0 {
+		return min(limit, due+c.bounds.Beside.Microseconds())
+	}
+	return limit
 }
 
 // recovery returns how long after its heal a fault may have effects.

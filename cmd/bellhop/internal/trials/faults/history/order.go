@@ -38,7 +38,7 @@ func firstOut(m *message) *handout {
 func (c *checker) overtaken(m *message, before []*message) {
 	p, first := m.publishes[0], firstOut(m)
 	lost := first.from()-p.to() >= store.HandoverLease.Microseconds() && c.struck(p.from(), first.from())
-	if first.call.Attempt != 1 || lost || c.undone(p.from(), first.from()) {
+	if first.call.Attempt != 1 || lost || c.undone(m.topic, p.from(), first.from()) {
 		return
 	}
 	for _, other := range before {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,6 +87,7 @@ type Record struct {
 	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
+	Bookmark string `json:"bookmark,omitempty"` // where a listener to several shards stands
 	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead, done, gone, dropped, acked or removed
 	Count    int    `json:"count,omitempty"`    // messages of a claim, in its call the most; concurrency of a listener
 	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply or a row, Unix µs
@@ -121,6 +123,9 @@ type Record struct {
 	Waited  bool   `json:"waited,omitempty"`  // of a loss: a replica takes over, and has what calls waited for
 	Halfway bool   `json:"halfway,omitempty"` // a call may stop in the middle until the fault is healed
 	Epoch   int64  `json:"epoch,omitempty"`   // of a beat, or of a carrier that is the target
+	Shard   int    `json:"shard,omitempty"`   // of a beat
+	Shards  string `json:"shards,omitempty"`  // that a fault concerns, with commas between; empty: all
+	Epochs  string `json:"epochs,omitempty"`  // of a carrier of several shards that is the target: SHARD:EPOCH, with commas between
 }
 
 // String returns the record as its line of JSON.
@@ -135,6 +140,9 @@ func (r Record) String() string {
 // check reports what is wrong with a record.
 func (r *Record) check() error {
 	event, known := events[r.Op]
+	_, badShards := numbers(r.Shards)
+	_, badEpochs := termsIn(r.Epochs)
+	badNumbers := cmp.Or(badShards, badEpochs)
 	switch {
 	case r.At <= 0:
 		return fmt.Errorf("at %d: it is not a time in Unix microseconds", r.At)
@@ -142,6 +150,8 @@ func (r *Record) check() error {
 		return errors.New("process: it is empty")
 	case !known:
 		return fmt.Errorf("op %q: there is no such operation", r.Op)
+	case badNumbers != nil:
+		return badNumbers
 	case event && r.Phase != Event:
 		return fmt.Errorf("phase %q: %s is an event and has none", r.Phase, r.Op)
 	case event:

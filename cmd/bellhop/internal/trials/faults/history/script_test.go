@@ -2,6 +2,8 @@ package history_test
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,7 +22,7 @@ const start = 1_700_000_000_000
 //	AT PROCESS OP [ID] [FIELD=VALUE …]              an event
 //	FROM-TO PROCESS takes ID [FIELD=VALUE …]        a claim that takes a message; at= is its time by Redis's clock
 //	FROM-TO fault KIND [FIELD=VALUE …]              a fault and its heal
-//	final PLACE ID [AT] [VERSION]                   where a message is at the end
+//	final PLACE ID [AT] [VERSION]                   where a message is at the end; ID may be TOPIC/ID
 //	final dropped N                                 how many messages are counted as dropped
 //	final done ID RESULT                            a message that is kept
 //
@@ -199,6 +201,14 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Halfway = value == "true"
 		case "epoch":
 			r.Epoch = s.number(value)
+		case "shard":
+			r.Shard = int(s.number(value))
+		case "shards":
+			r.Shards = value
+		case "epochs":
+			r.Epochs = value
+		case "bookmark":
+			r.Bookmark = s.bookmark(value)
 		case "count":
 			r.Count = int(s.number(value))
 		case "topic":
@@ -264,12 +274,29 @@ func (s *script) number(text string) int64 {
 	return n
 }
 
+// bookmark returns the bookmark of positions, one of each shard.
+func (s *script) bookmark(text string) string {
+	var all []int64
+	for one := range strings.SplitSeq(text, ",") {
+		all = append(all, s.ms(one))
+	}
+	greatest := slices.Max(all)
+	data := binary.AppendUvarint(nil, uint64(greatest))
+	for _, at := range all {
+		data = binary.AppendUvarint(data, uint64(greatest-at))
+	}
+	return fmt.Sprintf("%d.%s", len(all), base64.RawURLEncoding.EncodeToString(data))
+}
+
 // ms returns a time in µs from one in ms.
 func (s *script) ms(text string) int64 { return (start + s.number(text)) * 1000 }
 
 // place puts a message into its final place, with all that belongs to it.
 func (s *script) place(where, id string, at int64) {
 	topic, f := "t", &s.final
+	if before, behind, named := strings.Cut(id, "/"); named {
+		topic, id = before, behind
+	}
 	member := topic + ":" + id
 	set := func(topics map[string]map[string]int64) {
 		if topics[topic] == nil {

@@ -8,6 +8,9 @@ import (
 // Quiet is the kind of fault in Stats.Lateness of what met none.
 const Quiet = ""
 
+// Beside begins the kind in Stats.Lateness of what was in another shard than a fault.
+const Beside = "beside "
+
 // Stats are what was counted.
 type Stats struct {
 	Operations map[Op]map[Phase]int
