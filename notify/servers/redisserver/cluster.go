@@ -24,9 +24,9 @@ type Cluster struct {
 }
 
 // StartCluster starts a Redis Cluster of masters with one replica each, and waits
-// until all nodes know each other. timeout is the cluster-node-timeout. The errors
-// are those of Start.
-func StartCluster(ctx context.Context, dir string, masters int, timeout time.Duration) (*Cluster, error) {
+// until all nodes know each other. timeout is the cluster-node-timeout; args are more
+// arguments of each node. The errors are those of Start.
+func StartCluster(ctx context.Context, dir string, masters int, timeout time.Duration, args ...string) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range 2 * masters {
 		node := filepath.Join(dir, strconv.Itoa(i))
@@ -34,7 +34,7 @@ func StartCluster(ctx context.Context, dir string, masters int, timeout time.Dur
 			c.Stop()
 			return nil, fmt.Errorf("make the folder of a cluster's node: %w", err)
 		}
-		s, err := startNode(ctx, node, timeout)
+		s, err := startNode(ctx, node, timeout, args)
 		if err != nil {
 			c.Stop()
 			return nil, err
@@ -55,14 +55,14 @@ func StartCluster(ctx context.Context, dir string, masters int, timeout time.Dur
 }
 
 // startNode starts a node that knows no other yet.
-func startNode(ctx context.Context, dir string, timeout time.Duration) (*Server, error) {
+func startNode(ctx context.Context, dir string, timeout time.Duration, args []string) (*Server, error) {
 	bus, err := child.HoldPort()
 	if err != nil {
 		return nil, err
 	}
-	return Start(ctx, Options{Dir: dir, bus: bus, Args: []string{
+	return Start(ctx, Options{Dir: dir, bus: bus, Args: append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
-	}})
+	}, args...)})
 }
 
 // Stop stops all nodes.
