@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,23 +66,30 @@ func (w *world) awaitArchive(ctx context.Context) error {
 		return err
 	}
 	return until("an archive is registered", func() bool {
-		b, err := w.store.Only().Backlog(ctx)
-		return err == nil && b.Open
+		all, err := w.backlogs(ctx)
+		return err == nil && !slices.ContainsFunc(all, func(b store.Backlog) bool { return !b.Open })
 	})
 }
 
 // drainArchive waits until the archive has all that ended so far.
 func (w *world) drainArchive(ctx context.Context) error {
-	var left store.Backlog
+	var all []store.Backlog
 	err := until("the archive has all", func() (empty bool) {
 		var err error
-		left, err = w.store.Only().Backlog(ctx)
-		return err == nil && left.Entries == 0
+		all, err = w.backlogs(ctx)
+		return err == nil && !slices.ContainsFunc(all, func(b store.Backlog) bool { return b.Entries > 0 })
 	})
-	if err == nil && left.Removed > 0 {
-		err = fmt.Errorf("the housekeeping removed %d entries from the outbox", left.Removed)
+	for _, left := range all {
+		if err == nil && left.Removed > 0 {
+			err = fmt.Errorf("the housekeeping removed %d entries from an outbox", left.Removed)
+		}
 	}
 	return err
+}
+
+// backlogs returns what waits for the archive in each shard.
+func (w *world) backlogs(ctx context.Context) ([]store.Backlog, error) {
+	return store.Gather(ctx, w.store, func(ctx context.Context, s store.Shard) (store.Backlog, error) { return s.Backlog(ctx) })
 }
 
 // readArchive records the rows of the archive, and what ended since it was drained: that
@@ -116,8 +124,8 @@ func (w *world) readArchive(ctx context.Context) error {
 			break
 		}
 	}
-	left, err := w.store.Only().Endings(ctx, 1000)
-	for _, e := range left {
+	all, err := store.Gather(ctx, w.store, func(ctx context.Context, s store.Shard) ([]store.Ending, error) { return s.Endings(ctx, 1000) })
+	for _, e := range slices.Concat(all...) {
 		topic, id, _ := strings.Cut(e.Member, ":")
 		record(topic, id, e.State, e.Entry, e.Ended, e.Body, e.Result)
 	}

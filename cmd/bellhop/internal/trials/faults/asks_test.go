@@ -194,7 +194,7 @@ func (c *claiming) claimAny(ctx context.Context) {
 		}
 		op := c.Call(history.Record{Op: history.Claim, Topics: strings.Join(topics, ","), Lease: lease.Milliseconds(), Count: most})
 		ds, err := c.claimer.ClaimAny(ctx, topics, subscribers.ClaimOptions{
-			Max: most, Lease: lease, Wait: time.Duration(c.roll(2)) * lease / 2, Oldest: c.roll(2) == 0,
+			Max: most, Lease: lease, Wait: time.Duration(c.roll(2)) * lease / 2, Oldest: c.roll(2) == 0 && c.shards == 0, // the oldest of several shards cannot be told
 		})
 		c.took(ctx, op, ds, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,6 +36,9 @@ type victim struct {
 	links  []*link // to Redis; of the bridge to NATS; of the archive to its database; of clients to the daemons or NATS
 	epoch  int64   // of the carrier
 
+	node, replica int   // of a Cluster
+	shards        []int // of which the node is the master
+
 	begun, healed history.Record // further fields of the records of the fault and its heal
 }
 
@@ -56,7 +60,7 @@ var (
 )
 
 // faults are all faults, in the order of the report.
-var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults)
+var faults = slices.Concat(crewFaults, redisFaults, rightsFaults, machineFaults, crashFaults, replicaFaults, clusterFaults)
 
 // crewFaults hit processes and links.
 var crewFaults = []fault{
@@ -75,6 +79,8 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	v.role = role
 	switch role {
 	case "redis", database:
+	case onCluster[0], onCluster[1], onCluster[2]:
+		err = w.strike(ctx, &v)
 	case "nats":
 		v.member = w.nats
 	case "carrier":
@@ -95,17 +101,21 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 			v.links = append(v.links, v.member.links[server])
 		}
 	}
+	if err == nil && w.cluster != nil && v.member != nil && strings.HasPrefix(v.member.name, "daemon") {
+		v.begun.Epochs, err = w.terms(ctx, v.member)
+	}
 	return v, err
 }
 
 // seize returns the present holder of a role, and reserves it until free is called, so that
-// no two faults hit one process at once.
+// no two faults hit one process, or the Cluster, at once: without two of its masters it has
+// no majority.
 func (w *world) seize(ctx context.Context, role string) (v victim, free func(), err error) {
 	fault := until(role+" has no other fault", func() bool {
 		if v, err = w.victim(ctx, role); err != nil {
 			return true
 		}
-		name := role
+		name := roleOf(role)
 		if v.member != nil {
 			name = v.member.name
 		}

@@ -3,9 +3,11 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,65 +37,99 @@ func (w *world) mend(ctx context.Context) error {
 
 // final reads the contents of Redis, which no process may change meanwhile.
 func (w *world) final(ctx context.Context) (history.Final, error) {
-	r := &reader{ctx: ctx, client: w.store.Client(), base: w.store.Keys().Base()}
+	r := &reader{ctx: ctx, store: w.store, client: w.store.Client()}
 	f := history.Final{
-		Now: r.now(), Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
+		Now: r.now(), Heads: map[string]int64{}, ReadySet: map[string]int64{},
+		Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
+		Leased: map[string]int64{}, Broadcasts: map[string]int64{}, Expiries: map[string]int64{}, Attempts: map[string]int64{},
 		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
-		Dropped: map[string]int64{}, Done: map[string]string{},
+		Versions: map[string]string{}, Next: map[string]string{}, Dropped: map[string]int64{}, Done: map[string]string{},
 		Archive: w.database != nil, Acked: []string{ackedTopic},
 	}
-	for _, key := range r.keys() {
-		name := strings.TrimPrefix(key, r.base)
-		kind, topic, _ := strings.Cut(name, ":")
-		switch kind {
-		case "schedule":
-			if topic == "" {
-				f.Heads = r.sorted(name)
-			} else {
-				f.Scheduled[topic] = r.sorted(name)
+	all := r.keys()
+	for number, keys := range w.store.KeysOfAll() {
+		r.number, r.base = number, keys.Base()
+		of := func(key string) bool { return strings.HasPrefix(key, r.base) }
+		for _, key := range all {
+			if of(key) {
+				r.read(&f, strings.TrimPrefix(key, r.base))
 			}
-		case "ready":
-			if topic == "" {
-				f.ReadySet = r.sorted(name)
-			} else {
-				f.Ready[topic] = r.sorted(name)
-			}
-		case "dead":
-			f.Dead[topic] = r.sorted(name)
-		case "leased":
-			f.Leased = r.sorted(name)
-		case "broadcasts":
-			f.Broadcasts = r.sorted(name)
-		case "expiries":
-			f.Expiries = r.sorted(name)
-		case "messages":
-			r.records(&f, name)
-		case "extras":
-			f.Next = r.successors(name)
-		case "deaths":
-			f.Deaths = r.fields(name)
-		case "attempts":
-			f.Attempts = r.used(name)
-		case "topics":
-			r.counters(&f, name)
-		case "log":
-			f.Logs = append(f.Logs, r.log(topic)...)
-		case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
-			"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept",
-			"claims", "workers", "done", "done-first", "hooks", "outbox":
-		default:
-			f.Foreign = append(f.Foreign, name)
+		}
+		all = slices.DeleteFunc(all, of)
+	}
+	for _, key := range all {
+		if w.cluster == nil || key != rootFormat {
+			f.Foreign = append(f.Foreign, key)
 		}
 	}
 	return f, r.err
 }
 
-// A reader reads keys, up to the first error.
+// rootFormat is the only key outside of shards, where there are several.
+const rootFormat = notify.DefaultPrefix + ":{0}:format"
+
+// read reads a key of a shard.
+func (r *reader) read(f *history.Final, name string) {
+	kind, topic, _ := strings.Cut(name, ":")
+	if topic != "" && strings.Contains(" schedule ready dead log ", " "+kind+" ") {
+		r.belongs(f, topic, name)
+	}
+	switch kind {
+	case "schedule":
+		if topic == "" {
+			maps.Copy(f.Heads, r.sorted(name))
+		} else {
+			f.Scheduled[topic] = r.sorted(name)
+		}
+	case "ready":
+		if topic == "" {
+			maps.Copy(f.ReadySet, r.sorted(name))
+		} else {
+			f.Ready[topic] = r.sorted(name)
+		}
+	case "dead":
+		f.Dead[topic] = r.sorted(name)
+	case "leased":
+		maps.Copy(f.Leased, r.sorted(name))
+	case "broadcasts":
+		maps.Copy(f.Broadcasts, r.sorted(name))
+	case "expiries":
+		maps.Copy(f.Expiries, r.sorted(name))
+	case "messages":
+		r.records(f, name)
+	case "extras":
+		maps.Copy(f.Next, r.successors(name))
+	case "deaths":
+		f.Deaths = append(f.Deaths, r.fields(name)...)
+	case "attempts":
+		maps.Copy(f.Attempts, r.used(name))
+	case "topics":
+		r.counters(f, name)
+	case "log":
+		f.Logs = append(f.Logs, r.log(topic)...)
+	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
+		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept",
+		"claims", "workers", "done", "done-first", "hooks", "outbox":
+	default:
+		f.Foreign = append(f.Foreign, r.base+name)
+	}
+}
+
+// A reader reads the keys of shards, up to the first error.
 type reader struct {
 	ctx    context.Context
+	store  *notify.Store
 	client redis.UniversalClient
-	base   string
+	number int    // of the present shard
+	base   string // of its keys
 	err    error
+}
+
+// belongs takes what is in a shard other than that of its topic for foreign.
+func (r *reader) belongs(f *history.Final, topic, what string) {
+	if r.store.Of(topic).Number() != r.number {
+		f.Foreign = append(f.Foreign, fmt.Sprintf("%s in shard %d", what, r.number))
+	}
 }
 
 func got[T any](r *reader, value T, err error) T {
@@ -109,8 +145,21 @@ func (r *reader) now() int64 {
 }
 
 func (r *reader) keys() []string {
-	keys, err := r.client.Keys(r.ctx, r.base+"*").Result()
-	slices.Sort(keys)
+	const all = notify.DefaultPrefix + ":*"
+	cluster, isCluster := r.client.(*redis.ClusterClient)
+	if !isCluster {
+		keys, err := r.client.Keys(r.ctx, all).Result()
+		return got(r, keys, err)
+	}
+	var one sync.Mutex
+	var keys []string
+	err := cluster.ForEachMaster(r.ctx, func(ctx context.Context, node *redis.Client) error {
+		some, err := node.Keys(ctx, all).Result()
+		one.Lock()
+		defer one.Unlock()
+		keys = append(keys, some...)
+		return err
+	})
 	return got(r, keys, err)
 }
 
@@ -122,9 +171,10 @@ func (r *reader) fields(key string) []string {
 // records reads which messages have a record, and the versions in the bodies. The record of
 // one that is done begins with =, and an object if it is kept.
 func (r *reader) records(f *history.Final, key string) {
-	f.Versions = make(map[string]string)
 	all, err := r.client.HGetAll(r.ctx, r.base+key).Result()
 	for member, record := range got(r, all, err) {
+		topic, _, _ := strings.Cut(member, ":")
+		r.belongs(f, topic, member)
 		if head, result, _ := strings.Cut(record, "\n"); strings.HasPrefix(head, "=") {
 			if strings.Contains(head, ",") {
 				f.Done[member] = result
@@ -163,12 +213,12 @@ func (r *reader) used(key string) map[string]int64 {
 	numbers := make(map[string]int64)
 	for member, value := range got(r, all, err) {
 		text, _, _ := strings.Cut(value, "\n")
-		numbers[member] = r.number(text)
+		numbers[member] = r.integer(text)
 	}
 	return numbers
 }
 
-func (r *reader) number(text string) int64 {
+func (r *reader) integer(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return got(r, n, err)
 }
@@ -179,11 +229,11 @@ func (r *reader) counters(f *history.Final, key string) {
 	for field, text := range got(r, all, err) {
 		switch topic, what, _ := strings.Cut(field, ":"); what {
 		case "leased":
-			f.Leases[topic] = r.number(text)
+			f.Leases[topic] = r.integer(text)
 		case "broadcasts":
-			f.Waiting[topic] = r.number(text)
+			f.Waiting[topic] = r.integer(text)
 		case "dropped":
-			f.Dropped[topic] = r.number(text)
+			f.Dropped[topic] = r.integer(text)
 		}
 	}
 }

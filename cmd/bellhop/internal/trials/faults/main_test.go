@@ -28,6 +28,7 @@ var (
 	parallelFlag   = flag.Int("faults.parallel", 3, "rounds in parallel")
 	togetherFlag   = flag.Int("faults.together", 6, "faults in a round of TestEachFault, one after the other")
 	replicatedFlag = flag.Bool("faults.replicated", false, "in TestEachFault replace the master of a replicated Redis, too")
+	shardedFlag    = flag.Bool("faults.sharded", false, "make only faults of a Redis Cluster with several shards, and such beside them; in TestEachFault those, too")
 	takeoversFlag  = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
 	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "time added to the stated bounds, for a busy machine")
 	onlyFlag       = flag.String("faults.only", "", "make only faults that contain this, such as SIGSTOP, or cut carrier; it changes the plans of seeds")
@@ -85,6 +86,7 @@ func run(m *testing.M) (int, error) {
 type actor struct {
 	*history.Log
 	store     *notify.Store
+	shards    int // of a sharded world; else zero
 	inspector *notify.Inspector
 	dir       string // of the histories
 	name      string // worker-1
@@ -107,12 +109,16 @@ func play(role string) error {
 	if err != nil {
 		return err
 	}
-	store, err := notify.Open(notify.Config{URL: os.Getenv("FAULTS_REDIS"), Master: os.Getenv("FAULTS_MASTER"), WaitReplicas: replicas})
+	shards, err := strconv.Atoi(os.Getenv("FAULTS_SHARDS"))
+	if err != nil {
+		return err
+	}
+	store, err := notify.Open(notify.Config{URL: os.Getenv("FAULTS_REDIS"), Master: os.Getenv("FAULTS_MASTER"), WaitReplicas: replicas, Shards: shards})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	a := &actor{publishing: publishing, store: store, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
+	a := &actor{publishing: publishing, store: store, shards: shards, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
 	if a.inspector, err = notify.NewInspector(store); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type plan struct {
 	Steps []step
 
 	Replicated bool // Redis is a master with a replica
+	Sharded    bool // Redis is a Cluster, and the store has several shards
 	Archived   bool // there is an archive
 }
 
@@ -37,6 +38,9 @@ func (p plan) String() string {
 	fmt.Fprintf(&b, "SEED=%d appendfsync %s", p.Seed, p.Fsync)
 	if p.Replicated {
 		b.WriteString(", replicated")
+	}
+	if p.Sharded {
+		b.WriteString(", sharded")
 	}
 	if p.Archived {
 		b.WriteString(", archived")
@@ -78,7 +82,7 @@ func allSteps() (all []step) {
 
 // replicated reports whether a fault needs a Redis with a replica.
 func (s step) replicated() bool {
-	return slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+	return !s.sharded() && slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
 // withRedis reports whether a fault hits Redis together with its target.
@@ -106,7 +110,8 @@ func filter(steps []step, holds func(step) bool) (some []step) {
 	return some
 }
 
-// How many plans there are for each with a replicated Redis, and with an archive.
+// How many plans there are for each with a replicated Redis, or with a Cluster, and with an
+// archive.
 const (
 	replicatedShare = 12
 	archivedShare   = 3
@@ -119,19 +124,31 @@ func newPlan(seed uint64, choices []step) plan {
 	if without := filter(choices, func(s step) bool { return !s.archives() }); !archived && len(without) > 0 {
 		choices = without
 	}
-	alone := filter(choices, func(s step) bool { return !s.replicated() })
-	takeovers := filter(choices, step.replicated)
-	rare := rnd.IntN(replicatedShare) == 0
-	if len(takeovers) == 0 || len(alone) > 0 && !rare {
-		p := randomPlan(seed, alone)
-		p.Archived = archived || slices.ContainsFunc(p.Steps, step.archives)
+	alone := filter(choices, func(s step) bool { return !s.replicated() && !s.sharded() })
+	takeovers, onNodes := filter(choices, step.replicated), filter(choices, step.sharded)
+	share := rnd.IntN(replicatedShare)
+	switch {
+	case len(onNodes) > 0 && (share == 1 || *shardedFlag || len(alone)+len(takeovers) == 0):
+		p := planAround(rnd, seed, onNodes, choices, step.besidesCluster)
+		p.Sharded, p.Archived = true, archived
+		return p
+	case len(takeovers) > 0 && (share == 0 || len(alone) == 0):
+		p := planAround(rnd, seed, takeovers, alone, step.besides)
+		p.Replicated, p.Archived = true, archived
 		return p
 	}
-	first := takeovers[rnd.IntN(len(takeovers))]
+	p := randomPlan(seed, alone)
+	p.Archived = archived || slices.ContainsFunc(p.Steps, step.archives)
+	return p
+}
+
+// planAround makes the plan of a seed that begins with one of some faults, and goes on with
+// choices that can happen beside it.
+func planAround(rnd *rand.Rand, seed uint64, some, choices []step, besides func(step) bool) plan {
+	first := some[rnd.IntN(len(some))]
 	first.At, first.For = warm, between(rnd, faults[first.Fault].least, faults[first.Fault].most)
-	p := randomPlan(seed, append(filter(alone, step.besides), first))
-	p.Replicated, p.Archived = true, archived
-	p.Steps = append([]step{first}, filter(p.Steps[1:], step.besides)...)
+	p := randomPlan(seed, append(filter(choices, besides), first))
+	p.Steps = append([]step{first}, filter(p.Steps[1:], besides)...)
 	return p
 }
 
@@ -152,14 +169,24 @@ func randomPlan(seed uint64, choices []step) plan {
 	return p
 }
 
-// fixedPlans returns rounds that make every fault on each of its targets once. Those of a
-// replicated Redis, which take half a minute, need -faults.replicated.
+// fixedPlans returns rounds that make every fault on each of its targets once, and a few of a
+// Cluster. Those of a replicated Redis, which take half a minute, need -faults.replicated, and
+// all those of a Cluster -faults.sharded.
 func fixedPlans() (plans []plan) {
-	steps := filter(allSteps(), func(s step) bool { return !s.replicated() })
+	steps := filter(allSteps(), func(s step) bool { return !s.replicated() && !s.sharded() })
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(order(a), order(b)) })
 	for some := range slices.Chunk(steps, *togetherFlag) {
 		plans = append(plans, fixedPlan(len(plans), some))
+	}
+	onNodes := filter(allSteps(), step.sharded)
+	if !*shardedFlag {
+		onNodes = filter(onNodes, step.isQuick)
+	}
+	for some := range slices.Chunk(onNodes, *togetherFlag) {
+		p := fixedPlan(len(plans), some)
+		p.Sharded = true
+		plans = append(plans, p)
 	}
 	if !*replicatedFlag {
 		return plans
@@ -170,6 +197,12 @@ func fixedPlans() (plans []plan) {
 		plans = append(plans, p)
 	}
 	return plans
+}
+
+// isQuick reports whether a fault of a Cluster is one of those that are always made: on one
+// master each.
+func (s step) isQuick() bool {
+	return slices.Contains([]string{"failover cluster-1", "slot moved cluster-2", "CLIENT KILL pubsub cluster-3"}, faults[s.Fault].name+" "+s.Target)
 }
 
 // order puts faults that need an archive last, so that few rounds have one, and some beside

@@ -20,10 +20,13 @@ type tally struct {
 	stats  history.Stats
 }
 
-// add adds a round. The lateness by a fault is taken from rounds with no other fault.
+// add adds a round. The lateness by a fault is taken from rounds with no other fault, except
+// that beside it.
 func (t *tally) add(p plan, s history.Stats) {
 	if len(p.Steps) > 1 {
-		s.Lateness = map[string]history.Times{history.Quiet: s.Lateness[history.Quiet]}
+		maps.DeleteFunc(s.Lateness, func(kind string, _ history.Times) bool {
+			return kind != history.Quiet && !strings.HasPrefix(kind, history.Beside)
+		})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,6 +61,11 @@ func (t *tally) String() string {
 	}
 	quiet := t.stats.Lateness[history.Quiet]
 	fmt.Fprintf(&b, "\n\nlateness without a fault: p50 %s, p99 %s, max %s\n", shown(quiet, 0.5), shown(quiet, 0.99), shown(quiet, 1))
+	for _, kind := range slices.Sorted(maps.Keys(t.stats.Lateness)) {
+		if late := t.stats.Lateness[kind]; strings.HasPrefix(kind, history.Beside) {
+			fmt.Fprintf(&b, "lateness in other shards, %s: p50 %s, p99 %s, max %s\n", kind, shown(late, 0.5), shown(late, 0.99), shown(late, 1))
+		}
+	}
 	for _, kind := range slices.Sorted(maps.Keys(t.stats.Takeover)) {
 		took := t.stats.Takeover[kind]
 		if t.faults[kind] == 0 { // Kill or Stop, which belong to a fault
@@ -71,25 +79,35 @@ func (t *tally) String() string {
 }
 
 // roles are the targets of faults, in the order of the table.
-var roles = []string{"redis", "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier", database, archiver}
+var roles = []string{"redis", clustered, "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier", database, archiver}
 
 // matrix writes a table of faults and their targets.
 func (t *tally) matrix(b *strings.Builder) {
 	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(roles, " | "), strings.Repeat("---|", len(roles)))
-	for i, f := range faults {
+	var names []string
+	targeted := make(map[string]bool)
+	for _, f := range faults {
+		if !slices.Contains(names, f.name) {
+			names = append(names, f.name)
+		}
+		for _, target := range f.targets {
+			targeted[f.name+" "+roleOf(target)] = true
+		}
+	}
+	for _, name := range names {
 		cells := make([]string, len(roles))
 		for j, role := range roles {
-			targeted := slices.ContainsFunc(f.targets, func(target string) bool { return roleOf(target) == role })
-			late := t.stats.Lateness[step{Fault: i, Target: role}.kind()]
+			kind := name + " " + role
+			late := t.stats.Lateness[kind]
 			switch {
-			case !targeted:
+			case !targeted[kind]:
 			case len(late) == 0:
 				cells[j] = "-"
 			default:
 				cells[j] = fmt.Sprintf("%d, %d", late.Quantile(0.99).Milliseconds(), late.Quantile(1).Milliseconds())
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s |\n", f.name, strings.Join(cells, " | "))
+		fmt.Fprintf(b, "| %s | %s |\n", name, strings.Join(cells, " | "))
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // The crew uses Redis as a user with the least rights; the harness has all rights.
 const user, password = "bellhop", "secret"
 
-// userArguments returns the arguments of a redis-server with that user.
-func userArguments() []string {
-	return append([]string{"--user", user, "on", ">" + password}, rights()...)
+// userArguments returns the arguments of a redis-server with that user of a store.
+func userArguments(shards int) []string {
+	return append([]string{"--user", user, "on", ">" + password}, strings.Fields(store.Rights(notify.DefaultPrefix, shards))...)
 }
 
 func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix, 1)) }

@@ -32,6 +32,9 @@ func TestRandom(t *testing.T) {
 		first = rand.Uint64N(1_000_000_000)
 	}
 	choices := allSteps()
+	if *shardedFlag {
+		choices = filter(choices, step.besidesCluster)
+	}
 	if len(choices) == 0 {
 		t.Fatalf("-faults.only %q: no fault has such a name; one is named kill -9 carrier", *onlyFlag)
 	}
@@ -71,7 +74,7 @@ func round(t *testing.T, p plan) history.Stats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := history.Check(records, final, bounds())
+	report, err := history.Check(records, final, bounds(p))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -88,10 +91,10 @@ func round(t *testing.T, p plan) history.Stats {
 // maxViolations is how many violations of a round are printed.
 const maxViolations = 10
 
-// bounds returns the stated bounds, with the slack for a busy machine.
-func bounds() history.Bounds {
+// bounds returns the stated bounds of a round, with the slack for a busy machine.
+func bounds(p plan) history.Bounds {
 	slack := *slackFlag
-	return history.Bounds{
+	b := history.Bounds{
 		Attempts: store.DefaultAttempts,
 		Ordered:  []string{orderedTopic},
 		Late:     store.Heartbeat + slack,
@@ -105,7 +108,17 @@ func bounds() history.Bounds {
 			clockBack + " carrier": carrierLease + slack,
 		},
 	}
+	if p.Sharded { // then both daemons carry
+		b.Shards, b.Beside = shards, lateBeside+slack
+		for _, kind := range []string{"kill -9", "SIGTERM", "SIGSTOP"} {
+			b.Takeover[kind+" standby"] = b.Takeover[kind+" carrier"]
+		}
+	}
+	return b
 }
+
+// lateBeside is how late messages may be while a fault hits the masters of other shards.
+const lateBeside = 100 * time.Millisecond
 
 // happen carries out a plan, and returns the contents of Redis at the end.
 func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
@@ -24,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -45,6 +47,7 @@ type world struct {
 	ahead   time.Duration // of its clock
 	redis   *redisserver.Server
 	watched *watched // in place of machine and redis, if Redis is replicated
+	cluster *cluster // the same, if it is a Cluster
 
 	database    *postgres.Server // of the archive; nil: there is none
 	databaseLog *os.File
@@ -75,13 +78,7 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if err := w.startServers(ctx, p); err != nil {
 		return w, err
 	}
-	own := notify.Config{}
-	if p.Replicated {
-		own = w.watched.config()
-	} else {
-		own.URL = w.redis.URL()
-	}
-	if w.store, err = notify.Open(own); err != nil {
+	if w.store, err = notify.Open(w.config()); err != nil {
 		return w, err
 	}
 	if w.inspector, err = notify.NewInspector(w.store); err != nil {
@@ -92,6 +89,17 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	}
 	w.watch(ctx)
 	return w, w.startDaemons(ctx)
+}
+
+// config returns the configuration of the harness, which has all rights.
+func (w *world) config() notify.Config {
+	switch {
+	case w.watched != nil:
+		return w.watched.config()
+	case w.cluster != nil:
+		return w.cluster.config("")
+	}
+	return notify.Config{URL: w.redis.URL()}
 }
 
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry.
@@ -110,8 +118,11 @@ func (w *world) startServers(ctx context.Context, p plan) (err error) {
 		}
 	}
 	start := w.startRedis
-	if p.Replicated {
+	switch {
+	case p.Replicated:
 		start = w.startWatched
+	case p.Sharded:
+		start = w.startCluster
 	}
 	if err := start(ctx); err != nil {
 		return err
@@ -148,7 +159,7 @@ func (w *world) startRedis(ctx context.Context) (err error) {
 		return err
 	}
 	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
-		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments()...),
+		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments(1)...),
 	}))
 	return err
 }
@@ -159,9 +170,19 @@ func (w *world) startWatched(ctx context.Context) (err error) {
 	return err
 }
 
+// startCluster starts a Cluster.
+func (w *world) startCluster(ctx context.Context) (err error) {
+	dir := filepath.Join(w.dir, clustered)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	w.cluster, err = startCluster(ctx, dir, w.fsync)
+	return err
+}
+
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// startDaemons starts the daemons, and waits until one of them carries and bridges.
+// startDaemons starts the daemons, and waits until each shard is carried and bridged.
 func (w *world) startDaemons(ctx context.Context) error {
 	for _, name := range []string{"daemon-1", "daemon-2"} {
 		if err := w.enlist(name, daemonProgram); err != nil {
@@ -169,8 +190,10 @@ func (w *world) startDaemons(ctx context.Context) error {
 		}
 	}
 	if err := until("a carrier is elected and bridges to NATS", func() bool {
-		n, err := w.store.Client().Exists(ctx, w.store.Keys().Carrier(), w.store.Keys().Bridge()).Result()
-		return err == nil && n == 2
+		return !slices.ContainsFunc(w.store.KeysOfAll(), func(keys store.Keys) bool {
+			n, err := w.store.Client().Exists(ctx, keys.Carrier(), keys.Bridge()).Result()
+			return err != nil || n < 2
+		})
 	}); err != nil || w.database == nil {
 		return err
 	}
@@ -206,16 +229,24 @@ func (w *world) enlist(name string, program func(*member) child.Program) (err er
 
 // config returns a member's configuration of Redis.
 func (m *member) config() notify.Config {
-	if m.w.watched != nil {
+	as := user + ":" + password + "@"
+	switch {
+	case m.w.watched != nil:
 		return m.w.watched.config()
+	case m.w.cluster != nil:
+		return m.w.cluster.config(as)
 	}
-	return notify.Config{URL: "redis://" + user + ":" + password + "@" + m.links["redis"].addr()}
+	return notify.Config{URL: "redis://" + as + m.links["redis"].addr()}
 }
 
 // daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
 	c := m.config()
-	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(os.Environ(),
+	env := os.Environ()
+	if c.Shards > 0 {
+		env = append(env, "BELLHOP_SHARDS="+strconv.Itoa(c.Shards))
+	}
+	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(env,
 		"BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(),
 		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
@@ -231,7 +262,7 @@ func actorProgram(m *member) child.Program {
 	return child.Program{Path: os.Args[0], Env: append(os.Environ(),
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
-		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas), "FAULTS_SHARDS="+strconv.Itoa(c.Shards),
 		"FAULTS_NATS=nats://"+m.links["nats"].addr(),
 		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
 }
@@ -242,12 +273,12 @@ func (w *world) member(name string) *member {
 	return w.crew[i]
 }
 
-// carrier waits for an elected carrier, and returns its daemon and epoch.
+// carrier waits for an elected carrier of the first shard, and returns its daemon and epoch.
 func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err error) {
 	err = until("a carrier is elected", func() bool {
 		s, err := carrier.Look(ctx, w.store.Home())
 		for _, m := range w.crew[:2] {
-			if err == nil && strings.HasSuffix(s.Name, fmt.Sprintf(":%d", m.running().Pid())) {
+			if err == nil && m.isCarrier(s) {
 				carries, epoch = m, s.Epoch
 			}
 		}
@@ -256,31 +287,70 @@ func (w *world) carrier(ctx context.Context) (carries *member, epoch int64, err 
 	return carries, epoch, err
 }
 
-// watch records beats, over a connection of its own to the master, until unwatch.
-func (w *world) watch(ctx context.Context) {
-	ctx, w.unwatch = context.WithCancel(ctx)
-	w.watching.Go(func() {
-		for ctx.Err() == nil {
-			w.recordBeats(ctx)
-			rest(ctx, 10*time.Millisecond)
-		}
-	})
+// isCarrier reports whether a daemon is the carrier in a state.
+func (m *member) isCarrier(s carrier.Status) bool {
+	return strings.HasSuffix(s.Name, fmt.Sprintf(":%d", m.running().Pid()))
 }
 
-// recordBeats records beats until the connection fails.
-func (w *world) recordBeats(ctx context.Context) {
-	sub := w.store.Client().Subscribe(ctx, w.store.Keys().Beat())
+// terms returns what a daemon carries of several shards, in the form of records. It leaves
+// out what is not known, because a server is away.
+func (w *world) terms(ctx context.Context, m *member) (string, error) {
+	shards, err := w.store.Shards(ctx)
+	var all []string
+	for _, shard := range shards {
+		ctx, stop := context.WithTimeout(ctx, answerTimeout)
+		s, err := carrier.Look(ctx, shard)
+		if stop(); err == nil && m.isCarrier(s) {
+			all = append(all, fmt.Sprintf("%d:%d", shard.Number(), s.Epoch))
+		}
+	}
+	return strings.Join(all, ","), err
+}
+
+// watch records the beats of each shard, over connections of their own to the masters, until
+// unwatch.
+func (w *world) watch(ctx context.Context) {
+	ctx, w.unwatch = context.WithCancel(ctx)
+	for number, keys := range w.store.KeysOfAll() {
+		w.watching.Go(func() {
+			for ctx.Err() == nil {
+				w.recordBeats(ctx, number, keys)
+				rest(ctx, 10*time.Millisecond)
+			}
+		})
+	}
+}
+
+// recordBeats records the beats of a shard until the connection fails. In a Cluster it also
+// ends when nothing beats, since a former master may not say that it is one.
+func (w *world) recordBeats(ctx context.Context, number int, keys store.Keys) {
+	sub, end, silence := w.store.Client().Subscribe(ctx, keys.Beat()), func() {}, time.Duration(0)
+	if w.cluster != nil {
+		var err error
+		if sub, end, err = w.cluster.hear(ctx, keys, keys.Beat()); err != nil {
+			return
+		}
+		silence = 2 * store.Heartbeat
+	}
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	defer end()
 	defer sub.Close()
 	for {
-		m, err := sub.ReceiveMessage(ctx)
+		got, err := sub.ReceiveTimeout(ctx, silence)
 		if err != nil {
 			return
 		}
-		fields := strings.Fields(m.Payload)
-		epoch, _ := strconv.ParseInt(fields[0], 10, 64)
-		at, _ := strconv.ParseInt(fields[1], 10, 64)
-		w.log.Event(history.Record{Op: history.Beat, Epoch: epoch, Redis: at * 1000})
+		switch m := got.(type) {
+		case *redis.Message:
+			fields := strings.Fields(m.Payload)
+			epoch, _ := strconv.ParseInt(fields[0], 10, 64)
+			at, _ := strconv.ParseInt(fields[1], 10, 64)
+			w.log.Event(history.Record{Op: history.Beat, Shard: number, Epoch: epoch, Redis: at * 1000})
+		case *redis.Subscription:
+			if m.Kind == "sunsubscribe" {
+				return
+			}
+		}
 	}
 }
 
@@ -370,12 +440,13 @@ func (m *member) hasFences() bool {
 
 // nameHasAll reports whether the shared name has handled the last broadcasts.
 func (w *world) nameHasAll(ctx context.Context) bool {
-	keys, client := w.store.Keys(), w.store.Client()
-	held, err := client.Exists(ctx, keys.Held(shared)).Result()
-	if err != nil || held > 0 {
-		return false
-	}
+	client := w.store.Client()
 	for _, topic := range broadcastTopics {
+		keys := w.store.KeysOf(topic)
+		held, err := client.Exists(ctx, keys.Held(shared)).Result()
+		if err != nil || held > 0 {
+			return false
+		}
 		last, err := client.ZScore(ctx, keys.Logs(), topic).Result()
 		at, missing := client.HGet(ctx, keys.Places(shared), topic).Float64()
 		if err != nil || missing != nil || at < last {
@@ -475,6 +546,9 @@ func (w *world) close() {
 	}
 	if w.watched != nil {
 		w.watched.close()
+	}
+	if w.cluster != nil {
+		w.cluster.close()
 	}
 	if w.machine != nil {
 		w.machine.Close()
