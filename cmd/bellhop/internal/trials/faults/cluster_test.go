@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,19 +54,27 @@ func (c *cluster) on(n *redisserver.Server, f func(*redis.Client) error) error {
 	return f(client)
 }
 
-// pair returns the indexes of the master and the replica of a pair.
+// pair returns the indexes of the master and the replica of a pair. While both are the one or
+// the other, or one does not answer, it fails.
 func (c *cluster) pair(ctx context.Context, number int) (master, replica int, err error) {
+	roles := make(map[string]int)
 	for _, i := range []int{number, number + pairs} {
-		var info string
-		err = c.on(c.nodes[i], func(node *redis.Client) (err error) {
-			info, err = node.Info(ctx, "replication").Result()
+		if err := c.on(c.nodes[i], func(node *redis.Client) error {
+			info, err := node.Info(ctx, "replication").Result()
+			_, behind, _ := strings.Cut(info, "role:")
+			role, _, _ := strings.Cut(behind, "\r\n")
+			roles[role] = i
 			return err
-		})
-		if err == nil && strings.Contains(info, "role:master") {
-			return i, 2*number + pairs - i, nil
+		}); err != nil {
+			return 0, 0, err
 		}
 	}
-	return 0, 0, errors.Join(fmt.Errorf("pair %d has no master", number), err)
+	master, isMaster := roles["master"]
+	replica, isReplica := roles["slave"]
+	if !isMaster || !isReplica {
+		err = fmt.Errorf("pair %d has these roles: %v", number+1, roles)
+	}
+	return master, replica, err
 }
 
 // owner returns the address of the master of a slot, by the first node that answers.
