@@ -38,13 +38,16 @@ func (c *checker) takeovers(kind string, end *op) {
 }
 
 // takeover checks the time until the next carrier's first beat, unless another fault
-// interferes.
+// interferes, or the carrier goes on in time.
 func (c *checker) takeover(kind string, end *op, t term) {
-	beats := c.beats[t.shard]
+	beats, bound := c.beats[t.shard], c.bounds.Takeover[kind]
+	late := end.from() + bound.Microseconds()
+	if c.continued(end, t, late) {
+		return
+	}
 	i := slices.IndexFunc(beats, func(b *op) bool { return b.epoch() > t.epoch && b.from() > end.from() })
-	bound := c.bounds.Takeover[kind]
 	if i < 0 {
-		if late := end.from() + bound.Microseconds(); bound > 0 && c.drained > late && !c.troubled(end, t, late) && !c.continued(end, t, late) {
+		if bound > 0 && c.drained > late && !c.troubled(end, t, late) {
 			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", t.epoch, kind), end)
 		}
 		return

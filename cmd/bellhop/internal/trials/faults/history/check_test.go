@@ -480,6 +480,13 @@ func TestWrongHistories(t *testing.T) {
 
 // Right histories that look much like the wrong ones above.
 var right = map[string]string{
+	"a carrier, stopped for less than its lease, ended later": `
+		0 o beat epoch=1
+		5-200 fault kill target=d epoch=1
+		300 o beat epoch=1
+		8000 h stop target=d epoch=1
+		8050 o beat epoch=2
+		9500 h drained`,
 	"one when the other is handled": `
 		0-2 p publish m ok due=0
 		0-2 p publish n ok due=0
