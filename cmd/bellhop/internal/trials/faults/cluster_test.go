@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,6 +24,24 @@ const (
 
 // answerTimeout is how long a node may take to answer the harness: one that is stopped does not.
 const answerTimeout = 500 * time.Millisecond
+
+// The topics of a round are in most of the shards.
+func TestTopicsAreSpread(t *testing.T) {
+	db, err := notify.Open(notify.Config{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	used := make(map[int][]string)
+	for _, topic := range slices.Concat(handledTopics, claimedTopics, sharedTopics, broadcastTopics,
+		[]string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic}) {
+		number := db.Of(topic).Number()
+		used[number] = append(used[number], topic)
+	}
+	if len(used) < shards-2 {
+		t.Errorf("the topics are in %d of %d shards: %v", len(used), shards, used)
+	}
+}
 
 // A cluster is a Redis Cluster. The nodes of a pair, i and i+3, may have swapped roles.
 type cluster struct{ nodes []*redisserver.Server }
@@ -175,6 +194,27 @@ func isSettled(ctx context.Context, node *redis.Client) error {
 		return fmt.Errorf("a node does not see all others: %s", nodes)
 	case !strings.Contains(info, "master_link_status:up") && !strings.Contains(info, "state=online"):
 		return fmt.Errorf("a node has neither master nor replica: %s", info)
+	}
+	return nil
+}
+
+// examine returns an error if a node had a call for several slots, or one that goes to all
+// nodes.
+func (c *cluster) examine(ctx context.Context) error {
+	for _, n := range c.nodes {
+		if err := c.on(n, func(node *redis.Client) error {
+			stats, err := node.InfoMap(ctx, "commandstats", "errorstats").Result()
+			for _, what := range []string{"cmdstat_publish", "errorstat_CROSSSLOT"} {
+				for _, section := range stats {
+					if section[what] != "" && err == nil {
+						err = fmt.Errorf("a node has %s: %s", what, section[what])
+					}
+				}
+			}
+			return err
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

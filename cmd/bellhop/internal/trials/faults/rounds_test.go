@@ -160,6 +160,11 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := w.examine(ctx); err != nil {
 		return final, err
 	}
+	if w.cluster != nil {
+		if err := w.cluster.examine(ctx); err != nil {
+			return final, err
+		}
+	}
 	if w.database != nil {
 		if err := w.readArchive(ctx); err != nil {
 			return final, err
