@@ -109,7 +109,7 @@ func (r *reader) read(f *history.Final, name string) {
 		f.Logs = append(f.Logs, r.log(topic)...)
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept",
-		"claims", "workers", "done", "done-first", "hooks", "outbox":
+		"claims", "workers", "done", "done-first", "hooks", "outbox", "standbys":
 	default:
 		f.Foreign = append(f.Foreign, r.base+name)
 	}

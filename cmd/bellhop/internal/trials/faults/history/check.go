@@ -91,7 +91,8 @@ type Bounds struct {
 	Takeover map[string]time.Duration // by the kind of fault, or Kill or Stop: time until the next carrier's first beat
 
 	Shards int           // of the store; zero: one
-	Beside time.Duration // lateness while a fault hits other shards
+	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
+	Apart  []string      // topics of which messages are claimed by claims of no other topic
 }
 
 // A Report is the result of Check.

@@ -283,13 +283,16 @@ func (c *checker) late(m *message, i int) {
 }
 
 // beside counts the lateness of a message that met no fault. It returns the limit, which is
-// another one while a fault hit other shards.
+// another one while a fault hit other shards, unless its claims had to ask those, too.
 func (c *checker) beside(m *message, took time.Duration, due, at, limit int64) int64 {
 	kind := Quiet
 	for _, w := range c.windows {
 		if w.touches(due, at) && !c.concerns(w, m.topic) {
 			kind = Beside + w.call.Kind
 		}
+	}
+	if kind != Quiet && !slices.Contains(c.bounds.Apart, m.topic) {
+		return limit
 	}
 	c.stats.Lateness[kind] = append(c.stats.Lateness[kind], took)
 	if kind != Quiet && c.bounds.Beside > 0 {

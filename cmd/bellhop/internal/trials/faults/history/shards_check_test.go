@@ -11,7 +11,7 @@ import (
 // twoShards are the bounds of a store of two shards: t and f are in shard 0, a and x in 1.
 func twoShards() history.Bounds {
 	b := bounds
-	b.Shards, b.Beside = 2, 100*time.Millisecond
+	b.Shards, b.Beside, b.Apart = 2, 100*time.Millisecond, []string{"t"}
 	return b
 }
 
@@ -113,6 +113,11 @@ var rightShards = map[string]string{
 		1-900 fault stop shards=1
 		90-91 w takes m due=0
 		92-93 w ack m ok receipt=1090`,
+	"late while a fault hit the other shard, which its claims ask, too": `
+		0-2 p publish m ok topic=f due=0
+		1-400 fault stop shards=1
+		400-401 w takes m topic=f due=0
+		402-403 w ack m ok topic=f receipt=1400`,
 	"what its shard may forget": `
 		0-2 p publish m ok due=0
 		10-20 fault power shards=0 loss=1000`,
