@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test lint fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,11 @@ lint: linters ## run the linters; any finding fails
 linters:
 	@command -v luacheck >/dev/null || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
 		echo "installing lua-check"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends lua-check; }
+
+SHARDS = 8
+
+shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
+	BELLHOP_TEST_SHARDS=$(SHARDS) go test -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop ./cmd/bellhop/internal/doctor ./cmd/bellhop/internal/repair
 
 FUZZTIME = 30s
 

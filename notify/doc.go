@@ -127,7 +127,7 @@
 // Where it is kept:
 //
 //   - store: one Redis and one prefix in it
-//   - shard: the part of a store under one hash tag; for now there is one
+//   - shard: a part of a store under one hash tag: some of its topics, with a carrier of their own
 //   - prefix, format: what all keys begin with; the number of their layout
 //   - settings: what holds for the messages of a topic, such as lease and attempts;
 //     the store's value where a topic has none, else the default

@@ -68,6 +68,19 @@
 // stops half way, for a right that is missing, loses nothing. It updates counters
 // and indexes after that, and rings subscribers last.
 //
+// # Shards
+//
+// A store of one shard has all keys under the tag {0}. One of several has those of shard k
+// of n under {k/n}, perhaps with a suffix that puts its slot into the k-th part of all
+// slots, and under {0} only the format key: the root. A topic's shard is its CRC-32 modulo
+// n. The format keys of the root and of each shard name n, and every script compares its
+// own with what the process works by. A process learns n once, from the root or its
+// configuration; the first call on a shard that has no format key yet founds the root, then
+// the shard. What a store has only once is in the first shard. Where there are several, the
+// channels carry the tag, too, and all is published by SPUBLISH: a process has one
+// connection for each server that it listens to. A script says what differs by SHARDED,
+// which is resolved when it is linked.
+//
 // # Scripts
 //
 // lua/NAME.lua is a transition. It reads its own arguments from ARGV, and has the
@@ -82,8 +95,8 @@
 // # Keys
 //
 // All names begin with the prefix and the hash tag of the shard, such as
-// bellhop:{0}:, except that channels for programs of any language begin with the
-// prefix alone. A member is TOPIC:ID, the name of a message. Times are by Redis's
+// bellhop:{0}:, except that in a store of one shard channels for programs of any language
+// begin with the prefix alone. A member is TOPIC:ID, the name of a message. Times are by Redis's
 // clock. An arrow precedes the values of a hash, and the scores of a sorted set
 // (zset).
 //

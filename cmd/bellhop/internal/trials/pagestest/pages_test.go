@@ -20,7 +20,7 @@ const root = "../../../../.."
 // Limits of the pages, in lines.
 const (
 	maxReadme = 200
-	maxAll    = 1060
+	maxAll    = 1090
 	goWithin  = 60
 )
 

@@ -119,3 +119,37 @@ func TestPageOfHTTP(t *testing.T) {
 		t.Errorf("the page has no longer %v", rest)
 	}
 }
+
+// Every command of the page on many masters works as it is written: a store of eight shards
+// on a Redis Cluster of three masters, with a daemon that carries them all.
+func TestPageOfManyMasters(t *testing.T) {
+	t.Parallel()
+	h := installed(t, sandbox.Options{})
+	h.Run("ln", "-s", "/usr/bin/bellhop", "/root/bellhop")
+	var exports string
+	for _, line := range pagestest.Lines(t, root+"/daemon/README.md", "Many masters") {
+		run := func() (string, error) { return h.Try("bash", "-ec", "cd /root; "+exports+line) }
+		command, background := strings.CutSuffix(line, " &")
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "ACL "):
+			h.Run("redis-cli", append([]string{"-p", "7001"}, strings.Fields(line)...)...)
+		case strings.HasPrefix(line, "export "):
+			exports = line + "; "
+		case background:
+			h.Run("systemd-run", "--quiet", "--unit=serve", "bash", "-c", "cd /root; "+exports+"exec "+command)
+		case strings.Contains(line, "bellhop shards"), strings.Contains(line, "bellhop doctor"): // until all are carried
+			var said string
+			if !eventually(func() (ok bool) {
+				var err error
+				said, err = run()
+				return err == nil && strings.Count(said, " fail ") == 0
+			}) {
+				t.Errorf("%s\n%s\n%s", line, said, h.journal("-u", "serve"))
+			}
+		default:
+			if said, err := run(); err != nil {
+				t.Fatalf("%s: %v\n%s", line, err, said)
+			}
+		}
+	}
+}
