@@ -44,17 +44,23 @@ func (s Shard) VacantChannel() Channel { return s.channel(Keys.Vacant) }
 type Inbox struct {
 	id    string
 	hands bool // it takes hand-overs
+	spans bool // it waits in several shards at once
 }
 
 // NewInbox returns an inbox of a subscriber. The payload of what it receives is a topic to
 // claim from, or if it takes hand-overs one of these: see [Event.Handover].
-func NewInbox(id string, takesHandovers bool) Inbox { return Inbox{id, takesHandovers} }
+func NewInbox(id string, takesHandovers bool) Inbox { return Inbox{id: id, hands: takesHandovers} }
+
+// NewSpanningInbox returns an inbox for claims of topics that are in several shards. It
+// takes no hand-overs: each shard could hand a message to it, and one is wanted. In a
+// store of one shard it has no channel.
+func NewSpanningInbox(id string) Inbox { return Inbox{id: id, spans: true} }
 
 // inbox returns the name of an inbox in the shard. In a Cluster with one shard none takes
 // hand-overs, because a PUBLISH goes to all of its servers.
 func (d *shard) inbox(i Inbox) string {
 	switch {
-	case i.id == "":
+	case i.id == "" || i.spans && !d.isSharded():
 		return ""
 	case i.hands && (d.isSharded() || !d.inCluster()):
 		return d.keys.Hands(i.id)
@@ -111,6 +117,9 @@ func (s *Store) Listening(ctx context.Context, c Channel) (int64, error) {
 func (e Event) Called() (name string, is bool) {
 	return strings.CutPrefix(e.Channel, e.keys().Name(""))
 }
+
+// IsFor reports whether an event is one of the channel of an inbox.
+func (e Event) IsFor(i Inbox) bool { return strings.HasSuffix(e.Channel, i.id) }
 
 // IsOfAllLogs reports whether an event is one of the LogsChannel.
 func (e Event) IsOfAllLogs() bool { return e.Channel == e.keys().Logs() }

@@ -87,11 +87,40 @@ func numberOf(topic string, shards int) int {
 // Store returns the store of a shard.
 func (s Shard) Store() *Store { return s.store }
 
-// Number returns the number of a shard of Shards, ShardOf or an Event: from zero on.
-func (s Shard) Number() int { return s.number }
+// Number returns the number of a shard, from zero on. That of a topic's shard is zero while
+// the number of shards is not known.
+func (s Shard) Number() int {
+	if all := s.store.laid.Load(); s.topic != "" && all != nil {
+		return numberOf(s.topic, len(*all))
+	}
+	return s.number
+}
 
 // String returns the number of a shard and how many there are, such as 3/8.
 func (d *shard) String() string { return strconv.Itoa(d.number) + "/" + strconv.Itoa(d.layout.shards) }
+
+// Label returns the number of a shard and how many there are, such as 3/8. It is empty
+// if there is one, or their number is not known.
+func (s Shard) Label() string {
+	if all := s.store.laid.Load(); all != nil && len(*all) > 1 {
+		return (*all)[s.Number()].String()
+	}
+	return ""
+}
+
+// Trouble is [Store.Trouble] for one shard, which the error names. It is nil while the
+// number of shards is not known.
+func (s Shard) Trouble() error {
+	all := s.store.laid.Load()
+	if all == nil {
+		return nil
+	}
+	d := (*all)[s.Number()]
+	if err := d.inTrouble(); err != nil {
+		return &ServerError{Where: d.place(), Err: err}
+	}
+	return nil
+}
 
 // resolve returns what the store knows of a shard.
 func (s Shard) resolve(ctx context.Context) (*shard, error) {
@@ -99,10 +128,7 @@ func (s Shard) resolve(ctx context.Context) (*shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.topic != "" {
-		return all[numberOf(s.topic, len(all))], nil
-	}
-	return all[s.number], nil
+	return all[s.Number()], nil
 }
 
 // handle returns the Shard of d.
@@ -172,6 +198,25 @@ func (s *Store) each(ctx context.Context, f func(*shard) error) error {
 type MissingError struct {
 	Shards []int // their numbers
 	Err    error // of the first of them
+}
+
+// Add adds a shard, and why it did not answer.
+func (e *MissingError) Add(shard Shard, err error) {
+	if e.Shards = append(e.Shards, shard.Number()); e.Err == nil {
+		e.Err = err
+	}
+}
+
+// Among returns the error of the call on n shards: nil if all answered, and Err alone if
+// none did.
+func (e *MissingError) Among(n int) error {
+	switch len(e.Shards) {
+	case 0:
+		return nil
+	case n:
+		return e.Err
+	}
+	return e
 }
 
 // Error names the shards, and why the first is missing.

@@ -170,9 +170,11 @@ func namesIn(all []*shard, channels []Channel) map[*shard][]string {
 	}
 	names := make(map[*shard][]string)
 	add := func(d *shard, name string) {
-		if name != d.keys.Beat() && !slices.Contains(names[d], name) {
+		switch {
+		case name == "": // the store has no such channel
+		case name != d.keys.Beat() && !slices.Contains(names[d], name):
 			names[d] = append(names[d], name)
-		} else if names[d] == nil {
+		case names[d] == nil:
 			names[d] = []string{}
 		}
 	}
