@@ -2,9 +2,11 @@ package subscribers
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -37,8 +39,12 @@ func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, e
 	defer a.leave(bell, topics)
 	for {
 		ds, next, err := a.takeAny(context.WithoutCancel(ctx), topics, o)
-		if err != nil || len(ds) > 0 {
+		var missing *store.MissingError
+		switch partly := errors.As(err, &missing); {
+		case err != nil && !partly || len(ds) > 0:
 			return ds, err
+		case partly:
+			next = sooner(next, backoff.Max) // it may answer then
 		}
 		var ripe <-chan time.Time
 		if next >= 0 {
@@ -55,7 +61,7 @@ func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, e
 			case <-ripe:
 				waits = false
 			case <-end:
-				return nil, nil
+				return nil, err
 			case <-a.ended.Done():
 				return nil, ErrStopping
 			case <-ctx.Done():
@@ -112,7 +118,7 @@ func (a *agedPolls) stop() {
 }
 
 // ring wakes the callers whose topic may have something; a new subscription may have
-// missed rings.
+// missed rings of its shard.
 func (a *agedPolls) ring(e store.Event) {
 	if e.Kind != store.Subscribed && e.Kind != store.Received {
 		return
@@ -121,7 +127,7 @@ func (a *agedPolls) ring(e store.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for topic, bells := range a.bells {
-		if e.Kind == store.Received && topic != rung {
+		if e.Kind == store.Received && topic != rung || e.Kind == store.Subscribed && a.store.Of(topic) != e.Shard() {
 			continue
 		}
 		for bell := range bells {

@@ -34,6 +34,9 @@ type ClaimerOptions struct {
 // share one inbox and one subscription: when a topic is rung its messages are claimed
 // for its callers, first come, first served, in one call for many of them, unless the
 // message came with the ring. A Claimer is safe for concurrent use.
+//
+// In a store of several shards a call asks the shards of its topics, and no other: one
+// that is away delays nobody else.
 type Claimer struct {
 	*leases
 	log     *slog.Logger
@@ -45,11 +48,12 @@ type Claimer struct {
 	ended   context.Context // ends when Run does
 	end     context.CancelFunc
 	waiting atomic.Int64
-	polls   polls
+	polls   polls // of callers whose topics are in one shard
+	across  polls // of those whose topics are in several
 	aged    agedPolls
 
 	mu        sync.Mutex
-	connected bool                     // the subscription is up
+	connected map[store.Shard]bool     // where the subscription is up
 	pings     map[string]chan struct{} // pings that were sent and did not come back yet, by payload
 }
 
@@ -62,7 +66,7 @@ type ClaimerStats struct {
 	SubscriberStats // a hand-over is dropped also if no caller waits any more
 }
 
-// ErrUnsubscribed is the error of a Claimer whose subscription is down.
+// ErrUnsubscribed is the error of a Claimer whose subscription to a shard is down.
 var ErrUnsubscribed = errors.New("the subscription to redis is down")
 
 // NewClaimer returns a claimer on a store. It starts nothing. The error is a
@@ -79,13 +83,11 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	c := &Claimer{
 		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: store.NewInbox(notify.NewID(), true),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
-		pings: make(map[string]chan struct{}),
+		connected: make(map[store.Shard]bool), pings: make(map[string]chan struct{}),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() []string { return nil })
-	c.polls = polls{leases: c.leases, log: c.log, inbox: c.inbox, ended: ended, queues: make(map[string]*topicQueue)}
-	for _, cond := range []**sync.Cond{&c.polls.idle, &c.polls.vacated, &c.polls.answered} {
-		*cond = sync.NewCond(&c.polls.mu)
-	}
+	c.polls.init(c.leases, c.inbox, ended)
+	c.across.init(c.leases, store.NewSpanningInbox(notify.NewID()), ended)
 	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}
 	return c, nil
 }
@@ -113,8 +115,16 @@ func (c *Claimer) claimOf(ctx context.Context, topics []string, o ClaimOptions, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.Wait == 0 {
+	wait := c.polls.wait
+	switch spans, err := c.spans(ctx, topics, o.Oldest); {
+	case err != nil:
+		return nil, err
+	case o.Wait == 0:
 		return c.claimNow(ctx, topics, o)
+	case o.MinAge > 0:
+		wait = c.aged.wait
+	case spans:
+		wait = c.across.wait
 	}
 	c.waiting.Add(1)
 	defer c.waiting.Add(-1)
@@ -124,10 +134,6 @@ func (c *Claimer) claimOf(ctx context.Context, topics []string, o ClaimOptions, 
 		return nil, err
 	} else if !running {
 		return c.claimNow(ctx, topics, o)
-	}
-	wait := c.polls.wait
-	if o.MinAge > 0 {
-		wait = c.aged.wait
 	}
 	ds, err := wait(ctx, topics, o, timer.C)
 	return c.unlessEnded(ctx, ds, err)
@@ -207,6 +213,7 @@ func (c *Claimer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	c.end()
 	c.polls.stop() // the last hand-overs come until the inbox has left all waiting lists
+	c.across.stop()
 	unsubscribe()
 	receiving.Wait()
 	c.polls.stop()
@@ -224,14 +231,17 @@ func (c *Claimer) subscribe(ctx context.Context) {
 		c.here.note(ctx, e)
 		c.loop.Note()
 		c.receive(e)
-	}, c.store.Every().InboxChannel(c.inbox), c.here.channel())
-	c.setConnected(false)
+	}, c.store.Every().InboxChannel(c.inbox), c.store.Every().InboxChannel(c.across.inbox), c.here.channel())
+	c.mu.Lock()
+	clear(c.connected)
+	c.mu.Unlock()
 	c.here.end(ctx)
 }
 
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
-	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
+	fallbacks := c.polls.fallbacks.Load() + c.across.fallbacks.Load()
+	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: fallbacks, Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
@@ -242,25 +252,36 @@ func (c *Claimer) Alive() error { return c.loop.Alive() }
 func (c *Claimer) receive(e store.Event) {
 	switch e.Kind {
 	case store.Subscribed:
-		c.setConnected(true)
-		c.polls.ringAll()
+		c.setConnected(e.Shard(), true)
+		c.polls.ringAll(e.Shard())
+		c.across.ringAll(e.Shard())
 	case store.Received:
-		if h, is := e.Handover(); is {
-			c.polls.takeOver(h)
-		} else if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
-			c.polls.ring(e.Payload)
-		}
+		c.rung(e)
 	case store.Beat:
 		c.polls.beat(e.Topics())
+		c.across.beat(e.Topics())
 	case store.Silent, store.Broken:
-		c.setConnected(false)
+		c.setConnected(e.Shard(), false)
 	}
 }
 
-func (c *Claimer) setConnected(is bool) {
+// rung passes on what an inbox received.
+func (c *Claimer) rung(e store.Event) {
+	polls := &c.polls
+	if e.IsFor(c.across.inbox) {
+		polls = &c.across
+	}
+	if h, is := e.Handover(); is {
+		polls.takeOver(h)
+	} else if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
+		polls.ring(e.Payload)
+	}
+}
+
+func (c *Claimer) setConnected(shard store.Shard, is bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.connected = is
+	c.connected[shard] = is
 }
 
 // pong ends the ping of a payload, and reports whether there is one.
@@ -281,15 +302,24 @@ const pingPrefix = "ping:"
 
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
 // sent, and waits for it, for three seconds at the most. The same call also writes, by
-// removing a member that does not exist: a replica publishes, too, but accepts no claim. Errors:
-// ErrUnsubscribed, or that of the connection or ctx.
+// removing a member that does not exist: a replica publishes, too, but accepts no claim. It
+// does so in each shard at once. Errors: ErrUnsubscribed, or that of the connection or
+// ctx; where only some of several shards fail a store.MissingError, which names them.
 func (c *Claimer) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, store.Silence)
 	defer cancel()
+	_, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
+		return struct{}{}, c.ping(ctx, shard)
+	})
+	return err
+}
+
+// ping is Ping for one shard.
+func (c *Claimer) ping(ctx context.Context, shard store.Shard) error {
 	payload := pingPrefix + notify.NewID()
 	pong := make(chan struct{})
 	c.mu.Lock()
-	connected := c.connected
+	connected := c.connected[shard]
 	c.pings[payload] = pong
 	c.mu.Unlock()
 	defer func() {
@@ -300,7 +330,7 @@ func (c *Claimer) Ping(ctx context.Context) error {
 	if !connected {
 		return ErrUnsubscribed
 	}
-	subscribed, err := c.store.Only().Ping(ctx, c.inbox, payload)
+	subscribed, err := shard.Ping(ctx, c.inbox, payload)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ping: %w", err)

@@ -135,7 +135,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 		d, lease := h.Delivery, cmp.Or(one.terms.lease.Truncate(time.Millisecond), h.Full)
 		q.handed = q.handed[1:]
 		switch {
-		case p.clock.since(h.At) >= store.HandoverLease:
+		case q.clock.since(h.At) >= store.HandoverLease:
 			p.stats.dropped.Add(1)
 		case one.terms.ackNow || lease%time.Second != 0:
 			p.stats.dropped.Add(1)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -17,6 +19,8 @@ const (
 	maxReason   = 1000 // bytes of a reason that are kept
 	fewMessages = 16   // in a claim whose answer takes little memory, and
 	manyClaims  = 8    // claims of more at a time: 4 MiB of records may come by each, twice while they are read
+
+	manyClaimsOfOne = 2 // such claims at a time from one of several shards
 )
 
 // ClaimOptions say what [Claimer.Claim] and [Claimer.ClaimAny] claim. The zero value is
@@ -26,7 +30,7 @@ type ClaimOptions struct {
 	Lease  time.Duration // of the messages, 100ms to 24h; zero: that of the topic's settings
 	MinAge time.Duration // for how long they are due at the least
 	Wait   time.Duration // for how long to wait until there is one, up to 5m; zero: not at all
-	Oldest bool          // of several topics the oldest messages of all; else those of a topic before those of the topics behind it
+	Oldest bool          // of several topics, all in one shard, the oldest messages of all; else those of a topic before those of the topics behind it
 
 	// AckNow acknowledges the messages as they are claimed, in one step. They have no
 	// lease, no receipt and nothing to settle, and come at most once: what is lost
@@ -63,11 +67,29 @@ type leases struct {
 	store *notify.Store
 	log   *slog.Logger
 	name  string        // of the worker, where a claim names none
-	many  chan struct{} // holds one for each claim of many messages that is under way
+	turns atomic.Uint64 // of claims from several shards: each begins with another one
+
+	mu   sync.Mutex
+	many map[store.Shard]chan struct{} // holds one for each claim of many messages that is under way
 }
 
 func newLeases(s *notify.Store, log *slog.Logger, name string) *leases {
-	return &leases{store: s, log: log, name: name, many: make(chan struct{}, manyClaims)}
+	return &leases{store: s, log: log, name: name, many: make(map[store.Shard]chan struct{})}
+}
+
+// manyOf returns what holds one for each claim of many messages that is under way in a
+// shard: those that one leaves unanswered delay no other.
+func (l *leases) manyOf(shard store.Shard) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.many[shard] == nil {
+		n := manyClaims
+		if shard.Label() != "" { // of several
+			n = manyClaimsOfOne
+		}
+		l.many[shard] = make(chan struct{}, n)
+	}
+	return l.many[shard]
 }
 
 // claimed is what one claim brought.
@@ -114,12 +136,13 @@ func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Deli
 // received is the time of the last hand-over that the inbox received; 0: it takes none.
 func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox store.Inbox, received int64) (claimed, error) {
 	if o.Max > fewMessages {
+		many := l.manyOf(l.store.Of(topic))
 		select {
-		case l.many <- struct{}{}:
+		case many <- struct{}{}:
 		case <-ctx.Done():
 			return claimed{}, ctx.Err()
 		}
-		defer func() { <-l.many }()
+		defer func() { <-many }()
 	}
 	c := store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received}
 	if !o.AckNow {

@@ -2,7 +2,6 @@ package subscribers
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,12 +18,10 @@ const failover = 10 * time.Second
 // polls are the callers that wait for messages, by topic.
 type polls struct {
 	*leases
-	log       *slog.Logger
 	inbox     store.Inbox
 	ended     context.Context // ends when the claimer's Run does
 	fallbacks atomic.Int64
 
-	clock sample // of the last claim
 	stats handovers
 
 	mu     sync.Mutex
@@ -32,8 +29,8 @@ type polls struct {
 	tasks  int                    // goroutines that serve queues, or confirm hand-overs
 	idle   *sync.Cond             // there are no tasks
 
-	vacant  []*topicQueue // the inbox is to leave their waiting lists
-	vacated *sync.Cond    // it left some
+	vacant  map[store.Shard][]*topicQueue // the inbox is to leave their waiting lists
+	vacated *sync.Cond                    // it left some
 
 	answered *sync.Cond // a claim was answered, and what it brought is dealt
 }
@@ -49,9 +46,11 @@ type topicQueue struct {
 	leaves bool    // it is leaving that
 	scans  int     // calls under way that may put the inbox there
 
+	away     error    // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
 	asking   bool     // a claim is under way
 	handed   []handed // not dealt yet: they are younger than what that claim may bring
 	received int64    // when the last hand-over was made, in us by Redis's clock
+	clock    sample   // of the last claim
 }
 
 // A handed is a message that was handed over.
@@ -63,7 +62,8 @@ type handed struct {
 // A poll is one caller that waits. It stands in the queue of each of its topics. Only
 // one claim at a time is made for it: see free.
 type poll struct {
-	queues []*topicQueue // of its topics, in the order given
+	queues []*topicQueue   // of its topics, in the order given
+	parts  [][]*topicQueue // these by shard, if there are several queues
 	max    int
 	oldest bool // of all topics first
 	terms  claimTerms
@@ -90,6 +90,15 @@ type claimTerms struct {
 type polled struct {
 	deliveries []Delivery
 	err        error
+}
+
+// init makes polls that wait with an inbox until ended.
+func (p *polls) init(l *leases, inbox store.Inbox, ended context.Context) {
+	p.leases, p.inbox, p.ended = l, inbox, ended
+	p.queues, p.vacant = make(map[string]*topicQueue), make(map[store.Shard][]*topicQueue)
+	for _, cond := range []**sync.Cond{&p.idle, &p.vacated, &p.answered} {
+		*cond = sync.NewCond(&p.mu)
+	}
 }
 
 // wait waits for messages until end, and returns what it got; that may be messages
@@ -120,6 +129,7 @@ func (p *polls) enter(topics []string, one *poll) error {
 		q.polls, one.queues = append(q.polls, one), append(one.queues, q)
 	}
 	if one.ofSeveral() {
+		one.parts = byShard(p.leases, one.queues, func(q *topicQueue) string { return q.topic })
 		p.beginScan(one)
 		return nil
 	}
@@ -138,7 +148,7 @@ func (p *polls) leave(one *poll) ([]Delivery, error) {
 		p.answered.Wait()
 	}
 	if !one.over {
-		p.end(one.fault, one)
+		p.end(p.missing(one), one)
 	}
 	got := <-one.done
 	return got.deliveries, got.err
@@ -198,11 +208,14 @@ func (p *polls) queue(topic string) *topicQueue {
 	return q
 }
 
-// ringAll has every queue claim: the subscription is new.
-func (p *polls) ringAll() {
+// ringAll has every queue of a shard claim: the subscription is new.
+func (p *polls) ringAll(shard store.Shard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
+		if p.store.Of(q.topic) != shard {
+			continue
+		}
 		q.rung = true
 		for _, one := range q.polls {
 			if one.ofSeveral() && one.asked == nil && one.free(q) && len(one.shares) == 0 {
@@ -263,8 +276,9 @@ func (p *polls) start(q *topicQueue) {
 	case len(q.polls) > 0 || q.scans > 0:
 	case q.listed:
 		q.served, q.leaves, q.listed, q.rung = true, true, false, true // callers that come meanwhile claim
-		if p.vacant = append(p.vacant, q); len(p.vacant) == 1 {
-			p.begin(p.vacate)
+		shard := p.store.Of(q.topic)
+		if p.vacant[shard] = append(p.vacant[shard], q); len(p.vacant[shard]) == 1 {
+			p.begin(func() { p.vacate(shard) })
 		}
 	case p.queues[q.topic] == q:
 		delete(p.queues, q.topic)
@@ -315,6 +329,7 @@ func (p *polls) serve(q *topicQueue) {
 	defer p.mu.Unlock()
 	var pause backoff.Pause
 	for q.busy() {
+		answered := true
 		switch {
 		case len(q.polls) == 0:
 			var ds []Delivery
@@ -324,9 +339,14 @@ func (p *polls) serve(q *topicQueue) {
 			q.handed = nil
 			p.stats.dropped.Add(int64(len(ds)))
 			p.unlist(q, ds)
-		case p.ask(q):
-			pause.Reset()
+		case q.away != nil:
+			answered = p.probe(q)
 		default:
+			answered = p.ask(q)
+		}
+		if answered {
+			pause.Reset()
+		} else {
 			p.mu.Unlock()
 			pause.Wait(p.ended)
 			p.mu.Lock()
@@ -354,7 +374,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 		p.askedFor(q)
 		return !store.NotExecuted(err)
 	}
-	p.clock.note(got.now)
+	q.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
 		p.ringAfter(q, handoverLost)
 	}
@@ -432,7 +452,11 @@ func (p *polls) deal(q *topicQueue, ds []Delivery, terms claimTerms) (left []Del
 func (p *polls) fail(q *topicQueue, err error) {
 	var gone []*poll
 	for _, one := range q.polls {
-		if one.asked == q && one.fails(err) {
+		switch {
+		case one.asked != q:
+		case one.goesOn(err):
+			q.away = err
+		case one.fails(err):
 			gone = append(gone, one)
 		}
 	}

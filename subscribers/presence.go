@@ -69,7 +69,7 @@ const mostTopics = 100
 // A presence keeps the entry of a subscription among the workers. It makes a call when
 // the connection is new, when another carrier was elected or another store founded, since
 // Redis may have lost the entry, and with the next beat when the topics changed, or a call
-// failed: none at rest.
+// failed: none at rest. The workers are in home, so only what that shard says counts.
 type presence struct {
 	store  *notify.Store
 	worker store.Worker
@@ -107,6 +107,9 @@ func (p *presence) channel() store.Channel { return p.store.Home().HereChannel(p
 
 // note takes an event of the subscription. It does not block.
 func (p *presence) note(ctx context.Context, e store.Event) {
+	if e.Shard() != p.store.Home() {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e.Kind {

@@ -22,6 +22,11 @@ const muchBody = 4 << 20
 // by any of its topics, and gets what that one has ready; it stands in the queue of each,
 // and no second claim is made for it while one is under way. Settle the messages of each
 // topic by themselves.
+//
+// Topics that are in several shards are asked for shard by shard, beginning with another
+// one each time, for what is left of o.Max; o.Oldest is refused for them. A shard that is
+// away is left out while others have messages. If none has any, the error is a
+// store.MissingError, which names the shard.
 func (c *Claimer) ClaimAny(ctx context.Context, topics []string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
 	ds, err := c.claimOf(ctx, topics, o, errors.Join(store.CheckTopics(topics), err))
@@ -37,6 +42,15 @@ func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (
 	if len(topics) == 1 {
 		return l.take(ctx, topics[0], o)
 	}
+	parts := byShard(l, topics, func(topic string) string { return topic })
+	if len(parts) == 1 {
+		return l.takeOfShard(ctx, topics, o)
+	}
+	return l.takeAcross(ctx, parts, o)
+}
+
+// takeOfShard is takeAny for several topics of one shard.
+func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOptions) (ds []Delivery, ripe time.Duration, err error) {
 	for range 3 { // others may be faster, and what is found may be dead
 		found, err := l.heads(ctx, topics, o, store.Inbox{}, nil)
 		if err != nil || len(found.Of) == 0 {
@@ -59,10 +73,10 @@ func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (
 	return nil, 0, nil
 }
 
-// heads shares out a claim among topics, and lets inbox wait for all of them if there is
+// heads shares out a claim among topics of one shard, and lets inbox wait for all of them if there is
 // nothing. received are the times of the last hand-overs that the inbox received.
 func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox store.Inbox, received []int64) (store.Shares, error) {
-	found, err := l.store.Only().Heads(ctx, store.Heads{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
+	found, err := l.store.Of(topics[0]).Heads(ctx, store.Heads{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
 	if err != nil {
 		return store.Shares{}, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
 	}
@@ -137,40 +151,74 @@ func (p *polls) nextShare(one *poll) {
 	}
 }
 
-// scan reads what the topics of a poll have ready, and lets the inbox wait for all of
-// them if that is nothing. Then their queues claim for it.
+// scan reads what the topics of a poll have ready, and lets the inbox wait where that is
+// nothing. Then their queues claim for it.
 func (p *polls) scan(one *poll) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var pause backoff.Pause
 	for !one.over {
-		if slices.ContainsFunc(one.queues, func(q *topicQueue) bool { return q.leaves }) { // what the call would undo
-			p.vacated.Wait()
-			continue
-		}
-		found, err := p.read(one)
+		err := p.read(one)
 		if err == nil {
-			p.scanned(one, found)
 			break
-		}
-		for _, q := range one.queues {
-			q.rung, q.listed = true, q.listed || !store.NotExecuted(err)
-			p.start(q)
 		}
 		if !one.over && one.fails(err) {
 			p.end(err, one)
-			break
+			return
 		}
 		p.mu.Unlock()
 		pause.Wait(p.ended)
 		p.mu.Lock()
 	}
+	one.scanning, one.fault = false, nil
+	for _, q := range one.queues {
+		p.start(q)
+	}
 }
 
-// read makes the call of a scan. The mutex is held, but while Redis is called.
-func (p *polls) read(one *poll) (store.Shares, error) {
-	topics, received := make([]string, len(one.queues)), make([]int64, len(one.queues))
-	for i, q := range one.queues {
+// read asks the shards of a poll one after the other, each for what is left of its
+// messages. One that is away it leaves to its queues if another answers; else the error
+// says why. The mutex is held, but while Redis is called.
+func (p *polls) read(one *poll) error {
+	there, away := inTurn(p.leases, one.parts, func(part []*topicQueue) bool { return p.away(part) != nil })
+	if len(there) == 0 {
+		there, away = away[:1], away[1:]
+	}
+	one.shares = nil
+	var fault error
+	failed, left := 0, one.max
+	for _, part := range there {
+		if one.over || left == 0 {
+			return nil
+		}
+		taken, err := p.readPart(one, part, left)
+		if err != nil && !one.goesOn(err) {
+			return err
+		}
+		if left -= taken; err != nil {
+			fault, failed = err, failed+1
+		}
+	}
+	if failed == len(there) {
+		return fault
+	}
+	for _, part := range away {
+		setAway(part, p.away(part))
+	}
+	return nil
+}
+
+// readPart makes the call of a scan to one shard, and returns how many messages it shared
+// out. The mutex is held, but while Redis is called.
+func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, err error) {
+	for !one.over && slices.ContainsFunc(part, func(q *topicQueue) bool { return q.leaves }) { // what the call would undo
+		p.vacated.Wait()
+	}
+	if one.over {
+		return 0, nil
+	}
+	topics, received := make([]string, len(part)), make([]int64, len(part))
+	for i, q := range part {
 		topics[i], received[i] = q.topic, q.received
 		if !q.served && len(q.polls) == 1 {
 			q.rung = false // the scan finds what was rung for until now
@@ -178,32 +226,31 @@ func (p *polls) read(one *poll) (store.Shares, error) {
 		q.scans++
 	}
 	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		for _, q := range one.queues {
-			q.scans--
-		}
-	}()
-	return p.heads(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, p.inbox, received)
-}
-
-// scanned has the queues of a poll claim for it what a scan found, one after the other.
-// The mutex is held.
-func (p *polls) scanned(one *poll, found store.Shares) {
-	p.clock.note(found.Now)
+	found, err := p.heads(context.Background(), topics, ClaimOptions{Max: most, Oldest: one.oldest}, p.inbox, received)
+	p.mu.Lock()
 	for _, s := range found.Of {
-		q := one.queues[s.Topic]
+		q := part[s.Topic]
 		q.rung = true // also for others, if this poll waits no more
 		one.shares = append(one.shares, share{q, s.Max})
+		taken += s.Max
 	}
 	for _, i := range found.OnTheWay { // it rings when it arrives
-		p.ringAfter(one.queues[i], handoverLost)
+		p.ringAfter(part[i], handoverLost)
 	}
-	one.scanning, one.fault = false, nil
-	for _, q := range one.queues {
-		q.listed = q.listed || len(found.Of) == 0
+	if err != nil && one.goesOn(err) {
+		setAway(part, err)
+	}
+	for _, q := range part {
+		q.scans--
+		if err == nil {
+			q.away, q.listed = nil, q.listed || taken == 0
+			q.clock.note(found.Now)
+		} else {
+			q.rung, q.listed = true, q.listed || !store.NotExecuted(err)
+		}
 		p.start(q)
 	}
+	return taken, err
 }
 
 // askedFor notes that the claim of a queue has ended: other queues may claim for its
@@ -218,7 +265,7 @@ func (p *polls) askedFor(q *topicQueue) {
 		if one.over || !one.ofSeveral() {
 			continue
 		}
-		if len(one.shares) > 0 && one.shares[0].queue == q && (asked || !q.rung) {
+		if len(one.shares) > 0 && one.shares[0].queue == q && (asked || !q.rung || q.away != nil) {
 			p.nextShare(one)
 		}
 		for _, other := range one.queues {
@@ -229,14 +276,14 @@ func (p *polls) askedFor(q *topicQueue) {
 	}
 }
 
-// vacate takes the inbox out of the waiting lists of topics for which no caller waits
+// vacate takes the inbox out of the waiting lists of topics of a shard for which no caller waits
 // any more, so that other subscribers are rung. Where that fails the next ring has it
 // done again.
-func (p *polls) vacate() {
+func (p *polls) vacate(shard store.Shard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.vacant
-	p.vacant = nil
+	all := p.vacant[shard]
+	delete(p.vacant, shard)
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
 	for some := range slices.Chunk(all, store.MaxTopics) {
@@ -245,7 +292,7 @@ func (p *polls) vacate() {
 			topics[i] = q.topic
 		}
 		p.mu.Unlock()
-		_ = p.store.Only().Leave(ctx, p.inbox, topics)
+		_ = shard.Leave(ctx, p.inbox, topics)
 		p.mu.Lock()
 		for _, q := range some {
 			q.served, q.leaves = false, false

@@ -160,7 +160,7 @@ func (s *Subscriber) Run(ctx context.Context) error {
 // Stats returns what the subscriber counted so far.
 func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 
-// receive rings the workers whose topics have ready messages, and all of them when a
+// receive rings the workers whose topics have ready messages, and all of a shard when its
 // connection is new. Those of messages of an age are rung by what programs of any
 // language are told, which beats repeat. It logs when no carrier is heard.
 func (s *Subscriber) receive(ctx context.Context) {
@@ -183,8 +183,10 @@ func (s *Subscriber) receive(ctx context.Context) {
 		here.note(ctx, e)
 		switch e.Kind {
 		case store.Subscribed:
-			for _, w := range s.workers {
-				w.ring()
+			for topic, w := range s.workers {
+				if s.store.Of(topic) == e.Shard() {
+					w.ring()
+				}
 			}
 		case store.Received:
 			s.rung(e)

@@ -8,10 +8,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A watch logs each change of a subscription once. Its methods are
-// called one after the other.
+// A watch logs each change of a subscription once, of several shards each by itself. Its
+// methods are called one after the other.
 type watch struct {
-	store          *notify.Store
+	*shardWatch                     // of home, to which all subscribe
+	others      map[int]*shardWatch // of other shards, by number
+	store       *notify.Store
+	log         *slog.Logger
+}
+
+// A shardWatch is a watch of one shard.
+type shardWatch struct {
 	redis, carrier *outage.Notice
 
 	awaited *outage.Notice // begins unless the awaited event comes; nil: none is awaited
@@ -19,8 +26,11 @@ type watch struct {
 }
 
 func newWatch(s *notify.Store, log *slog.Logger) *watch {
-	return &watch{
-		store:   s,
+	return &watch{shardWatch: newShardWatch(log), others: make(map[int]*shardWatch), store: s, log: log}
+}
+
+func newShardWatch(log *slog.Logger) *shardWatch {
+	return &shardWatch{
 		redis:   outage.New(log, slog.LevelError, "cannot subscribe to redis; retrying", "subscribed to redis again"),
 		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard, so nothing scheduled becomes due; is one running?", "a carrier is heard again"),
 	}
@@ -28,10 +38,16 @@ func newWatch(s *notify.Store, log *slog.Logger) *watch {
 
 // begin awaits the subscription; end awaits nothing any more.
 func (w *watch) begin() { w.await(w.redis, "error", w.store.NoAnswer()) }
-func (w *watch) end()   { w.await(nil) }
+
+func (w *watch) end() {
+	w.await(nil)
+	for _, other := range w.others {
+		other.await(nil)
+	}
+}
 
 // await lets a notice begin after a while, with keys and values, in place of the one before.
-func (w *watch) await(n *outage.Notice, args ...any) {
+func (w *shardWatch) await(n *outage.Notice, args ...any) {
 	if w.awaited == n {
 		return
 	}
@@ -44,17 +60,39 @@ func (w *watch) await(n *outage.Notice, args ...any) {
 }
 
 func (w *watch) note(event store.Event) {
+	shard := event.Shard()
+	var which []any // of several shards
+	if label := shard.Label(); label != "" {
+		which = []any{"shard", label}
+	}
+	w.of(shard).take(event, which)
+}
+
+// of returns the watch of a shard.
+func (w *watch) of(shard store.Shard) *shardWatch {
+	number := shard.Number()
+	if number == w.store.Home().Number() {
+		return w.shardWatch
+	}
+	if w.others[number] == nil {
+		w.others[number] = newShardWatch(w.log)
+	}
+	return w.others[number]
+}
+
+// take takes an event of the shard that keys and values name.
+func (w *shardWatch) take(event store.Event, which []any) {
 	switch event.Kind {
 	case store.Subscribed:
-		w.await(w.carrier, "for", store.Patience) // goes on if the connection was only renewed
-		w.redis.End()
+		w.await(w.carrier, append(which, "for", store.Patience)...) // goes on if the connection was only renewed
+		w.redis.End(which...)
 	case store.Beat:
 		w.await(nil)
-		w.carrier.End()
+		w.carrier.End(which...)
 	case store.Silent:
-		w.carrier.Begin("for", store.Silence)
+		w.carrier.Begin(append(which, "for", store.Silence)...)
 	case store.Broken:
 		w.await(nil)
-		w.redis.Note(event.Err)
+		w.redis.Begin(append(which, "error", event.Err)...)
 	}
 }
