@@ -19,8 +19,8 @@ func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handl
 	t.Helper()
 	stop = handle(t, db, subscribers.SubscriberOptions{}, h, subscribers.HandleOptions{MinAge: age, Concurrency: 4})
 	storetest.Eventually(t, "it is subscribed", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Wake(topic)).Result()
-		return err == nil && n[db.Keys().Wake(topic)] == 1
+		n, err := db.Listening(t.Context(), db.Of(topic).WakeChannel(topic))
+		return err == nil && n == 1
 	})
 	return stop
 }

@@ -46,7 +46,7 @@ func claimed(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions) (
 // counter returns a counter of the topic, or of all by the name *.
 func counter(t *testing.T, db *notify.Store, of, what string) (n int) {
 	t.Helper()
-	n, err := db.Client().HGet(t.Context(), db.Keys().Topics(), of+":"+what).Int()
+	n, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), of+":"+what).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestLeaseOfAMessage(t *testing.T) {
 			if d.ID != "a" {
 				want = cmp.Or(c.claim, 30*time.Second)
 			}
-			score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+d.ID).Result()
+			score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+d.ID).Result()
 			if err != nil || d.Lease != want || subscribers.Receipt(score) != d.Receipt {
 				t.Errorf("%s: %s has a lease of %v, want %v, and the receipt %d of %.0f, %v", c.name, d.ID, d.Lease, want, d.Receipt, score, err)
 			}
@@ -127,7 +127,7 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 		if err := d.Extend(t.Context(), lease); err != nil {
 			t.Fatalf("%s: %v", d.ID, err)
 		}
-		score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+d.ID).Result()
+		score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+d.ID).Result()
 		if err != nil || subscribers.Receipt(score) != d.Receipt {
 			t.Errorf("the receipt of %s is %d, of a lease until %.0f, %v", d.ID, d.Receipt, score, err)
 		}
@@ -170,7 +170,7 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 
 func currentReceipt(t *testing.T, db *notify.Store, id string) subscribers.Receipt {
 	t.Helper()
-	score, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":"+id).Result()
+	score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+id).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestNotesBesideOthers(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, asking("a", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
 	rest := "\n{\"a\":\x00 lease=5\n\xff until=7"
-	if err := db.Client().HSet(t.Context(), db.Keys().Extras(), topic+":a", " unique=5"+rest).Err(); err != nil {
+	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Extras(), topic+":a", " unique=5"+rest).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -194,7 +194,7 @@ func TestNotesBesideOthers(t *testing.T) {
 		}
 		makeReady(t, db)
 	}
-	noted, err := db.Client().HGet(t.Context(), db.Keys().Extras(), topic+":a").Result()
+	noted, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Extras(), topic+":a").Result()
 	if head, tail, _ := strings.Cut(noted, "\n"); err != nil || "\n"+tail != rest || !strings.HasPrefix(head, " unique=5 ") ||
 		strings.Count(head, "=") != 4 || !strings.Contains(head+" ", " snoozed=2 ") || !strings.Contains(head+" ", " lease=60000 ") {
 		t.Errorf("noted is %q, %v", noted, err)

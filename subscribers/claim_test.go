@@ -68,7 +68,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, db, body("a"))
-		if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)

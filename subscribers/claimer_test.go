@@ -72,7 +72,7 @@ func want(t *testing.T, what string, answer <-chan got, ids string) got {
 func waits(t testing.TB, db *notify.Store, n int64) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("%d stand in the waiting list", n), func() bool {
-		now, err := db.Client().ZCard(t.Context(), db.Keys().Waiting(topic)).Result()
+		now, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Waiting(topic)).Result()
 		return err == nil && now == n
 	})
 }
@@ -114,7 +114,9 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Cleanup(every.Stop)
 	storetest.Run(t, func(ctx context.Context) error {
 		for {
-			_ = db.Client().Publish(ctx, db.Keys().Beat(), "1 1").Err() // one that fails does no harm
+			for _, keys := range db.KeysOfAll() {
+				_, _ = shout(ctx, db, keys.Beat(), "1 1") // one that fails does no harm
+			}
 			select {
 			case <-every.C:
 			case <-ctx.Done():
@@ -345,14 +347,14 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
-	inboxes, err := db.Client().ZRange(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
+	inboxes, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	storetest.Receive(t, "the caller leaves", left)
 	waits(t, db, 0)
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, inboxes[0]).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inboxes[0]).Err(); err != nil {
 		t.Fatal(err)
 	}
 	other, _ := newPoller(t, db)
@@ -397,7 +399,7 @@ func TestPollsFail(t *testing.T) {
 	p, _ := newPoller(t, db)
 	waiting := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
-	ready := db.Keys().Base() + "ready:" + topic
+	ready := db.KeysOf(topic).Ready(topic)
 	if err := db.Client().Set(t.Context(), ready, "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -653,8 +655,11 @@ func TestPollForOldMessages(t *testing.T) {
 func TestOldPollsComeAndGo(t *testing.T) {
 	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
-	pattern := func() int64 {
+	listening := func() int64 {
 		n, err := db.Client().PubSubNumPat(t.Context()).Result()
+		if storetest.Shards() > 1 {
+			n, err = db.Listening(t.Context(), db.Of(topic).WakeChannel(topic))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -673,11 +678,11 @@ func TestOldPollsComeAndGo(t *testing.T) {
 		})
 	}
 	all.Wait()
-	storetest.Eventually(t, "nobody listens", func() bool { return pattern() == 0 })
+	storetest.Eventually(t, "nobody listens", func() bool { return listening() == 0 })
 	o := long()
 	o.MinAge = time.Millisecond
 	answers := []<-chan got{claimLater(t.Context(), t, p, o), claimLater(t.Context(), t, p, o)}
-	storetest.Eventually(t, "one connection listens", func() bool { return pattern() == 1 })
+	storetest.Eventually(t, "one connection listens", func() bool { return listening() == 1 })
 	storetest.Publish(t, db, body("a"))
 	storetest.Publish(t, db, body("b"))
 	for _, answer := range answers {
@@ -719,10 +724,13 @@ func TestThousandPolls(t *testing.T) {
 		})
 	}
 	storetest.Eventually(t, "an inbox in every list", func() bool {
-		keys, err := db.Client().Keys(t.Context(), db.Keys().Waiting("*")).Result()
-		return err == nil && len(keys) == topics && p.Stats().Waiting == polls
+		lists := 0
+		for _, keys := range db.KeysOfAll() {
+			lists += len(db.Client().Keys(t.Context(), keys.Waiting("*")).Val())
+		}
+		return lists == topics && p.Stats().Waiting == polls
 	})
-	if n := listening() - before; n != 1 {
+	if n := listening() - before; n != 1 && storetest.Shards() == 1 {
 		t.Errorf("%d connections listen", n)
 	}
 	var messages []notify.Message
@@ -935,7 +943,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 			}
 			h.once(t)
 			for _, name := range topics {
-				if n := db.Client().ZCard(t.Context(), db.Keys().Waiting(name)).Val(); n != 0 {
+				if n := db.Client().ZCard(t.Context(), db.KeysOf(name).Waiting(name)).Val(); n != 0 {
 					t.Errorf("%d stand in the waiting list of %s", n, name)
 				}
 			}

@@ -80,7 +80,7 @@ func TestReceiptsOfAttempts(t *testing.T) {
 	c := subscriberstest.Claimer(t, store)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {
 		storetest.Publish(t, store, body("a"), body("b"))
-		if err := store.Client().HSet(t.Context(), store.Keys().Attempts(), topic+":a", attempts).Err(); err != nil {
+		if err := store.Client().HSet(t.Context(), store.KeysOf(topic).Attempts(), topic+":a", attempts).Err(); err != nil {
 			t.Fatal(err)
 		}
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})

@@ -34,7 +34,7 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 	if c := counts(t, db); c.Leased != 2 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
 	}
-	until, err := db.Client().ZScore(t.Context(), db.Keys().Leased(), store.Member(topic, "long")).Result()
+	until, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), store.Member(topic, "long")).Result()
 	if err != nil || int64(until) != int64(long.Receipt) {
 		t.Errorf("the long lease ends at %.0f, %v; its claim gave %d", until, err, long.Receipt)
 	}

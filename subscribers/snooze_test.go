@@ -91,8 +91,8 @@ func TestSnoozePastTheTimeToLive(t *testing.T) {
 	d := claimed(t, c, subscribers.ClaimOptions{})
 	contents := func() string {
 		keys, err := db.Client().Keys(t.Context(), db.Keys().Base()+"*").Result()
-		score, err2 := db.Client().ZScore(t.Context(), db.Keys().Leased(), topic+":a").Result()
-		noted, err3 := db.Client().HGetAll(t.Context(), db.Keys().Extras()).Result()
+		score, err2 := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":a").Result()
+		noted, err3 := db.Client().HGetAll(t.Context(), db.KeysOf(topic).Extras()).Result()
 		if err := errors.Join(err, err2, err3); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestSnoozeWhenTheTimeToLiveIsOver(t *testing.T) {
 	storetest.Publish(t, db, asking("a", notify.Message{TTL: 50 * time.Millisecond, Lease: time.Minute}))
 	d := claimed(t, c, subscribers.ClaimOptions{})
 	storetest.Eventually(t, "its expiry is postponed", func() bool {
-		score, err := db.Client().ZScore(t.Context(), db.Keys().Expiries(), topic+":a").Result()
+		score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Expiries(), topic+":a").Result()
 		return err == nil && score != float64(int64(score))
 	})
 	_, err := d.Snooze(t.Context(), 0)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -39,6 +41,29 @@ func carry(t testing.TB, db *notify.Store) (stop func()) {
 		t.Fatal(err)
 	}
 	return storetest.Run(t, c.Run)
+}
+
+// hear subscribes to a channel as another program does, until the test ends.
+func hear(t testing.TB, db *notify.Store, channel string) *redis.PubSub {
+	t.Helper()
+	subscribe := db.Client().Subscribe
+	if storetest.Shards() > 1 {
+		subscribe = db.Client().SSubscribe
+	}
+	line := subscribe(t.Context(), channel)
+	t.Cleanup(func() { line.Close() })
+	if _, err := line.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+// shout publishes on a channel as another program does, and returns how many heard it.
+func shout(ctx context.Context, db *notify.Store, channel, payload string) (int64, error) {
+	if storetest.Shards() > 1 {
+		return db.Client().SPublish(ctx, channel, payload).Result()
+	}
+	return db.Client().Publish(ctx, channel, payload).Result()
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.
@@ -259,7 +284,7 @@ func TestForeignRecordIsBuried(t *testing.T) {
 	deaths := make(chan subscribers.Death, 10)
 	got := make(chan string, 10)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"), body("d"))
-	records := db.Keys().Messages()
+	records := db.KeysOf(topic).Messages()
 	client := db.Client()
 	client.HSet(t.Context(), records, "orders:a", "no json at all")
 	client.HSet(t.Context(), records, "orders:b", "{\"at\":12")
@@ -328,7 +353,7 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	d := storetest.Receive(t, "the handler begins", began)
 	// Somebody else settles it, under the receipt of the moment.
-	if err := db.Client().ZRem(t.Context(), db.Keys().Leased(), store.Member(topic, d.ID)).Err(); err != nil {
+	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), store.Member(topic, d.ID)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
@@ -487,13 +512,9 @@ func TestWaitingListIsLost(t *testing.T) {
 func TestHungSubscriberIsRungLast(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	hung := db.Keys().Inbox("hung")
-	line := db.Client().Subscribe(t.Context(), hung)
-	defer line.Close()
-	if _, err := line.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, hung).Err(); err != nil {
+	hung := db.KeysOf(topic).Inbox("hung")
+	hear(t, db, hung)
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, hung).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, body("first"))
@@ -548,7 +569,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	}, subscribers.HandleOptions{Concurrency: 20})
 	storetest.Publish(t, db, body("lost"))
 	storetest.Eventually(t, "it is leased", func() bool { return counts(t, db).Leased == 1 })
-	if err := db.Client().ZRem(t.Context(), db.Keys().Leased(), "orders:lost").Err(); err != nil {
+	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), "orders:lost").Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Receive(t, "its handler is told", lost)
@@ -558,7 +579,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	}
 	storetest.Publish(t, db, messages...)
 	card := func() int64 {
-		n, err := db.Client().ZCard(t.Context(), db.Keys().Leased()).Result()
+		n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Leased()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}

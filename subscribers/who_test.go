@@ -147,7 +147,7 @@ func TestHistoryOff(t *testing.T) {
 		storetest.Set(t, db, step.of, notify.SettingsChange{History: &step.to})
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db).Ready == 1 })
 		_, out := fail(t, c, "no")
-		value := db.Client().HGet(t.Context(), db.Keys().Attempts(), store.Member(topic, "a")).Val()
+		value := db.Client().HGet(t.Context(), db.KeysOf(topic).Attempts(), store.Member(topic, "a")).Val()
 		if got := inspect(t, db, "a"); len(got.History) != step.history || got.Attempts != out.Attempts || strings.Count(value, "\n") != step.history {
 			t.Errorf("%v of %s: %d attempts, known are %+v, held as %q", step.to, step.of, got.Attempts, got.History, value)
 		}
@@ -169,7 +169,7 @@ func TestHistoryWhereMemoryIsShort(t *testing.T) {
 		if err := db.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(bytes)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Client().Del(t.Context(), db.Keys().Room(98), db.Keys().Room(store.DefaultMemoryShare)).Err(); err != nil { // what was measured before
+		if err := db.Client().Del(t.Context(), db.KeysOf(topic).Room(98), db.KeysOf(topic).Room(store.DefaultMemoryShare)).Err(); err != nil { // what was measured before
 			t.Fatal(err)
 		}
 	}
@@ -203,12 +203,12 @@ func TestHistoryIsSmall(t *testing.T) {
 			}
 		}
 	}
-	bytes, err := db.Client().MemoryUsage(t.Context(), db.Keys().Attempts(), 0).Result()
+	bytes, err := db.Client().MemoryUsage(t.Context(), db.KeysOf(topic).Attempts(), 0).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d bytes for each of %d attempts", bytes/n, n)
-	if held := db.Client().HLen(t.Context(), db.Keys().Attempts()).Val(); held != n || bytes/n > 120 {
+	if held := db.Client().HLen(t.Context(), db.KeysOf(topic).Attempts()).Val(); held != n || bytes/n > 120 {
 		t.Errorf("%d attempts take %d bytes each", held, bytes/n)
 	}
 }
@@ -295,7 +295,7 @@ func TestWhoHasItIsNotGuessed(t *testing.T) {
 			storetest.Publish(t, db, body("a"))
 			d := claimOne(t, called(t, db, "w-a"), time.Minute)
 			base := int64(d.Receipt) / 10 * 10
-			if err := db.Client().ZAdd(t.Context(), db.Keys().Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf(test.entry, base)}).Err(); err != nil {
+			if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf(test.entry, base)}).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if info := inspect(t, db, "a"); info.By != test.want {
@@ -314,7 +314,7 @@ func TestWhoHasAHandover(t *testing.T) {
 	promised := h.Promise(time.Minute)
 	for _, receipt := range []int64{h.Receipt, promised} {
 		base := receipt / 10 * 10
-		if err := db.Client().ZAdd(t.Context(), db.Keys().Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf("%d 1 %s w-x", base, topic)}).Err(); err != nil {
+		if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf("%d 1 %s w-x", base, topic)}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestClaimsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	claims := func() int64 { return db.Client().ZCard(t.Context(), db.Keys().Claims()).Val() }
+	claims := func() int64 { return db.Client().ZCard(t.Context(), db.KeysOf(topic).Claims()).Val() }
 	if got := claims(); got != n {
 		t.Fatalf("%d claims are noted", got)
 	}

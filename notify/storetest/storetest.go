@@ -162,6 +162,17 @@ func Sharded(t testing.TB, shards int) *notify.Store {
 	return store
 }
 
+// Near returns a name like the given one, of a topic that is in the same shard as all that
+// Near returns.
+func Near(s *notify.Store, name string) string {
+	for one, i := name, 0; ; i++ {
+		if s.Of(one) == s.Of("near") {
+			return one
+		}
+		one = fmt.Sprint(name, "-", i)
+	}
+}
+
 // At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
