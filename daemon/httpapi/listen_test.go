@@ -419,7 +419,7 @@ func BenchmarkPoll(b *testing.B) {
 		got := h.claim(c, "orders", "wait=1m")
 		h.waiting(1)
 		storetest.Eventually(b, "it is in the waiting list", func() bool {
-			n, err := store.Client().ZCard(context.Background(), store.Keys().Waiting("orders")).Result()
+			n, err := store.Client().ZCard(context.Background(), store.KeysOf("orders").Waiting("orders")).Result()
 			return err == nil && n > 0
 		})
 		b.StartTimer()

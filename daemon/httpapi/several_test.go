@@ -26,26 +26,28 @@ func (h *host) claimAny(c *http.Client, query string) <-chan claimed {
 func TestClaimAny(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})
+	topicOf := func(letter string) string { return storetest.Near(s.store, letter) }
+	topics := strings.NewReplacer("A", topicOf("A"), "B", topicOf("B"), "C", topicOf("C"))
 	publish := func() {
-		for i, name := range []string{"c1", "b2", "c3", "a4"} {
+		for i, name := range []string{"C1", "B2", "C3", "A4"} {
 			storetest.Publish(t, s.store, notify.Message{
-				Topic: name[:1], ID: name, Body: []byte("x"), Due: time.Now().Add(time.Duration(i-10) * time.Minute), Restore: &notify.Restore{},
+				Topic: topicOf(name[:1]), ID: name, Body: []byte("x"), Due: time.Now().Add(time.Duration(i-10) * time.Minute), Restore: &notify.Restore{},
 			})
 		}
 	}
 	for query, want := range map[string][]string{
-		"topics=a,b,c,none&max=3":             {"a4", "b2", "c1"},
-		"topics=b&order=given":                {"b2"},
-		"topics=a,b,c&order=oldest&max=3":     {"c1", "b2", "c3"},
-		"topics=a,b&order=oldest&wait=1m":     {"b2"},
-		"topics=a,b,c&max=9&min_age=7m30s":    {"b2", "c1", "c3"},
-		"topics=a,b,c&max=9&lease=1s&wait=1m": {"a4", "b2", "c1", "c3"},
+		"topics=A,B,C,none&max=3":             {"A4", "B2", "C1"},
+		"topics=B&order=given":                {"B2"},
+		"topics=A,B,C&order=oldest&max=3":     {"C1", "B2", "C3"},
+		"topics=A,B&order=oldest&wait=1m":     {"B2"},
+		"topics=A,B,C&max=9&min_age=7m30s":    {"B2", "C1", "C3"},
+		"topics=A,B,C&max=9&lease=1s&wait=1m": {"A4", "B2", "C1", "C3"},
 	} {
 		publish()
 		var got []string
-		for _, m := range read[api.Claimed](s.call("POST", "/v1/claim?"+query, "").is(200)).Messages {
+		for _, m := range read[api.Claimed](s.call("POST", "/v1/claim?"+topics.Replace(query), "").is(200)).Messages {
 			got = append(got, m.ID)
-			if m.Topic != m.ID[:1] {
+			if m.Topic != topicOf(m.ID[:1]) {
 				t.Errorf("%s is of the topic %s", m.ID, m.Topic)
 			}
 			s.call("POST", fmt.Sprintf("/v1/topics/%s/messages/%s/ack?receipt=%d", m.Topic, m.ID, m.Receipt), "").is(204)
@@ -53,12 +55,12 @@ func TestClaimAny(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
-		for _, name := range []string{"c1", "b2", "c3", "a4"} {
-			s.call("DELETE", "/v1/topics/"+name[:1]+"/messages/"+name, "")
+		for _, name := range []string{"C1", "B2", "C3", "A4"} {
+			s.call("DELETE", "/v1/topics/"+topicOf(name[:1])+"/messages/"+name, "")
 		}
 	}
 	publish()
-	if got := s.call("POST", "/v1/claim?topics=none,c&as=body", "").is(200); got.header.Get("Bellhop-Id") != "c1" || got.header.Get("Bellhop-Topic") != "c" {
+	if got := s.call("POST", topics.Replace("/v1/claim?topics=none,C&as=body"), "").is(200); got.header.Get("Bellhop-Id") != "C1" || got.header.Get("Bellhop-Topic") != topicOf("C") {
 		t.Errorf("got %v", got.header)
 	}
 	s.call("POST", "/v1/claim?topics=none,nothing&as=body", "").is(204)
@@ -172,7 +174,7 @@ func TestPollsOfSeveralTopics(t *testing.T) {
 		t.Errorf("%d rings were lost", n)
 	}
 	for _, topic := range []string{"a", "b", "c"} {
-		if n, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result(); err != nil || n > 0 {
+		if n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting(topic)).Result(); err != nil || n > 0 {
 			t.Errorf("%d wait for %s, %v", n, topic, err)
 		}
 	}
