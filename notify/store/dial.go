@@ -55,12 +55,13 @@ func (cs *connections) dialer(o *redis.Options) func(context.Context, string, st
 	}
 }
 
-// hangUp gives up the connections that were silent for a while. Those on which
+// hangUp gives up the connections to an address that were silent for a while; an empty
+// address means all. Those on which
 // somebody waits are closed: the caller gets an error now instead of a timeout. Idle
 // ones are not used again. They stay open, since a call may take one at this moment.
-func (cs *connections) hangUp(quiet time.Duration) {
+func (cs *connections) hangUp(address string, quiet time.Duration) {
 	before := time.Now().Add(-quiet).UnixNano()
-	for _, c := range cs.matching(func(*connection) bool { return true }) {
+	for _, c := range cs.to(address) {
 		waits := c.asked.Load() || c.reading.Load() // read before since, which a call that begins sets first
 		switch {
 		case c.since.Load() >= before:
@@ -75,18 +76,18 @@ func (cs *connections) hangUp(quiet time.Duration) {
 // abandon closes the connections to an address that is no longer the master's;
 // an empty address means all. A caller that waits on one gets errAbandoned.
 func (cs *connections) abandon(address string) {
-	for _, c := range cs.matching(func(c *connection) bool { return address == "" || c.to == address }) {
+	for _, c := range cs.to(address) {
 		c.abandoned.Store(true)
 		c.Close()
 	}
 }
 
-// matching returns the connections for which fits is true.
-func (cs *connections) matching(fits func(*connection) bool) (some []*connection) {
+// to returns the connections to an address; an empty address means all.
+func (cs *connections) to(address string) (some []*connection) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for c := range cs.all {
-		if fits(c) {
+		if address == "" || c.to == address {
 			some = append(some, c)
 		}
 	}

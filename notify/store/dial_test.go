@@ -46,7 +46,7 @@ func TestHangUpSparesCalls(t *testing.T) {
 	if _, err := c.SyscallConn(); err != nil {
 		t.Errorf("a new connection is not usable: %v", err)
 	}
-	all.hangUp(-time.Hour) // as if it had been idle for long
+	all.hangUp("", -time.Hour) // as if it had been idle for long
 	if _, err := c.SyscallConn(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it would be used again: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestHangUpEndsWaiting(t *testing.T) {
 		ended <- err
 	}()
 	<-read
-	all.hangUp(-time.Hour)
+	all.hangUp("", -time.Hour)
 	select {
 	case err := <-ended:
 		if !errors.Is(err, net.ErrClosed) {

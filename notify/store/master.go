@@ -44,10 +44,11 @@ func onNode[T any](ctx context.Context, d *shard, call func(node redis.Universal
 
 // followMaster checks whether err says that a server is no longer the master, or is
 // gone. If so it closes the connections to it, subscriptions included, and has the
-// master looked up again.
+// master looked up again. Where a Cluster holds several shards it closes none: the server
+// may still have others, and ends the subscriptions to what it gave away.
 func (s *Store) followMaster(ctx context.Context, node redis.UniversalClient, err error) {
 	_, moved := redis.IsMovedError(err)
-	if moved || redis.IsReadOnlyError(err) {
+	if (moved || redis.IsReadOnlyError(err)) && !(s.inCluster() && s.known()[0].isSharded()) {
 		address := "" // without a Cluster only the name of a server may be known
 		if one, ok := node.(*redis.Client); ok && s.inCluster() {
 			address = one.Options().Addr

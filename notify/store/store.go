@@ -35,6 +35,7 @@ type Store struct {
 
 	background background
 	sentinels  sentinels
+	wires      wires
 
 	handedOver atomic.Int64 // by publishes
 
@@ -304,6 +305,10 @@ func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transit
 // a missing right, and the error of ctx if that is the cause: the client reports
 // only a timeout then.
 func (d *shard) explain(ctx context.Context, err error) error {
+	var known *ServerError
+	if errors.As(err, &known) || errors.Is(err, ErrUnfit) {
+		return err // of a call that explained it
+	}
 	err = d.refused(noRedis(err))
 	cause := endOf(ctx)
 	if errors.Is(cause, context.DeadlineExceeded) {

@@ -129,7 +129,8 @@ const (
 // when the connection's buffers are full. It renews a broken or silent
 // connection, and sends a Subscribed event each time it is up. While no carrier runs, the
 // silence before the next renewal doubles up to half a minute. Of several shards each has
-// its own events.
+// its own events, and the connections are shared with the other subscriptions of the store:
+// there is one to each server.
 func (s *Store) Subscribe(ctx context.Context, on func(Event), channels ...Channel) {
 	all := s.waitLearned(ctx, on)
 	var one sync.Mutex
@@ -201,10 +202,14 @@ func namesIn(all []*shard, channels []Channel) map[*shard][]string {
 // hear is Subscribe for channels of one shard, beside its beat.
 func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 	defer d.sentinels.watch()()
+	attempt := d.subscription
+	if d.isSharded() {
+		attempt = d.overhear
+	}
 	silence := Silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
-		err := d.subscription(ctx, silence, func(e Event) {
+		err := attempt(ctx, silence, func(e Event) {
 			switch e.Kind {
 			case Subscribed:
 				pause.Reset()
@@ -220,7 +225,9 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another subscription was silent first
 			silence = min(2*silence, maxSilence)
-			d.connections.hangUp(Silence - Heartbeat)
+			if !d.isSharded() { // else other shards of the server may beat
+				d.connections.hangUp("", Silence-Heartbeat)
+			}
 			on(Event{Kind: Silent})
 			continue
 		}
@@ -232,7 +239,7 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 // errSilent is why a connection ends that received no beat for too long.
 var errSilent = errors.New("no beat was heard")
 
-// subscription runs one connection of hear, and returns why it ended.
+// subscription runs one connection of hear to a store of one shard, and returns why it ended.
 func (d *shard) subscription(ctx context.Context, silence time.Duration, on func(Event), channels []string) error {
 	beat := d.keys.Beat()
 	sub, err := d.subscribe(ctx, append([]string{beat}, channels...))
@@ -281,9 +288,6 @@ func (d *shard) subscribe(ctx context.Context, channels []string) (*redis.PubSub
 		} else {
 			plain = append(plain, channel)
 		}
-	}
-	if d.isSharded() {
-		return d.client.SSubscribe(ctx, plain...), nil
 	}
 	sub := d.client.Subscribe(ctx, plain...)
 	if len(patterns) > 0 {

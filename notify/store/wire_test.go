@@ -1,0 +1,204 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// eight returns a store of eight shards on a server.
+func eight(t *testing.T, url string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Config{URL: url, Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A heard records the events of one subscription.
+type heard struct {
+	mu     sync.Mutex
+	events []store.Event
+}
+
+// subscribe subscribes until the test ends or stop is called.
+func subscribe(t *testing.T, s *store.Store, channels ...store.Channel) (h *heard, stop func()) {
+	t.Helper()
+	h = &heard{}
+	stop = storetest.Run(t, func(ctx context.Context) error {
+		s.Subscribe(ctx, h.on, channels...)
+		return nil
+	})
+	return h, stop
+}
+
+func (h *heard) on(e store.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// count returns how many events there are of a kind, by shard.
+func (h *heard) count(kind store.EventKind) map[int]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := make(map[int]int)
+	for _, e := range h.events {
+		if e.Kind == kind {
+			n[e.Shard().Number()]++
+		}
+	}
+	return n
+}
+
+// wait waits until each of some shards has had n events of a kind.
+func (h *heard) wait(t *testing.T, kind store.EventKind, shards, n int) {
+	t.Helper()
+	storetest.Eventually(t, "events of each shard", func() bool {
+		counts := h.count(kind)
+		for _, got := range counts {
+			if got < n {
+				return false
+			}
+		}
+		return len(counts) >= shards
+	})
+}
+
+// listeningTo returns how many connections of a server are subscribed to something.
+func listeningTo(t *testing.T, client redis.UniversalClient) int {
+	t.Helper()
+	list, err := client.Do(t.Context(), "client", "list", "type", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(list, "\n")
+}
+
+// All subscriptions of a store to one server share a connection, and each channel of it ends with the last that needs it.
+func TestOneWire(t *testing.T) {
+	t.Parallel()
+	s := eight(t, storetest.Server(t).URL())
+	inbox := store.NewInbox("one", true)
+	all, stopAll := subscribe(t, s, s.Every().InboxChannel(inbox))
+	all.wait(t, store.Subscribed, 8, 1)
+	some, stopSome := subscribe(t, s, s.Of("orders").InboxChannel(inbox), s.Of("orders").HeadChannel())
+	some.wait(t, store.Subscribed, 1, 1)
+	if n := listeningTo(t, s.Client()); n != 1 {
+		t.Errorf("%d connections listen", n)
+	}
+	count := func(c store.Channel) int64 {
+		n, err := s.Listening(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n, err := s.Of("orders").Ping(t.Context(), inbox, "orders"); n != 1 || err != nil {
+		t.Errorf("%d received it, %v", n, err)
+	}
+	all.wait(t, store.Received, 1, 1)
+	some.wait(t, store.Received, 1, 1)
+
+	stopSome()
+	storetest.Eventually(t, "nobody needs the channel of heads", func() bool { return count(s.Of("orders").HeadChannel()) == 0 })
+	if n := count(s.Of("orders").InboxChannel(inbox)); n != 1 {
+		t.Errorf("%d are subscribed to the inbox that is needed", n)
+	}
+	again, stopAgain := subscribe(t, s, s.Of("orders").HeadChannel())
+	again.wait(t, store.Subscribed, 1, 1)
+	if n := count(s.Of("orders").HeadChannel()); n != 1 {
+		t.Errorf("%d are subscribed to a channel that is confirmed", n)
+	}
+	stopAgain()
+	stopAll()
+	storetest.Eventually(t, "no connection listens", func() bool { return listeningTo(t, s.Client()) == 0 })
+}
+
+// A connection that is cut is replaced, and each shard of each subscription is told.
+func TestWireCut(t *testing.T) {
+	t.Parallel()
+	s := eight(t, storetest.Server(t).URL())
+	first, _ := subscribe(t, s, s.Every().Wakes())
+	second, _ := subscribe(t, s, s.Home().OutboxChannel())
+	first.wait(t, store.Subscribed, 8, 1)
+	second.wait(t, store.Subscribed, 1, 1)
+	began := time.Now()
+	if err := s.Client().Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	first.wait(t, store.Subscribed, 8, 2)
+	second.wait(t, store.Subscribed, 1, 2)
+	t.Logf("all shards are heard again after %v", time.Since(began))
+	if n := first.count(store.Broken); len(n) != 8 {
+		t.Errorf("broken was told of shards %v", n)
+	}
+	if n := listeningTo(t, s.Client()); n != 1 {
+		t.Errorf("%d connections listen", n)
+	}
+}
+
+// A subscription that handles its events slowly holds up no other.
+func TestWireWithSlowSubscription(t *testing.T) {
+	t.Parallel()
+	s := eight(t, storetest.Server(t).URL())
+	release := make(chan struct{})
+	inbox := store.NewInbox("slow", false)
+	stop := storetest.Run(t, func(ctx context.Context) error {
+		s.Subscribe(ctx, func(e store.Event) {
+			if e.Kind == store.Received {
+				<-release
+			}
+		}, s.Home().InboxChannel(inbox))
+		return nil
+	})
+	quick, _ := subscribe(t, s, s.Home().InboxChannel(inbox))
+	quick.wait(t, store.Subscribed, 1, 1)
+	storetest.Eventually(t, "both are subscribed, and one is held up", func() bool {
+		_, err := s.Home().Ping(t.Context(), inbox, "x")
+		return err == nil && quick.count(store.Received)[0] >= 100
+	})
+	close(release)
+	stop()
+}
+
+// Where one shard of a server has no carrier, its subscription is renewed and the others stay; where none has, the connection is.
+func TestWireSilent(t *testing.T) {
+	t.Parallel()
+	s := eight(t, storetest.Server(t).URL())
+	h, _ := subscribe(t, s, s.Every().Wakes())
+	h.wait(t, store.Subscribed, 8, 1)
+	h.wait(t, store.Silent, 8, 1)
+	keys := s.KeysOfAll()
+	stop := storetest.Run(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			for k := range 7 {
+				_ = s.Client().SPublish(ctx, keys[k].Beat(), "1 1 id 0,0").Err()
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	h.wait(t, store.Beat, 7, 3)
+	before := h.count(store.Silent)
+	storetest.Eventually(t, "the silent shard is renewed alone", func() bool { return h.count(store.Silent)[7] > before[7] })
+	stop()
+	after := h.count(store.Silent)
+	for k := range 7 {
+		if after[k] != before[k] {
+			t.Errorf("shard %d was silent %d times, then %d", k, before[k], after[k])
+		}
+	}
+}
