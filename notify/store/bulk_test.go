@@ -27,7 +27,7 @@ func makeReady(t *testing.T, db *notify.Store, runs ...int) (ids []string, dues 
 			records["t:"+id] = "1\n" + id
 		}
 	}
-	keys := db.Keys()
+	keys := db.KeysOf("t")
 	client := db.Client()
 	for _, err := range []error{
 		client.HSet(t.Context(), keys.Messages(), records).Err(), client.ZAdd(t.Context(), keys.ReadyTopics(), redis.Z{Score: 1, Member: "t"}).Err(),
@@ -83,7 +83,7 @@ func TestClaimOfManyBuries(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			ids, _ := makeReady(t, db, 100)
-			keys := db.Keys()
+			keys := db.KeysOf("t")
 			db.Client().ZAdd(t.Context(), keys.Ready("t"), redis.Z{Score: 1, Member: stray})
 			db.Client().HDel(t.Context(), keys.Messages(), "t:"+ids[0])
 			db.Client().ZAdd(t.Context(), keys.Expiries(), redis.Z{Score: 1, Member: "t:" + ids[50]})
@@ -112,7 +112,7 @@ func TestClaimOfLargeRecords(t *testing.T) {
 	for _, id := range ids {
 		large["t:"+id] = "1\n" + strings.Repeat("x", 1<<17)
 	}
-	db.Client().HSet(t.Context(), db.Keys().Messages(), large)
+	db.Client().HSet(t.Context(), db.KeysOf("t").Messages(), large)
 	for left := len(ids); left > 0; {
 		got := claim(t, db, store.MaxClaim)
 		if n := len(got.Messages); n == 0 || n > 33 || got.Short != (n == left) || got.Messages[0].Member != "t:"+ids[len(ids)-left] {
@@ -147,7 +147,7 @@ func TestAckOfMany(t *testing.T) {
 			if err != nil || !slices.Equal(lost, []int{wrong, settled, 100}) {
 				t.Errorf("lost %v, %v", lost, err)
 			}
-			left, err := db.Client().ZRange(t.Context(), db.Keys().Leased(), 0, -1).Result()
+			left, err := db.Client().ZRange(t.Context(), db.KeysOf("t").Leased(), 0, -1).Result()
 			if err != nil || !slices.Equal(left, []string{leases[wrong].Member, leases[99].Member}) {
 				t.Errorf("leased are %v, %v", left, err)
 			}
@@ -174,7 +174,7 @@ func TestAckOfSome(t *testing.T) {
 		}
 		leases = leases[:len(leases)-n]
 	}
-	if n, err := db.Client().Exists(t.Context(), db.Keys().Leased(), db.Keys().Messages()).Result(); n != 0 || err != nil {
+	if n, err := db.Client().Exists(t.Context(), db.KeysOf("t").Leased(), db.KeysOf("t").Messages()).Result(); n != 0 || err != nil {
 		t.Errorf("%d keys are left, %v", n, err)
 	}
 }

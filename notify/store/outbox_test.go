@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,7 +116,7 @@ func makeLate(t *testing.T, db *notify.Store, late notify.Late, ids ...string) {
 	for _, id := range ids {
 		storetest.Publish(t, db, of(id, func(m *notify.Message) { m.LateAfter, m.Late = time.Second, late }))
 		record := fmt.Sprintf("+1000,{\"late_after\":1000,\"late\":%q}\nbody of %s", late, id)
-		if err := db.Client().HSet(t.Context(), db.Keys().Messages(), "t:"+id, record).Err(); err != nil {
+		if err := db.Client().HSet(t.Context(), db.KeysOf("t").Messages(), "t:"+id, record).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,8 +156,8 @@ var ends = []struct {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 2 }))
 		settle(t, db.Of("t"), store.Nack{Reason: "first"})
 		storetest.Eventually(t, "it is ready again", func() bool {
-			carryAll(t, db.Only())
-			return db.Client().ZCard(t.Context(), db.Keys().Ready("t")).Val() == 1
+			carryAll(t, db.Of("t"))
+			return db.Client().ZCard(t.Context(), db.KeysOf("t").Ready("t")).Val() == 1
 		})
 		settle(t, db.Of("t"), store.Nack{Reason: "last"})
 	}, []string{`dead t:a "last" 2 body of a`}},
@@ -178,7 +179,7 @@ var ends = []struct {
 	}, []string{`dropped t:a "no" 1 body of a`}},
 	{"expired", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
-		carryAll(t, db.Only())
+		carryAll(t, db.Of("t"))
 	}, []string{`dead t:a "expired" 0 body of a`}},
 	{"expired, which a claim finds", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
@@ -188,7 +189,7 @@ var ends = []struct {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) {
 			m.Due, m.TTL, m.Fail = time.Now().Add(-time.Hour), time.Second, notify.FailDrop
 		}))
-		carryAll(t, db.Only())
+		carryAll(t, db.Of("t"))
 	}, []string{`dropped t:a "expired" 0 body of a`}},
 	{"dropped as late", func(t *testing.T, db *notify.Store) {
 		makeLate(t, db, notify.LateDrop, "a", "b")
@@ -201,27 +202,27 @@ var ends = []struct {
 	{"lease ended", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 1 }), of("b", func(m *notify.Message) { m.MaxAttempts, m.Fail = 1, notify.FailDrop }))
 		claim(t, db, 2)
-		db.Client().ZAdd(t.Context(), db.Keys().Leased(), z(1, "t:a"), z(2, "t:b"))
-		carryAll(t, db.Only())
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Leased(), z(1, "t:a"), z(2, "t:b"))
+		carryAll(t, db.Of("t"))
 	}, []string{`dead t:a "lease expired, out of attempts" 1 body of a`, `dropped t:b "lease expired, out of attempts" 1 body of b`}},
 	{"stray", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: "u", ID: "a", Body: []byte("another")})
-		db.Client().ZAdd(t.Context(), db.Keys().Schedule("t"), z(1, "u:a"))
-		db.Client().ZAdd(t.Context(), db.Keys().Schedules(), z(1, "t"))
-		carryAll(t, db.Only())
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Schedule("t"), z(1, "u:a"))
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Schedules(), z(1, "t"))
+		carryAll(t, db.Of("t"))
 	}, []string{`dead u:a "member of another topic" 0 unreadable record: it is missing`}},
 	{"without a record", func(t *testing.T, db *notify.Store) {
-		db.Client().ZAdd(t.Context(), db.Keys().Ready("t"), z(1, "t:a"))
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Ready("t"), z(1, "t:a"))
 		claim(t, db, 1)
 	}, []string{`dead t:a "record is missing" 0 unreadable record: it is missing`}},
 	{"expired broadcast", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast, m.Due, m.TTL = true, time.Now().Add(-time.Hour), time.Second }))
-		carryAll(t, db.Only())
+		carryAll(t, db.Of("t"))
 	}, []string{`dropped t:a "expired" 0 body of a`}},
 	{"sent, cancelled or replaced", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast = true }), of("b", nil), of("c", nil),
 			of("c", func(m *notify.Message) { m.IfExists, m.Delay = notify.Replace, time.Hour }))
-		carryAll(t, db.Only())
+		carryAll(t, db.Of("t"))
 		if _, err := db.Of("t").Cancel(t.Context(), "t", "t:b"); err != nil {
 			t.Fatal(err)
 		}
@@ -242,18 +243,18 @@ func TestOutbox(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			openArchive(t, db.Only(), 100)
+			openArchive(t, db.Of("t"), 100)
 			one.end(t, db)
-			wantEndings(t, db.Only(), one.want...)
+			wantEndings(t, db.Of("t"), one.want...)
 		})
 		t.Run(one.name+", without an archive", func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			one.end(t, db)
-			if n := db.Client().Exists(t.Context(), db.Keys().Outbox()).Val(); n != 0 {
+			if n := db.Client().Exists(t.Context(), db.KeysOf("t").Outbox()).Val(); n != 0 {
 				t.Error("there is an outbox")
 			}
-			if n := db.Client().HLen(t.Context(), db.Keys().Extras()).Val(); n > 1 {
+			if n := db.Client().HLen(t.Context(), db.KeysOf("t").Extras()).Val(); n > 1 {
 				t.Errorf("%d extras", n)
 			}
 		})
@@ -267,22 +268,12 @@ func TestEndsRing(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			heard := make(chan string, 100)
-			sub := db.Client().Subscribe(t.Context(), db.Keys().Ended())
-			t.Cleanup(func() { _ = sub.Close() })
-			if _, err := sub.Receive(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				for m := range sub.Channel() {
-					heard <- m.Payload
-				}
-			}()
-			if err := db.Client().HSet(t.Context(), db.Keys().Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
+			rings := ringsOf(t, db, db.Of("t").EndedChannel())
+			if err := db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
 				t.Fatal(err)
 			}
 			one.end(t, db)
-			if got := storetest.Receive(t, "a ring", heard); !strings.HasSuffix(got, ":a") {
+			if got := storetest.Receive(t, "a ring", rings); !strings.HasSuffix(got, ":a") {
 				t.Errorf("rung for %s", got)
 			}
 		})
@@ -297,7 +288,7 @@ func TestRemovedBeforeTheArchive(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		storetest.Publish(t, db, of(id, nil))
 		settle(t, s, store.Nack{Bury: true, Reason: "of " + id})
-		db.Client().ZAdd(t.Context(), db.Keys().Dead("t"), z(float64(1000+len(id)), "t:"+id))
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Dead("t"), z(float64(1000+len(id)), "t:"+id))
 	}
 	openArchive(t, s, 100)
 	storetest.Publish(t, db, of("d", nil))
@@ -340,7 +331,7 @@ func TestRoomOfTheOutbox(t *testing.T) {
 	if b, err := s.Backlog(t.Context()); err != nil || b != (store.Backlog{Removed: 4}) {
 		t.Errorf("backlog %+v, %v", b, err)
 	}
-	if n := db.Client().Exists(t.Context(), db.Keys().Extras(), db.Keys().Outbox()).Val(); n != 0 {
+	if n := db.Client().Exists(t.Context(), db.KeysOf("t").Extras(), db.KeysOf("t").Outbox()).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
@@ -351,7 +342,7 @@ func TestLargeOutbox(t *testing.T) {
 	const entries, most = 10_000, 2_100
 	fill := func(db *notify.Store) {
 		script := "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'member', 't:' .. i, 'state', 'dead', 'ended', '1') end"
-		if err := db.Client().Eval(t.Context(), script, []string{db.Keys().Outbox()}, entries).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		if err := db.Client().Eval(t.Context(), script, []string{db.KeysOf("t").Outbox()}, entries).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}
@@ -365,7 +356,7 @@ func TestLargeOutbox(t *testing.T) {
 			t.Fatalf("step %d: %+v, %d are left", steps, swept, left)
 		}
 	}
-	if n := db.Client().XLen(t.Context(), db.Keys().Outbox()).Val(); n != 150 {
+	if n := db.Client().XLen(t.Context(), db.KeysOf("t").Outbox()).Val(); n != 150 {
 		t.Errorf("%d are left", n)
 	}
 	fill(db)
@@ -373,7 +364,7 @@ func TestLargeOutbox(t *testing.T) {
 	if err != nil || len(got) != 500 {
 		t.Fatal(len(got), err)
 	}
-	last := db.Client().XRevRangeN(t.Context(), db.Keys().Outbox(), "+", "-", 2).Val()
+	last := db.Client().XRevRangeN(t.Context(), db.KeysOf("t").Outbox(), "+", "-", 2).Val()
 	if err := s.Archived(t.Context(), last[1].ID); err != nil { // in several calls
 		t.Fatal(err)
 	}
@@ -386,12 +377,31 @@ func TestLargeOutbox(t *testing.T) {
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	s := db.Only()
-	db.Client().HSet(t.Context(), db.Keys().Extras(), "*", " archive=1000 room=7")
+	s := db.Of("t")
+	db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "*", " archive=1000 room=7")
 	openArchive(t, s, 9)
 	if b, err := s.Backlog(t.Context()); err != nil || b.Since.UnixMilli() != 1000 || b.Room != 9 {
 		t.Errorf("backlog %+v, %v", b, err)
 	}
+}
+
+// ringsOf returns the payloads that are received on a channel, which is subscribed to.
+func ringsOf(t *testing.T, db *notify.Store, channel store.Channel) <-chan string {
+	t.Helper()
+	rings, up := make(chan string, 100), make(chan struct{}, 100)
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(e store.Event) {
+			switch e.Kind {
+			case store.Subscribed:
+				up <- struct{}{}
+			case store.Received:
+				rings <- e.Payload
+			}
+		}, channel)
+		return nil
+	})
+	storetest.Receive(t, "the subscription", up)
+	return rings
 }
 
 // The first entry of an empty outbox rings; so an archive that read it until it was empty sleeps until then.
@@ -400,12 +410,7 @@ func TestOutboxRings(t *testing.T) {
 	db := storetest.Open(t)
 	s := db.Of("t")
 	openArchive(t, s, 10)
-	sub := db.Client().Subscribe(t.Context(), db.Keys().Outbox())
-	t.Cleanup(func() { _ = sub.Close() })
-	if _, err := sub.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	rings := sub.Channel()
+	rings := ringsOf(t, db, db.Of("t").OutboxChannel())
 	storetest.Publish(t, db, of("a", nil), of("b", nil))
 	settle(t, s, store.Nack{Bury: true})
 	storetest.Receive(t, "a ring", rings)
@@ -444,7 +449,7 @@ func TestForeignOutbox(t *testing.T) {
 	db := storetest.Open(t)
 	s := db.Of("t")
 	openArchive(t, s, 10)
-	db.Client().Set(t.Context(), db.Keys().Outbox(), "x", 0)
+	db.Client().Set(t.Context(), db.KeysOf("t").Outbox(), "x", 0)
 	storetest.Publish(t, db, of("a", nil))
 	settle(t, s, store.Nack{Bury: true})
 	if b, err := s.Backlog(t.Context()); err != nil || b.Removed != 1 {
@@ -459,9 +464,9 @@ func TestForeignOutbox(t *testing.T) {
 func TestEntryOfTheOutbox(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	s := db.Only()
+	s := db.Of("t")
 	add := func(fields ...any) {
-		args := append([]any{"XADD", db.Keys().Outbox(), "*"}, fields...)
+		args := append([]any{"XADD", db.KeysOf("t").Outbox(), "*"}, fields...)
 		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ func TestSweepOfTakenIDs(t *testing.T) {
 	t.Parallel()
 	const over, page = 100_000, 500
 	db := storetest.Open(t)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf("t")
 	take := func(from, n int, until int64) {
 		members, records := make([]redis.Z, n), make([]any, 0, 2*n)
 		for i := range members {
@@ -36,12 +36,12 @@ func TestSweepOfTakenIDs(t *testing.T) {
 		take(from, page, 1)
 	}
 	take(over, 10, time.Now().Add(time.Hour).UnixMilli())
-	elected, err := db.Only().Elect(t.Context(), "me", time.Minute, 0)
+	elected, err := db.Of("t").Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil || !elected.Won {
 		t.Fatal(elected, err)
 	}
 	for left := over; ; left -= page {
-		swept, err := db.Only().Sweep(t.Context(), store.Sweep{Token: elected.Token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour})
+		swept, err := db.Of("t").Sweep(t.Context(), store.Sweep{Token: elected.Token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

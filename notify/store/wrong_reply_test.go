@@ -150,7 +150,7 @@ func fewerFindings(what string) bool { return what == "value 4 is a list in whic
 
 // strayLease makes something for a repair to find.
 func strayLease(ctx context.Context, s store.Shard) {
-	s.Store().Client().ZAdd(ctx, s.Store().Keys().Leased(), redis.Z{Score: 1, Member: "t:stray"})
+	s.Store().Client().ZAdd(ctx, s.Store().KeysOf("t").Leased(), redis.Z{Score: 1, Member: "t:stray"})
 }
 
 // askings returns a call of each transition.
@@ -350,7 +350,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "repair hooks", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
-			s.Store().Client().HSet(ctx, s.Store().Keys().Hooks(), "$dead.ghost", 1)
+			s.Store().Client().HSet(ctx, s.Store().KeysOf("t").Hooks(), "$dead.ghost", 1)
 			_, err := s.RepairHooks(ctx, store.RepairStep{Size: 10})
 			return err
 		}},
