@@ -1,6 +1,28 @@
 package store
 
-import "strings"
+import (
+	"io/fs"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Linked returns each script by its file, as stores of one shard run it, and as those of several do.
+func Linked() (all [variants]map[string]*redis.Script, err error) {
+	for v := range variants {
+		all[v] = make(map[string]*redis.Script)
+		err = fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".lua") && !strings.HasPrefix(path, "lua/shared/") && !alone[path] {
+				all[v][path] = linkFile(path, false, v).flagged
+			}
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
 
 // Abandon closes all connections, as where they lead to no master any more.
 func (s *Store) Abandon() { s.connections.abandon("") }

@@ -70,6 +70,25 @@ func (d *shard) found(ctx context.Context, node redis.UniversalClient) error {
 	return err
 }
 
+// restoreRoot founds the root again in the background if it was lost, and the shard was
+// not. Where the server of the root is away, another process will.
+func (d *shard) restoreRoot() {
+	b := &d.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return
+	}
+	b.run(func(ctx context.Context) {
+		missing, err := onNode(ctx, d, func(node redis.UniversalClient) (bool, error) {
+			return d.mark(ctx, node, d.layout, true)
+		})
+		if err == nil && !missing {
+			_ = d.foundRoot(ctx)
+		}
+	})
+}
+
 // mark writes the format key, unless it is there; if readOnly is set it leaves Redis as it
 // is. It reports whether the key was missing. The error is an ErrUnfit if it names another
 // format or layout, or that of the connection.

@@ -168,6 +168,9 @@ func (d *shard) markFit(ctx context.Context, as int32) error {
 	}
 	d.fit.Store(as)
 	d.wasFit.Store(true)
+	if d.isSharded() && d.number == 0 {
+		d.restoreRoot()
+	}
 	return nil
 }
 

@@ -202,3 +202,15 @@ func TestWireSilent(t *testing.T) {
 		}
 	}
 }
+
+// first returns the first event of a kind.
+func (h *heard) first(kind store.EventKind) store.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.Kind == kind {
+			return e
+		}
+	}
+	return store.Event{}
+}
