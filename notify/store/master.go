@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
 // node returns a client of the server that holds the shard. In a Cluster that is
@@ -66,6 +70,34 @@ func (s *Store) reload(ctx context.Context) {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)
 	}
+}
+
+// A renewal looks up the masters for subscriptions that lost theirs.
+type renewal struct {
+	mu   sync.Mutex
+	last time.Time // guarded by mu
+}
+
+// renewalPatience is how long a look-up of the masters may hold up a subscription.
+const renewalPatience = 100 * time.Millisecond
+
+// reloadNow is reload, and waits a moment for the answer. go-redis reloads five times a
+// second at most, and the node that it asks may not know yet what another has told.
+func (s *Store) reloadNow(ctx context.Context) {
+	s.reload(ctx)
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return
+	}
+	s.renewal.mu.Lock()
+	defer s.renewal.mu.Unlock()
+	if time.Since(s.renewal.last) < backoff.Min/2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewalPatience)
+	defer cancel()
+	_ = cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil }) // it loads the masters first
+	s.renewal.last = time.Now()
 }
 
 func (s *Store) inCluster() bool {

@@ -36,6 +36,7 @@ type Store struct {
 	background background
 	sentinels  sentinels
 	wires      wires
+	renewal    renewal
 
 	handedOver atomic.Int64 // by publishes
 

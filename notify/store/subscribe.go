@@ -202,9 +202,9 @@ func namesIn(all []*shard, channels []Channel) map[*shard][]string {
 // hear is Subscribe for channels of one shard, beside its beat.
 func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 	defer d.sentinels.watch()()
-	attempt := d.subscription
+	attempt, reload := d.subscription, d.reload
 	if d.isSharded() {
-		attempt = d.overhear
+		attempt, reload = d.overhear, d.reloadNow
 	}
 	silence := Silence
 	var pause backoff.Pause
@@ -221,7 +221,7 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 		if endOf(ctx) != nil {
 			return
 		}
-		d.reload(ctx) // this process may make no other call that would do it
+		reload(ctx) // this process may make no other call that would do it
 
 		if errors.Is(err, errSilent) || errors.Is(err, net.ErrClosed) { // hangUp closed it: another subscription was silent first
 			silence = min(2*silence, maxSilence)

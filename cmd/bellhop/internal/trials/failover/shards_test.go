@@ -1,0 +1,316 @@
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// allShards returns the shards of a store on the cluster.
+func allShards(t *testing.T, s *notify.Store) []store.Shard {
+	t.Helper()
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shards
+}
+
+// slotOf returns the slot of a shard.
+func slotOf(t *testing.T, s *notify.Store, shard int) int {
+	t.Helper()
+	slot, err := s.Client().ClusterKeySlot(t.Context(), s.KeysOfAll()[shard].Schedules()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(slot)
+}
+
+// heldBy returns the numbers of the shards that a master held at first, and those of the others.
+func (c *cluster) heldBy(t *testing.T, s *notify.Store, master *redisserver.Server) (its, others []int) {
+	t.Helper()
+	for k := range s.KeysOfAll() {
+		if c.Masters[slotOf(t, s, k)*len(c.Masters)/16384] == master {
+			its = append(its, k)
+		} else {
+			others = append(others, k)
+		}
+	}
+	return its, others
+}
+
+// servers returns all servers of the cluster.
+func (c *cluster) servers() []*redisserver.Server {
+	return append(append([]*redisserver.Server(nil), c.Masters...), c.Replicas...)
+}
+
+// Ears record what a subscription to an inbox in all shards is told.
+type ears struct {
+	mu     sync.Mutex
+	inbox  store.Inbox
+	counts map[store.EventKind]map[int]int
+}
+
+// listenTo subscribes to an inbox in all shards, and waits until it is up.
+func listenTo(t *testing.T, s *notify.Store) *ears {
+	t.Helper()
+	e := &ears{inbox: store.NewInbox("ears", true), counts: make(map[store.EventKind]map[int]int)}
+	storetest.Run(t, func(ctx context.Context) error {
+		s.Subscribe(ctx, func(one store.Event) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.counts[one.Kind] == nil {
+				e.counts[one.Kind] = make(map[int]int)
+			}
+			e.counts[one.Kind][one.Shard().Number()]++
+		}, s.Every().InboxChannel(e.inbox))
+		return nil
+	})
+	storetest.Eventually(t, "all shards are heard", func() bool { return len(e.of(store.Subscribed)) == len(s.KeysOfAll()) })
+	return e
+}
+
+// of returns how many events of a kind each shard has had.
+func (e *ears) of(kind store.EventKind) map[int]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts := make(map[int]int)
+	for k, n := range e.counts[kind] {
+		counts[k] = n
+	}
+	return counts
+}
+
+// hearAgain makes a change, and waits until its shards are heard again. The subscriptions to
+// others go on, and afterwards the inbox is counted at the master of each shard, once.
+func (e *ears) hearAgain(t *testing.T, s *notify.Store, what string, its, others []int, change func()) {
+	t.Helper()
+	before, broken := e.of(store.Subscribed), e.of(store.Broken)
+	change()
+	began := time.Now()
+	storetest.Eventually(t, "the shards are heard again after "+what, func() bool {
+		now := e.of(store.Subscribed)
+		for _, k := range its {
+			if now[k] == before[k] {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("%s: heard again after %v", what, time.Since(began))
+	now := e.of(store.Broken)
+	for _, k := range others {
+		if now[k] != broken[k] {
+			t.Errorf("%s: the subscription to shard %d, of another master, broke", what, k)
+		}
+	}
+	for _, shard := range allShards(t, s) {
+		storetest.Eventually(t, "the inbox is counted at the master", func() bool {
+			n, err := shard.Ping(t.Context(), e.inbox, "x")
+			return err == nil && n == 1
+		})
+	}
+}
+
+// beats keeps a beat of each shard going, as carriers would.
+func beats(t *testing.T, s *notify.Store) {
+	t.Helper()
+	for _, keys := range s.KeysOfAll() {
+		storetest.Run(t, func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				_ = s.Client().SPublish(ctx, keys.Beat(), "1 1 id 0,0").Err() // a master may be away
+				select {
+				case <-ctx.Done():
+				case <-time.After(store.Heartbeat / 2):
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// A subscription hears again after each way in which a shard's server may change, and what other masters hold goes on.
+func TestShardsAreHeardAgain(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := open(t, notify.Config{URL: c.URL(), Shards: 8})
+	storetest.Found(t, s)
+	beats(t, s)
+	e := listenTo(t, s)
+	for i, master := range c.Masters {
+		its, others := c.heldBy(t, s, master)
+		e.hearAgain(t, s, fmt.Sprintf("CLIENT KILL at master %d", i), its, others, func() {
+			if err := connect(t, master).Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	for i, master := range c.Masters {
+		its, others := c.heldBy(t, s, master)
+		to := c.Masters[(i+1)%len(c.Masters)]
+		there, back := []int{its[0]}, append(append([]int(nil), its[1:]...), others...)
+		e.hearAgain(t, s, fmt.Sprintf("a slot moved from master %d", i), there, back, func() { c.move(t, slotOf(t, s, its[0]), master, to) })
+		e.hearAgain(t, s, fmt.Sprintf("it moved back to master %d", i), there, back, func() { c.move(t, slotOf(t, s, its[0]), to, master) })
+	}
+	for i, master := range c.Masters {
+		its, others := c.heldBy(t, s, master)
+		e.hearAgain(t, s, fmt.Sprintf("a planned failover of master %d", i), its, others, func() {
+			if err := connect(t, c.Replicas[i]).ClusterFailover(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			promoted(t, c.Replicas[i])
+		})
+	}
+	its, others := c.heldBy(t, s, c.Masters[0])
+	e.hearAgain(t, s, "kill -9", its, others, func() { c.Replicas[0].Kill() }) // it was promoted
+}
+
+// move moves a slot from one master to another.
+func (c *cluster) move(t *testing.T, slot int, from, to *redisserver.Server) {
+	t.Helper()
+	ctx := t.Context()
+	source, target := connect(t, from), connect(t, to)
+	sourceID, targetID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
+	do := func(client *redis.Client, args ...any) {
+		t.Helper()
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(args, err)
+		}
+	}
+	do(target, "cluster", "setslot", slot, "importing", sourceID)
+	do(source, "cluster", "setslot", slot, "migrating", targetID)
+	host, port, _ := strings.Cut(to.Addr(), ":")
+	for {
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 100).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		migrate := []any{"migrate", host, port, "", 0, 5000, "keys"}
+		for _, key := range keys {
+			migrate = append(migrate, key)
+		}
+		do(source, migrate...)
+	}
+	for _, client := range []*redis.Client{target, source} {
+		do(client, "cluster", "setslot", slot, "node", targetID)
+	}
+}
+
+// A process listens to sixteen shards with one connection for each master.
+func TestOneWireForEachMaster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := open(t, notify.Config{URL: c.URL(), Shards: 16})
+	listenTo(t, s)
+	listenTo(t, s)
+	for i, server := range c.servers() {
+		list, err := connect(t, server).Do(t.Context(), "client", "list", "type", "pubsub").Text()
+		want := 0
+		if i < len(c.Masters) {
+			want = 1
+		}
+		if n := strings.Count(list, "\n"); err != nil || n != want {
+			t.Errorf("server %d: %d connections listen, %v; want %d", i, n, err, want)
+		}
+	}
+}
+
+// Lives of messages of many topics in eight shards on three masters: no call meets a slot of another shard, and nothing is published to all nodes.
+func TestEightShardsOnThreeMasters(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, server := range c.servers() {
+		if err := connect(t, server).ConfigResetStat(t.Context()).Err(); err != nil { // nodes that meet answer with errors
+			t.Fatal(err)
+		}
+	}
+	s := open(t, notify.Config{URL: c.URL(), Shards: 8, WaitReplicas: 1})
+	e := listenTo(t, s)
+	for _, shard := range allShards(t, s) {
+		live(t, s, shard)
+	}
+	storetest.Eventually(t, "each shard rang", func() bool { return len(e.of(store.Received)) == 8 })
+	spublish := 0
+	for _, server := range c.servers() {
+		info, err := connect(t, server).Info(t.Context(), "errorstats", "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(info) {
+			name, _, _ := strings.Cut(line, ":")
+			switch name {
+			case "errorstat_CROSSSLOT", "cmdstat_publish": // rehearsals of rights make errors of other kinds
+				t.Errorf("%s says %s", server.Addr(), line)
+			case "cmdstat_spublish":
+				spublish++
+			}
+		}
+	}
+	if spublish != len(c.Masters) {
+		t.Errorf("%d servers published within slots", spublish)
+	}
+}
+
+// live runs the lives of messages of three topics of a shard.
+func live(t *testing.T, s *notify.Store, shard store.Shard) {
+	t.Helper()
+	ctx := t.Context()
+	var topics []string
+	for i := 0; len(topics) < 3; i++ {
+		if name := fmt.Sprintf("t%d", i); s.Of(name).Number() == shard.Number() {
+			topics = append(topics, name)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("shard %d: %v", shard.Number(), err)
+		}
+	}
+	elected, err := shard.Elect(ctx, "test", time.Minute)
+	must(err)
+	for _, topic := range topics {
+		_, err := shard.Claim(ctx, store.Claim{Topic: topic, Max: 1, Lease: time.Minute, Inbox: store.NewInbox("ears", true)})
+		must(err)
+		_, err = shard.Publish(ctx, []store.Publish{
+			{Topic: topic, Member: topic + ":1", Tail: "}\nx"}, {Topic: topic, Member: topic + ":2", Tail: "}\nx"},
+			{Topic: topic, Member: topic + ":later", Tail: "}\nx", When: store.In(time.Hour)},
+			{Topic: topic, Member: topic + ":heard", Tail: "}\nx", Broadcast: true},
+		})
+		must(err)
+		_, err = shard.Cancel(ctx, topic, topic+":later")
+		must(err)
+		storetest.Eventually(t, "both are claimed", func() bool {
+			_, err := shard.Carry(ctx, store.Carry{Token: elected.Token, Epoch: elected.Epoch, Lease: time.Minute, Batch: 100, KeepCount: 100, KeepAge: time.Hour, Beat: true, Ready: "0"})
+			must(err)
+			claimed, err := shard.Claim(ctx, store.Claim{Topic: topic, Max: 1, Lease: time.Minute})
+			must(err)
+			for _, m := range claimed.Messages {
+				if m.Member == topic+":1" {
+					_, err = shard.Ack(ctx, topic, []store.Lease{m.Lease})
+				} else {
+					_, err = shard.Nack(ctx, topic, store.Nack{Lease: m.Lease, Bury: true, Reason: "test"})
+				}
+				must(err)
+			}
+			dead, err := shard.CountDead(ctx, topic)
+			must(err)
+			looks, err := shard.Inspect(ctx, topic, []string{topic + ":1", topic + ":heard"})
+			must(err)
+			return dead == 1 && len(looks) == 2
+		})
+	}
+}
