@@ -286,7 +286,8 @@ func live(t *testing.T, s *notify.Store, shard store.Shard) {
 		_, err := shard.Claim(ctx, store.Claim{Topic: topic, Max: 1, Lease: time.Minute, Inbox: store.NewInbox("ears", true)})
 		must(err)
 		_, err = shard.Publish(ctx, []store.Publish{
-			{Topic: topic, Member: topic + ":1", Tail: "}\nx"}, {Topic: topic, Member: topic + ":2", Tail: "}\nx"},
+			{Topic: topic, Member: topic + ":1", Tail: "}\nx"},
+			{Topic: topic, Member: topic + ":2", Tail: "}\nx"},
 			{Topic: topic, Member: topic + ":later", Tail: "}\nx", When: store.In(time.Hour)},
 			{Topic: topic, Member: topic + ":heard", Tail: "}\nx", Broadcast: true},
 		})
