@@ -38,7 +38,7 @@ type entry struct {
 // logOf returns the entries of a topic's log.
 func logOf(t *testing.T, db *notify.Store, topic string) (entries []entry) {
 	t.Helper()
-	found, err := db.Client().XRange(t.Context(), db.Keys().Log(topic), "-", "+").Result()
+	found, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func ids(entries []entry) (ids []string) {
 func wantLog(t *testing.T, db *notify.Store, topic string, want ...string) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("the log of %s has %d entries", topic, len(want)), func() bool {
-		n, err := db.Client().XLen(t.Context(), db.Keys().Log(topic)).Result()
+		n, err := db.Client().XLen(t.Context(), db.KeysOf(topic).Log(topic)).Result()
 		return err == nil && int(n) >= len(want)
 	})
 	if diff := gocmp.Diff(want, ids(logOf(t, db, topic))); diff != "" {
@@ -91,8 +91,7 @@ func do(t *testing.T, db *notify.Store, args ...any) {
 // subscribe returns what is published on channels from now on.
 func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis.Message {
 	t.Helper()
-	sub := db.Client().Subscribe(t.Context(), channels...)
-	t.Cleanup(func() { sub.Close() })
+	sub := listen(t, db, channels...)
 	for range channels {
 		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
 			t.Fatal(err)
@@ -101,11 +100,34 @@ func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis
 	return sub.Channel(redis.WithChannelSize(100_000))
 }
 
+// listen subscribes to channels of a shard.
+func listen(t *testing.T, db *notify.Store, channels ...string) *redis.PubSub {
+	t.Helper()
+	subscribe := db.Client().Subscribe
+	if storetest.Shards() > 1 {
+		subscribe = db.Client().SSubscribe
+	}
+	sub := subscribe(t.Context(), channels...)
+	t.Cleanup(func() { sub.Close() })
+	return sub
+}
+
+// publish publishes on a channel of a shard.
+func publish(t *testing.T, db *notify.Store, channel, payload string) {
+	t.Helper()
+	command := "PUBLISH"
+	if storetest.Shards() > 1 {
+		command = "SPUBLISH"
+	}
+	do(t, db, command, channel, payload)
+}
+
 // A bell names the end of the logs before it and now; a beat repeats the bells of late.
 func TestBells(t *testing.T) {
+	storetest.OneShard(t, "a bell names the logs of one")
 	t.Parallel()
 	db := storetest.Open(t)
-	bells, beats := subscribe(t, db, db.Keys().Logs()), subscribe(t, db, db.Keys().Beat())
+	bells, beats := subscribe(t, db, db.KeysOf(topic).Logs()), subscribe(t, db, db.KeysOf(topic).Beat())
 	run(t, db, carrier.Options{})
 	bell := func() store.Bell {
 		t.Helper()
@@ -148,6 +170,7 @@ func TestBells(t *testing.T) {
 // Broadcasts to more topics than one call handles are each sent once, in the
 // order of their due times, at positions that only grow; each names the one before it in its log.
 func TestBroadcastsAreSentInDueOrder(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
 	db := storetest.Open(t)
 	const n, topics = 3000, 120
@@ -162,11 +185,11 @@ func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 	if c := counts(t, db, "t.000"); c.Broadcasts != n/topics || c.Scheduled != 0 || c.Sent != 0 || c.Log != 0 {
 		t.Errorf("before: %+v", c)
 	}
-	bells := subscribe(t, db, db.Keys().Logs())
-	bodies := subscribe(t, db, db.Keys().Broadcast("t.000"))
+	bells := subscribe(t, db, db.KeysOf(topic).Logs())
+	bodies := subscribe(t, db, db.KeysOf(topic).Broadcast("t.000"))
 	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "all are sent", func() bool {
-		left, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
+		left, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Broadcasts()).Result()
 		return err == nil && left == 0
 	})
 	var sent []entry
@@ -242,7 +265,7 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 func TestBroadcastBodies(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	bodies := subscribe(t, db, db.Keys().Broadcast("b"))
+	bodies := subscribe(t, db, db.KeysOf("b").Broadcast("b"))
 	var every []byte
 	for b := range 256 {
 		every = append(every, byte(b))
@@ -327,11 +350,11 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 		}
 		return true
 	})
-	if n, err := db.Client().ZCard(t.Context(), db.Keys().Logs()).Result(); err != nil || n != topics+1 {
+	if n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Logs()).Result(); err != nil || n != topics+1 {
 		t.Errorf("%d positions are known, %v", n, err)
 	}
 	// The next broadcast names the one before it, which is gone.
-	before, err := db.Client().ZScore(t.Context(), db.Keys().Logs(), "old.00").Result()
+	before, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Logs(), "old.00").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,11 +374,11 @@ func TestLogWithAnOldPositionIsKept(t *testing.T) {
 	storetest.Publish(t, db, all("a", "1", 0), all("b", "2", 0))
 	storetest.Eventually(t, "both are sent", func() bool { return counts(t, db, "a").Log+counts(t, db, "b").Log == 2 })
 	stop()
-	at := position(t, db.Client().XRange(t.Context(), db.Keys().Log("a"), "-", "+").Val()[0].ID)
-	do(t, db, "ZADD", db.Keys().Logs(), 1, "a", 2, "gone")
+	at := position(t, db.Client().XRange(t.Context(), db.KeysOf("a").Log("a"), "-", "+").Val()[0].ID)
+	do(t, db, "ZADD", db.KeysOf("a").Logs(), 1, "a", 2, "gone")
 	run(t, db, o)
 	storetest.Eventually(t, "the position is right again", func() bool {
-		score, err := db.Client().ZScore(t.Context(), db.Keys().Logs(), "a").Result()
+		score, err := db.Client().ZScore(t.Context(), db.KeysOf("a").Logs(), "a").Result()
 		return err == nil && notify.Position(score) == at
 	})
 	wantLog(t, db, "a", "1")
@@ -364,17 +387,18 @@ func TestLogWithAnOldPositionIsKept(t *testing.T) {
 // After the clock was set back, positions continue behind the last of all; if
 // the positions are lost, too, behind the last of the log. Nothing is lost, nor sent twice.
 func TestPositionsOnlyGrow(t *testing.T) {
+	storetest.OneShard(t, "positions grow in one")
 	t.Parallel()
 	db := storetest.Open(t)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	do(t, db, "ZADD", db.Keys().Logs(), ahead, "other")
+	do(t, db, "ZADD", db.KeysOf("a").Logs(), ahead, "other")
 	run(t, db, carrier.Options{})
 	storetest.Publish(t, db, all("a", "1", 0))
 	wantLog(t, db, "a", "1")
 	if log := logOf(t, db, "a"); int64(log[0].position) != ahead+1 {
 		t.Errorf("sent at %v, want %v", log[0].position, notify.Position(ahead+1))
 	}
-	do(t, db, "DEL", db.Keys().Logs())
+	do(t, db, "DEL", db.KeysOf("a").Logs())
 	storetest.Publish(t, db, all("a", "2", 0), all("a", "3", 0), all("b", "4", 0))
 	wantLog(t, db, "a", "1", "2", "3")
 	wantLog(t, db, "b", "4")
@@ -386,6 +410,7 @@ func TestPositionsOnlyGrow(t *testing.T) {
 
 // Foreign keys and members among broadcasts stop no others, and nothing is sent twice.
 func TestForeignThingsAmongBroadcasts(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
 	now := time.Now()
 	for _, test := range []struct {
@@ -415,18 +440,18 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 			db := storetest.Open(t)
 			storetest.Publish(t, db, all("a", "1", 0), all("bad", "x", 0), all("b", "2", 0), all("c", "3", 0))
 			for _, command := range test.make {
-				command[1] = db.Keys().Base() + command[1].(string)
+				command[1] = db.KeysOf(topic).Base() + command[1].(string)
 				do(t, db, command...)
 			}
 			deaths := make(chan carrier.Death, 10)
 			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 			storetest.Publish(t, db, later("m", time.Millisecond))
 			storetest.Eventually(t, "a message is ready", func() bool {
-				n, err := db.Client().ZCard(t.Context(), db.Keys().Ready(topic)).Result()
+				n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Ready(topic)).Result()
 				return err == nil && n == 1
 			})
 			storetest.Eventually(t, "none waits any more", func() bool {
-				n, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result()
+				n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Broadcasts()).Result()
 				return err == nil && n == 0
 			})
 			for topic, id := range map[string]string{"a": "1", "b": "2", "c": "3"} {
@@ -436,7 +461,7 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 				if d := storetest.Receive(t, "it dies", deaths); d.Topic != "bad" || d.ID != "x" || !strings.HasPrefix(d.Reason, test.reason) {
 					t.Errorf("got %+v", d)
 				}
-			} else if got, err := db.Client().XRevRangeN(t.Context(), db.Keys().Log("bad"), "+", "-", 1).Result(); err != nil || got[0].Values["id"] != "x" {
+			} else if got, err := db.Client().XRevRangeN(t.Context(), db.KeysOf(topic).Log("bad"), "+", "-", 1).Result(); err != nil || got[0].Values["id"] != "x" {
 				t.Errorf("it is not in the log: %v, %v", got, err)
 			}
 			if len(deaths) > 0 {
@@ -456,7 +481,7 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 func TestForeignPlaceOfBroadcasts(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	do(t, db, "SET", db.Keys().Broadcasts(), "x")
+	do(t, db, "SET", db.KeysOf(topic).Broadcasts(), "x")
 	storetest.Publish(t, db, later("m", time.Millisecond))
 	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
@@ -464,10 +489,11 @@ func TestForeignPlaceOfBroadcasts(t *testing.T) {
 
 // Invalid members are buried, and the rest goes on.
 func TestForeignMembersAmongBroadcasts(t *testing.T) {
+	storetest.OneShard(t, "its topics are in one")
 	t.Parallel()
 	db := storetest.Open(t)
 	for _, member := range []string{"no topic", ":x", "a..b:x", strings.Repeat("a", 129) + ":x", "sp ace:x"} {
-		do(t, db, "ZADD", db.Keys().Broadcasts(), 1, member)
+		do(t, db, "ZADD", db.KeysOf(topic).Broadcasts(), 1, member)
 	}
 	storetest.Publish(t, db, all("a", "1", 0))
 	deaths := make(chan carrier.Death, 10)
@@ -482,9 +508,10 @@ func TestForeignMembersAmongBroadcasts(t *testing.T) {
 
 // A broadcast that can be neither sent nor buried waits, and is sent when that is possible again.
 func TestBroadcastWithNowhereToGo(t *testing.T) {
+	storetest.OneShard(t, "its topics are in one")
 	t.Parallel()
 	db := storetest.Open(t)
-	for _, key := range []string{db.Keys().Log("bad"), db.Keys().Dead("bad"), db.Keys().Base() + "expiries"} {
+	for _, key := range []string{db.KeysOf(topic).Log("bad"), db.KeysOf(topic).Dead("bad"), db.KeysOf(topic).Base() + "expiries"} {
 		do(t, db, "SET", key, "x")
 	}
 	storetest.Publish(t, db, all("a", "1", 0), all("bad", "x", 0), all("z", "2", 0))
@@ -492,10 +519,10 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 	wantLog(t, db, "a", "1")
 	wantLog(t, db, "z", "2")
 	storetest.Eventually(t, "it waits for later", func() bool {
-		score, err := db.Client().ZScore(t.Context(), db.Keys().Broadcasts(), "bad:x").Result()
+		score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Broadcasts(), "bad:x").Result()
 		return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 	})
-	do(t, db, "DEL", db.Keys().Log("bad"))
+	do(t, db, "DEL", db.KeysOf(topic).Log("bad"))
 	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), "bad", "x", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -555,16 +582,19 @@ func TestTerms(t *testing.T) {
 	began, ended := make(chan carrier.Term, 10), make(chan carrier.Term, 10)
 	finish := make(chan struct{})
 	stop := run(t, db, carrier.Options{Name: "me", OnTerm: func(ctx context.Context, term carrier.Term) {
+		if term.Shard.Number() != db.Of(topic).Number() {
+			return
+		}
 		began <- term
 		<-ctx.Done()
 		<-finish
 		ended <- term
 	}})
-	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1, Shard: db.Home()}) {
+	if term := storetest.Receive(t, "the term begins", began); term != (carrier.Term{Name: "me", Epoch: 1, Shard: term.Shard}) {
 		t.Errorf("got %+v", term)
 	}
 	// Deposed: the next term's call waits until the one before has returned.
-	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 usurper")
+	do(t, db, "SET", db.KeysOf(topic).Carrier(), "9 1 600000 usurper")
 	storetest.Eventually(t, "it is told", func() bool {
 		select {
 		case finish <- struct{}{}:
@@ -574,8 +604,8 @@ func TestTerms(t *testing.T) {
 		}
 	})
 	storetest.Receive(t, "the term ends", ended)
-	do(t, db, "DEL", db.Keys().Carrier())
-	do(t, db, "PUBLISH", db.Keys().Vacant(), "")
+	do(t, db, "DEL", db.KeysOf(topic).Carrier())
+	publish(t, db, db.KeysOf(topic).Vacant(), "")
 	if term := storetest.Receive(t, "another term begins", began); term.Epoch != 2 {
 		t.Errorf("got %+v", term)
 	}
@@ -602,6 +632,9 @@ func TestTermsFollowOneAnother(t *testing.T) {
 	terms := make(chan string, 100)
 	o := func(name string) carrier.Options {
 		return carrier.Options{Name: name, OnTerm: func(ctx context.Context, term carrier.Term) {
+			if term.Shard.Number() != db.Of(topic).Number() {
+				return
+			}
 			terms <- fmt.Sprintf("%s %d", name, term.Epoch)
 			<-ctx.Done()
 		}}
@@ -612,8 +645,8 @@ func TestTermsFollowOneAnother(t *testing.T) {
 	}
 	run(t, db, o("b"))
 	storetest.Eventually(t, "b stands by", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
-		return err == nil && n[db.Keys().Vacant()] == 1
+		n, err := carrier.Standbys(t.Context(), db.Of(topic))
+		return err == nil && n == 1
 	})
 	stopA()
 	if got := storetest.Receive(t, "a term begins", terms); got != "b 2" {
@@ -625,7 +658,7 @@ func TestTermsFollowOneAnother(t *testing.T) {
 func TestDeathsByTheCarrierArePublished(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	told := subscribe(t, db, db.Keys().Death("orders"))
+	told := subscribe(t, db, db.KeysOf(topic).Death("orders"))
 	m := later("a \"quoted\"", 0)
 	if _, err := storetest.Publisher(t, db).Publish(t.Context(), m); !errors.Is(err, notify.ErrInvalid) {
 		t.Fatal(err)
@@ -633,7 +666,7 @@ func TestDeathsByTheCarrierArePublished(t *testing.T) {
 	expires := later("a", 0)
 	expires.TTL = time.Millisecond
 	storetest.Publish(t, db, expires)
-	do(t, db, "ZADD", db.Keys().Broadcasts(), 1, "orders:lost")
+	do(t, db, "ZADD", db.KeysOf(topic).Broadcasts(), 1, "orders:lost")
 	run(t, db, carrier.Options{})
 	heard := map[string]bool{}
 	for range 2 {
@@ -661,7 +694,7 @@ func TestWaitingBroadcastsCostNothing(t *testing.T) {
 		storetest.Publish(t, db, all(fmt.Sprintf("t.%d", i), "", time.Hour))
 	}
 	run(t, db, carrier.Options{})
-	beats := subscribe(t, db, db.Keys().Beat())
+	beats := subscribe(t, db, db.KeysOf(topic).Beat())
 	storetest.Receive(t, "a beat", beats)
 	storetest.Receive(t, "a beat", beats)
 	before := calls(t, db)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log"
 	"log/slog"
 	"os"
@@ -53,11 +54,17 @@ func run(t testing.TB, db *notify.Store, o carrier.Options) (stop func()) {
 
 func look(t testing.TB, db *notify.Store) carrier.Status {
 	t.Helper()
-	s, err := carrier.Look(t.Context(), db.Home())
+	s, err := carrier.Look(t.Context(), db.Of(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// state returns what a carrier does for the shard of topic; before Run, for the first.
+func state(c *carrier.Carrier) carrier.State {
+	all := c.States()
+	return all[int(crc32.ChecksumIEEE([]byte(topic)))%len(all)]
 }
 
 func counts(t testing.TB, db *notify.Store, topic string) notify.Counts {
@@ -89,8 +96,8 @@ func TestOneIsElectedAndAnotherTakesOver(t *testing.T) {
 	storetest.Eventually(t, "the first is elected", func() bool { return look(t, db).Name == "first" })
 	run(t, db, carrier.Options{Name: "second"})
 	storetest.Eventually(t, "the second stands by", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
-		return err == nil && n[db.Keys().Vacant()] == 1
+		n, err := carrier.Standbys(t.Context(), db.Of(topic))
+		return err == nil && n == 1
 	})
 	if s := look(t, db); s.Name != "first" || s.Epoch != 1 || s.Lease <= 0 || s.Since.IsZero() {
 		t.Errorf("got %+v", s)
@@ -109,13 +116,13 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 	var log journal
 	run(t, db, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "old" })
-	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, later("a", time.Millisecond))
 	storetest.Eventually(t, "the old one stands by", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), db.Keys().Vacant()).Result()
-		return err == nil && n[db.Keys().Vacant()] == 1
+		n, err := carrier.Standbys(t.Context(), db.Of(topic))
+		return err == nil && n == 1
 	})
 	if info := inspect(t, db, "a"); info.State != notify.Scheduled {
 		t.Errorf("it is %v", info.State)
@@ -124,8 +131,8 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 		t.Error("the log does not tell whose the lease is")
 	}
 	// The other steps down: the old one carries again.
-	db.Client().Del(t.Context(), db.Keys().Carrier())
-	db.Client().Publish(t.Context(), db.Keys().Vacant(), "")
+	db.Client().Del(t.Context(), db.KeysOf(topic).Carrier())
+	publish(t, db, db.KeysOf(topic).Vacant(), "")
 	storetest.Eventually(t, "it is ready", func() bool { return inspect(t, db, "a").State == notify.Ready })
 }
 
@@ -136,7 +143,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	var log journal
 	run(t, db, carrier.Options{Name: "me", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Epoch == 1 })
-	db.Client().Del(t.Context(), db.Keys().Carrier())
+	db.Client().Del(t.Context(), db.KeysOf(topic).Carrier())
 	storetest.Eventually(t, "it is elected again", func() bool { return look(t, db).Epoch == 2 })
 	if !log.has("level=WARN", `"deposed: the lease ran out; standing for election again" carrier=me epoch=1 lease=3s`) || log.has("another") {
 		t.Error("the log does not tell that the lease ran out")
@@ -147,7 +154,7 @@ func TestLeaseRunsOut(t *testing.T) {
 func TestForeignLeaseEnds(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	if err := db.Client().Set(t.Context(), db.Keys().Carrier(), "foreign", 0).Err(); err != nil {
+	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	run(t, db, carrier.Options{Name: "me", Lease: carrier.MinLease})
@@ -160,7 +167,7 @@ func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 	t.Parallel()
 	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
 		db := storetest.Open(t)
-		if err := db.Client().Set(t.Context(), db.Keys().Carrier(), token, time.Hour).Err(); err != nil {
+		if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), token, time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
 		run(t, db, carrier.Options{Name: "me"})
@@ -177,18 +184,18 @@ func TestSilenceIsLogged(t *testing.T) {
 	db := storetest.Open(t)
 	var log journal
 	c, _ := watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "it is heard", func() bool { return c.States()[0].Heard == 1 })
+	storetest.Eventually(t, "it is heard", func() bool { return state(c).Heard == 1 })
 	if log.has("carrier is heard") {
 		t.Error("it told of a silence before there was one")
 	}
-	do(t, db, "SET", db.Keys().Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
+	do(t, db, "SET", db.KeysOf(topic).Carrier(), "9 1 600000 silent", "PX", time.Hour.Milliseconds())
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "no carrier is heard", "for=3s") })
-	if heard := c.States()[0].Heard; heard != 0 {
+	if heard := state(c).Heard; heard != 0 {
 		t.Errorf("carrier %d is heard", heard)
 	}
-	do(t, db, "DEL", db.Keys().Carrier())
+	do(t, db, "DEL", db.KeysOf(topic).Carrier())
 	storetest.Eventually(t, "the log tells that it is over", func() bool { return log.has("level=INFO", "a carrier is heard again", "epoch=2") })
-	if heard := c.States()[0].Heard; heard != 2 {
+	if heard := state(c).Heard; heard != 2 {
 		t.Errorf("carrier %d is heard", heard)
 	}
 	if n := log.count("carrier is heard"); n != 2 {
@@ -236,7 +243,7 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 	}
-	ready, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Ready("t.3"), 0, -1).Result()
+	ready, err := db.Client().ZRangeWithScores(t.Context(), db.KeysOf("t.3").Ready("t.3"), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +413,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	deaths := make(chan carrier.Death, 10)
 	client.Do(t.Context(), "ZADD", keys.Schedules(), 1, "no topic")
 	client.Set(t.Context(), keys.Ready("taken"), "a string", 0)
@@ -428,7 +435,7 @@ func TestForeignTimes(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
-		client, keys := db.Client(), db.Keys()
+		client, keys := db.Client(), db.KeysOf(topic)
 		client.Do(t.Context(), "ZADD", keys.Schedules(), due, topic)
 		if err := client.Do(t.Context(), "ZADD", keys.Schedule(topic), due, topic+":far").Err(); err != nil {
 			t.Fatal(err)
@@ -453,7 +460,7 @@ func TestForeignTimes(t *testing.T) {
 func TestNowhereToGo(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	stuck := notify.Message{Topic: "stuck", ID: "s", Body: []byte("s"), Delay: time.Millisecond}
 	expired := notify.Message{Topic: "stuck", ID: "e", Body: []byte("e"), Delay: time.Millisecond, TTL: time.Millisecond}
 	storetest.Publish(t, db, stuck, expired, later("good", 2*time.Millisecond))
@@ -479,7 +486,7 @@ func TestNowhereToGo(t *testing.T) {
 func TestForeignThingsBesideLeases(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	of := func(topic, id string) notify.Message {
 		return notify.Message{Topic: topic, ID: id, Body: []byte(id), MaxAttempts: 1}
 	}
@@ -532,7 +539,7 @@ func TestForeignKeys(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			db := storetest.Open(t)
-			test.make[1] = db.Keys().Base() + test.make[1].(string)
+			test.make[1] = db.KeysOf(topic).Base() + test.make[1].(string)
 			if err := db.Client().Do(t.Context(), test.make...).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -579,7 +586,7 @@ func TestForeignAttempts(t *testing.T) {
 			for _, m := range []notify.Message{{ID: "nacked"}, {ID: "leased"}, {ID: "buried"}} {
 				m.Topic, m.Body = topic, []byte("x")
 				storetest.Publish(t, db, m)
-				do(t, db, "HSET", db.Keys().Attempts(), store.Member(topic, m.ID), attempts)
+				do(t, db, "HSET", db.KeysOf(topic).Attempts(), store.Member(topic, m.ID), attempts)
 			}
 			claimer := subscriberstest.Claimer(t, db)
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: 2500 * time.Millisecond})
@@ -600,8 +607,8 @@ func TestForeignAttempts(t *testing.T) {
 			storetest.Publish(t, db,
 				notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour},
 				notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: 300 * time.Millisecond})
-			do(t, db, "HSET", db.Keys().Attempts(), topic+":expired", attempts)
-			do(t, db, "ZADD", db.Keys().Expiries(), 1, topic+":expired")
+			do(t, db, "HSET", db.KeysOf(topic).Attempts(), topic+":expired", attempts)
+			do(t, db, "ZADD", db.KeysOf(topic).Expiries(), 1, topic+":expired")
 			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, db, "other").Ready == 1 })
 			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, db, topic).Leased == 0 })
@@ -621,9 +628,9 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			db := storetest.Open(t)
 			live := notify.Message{Topic: "other", ID: "live", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour}
 			storetest.Publish(t, db, live)
-			do(t, db, "ZADD", db.Keys().Base()+place+topic, 1, "other:live")
-			do(t, db, "ZADD", db.Keys().Schedules(), 1, topic)
-			do(t, db, "ZADD", db.Keys().ReadyTopics(), 1, topic)
+			do(t, db, "ZADD", db.KeysOf(topic).Base()+place+topic, 1, "other:live")
+			do(t, db, "ZADD", db.KeysOf(topic).Schedules(), 1, topic)
+			do(t, db, "ZADD", db.KeysOf(topic).ReadyTopics(), 1, topic)
 			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {
 				if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
@@ -662,7 +669,7 @@ func TestFarFuture(t *testing.T) {
 		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Due: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)})
 	}
 	run(t, db, carrier.Options{})
-	beats := db.Client().Subscribe(t.Context(), db.Keys().Beat())
+	beats := listen(t, db, db.KeysOf(topic).Beat())
 	defer beats.Close()
 	beat := func() {
 		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
@@ -694,7 +701,7 @@ func TestBeatRingsAgain(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Publish(t, db, later("a", 0))
-	inbox := db.Keys().Inbox("me")
+	inbox := db.KeysOf(topic).Inbox("me")
 	sub := db.Client().Subscribe(t.Context(), inbox)
 	defer sub.Close()
 	if _, err := sub.Receive(t.Context()); err != nil {
@@ -706,7 +713,7 @@ func TestBeatRingsAgain(t *testing.T) {
 			rings <- m.Payload
 		}
 	}()
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Waiting(topic), 1, inbox).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox).Err(); err != nil {
 		t.Fatal(err)
 	}
 	run(t, db, carrier.Options{})
@@ -807,7 +814,7 @@ func TestWakeUpIsRepeated(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")}, notify.Message{Topic: topic, ID: "2", Body: []byte("x")})
-	wakes := subscribe(t, db, db.Keys().Wake(topic)) // too late for the first one
+	wakes := subscribe(t, db, db.KeysOf(topic).Wake(topic)) // too late for the first one
 	run(t, db, carrier.Options{})
 	for range 2 {
 		if got := storetest.Receive(t, "a wake-up", wakes).Payload; got != "2" {

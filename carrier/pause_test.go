@@ -16,7 +16,7 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	inspector := storetest.Inspector(t, store)
-	k := store.Keys()
+	k := store.KeysOf(topic)
 	inbox := k.Inbox("me")
 	for _, paused := range []string{topic, "rung"} { // of one nobody stands in the list
 		if err := inspector.Pause(t.Context(), paused); err != nil {

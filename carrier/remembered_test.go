@@ -27,7 +27,7 @@ func remember(t *testing.T) (*notify.Store, *atomic.Int64) {
 		redis.call('HSET', KEYS[1], 't.' .. i .. ':published', 5, 't.' .. i .. ':acked', 5, 't.' .. i .. ':lateness', 900)
 		for k = 2, #KEYS do redis.call('ZADD', KEYS[k], 0, 't.' .. i) end
 	end`
-	k := store.Keys()
+	k := store.KeysOf(topic)
 	keys := []string{k.Topics(), k.SeenTopics(), k.TopicNames(), k.BusyTopics(), k.NewestDeaths(), k.PausedTopics()}
 	for i := 0; i < remembered; i += 1000 {
 		if err := store.Client().Eval(t.Context(), script, keys, i).Err(); err != nil && !errors.Is(err, redis.Nil) {
@@ -71,11 +71,12 @@ func sum(calls map[string]int64) (all int64) {
 // A round over very many topics of which nothing is left takes less than an hour at the usual pace, in steps that look at few of them;
 // then a step looks at nothing.
 func TestRoundOverRememberedTopics(t *testing.T) {
+	storetest.OneShard(t, "it counts the steps of one")
 	t.Parallel()
 	store, steps := remember(t)
 	run(t, store, carrier.Options{Sweep: carrier.MinSweep})
 	storetest.Eventually(t, "all were looked at", func() bool {
-		n, err := store.Client().ZCount(t.Context(), store.Keys().SeenTopics(), "0", "0").Result()
+		n, err := store.Client().ZCount(t.Context(), store.KeysOf(topic).SeenTopics(), "0", "0").Result()
 		return err == nil && n == 0
 	})
 	done := commands(t, store)
@@ -103,6 +104,7 @@ func TestRoundOverRememberedTopics(t *testing.T) {
 
 // Finding idle topics does not make the housekeeping hurry: the next step comes at its time.
 func TestRememberedTopicsDoNotHurry(t *testing.T) {
+	storetest.OneShard(t, "it counts the steps of one")
 	t.Parallel()
 	store, steps := remember(t)
 	began := time.Now()
@@ -115,12 +117,13 @@ func TestRememberedTopicsDoNotHurry(t *testing.T) {
 
 // Remembered topics are forgotten in bounded steps when their time is over.
 func TestManyTopicsAreForgotten(t *testing.T) {
+	storetest.OneShard(t, "it counts the topics of one")
 	t.Parallel()
 	store, _ := remember(t)
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Eventually(t, "they are forgotten", func() bool { return c.States()[0].TopicsForgotten == remembered })
+	storetest.Eventually(t, "they are forgotten", func() bool { return state(c).TopicsForgotten == remembered })
 	for _, name := range []string{"topics", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest"} {
-		n, err := store.Client().Exists(t.Context(), store.Keys().Base()+name).Result()
+		n, err := store.Client().Exists(t.Context(), store.KeysOf(topic).Base()+name).Result()
 		if err != nil || n != 0 {
 			t.Errorf("%s is left, %v", name, err)
 		}

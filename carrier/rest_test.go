@@ -17,6 +17,7 @@ import (
 // At rest Redis carries out these commands for each beat, and nothing else; one beat in ten also looks at what changes slowly. Where
 // anything has a time to live, is a broadcast, or is ready, each beat looks there, too: at all of them.
 func TestCommandsAtRest(t *testing.T) {
+	storetest.OneShard(t, "TestCrewAtRest counts the calls of several")
 	t.Parallel()
 	hour := notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Hour}
 	broadcast, mortal := hour, hour
@@ -37,12 +38,12 @@ func TestCommandsAtRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.At(t, storetest.Server(t).URL(), "")
-			beats := subscribe(t, db, db.Keys().Beat())
+			beats := subscribe(t, db, db.KeysOf(topic).Beat())
 			run(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MaxSweep})
 			handled(t, db, topic, func(*subscribers.Delivery) {})
 			storetest.Publish(t, db, test.messages...)
 			if len(test.messages) > 3 { // broadcasts that a process of this name had and never settled
-				do(t, db, "ZADD", db.Keys().Base()+"handed", time.Now().Add(time.Hour).UnixMilli(), "name")
+				do(t, db, "ZADD", db.KeysOf(topic).Base()+"handed", time.Now().Add(time.Hour).UnixMilli(), "name")
 			}
 			storetest.Eventually(t, "what is due was sent", func() bool {
 				c := counts(t, db, topic)
@@ -114,7 +115,7 @@ func TestRingsThatAreNotLost(t *testing.T) {
 			if test.hands {
 				channel = db.KeysOf(topic).Hands("x")
 			}
-			rings, beats := subscribe(t, db, channel), subscribe(t, db, db.Keys().Beat())
+			rings, beats := subscribe(t, db, channel), subscribe(t, db, db.KeysOf(topic).Beat())
 			claim := func() {
 				t.Helper()
 				got, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, MinAge: test.minAge, Inbox: inbox})
@@ -128,14 +129,14 @@ func TestRingsThatAreNotLost(t *testing.T) {
 				storetest.Publish(t, db, notify.Message{Topic: topic, ID: id, Body: []byte("x")})
 			}
 			storetest.Receive(t, "it is rung, or handed the first", rings)
-			for n := 0; n < 3 || c.States()[0].Lapsed < test.lapsed; n++ {
+			for n := 0; n < 3 || state(c).Lapsed < test.lapsed; n++ {
 				if test.minAge > 0 {
 					claim()
 				}
 				storetest.Receive(t, "a beat", beats)
 				storetest.Receive(t, "it is rung again", rings)
 			}
-			if s := c.States()[0]; s.Repeated > 0 || s.Lapsed != test.lapsed {
+			if s := state(c); s.Repeated > 0 || s.Lapsed != test.lapsed {
 				t.Errorf("got %+v", s)
 			}
 		})

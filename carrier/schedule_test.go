@@ -115,7 +115,7 @@ func (r *randomly) handle(name string) error {
 func TestForeignSchedules(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	client, keys := store.Client(), store.Keys()
+	client, keys := store.Client(), store.KeysOf(topic)
 	storetest.Publish(t, store, later("good", 50*time.Millisecond))
 	client.Set(t.Context(), keys.Schedule("taken"), "a string", 0)
 	client.Do(t.Context(), "ZADD", keys.Schedules(), 1, "taken", 2, "empty", 3, "no topic")

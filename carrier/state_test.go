@@ -53,9 +53,13 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 	}
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it carries, and hears nudges", func() bool {
-		head := db.Keys().Head()
-		n, err := db.Client().PubSubNumSub(t.Context(), head).Result()
-		return err == nil && n[head] > 0 && c.States()[0].Carrying
+		for _, s := range c.States() {
+			if !s.Carrying {
+				return false
+			}
+		}
+		n, err := db.Listening(t.Context(), db.Of(topic).HeadChannel())
+		return err == nil && n > 0
 	})
 	return c, all
 }
@@ -77,14 +81,14 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := idle.States()[0]; s != (carrier.State{}) {
+	if s := state(idle); s != (carrier.State{}) {
 		t.Errorf("before it runs: %+v", s)
 	}
 	c, all := watch(t, db, carrier.Options{Lease: carrier.MinLease})
 	storetest.Run(t, idle.Run)
-	storetest.Eventually(t, "they are moved", func() bool { return c.States()[0].Moved == 20 })
-	storetest.Eventually(t, "the beat counts", func() bool { return c.States()[0].Kept == 22 })
-	s := c.States()[0]
+	storetest.Eventually(t, "they are moved", func() bool { return state(c).Moved == 20 })
+	storetest.Eventually(t, "the beat counts", func() bool { return state(c).Kept == 22 })
+	s := state(c)
 	if s.Epoch != 1 || s.Since.Before(began) || s.Since.After(time.Now()) || s.Fallbacks != 0 {
 		t.Errorf("got %+v", s)
 	}
@@ -95,14 +99,14 @@ func TestState(t *testing.T) {
 	if moved != 20 || len(late) != 2 || late[0].N != 10 || late[1].N != 10 || late[0].Late-late[1].Late != time.Millisecond {
 		t.Errorf("told of %d: %v", moved, late)
 	}
-	storetest.Eventually(t, "its loop goes on", func() bool { return c.States()[0].Progress.After(s.Progress) })
+	storetest.Eventually(t, "its loop goes on", func() bool { return state(c).Progress.After(s.Progress) })
 
-	storetest.Eventually(t, "the other stands by", func() bool { return !idle.States()[0].Since.IsZero() })
-	s = idle.States()[0]
+	storetest.Eventually(t, "the other stands by", func() bool { return !state(idle).Since.IsZero() })
+	s = state(idle)
 	if s.Carrying || s.Epoch != 0 || s.Kept != 0 || s.Progress.IsZero() {
 		t.Errorf("standing by: %+v", s)
 	}
-	storetest.Eventually(t, "its loop goes on", func() bool { return idle.States()[0].Progress.After(s.Progress) })
+	storetest.Eventually(t, "its loop goes on", func() bool { return state(idle).Progress.After(s.Progress) })
 }
 
 // After a stop the state says that it no longer carries. A broadcast counts as moved, without a lateness.
@@ -116,12 +120,12 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	}
 	stop := storetest.Run(t, c.Run)
 	storetest.Publish(t, db, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
-	storetest.Eventually(t, "it is sent", func() bool { return c.States()[0].Moved == 1 })
+	storetest.Eventually(t, "it is sent", func() bool { return state(c).Moved == 1 })
 	if moved, late, _ := all.read(); moved != 1 || len(late) != 0 {
 		t.Errorf("told of %d: %v", moved, late)
 	}
 	stop()
-	if s := c.States()[0]; s.Carrying || s.Epoch != 1 || s.Kept != 0 {
+	if s := state(c); s.Carrying || s.Epoch != 1 || s.Kept != 0 {
 		t.Errorf("when it has stopped: %+v", s)
 	}
 }
@@ -130,11 +134,11 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
-	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedules(), "5.25", topic)
-	db.Client().Do(t.Context(), "ZADD", db.Keys().Schedule(topic), "5.25", topic+":somebody else's")
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedules(), "5.25", topic)
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedule(topic), "5.25", topic+":somebody else's")
 	c, all := watch(t, db, carrier.Options{})
-	storetest.Eventually(t, "it is moved", func() bool { return c.States()[0].Moved == 1 })
+	storetest.Eventually(t, "it is moved", func() bool { return state(c).Moved == 1 })
 	moved, late, _ := all.read()
 	if moved != 1 || len(late) != 1 || late[0].N != 1 || (time.Since(time.UnixMicro(5250))-late[0].Late).Abs() > time.Minute {
 		t.Errorf("told of %d: %v", moved, late)
@@ -158,11 +162,11 @@ func TestFallback(t *testing.T) {
 		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond},
 		{Topic: topic, Body: []byte("x"), Delay: time.Millisecond, Broadcast: true},
 	} {
-		beats := subscribe(t, db, db.Keys().Beat())
+		beats := subscribe(t, db, db.KeysOf(topic).Beat())
 		storetest.Receive(t, "a beat, after which the next is a second away", beats)
 		storetest.Publish(t, mute, m)
 		want++
-		storetest.Eventually(t, "it is told as found by the beat", func() bool { return c.States()[0].Fallbacks == int64(want) })
+		storetest.Eventually(t, "it is told as found by the beat", func() bool { return state(c).Fallbacks == int64(want) })
 	}
 	if moved, _, fallbacks := all.read(); moved != want || fallbacks != want {
 		t.Errorf("told of %d, %d by the fallback", moved, fallbacks)
@@ -183,8 +187,8 @@ func TestNoFallback(t *testing.T) {
 		storetest.Publish(t, db, some...)
 		n += int64(len(some))
 	}
-	storetest.Eventually(t, "all are moved", func() bool { return c.States()[0].Moved == n })
-	if s := c.States()[0]; s.Fallbacks != 0 {
+	storetest.Eventually(t, "all are moved", func() bool { return state(c).Moved == n })
+	if s := state(c); s.Fallbacks != 0 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -195,28 +199,28 @@ func TestRepeatedRing(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	c, _ := watch(t, db, carrier.Options{})
-	inbox := db.Keys().Inbox("deaf")
+	inbox := db.KeysOf(topic).Inbox("deaf")
 	rings := db.Client().Subscribe(t.Context(), inbox)
 	defer rings.Close()
 	if _, err := rings.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	waits := redis.Z{Score: float64(time.Now().UnixMicro()), Member: inbox}
-	if err := db.Client().ZAdd(t.Context(), db.Keys().Waiting(topic), waits).Err(); err != nil {
+	if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), waits).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
-	storetest.Eventually(t, "rings are repeated", func() bool { return c.States()[0].Repeated >= 2 })
-	if n := c.States()[0].Fallbacks; n != 0 {
+	storetest.Eventually(t, "rings are repeated", func() bool { return state(c).Repeated >= 2 })
+	if n := state(c).Fallbacks; n != 0 {
 		t.Errorf("%d nudges are told as lost", n)
 	}
 	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	rested := c.States()[0]
-	storetest.Eventually(t, "two more beats", func() bool { return c.States()[0].Progress.Sub(rested.Progress) > 2*store.Heartbeat })
-	if again := c.States()[0].Repeated; again > rested.Repeated {
+	rested := state(c)
+	storetest.Eventually(t, "two more beats", func() bool { return state(c).Progress.Sub(rested.Progress) > 2*store.Heartbeat })
+	if again := state(c).Repeated; again > rested.Repeated {
 		t.Errorf("%d rings were repeated though nothing is ready", again-rested.Repeated)
 	}
 }
@@ -235,10 +239,10 @@ func TestProgressWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	storetest.Eventually(t, "it runs", func() bool { return !c.States()[0].Progress.IsZero() })
-	first := c.States()[0].Progress
-	storetest.Eventually(t, "its loop comes around", func() bool { return c.States()[0].Progress.After(first) })
-	if took := c.States()[0].Progress.Sub(first); took > carrier.Bound {
+	storetest.Eventually(t, "it runs", func() bool { return !state(c).Progress.IsZero() })
+	first := state(c).Progress
+	storetest.Eventually(t, "its loop comes around", func() bool { return state(c).Progress.After(first) })
+	if took := state(c).Progress.Sub(first); took > carrier.Bound {
 		t.Errorf("it took %v, the bound is %v", took, carrier.Bound)
 	}
 }

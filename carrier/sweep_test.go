@@ -49,15 +49,15 @@ func aged(t *testing.T, store *notify.Store, topic string, n int, by time.Durati
 	t.Helper()
 	died := time.Now().Add(-by).UnixMilli()
 	for i := range n {
-		do(t, store, "ZADD", store.Keys().Dead(topic), died, fmt.Sprintf("%s:%05d", topic, i))
+		do(t, store, "ZADD", store.KeysOf(topic).Dead(topic), died, fmt.Sprintf("%s:%05d", topic, i))
 	}
-	do(t, store, "ZADD", store.Keys().OldestDeaths(), died, topic)
+	do(t, store, "ZADD", store.KeysOf(topic).OldestDeaths(), died, topic)
 }
 
 // size returns how many a hash or a sorted set holds.
 func size(t *testing.T, store *notify.Store, name string) int64 {
 	t.Helper()
-	key := store.Keys().Base() + name
+	key := store.KeysOf(topic).Base() + name
 	command := "HLEN"
 	if kind, err := store.Client().Type(t.Context(), key).Result(); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	aged(t, store, "mail", 1, 2*time.Hour)
 	var log journal
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "they are removed", func() bool { return c.States()[0].DeadRemoved == old+1 })
+	storetest.Eventually(t, "they are removed", func() bool { return state(c).DeadRemoved == old+1 })
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "removed dead letters", "orders") })
 	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
 		if got := size(t, store, name); got != want {
@@ -155,7 +155,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	die(t, store, "mail", 10)
 	aged(t, store, "orders", 20, time.Minute)
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "they are removed", func() bool { return c.States()[0].DeadRemoved == 20 })
+	storetest.Eventually(t, "they are removed", func() bool { return state(c).DeadRemoved == 20 })
 	if n := size(t, store, "dead:mail"); n != 10 {
 		t.Errorf("%d of the other topic are left", n)
 	}
@@ -169,7 +169,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 func TestDeathsRemoveTheOldest(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	kept := store.Keys().KeptDeaths()
+	kept := store.KeysOf(topic).KeptDeaths()
 	stop := run(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
 	storetest.Eventually(t, "how many are kept is written down", func() bool {
 		most, err := store.Client().HGet(t.Context(), kept, "most").Result()
@@ -192,7 +192,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 		t.Errorf("%d are left, want two fewer by each death", n)
 	}
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "what deaths removed is counted", func() bool { return c.States()[0].DeadRemoved == 20+4 })
+	storetest.Eventually(t, "what deaths removed is counted", func() bool { return state(c).DeadRemoved == 20+4 })
 }
 
 // A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
@@ -201,7 +201,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
 		"swept": func(t *testing.T, store *notify.Store) error {
 			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-			storetest.Eventually(t, "it is removed", func() bool { return c.States()[0].DeadRemoved == 1 })
+			storetest.Eventually(t, "it is removed", func() bool { return state(c).DeadRemoved == 1 })
 			return nil
 		},
 		"purged": func(t *testing.T, store *notify.Store) error {
@@ -222,7 +222,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := storetest.Open(t)
 			storetest.Publish(t, store, later("00000", 0))
-			do(t, store, "HDEL", store.Keys().Messages(), topic+":00000")
+			do(t, store, "HDEL", store.KeysOf(topic).Messages(), topic+":00000")
 			claimer := subscriberstest.Claimer(t, store)
 			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(got) != 0 {
 				t.Fatalf("claimed %v, %v", got, err)
@@ -269,15 +269,15 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	if err := inspector.Pause(ctx, "paused"); err != nil {
 		t.Fatal(err)
 	}
-	waits := store.Client().Subscribe(ctx, store.Keys().Inbox("x"))
+	waits := store.Client().Subscribe(ctx, store.KeysOf(topic).Inbox("x"))
 	t.Cleanup(func() { waits.Close() })
 	if _, err := waits.Receive(ctx); err != nil {
 		t.Fatal(err)
 	}
-	do(t, store, "ZADD", store.Keys().Waiting("waits"), 1, store.Keys().Inbox("x"))
+	do(t, store, "ZADD", store.KeysOf(topic).Waiting("waits"), 1, store.KeysOf(topic).Inbox("x"))
 
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
-	storetest.Eventually(t, "it is forgotten", func() bool { return c.States()[0].TopicsForgotten == 1 })
+	storetest.Eventually(t, "it is forgotten", func() bool { return state(c).TopicsForgotten == 1 })
 	known := func() (names []string) {
 		all, err := storetest.Collect(inspector.Topics(ctx))
 		if err != nil {
@@ -314,7 +314,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 	use("gone")
 	use("used")
 	c, _ := watch(t, store, carrier.Options{KeepTopics: 2 * time.Second, Sweep: often, KeepAge: carrier.MinKeepAge})
-	for uses := 0; c.States()[0].TopicsForgotten == 0; uses++ {
+	for uses := 0; state(c).TopicsForgotten == 0; uses++ {
 		storetest.Publish(t, store, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
 		use("used")
 	}
@@ -329,6 +329,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 // Positions in the logs are forgotten except for the last one, so that they only
 // grow; a listener that was there all the time gets no gap when the topic comes back.
 func TestPositionsAreForgotten(t *testing.T) {
+	storetest.OneShard(t, "it counts the topics of one")
 	t.Parallel()
 	store := storetest.Open(t)
 	const topics = 120 // more than one step handles
@@ -350,7 +351,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 		storetest.Receive(t, "a broadcast", heard)
 	}
 	storetest.Eventually(t, "all but one position are forgotten", func() bool { return size(t, store, "logs") == 1 })
-	last, err := store.Client().ZRangeWithScores(t.Context(), store.Keys().Logs(), 0, -1).Result()
+	last, err := store.Client().ZRangeWithScores(t.Context(), store.KeysOf(topic).Logs(), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,12 +370,12 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: 50 * time.Millisecond})
-	do(t, store, "SET", store.Keys().Carrier(), "9 1 600000 usurper")
+	do(t, store, "SET", store.KeysOf(topic).Carrier(), "9 1 600000 usurper")
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
-	storetest.Eventually(t, "it stands by", func() bool { return !c.States()[0].Carrying })
-	if n := size(t, store, "dead:orders"); n != 3 || c.States()[0].DeadRemoved != 0 {
-		t.Errorf("%d are left, %+v", n, c.States()[0])
+	storetest.Eventually(t, "it stands by", func() bool { return !state(c).Carrying })
+	if n := size(t, store, "dead:orders"); n != 3 || state(c).DeadRemoved != 0 {
+		t.Errorf("%d are left, %+v", n, state(c))
 	}
 }
 
@@ -384,7 +385,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	store := storetest.Open(t)
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
-	base := store.Keys().Base()
+	base := store.KeysOf(topic).Base()
 	do(t, store, "SET", base+"dead:mail", "x")
 	do(t, store, "HSET", base+"topics", "mail:published", "x", "mail:idle", "y", "no topic", "1", "orders:idle", "5")
 	do(t, store, "SET", base+"logs", "x")
@@ -395,7 +396,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	}
 	do(t, store, "ZADD", base+"deaths-oldest", 1, "mail", 1, "no topic: x")
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-	storetest.Eventually(t, "the others are removed", func() bool { return c.States()[0].DeadRemoved == 3 })
+	storetest.Eventually(t, "the others are removed", func() bool { return state(c).DeadRemoved == 3 })
 	for _, key := range []string{"dead:mail", "logs", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest", "deaths-kept"} {
 		if text, err := store.Client().Get(t.Context(), base+key).Result(); err != nil || text != "x" {
 			t.Errorf("%s is %q, %v", key, text, err)
@@ -414,8 +415,8 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 			t.Fatal(ds, err)
 		}
 	}
-	waiting := store.Keys().Waiting("left")
-	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.Keys().Inbox("gone")}).Err(); err != nil {
+	waiting := store.KeysOf(topic).Waiting("left")
+	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.KeysOf(topic).Inbox("gone")}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s, err := subscribers.NewSubscriber(store)
@@ -426,24 +427,27 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, s.Run)
-	storetest.Eventually(t, "it waits", func() bool { return store.Client().ZCard(t.Context(), store.Keys().Waiting("watched")).Val() == 1 })
+	storetest.Eventually(t, "it waits", func() bool {
+		return store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting("watched")).Val() == 1
+	})
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Eventually(t, "the one is forgotten", func() bool { return c.States()[0].TopicsForgotten == 1 })
+	storetest.Eventually(t, "the one is forgotten", func() bool { return state(c).TopicsForgotten == 1 })
 	if n := store.Client().Exists(t.Context(), waiting).Val(); n != 0 {
 		t.Error("who is gone still waits")
 	}
-	if n := store.Client().ZCard(t.Context(), store.Keys().Waiting("watched")).Val(); n != 1 {
+	if n := store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting("watched")).Val(); n != 1 {
 		t.Error("who is there was struck off")
 	}
 }
 
 // However many subscribers were killed while they waited for idle topics, one step strikes off some, and the next check of a topic goes on with the rest.
 func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
+	storetest.OneShard(t, "it counts the topics of one")
 	t.Parallel()
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	storetest.Found(t, store)
 	const topics, gone = 8, 40
-	keys, pipe := store.Keys(), store.Client().Pipeline()
+	keys, pipe := store.KeysOf(topic), store.Client().Pipeline()
 	look := func() { // has all of them looked at
 		for i := range topics {
 			pipe.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: fmt.Sprint("t", i)})
@@ -471,5 +475,5 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 		look()
 		storetest.Eventually(t, "they were looked at", seen)
 	}
-	storetest.Eventually(t, "all are forgotten", func() bool { return c.States()[0].TopicsForgotten == topics })
+	storetest.Eventually(t, "all are forgotten", func() bool { return state(c).TopicsForgotten == topics })
 }
