@@ -39,7 +39,7 @@ const (
 
 // Options are the options of a Carrier. The zero value is the default.
 type Options struct {
-	Name      string        // name of the carrier, for people; empty: HOST:PID
+	Name      string        // name of the carrier, for people, and for handing shards over: best its own; empty: HOST:PID
 	Lease     time.Duration // of the election: how long nothing is carried after a carrier was killed; zero: DefaultLease
 	Batch     int           // most messages moved in one call, or two if it is one, but for what a topic has for one time alone, and hand-overs; zero: DefaultBatch
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more; if fewer than Batch, some may be trimmed before any listener reads them; zero: DefaultKeepCount

