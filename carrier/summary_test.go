@@ -1,0 +1,66 @@
+package carrier
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Of what happens to many shards at once the log has a few lines, and one that names the other shards.
+func TestSummary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newSummary(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		want := func(what, want string) {
+			t.Helper()
+			if diff := cmp.Diff(want, log.String()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			log.Reset()
+		}
+		for i := range 10 {
+			one := s.of(fmt.Sprintf("%d/16", i))
+			one.With("carrier", "me").Info("elected", "epoch", 1)
+			if i < 3 {
+				one.Error("cannot carry")
+			}
+		}
+		first := ""
+		for i := range 8 {
+			first += fmt.Sprintf("msg=elected shard=%d/16 carrier=me epoch=1\n", i)
+			if i == 0 {
+				first += "msg=\"cannot carry\" shard=0/16\n"
+			}
+		}
+		want("the first ones", first)
+		time.Sleep(summed - time.Nanosecond)
+		s.of("3/16").Error("cannot carry")
+		synctest.Wait()
+		want("within a second", "")
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		got := log.String()
+		elected, faults := "msg=elected shards=\"8/16 9/16\"\n", "msg=\"cannot carry\" shards=\"1/16 2/16 3/16\"\n"
+		if got != elected+faults && got != faults+elected {
+			t.Errorf("got %s", got)
+		}
+		log.Reset()
+		s.of("4/16").Error("cannot carry")
+		s.of("5/16").Error("cannot carry")
+		s.flush()
+		s.flush()
+		want("at the end", "msg=\"cannot carry\" shard=4/16\nmsg=\"cannot carry\" shards=5/16\n")
+		time.Sleep(2 * summed)
+		want("after it", "")
+	})
+}
