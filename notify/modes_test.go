@@ -30,7 +30,11 @@ var before = map[string]func(t *testing.T, db *notify.Store){
 	"leased": func(t *testing.T, db *notify.Store) { inState(t, db, message("a", time.Time{}), notify.Leased) },
 	"handed": func(t *testing.T, db *notify.Store) {
 		hands := db.KeysOf(topic).Hands("x")
-		sub := db.Client().Subscribe(t.Context(), hands)
+		subscribe := db.Client().Subscribe
+		if len(db.KeysOfAll()) > 1 {
+			subscribe = db.Client().SSubscribe
+		}
+		sub := subscribe(t.Context(), hands)
 		t.Cleanup(func() { sub.Close() })
 		if _, err := sub.Receive(t.Context()); err != nil {
 			t.Fatal(err)

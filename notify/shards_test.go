@@ -360,7 +360,7 @@ func listsWithout(t *testing.T, pub client, there, all []string) {
 func TestTopicsOfManyShards(t *testing.T) {
 	t.Parallel()
 	pub, db := sharded(t)
-	var want, messages = []string(nil), []notify.Message(nil)
+	want, messages := []string(nil), []notify.Message(nil)
 	for i := range 300 {
 		want = append(want, fmt.Sprintf("%s.%d", []string{"a", "b", "c"}[i%3], i))
 		messages = append(messages, notify.Message{Topic: want[i], ID: "a", Due: future})

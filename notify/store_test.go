@@ -450,7 +450,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 // archive lets an archive store what ended, and a name hear of the deaths.
 func archive(t *testing.T, db *notify.Store) {
 	t.Helper()
-	s := db.Home()
+	s := db.Of("buried")
 	if err := s.OpenArchive(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
