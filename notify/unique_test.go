@@ -43,12 +43,9 @@ func TestDebounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := score(t, db, "ready:"+topic, topic+":a")
-	var stays notify.Publication
-	storetest.Eventually(t, "its longest wait is over", func() bool {
-		stays = publish(t, pub, debounce("4", time.Millisecond, time.Millisecond))
-		return stays.State == notify.Ready
-	})
-	if !stays.Due.Equal(ready) || !score(t, db, "ready:"+topic, topic+":a").Equal(ready) || stays.Outcome != notify.Moved {
+	storetest.Eventually(t, "its longest wait is over", func() bool { return redisTime(t, db).After(published.Add(2 * time.Millisecond)) })
+	stays := publish(t, pub, debounce("4", time.Millisecond, time.Millisecond)) // before that it would leave its place
+	if stays.State != notify.Ready || !stays.Due.Equal(ready) || !score(t, db, "ready:"+topic, topic+":a").Equal(ready) || stays.Outcome != notify.Moved {
 		t.Errorf("got %+v, and it was ready since %v", stays, ready)
 	}
 	if d := claim(t, db, 1)[0]; string(d.Body) != "4" || d.Attempt != 1 {
