@@ -25,11 +25,7 @@ setting from all daemons first, and restart them. The database stays as it is.`,
 		if err := a.confirmArchive(ctx, "Remove what waits to be archived for good?", yes); err != nil {
 			return err
 		}
-		each, err := store.Gather(ctx, s.store, func(ctx context.Context, shard store.Shard) (int, error) { return shard.CloseArchive(ctx) })
-		removed := 0
-		for _, n := range each {
-			removed += n
-		}
+		removed, err := s.store.CloseArchive(ctx)
 		return a.printRemoved("closed, removed", archive.Change{Done: removed}, err)
 	})
 }

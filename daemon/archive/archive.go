@@ -9,6 +9,10 @@
 // paused; its rows have the same keys then, and stay one each. So no row is lost that
 // Redis kept, and there is none twice.
 //
+// Each shard of a store has an outbox, and an id of its own that its rows have as that of
+// their store. The daemon that carries the shard moves it: those of several side by side, over
+// a few connections, of which one stays open at rest.
+//
 // While the database is away the outbox grows up to its room, and nothing else is late:
 // Redis needs no database to end a message. What the housekeeping removes beyond the room
 // is counted.
@@ -31,6 +35,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -51,18 +56,19 @@ const (
 type Options struct {
 	URL          string       // postgres://USER@HOST/DATABASE, with parameters as libpq has them; required
 	PasswordFile string       // read for each connection; overrides a password in URL; empty: that of URL
-	Room         int          // entries that the outbox holds while the database is away; zero: DefaultRoom
+	Room         int          // entries that the outbox of a shard holds while the database is away; zero: DefaultRoom
 	Logger       *slog.Logger // nil: slog.Default(); to log nothing: slog.New(slog.DiscardHandler)
 }
 
 // An Archive is a database of messages that ended. It is safe for concurrent use.
 type Archive struct {
-	store  *notify.Store
-	outbox outbox
-	o      Options
-	config *pgxpool.Config
-	pool   *pgxpool.Pool // of all but Term, which has a connection of its own
-	pub    *notify.Publisher
+	store   *notify.Store
+	o       Options
+	config  *pgxpool.Config
+	pool    *pgxpool.Pool // of all but Term, which has writers
+	writers writers
+	trouble *outage.Many // these shards cannot be archived
+	pub     *notify.Publisher
 
 	inspector *notify.Inspector
 
@@ -80,7 +86,9 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	a := &Archive{store: s, outbox: s.Only(), o: o}
+	a := &Archive{store: s, o: o}
+	a.writers.free = make(chan struct{}, mostWriters)
+	a.trouble = outage.NewMany(o.Logger, slog.LevelError, "cannot archive what ended; retrying", "archiving what ended again")
 	var err error
 	if a.config, err = o.config(); err != nil {
 		return nil, err
@@ -116,9 +124,9 @@ func (a *Archive) Stats() Stats {
 	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Away: a.away.Load()}
 }
 
-// Backlog returns how far the archive is behind. The error is that of the connection to
-// Redis.
-func (a *Archive) Backlog(ctx context.Context) (store.Backlog, error) { return a.outbox.Backlog(ctx) }
+// Backlog returns how far the archive is behind, in all shards. The error is that of the
+// connection to Redis; or a store.MissingError beside the backlog of the other shards.
+func (a *Archive) Backlog(ctx context.Context) (store.Backlog, error) { return a.store.Backlog(ctx) }
 
 // A Row is a message that ended.
 type Row struct {
@@ -129,7 +137,7 @@ type Row struct {
 	Reason   string
 	Attempts int
 	History  []notify.Attempt
-	Store    string // id of the store
+	Store    string // id of the store, of several shards of the one
 	Entry    string // its id in the outbox of the store
 
 	notify.Record        // with when it was published and first due; without the body, if the reader may not read that

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
@@ -21,7 +20,7 @@ func BenchmarkArchive(b *testing.B) {
 	s, url := storetest.Open(b), archivetest.Database(b)
 	ctx := context.Background()
 	a := archivetest.Open(b, s, archive.Options{URL: url, Room: max(b.N, 1)})
-	if err := s.Only().OpenArchive(ctx, max(b.N, 1)); err != nil {
+	if err := s.Of(topic).OpenArchive(ctx, max(b.N, 1)); err != nil {
 		b.Fatal(err)
 	}
 	storetest.Fill(b, s, b.N, func(i int) notify.Message {
@@ -42,7 +41,7 @@ func BenchmarkArchive(b *testing.B) {
 	}
 	b.ResetTimer()
 	stop := storetest.Run(b, func(ctx context.Context) error {
-		a.Term(ctx, carrier.Term{})
+		terms(ctx, b, a, s)
 		return nil
 	})
 	storetest.Poll(time.Millisecond, time.Hour, func() bool { return a.Stats().Stored >= int64(b.N) })

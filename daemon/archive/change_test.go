@@ -61,7 +61,7 @@ func TestRequeue(t *testing.T) {
 func TestRequeueDeadLetters(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	runTerm(t, a)
+	runTerm(t, a, s)
 	registered(t, s)
 	mustKill(t, s, 0, 5)
 	wantRows(t, url, 5)

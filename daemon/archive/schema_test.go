@@ -85,7 +85,7 @@ func TestOtherPartitions(t *testing.T) {
 // A month that is dropped while a term runs is made again.
 func TestMonthIsDropped(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
-	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url}))
+	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url}), s)
 	registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
@@ -105,7 +105,7 @@ func TestRights(t *testing.T) {
 	user := "poor" + strings.ReplaceAll(strings.ToLower(notify.NewID()), "-", "_")
 	archivetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'very secret'", user))
 	log, logged := archivetest.Log()
-	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "very secret"), Logger: log}))
+	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "very secret"), Logger: log}), s)
 	registered(t, s)
 	mustKill(t, s, 0, 2)
 	storetest.Eventually(t, "the log names the statement", func() bool { return strings.Contains(logged(), "CREATE SCHEMA bellhop: ERROR: permission denied") })
@@ -146,7 +146,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 	secret("old secret\n")
 	log, logged := archivetest.Log()
-	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "third secret"), PasswordFile: file, Logger: log}))
+	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "third secret"), PasswordFile: file, Logger: log}), s)
 	registered(t, s)
 	mustKill(t, s, 0, 1)
 	storetest.Eventually(t, "the log says why", func() bool { return strings.Contains(logged(), "password authentication failed") })
@@ -162,7 +162,7 @@ func TestDiskFull(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
-	runTerm(t, a)
+	runTerm(t, a, s)
 	registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)

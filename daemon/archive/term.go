@@ -7,42 +7,38 @@ import (
 	"sync"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // batch is how many rows are inserted at a time.
 const batch = 500
 
-// An outbox is what Term needs of a store.Shard.
-type outbox interface {
-	OpenArchive(ctx context.Context, room int) error
-	Endings(ctx context.Context, limit int) ([]store.Ending, error)
-	Archived(ctx context.Context, upto string) error
-	Backlog(ctx context.Context) (store.Backlog, error)
-	Grown(ctx context.Context, after store.Position, limit int, only ...string) (store.Growth, error)
-}
-
-// Term moves the outbox into the database until ctx ends: it runs while this process's
-// carrier is elected, and is made for carrier.Options.OnTerm. It registers the archive in
-// Redis first, so that nothing is missed while the database is away. At rest it makes no
-// call: the outbox rings when it is no longer empty. It logs when the database cannot be
-// used and when it can be again.
-func (a *Archive) Term(ctx context.Context, _ carrier.Term) {
-	t := &term{writer: writer{Archive: a}, news: make(chan struct{}, 1)}
-	defer t.close()
+// Term moves the outbox of a shard into the database until ctx ends: it runs while this
+// process's carrier is elected for the shard, and is made for carrier.Options.OnTerm. It
+// registers the archive in Redis first, so that nothing is missed while the database is
+// away. At rest it makes no call: the outbox rings when it is no longer empty. It logs when
+// the database cannot be used and when it can be again. Terms of several shards run side
+// by side.
+func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
+	t := &term{Archive: a, shard: elected.Shard, news: make(chan struct{}, 1)}
+	defer a.trouble.Forget(t.shard.Number())
+	defer a.writers.begin()()
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { a.store.Subscribe(ctx, t.hear, a.store.Only().OutboxChannel()) })
-	retry := outage.NewRetry(a.o.Logger, "cannot archive what ended; retrying", "archiving what ended again")
-	for ctx.Err() == nil {
+	listening.Go(func() { a.store.Subscribe(ctx, t.hear, t.shard.OutboxChannel()) })
+	for pause := (backoff.Pause{}); ctx.Err() == nil; {
 		err := t.move(ctx)
-		if errors.Is(err, errOtherStore) {
+		switch {
+		case errors.Is(err, errOtherStore):
+			continue
+		case err != nil && ctx.Err() == nil:
+			a.trouble.Begin(t.shard.Number(), "error", err)
+			pause.Wait(ctx)
 			continue
 		}
-		if retry.Wait(ctx, err); err != nil {
-			continue
-		}
+		a.trouble.End(t.shard.Number())
+		pause.Reset()
 		select {
 		case <-t.news:
 		case <-ctx.Done():
@@ -52,8 +48,9 @@ func (a *Archive) Term(ctx context.Context, _ carrier.Term) {
 
 // A term is a run of Term.
 type term struct {
-	writer
-	news chan struct{} // a signal; it holds one
+	*Archive
+	shard store.Shard
+	news  chan struct{} // a signal; it holds one
 
 	mu      sync.Mutex
 	storeID string // in which the archive is registered; empty: in none
@@ -92,9 +89,14 @@ func (t *term) move(ctx context.Context) error {
 	if err := t.register(ctx); err != nil {
 		return err
 	}
-	err := t.noted(ctx, t.connect(ctx))
+	w, err := t.writers.take(ctx, t.Archive)
+	if err != nil {
+		return err
+	}
+	defer t.writers.give(w)
+	err = t.noted(ctx, w.connect(ctx))
 	for more := true; more && err == nil; {
-		more, err = t.moveSome(ctx)
+		more, err = t.moveSome(ctx, w)
 	}
 	return err
 }
@@ -114,7 +116,7 @@ func (t *term) register(ctx context.Context) error {
 	if err != nil || id == t.registered() {
 		return err
 	}
-	if err := t.outbox.OpenArchive(ctx, t.o.Room); err != nil {
+	if err := t.shard.OpenArchive(ctx, t.o.Room); err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -125,13 +127,13 @@ func (t *term) register(ctx context.Context) error {
 
 // identity returns the id of the store. If Redis lost the store, the next one has another.
 func (t *term) identity(ctx context.Context) (string, error) {
-	grown, err := t.outbox.Grown(ctx, 0, 1, "none") // looks at one topic
+	grown, err := t.shard.Grown(ctx, 0, 1, "none") // looks at one topic
 	return grown.StoreID, err
 }
 
 // moveSome moves a batch, and reports whether there may be more.
-func (t *term) moveSome(ctx context.Context) (more bool, err error) {
-	ended, err := t.outbox.Endings(ctx, batch)
+func (t *term) moveSome(ctx context.Context, w *writer) (more bool, err error) {
+	ended, err := t.shard.Endings(ctx, batch)
 	ended = slices.DeleteFunc(ended, func(e store.Ending) bool { return e.Entry == "" }) // unreadable: it goes with the next
 	if err != nil || len(ended) == 0 {
 		return false, err
@@ -143,8 +145,8 @@ func (t *term) moveSome(ctx context.Context) (more bool, err error) {
 	case id != t.registered(): // the entries may be of either store, and their keys name it
 		return false, errOtherStore
 	}
-	if err := t.noted(ctx, t.write(ctx, id, ended)); err != nil {
+	if err := t.noted(ctx, w.write(ctx, id, ended)); err != nil {
 		return false, err
 	}
-	return true, t.outbox.Archived(ctx, ended[len(ended)-1].Entry)
+	return true, t.shard.Archived(ctx, ended[len(ended)-1].Entry)
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,20 +25,41 @@ import (
 )
 
 // runTerm runs a term of an archive until stop or the end of the test.
-func runTerm(t testing.TB, a *archive.Archive) (stop func()) {
+func runTerm(t testing.TB, a *archive.Archive, s *notify.Store) (stop func()) {
 	t.Helper()
 	return storetest.Run(t, func(ctx context.Context) error {
-		a.Term(ctx, carrier.Term{})
+		terms(ctx, t, a, s)
 		return nil
 	})
 }
 
-// registered waits until an archive is registered in a store.
+// terms runs a term of an archive for each shard of a store.
+func terms(ctx context.Context, t testing.TB, a *archive.Archive, s *notify.Store) {
+	t.Helper()
+	if err := termsOf(ctx, a, s); err != nil {
+		t.Error(err)
+	}
+}
+
+func termsOf(ctx context.Context, a *archive.Archive, s *notify.Store) error {
+	shards, err := s.Shards(ctx)
+	var all sync.WaitGroup
+	for _, shard := range shards {
+		all.Go(func() { a.Term(ctx, carrier.Term{Shard: shard}) })
+	}
+	all.Wait()
+	return err
+}
+
+// registered waits until an archive is registered in all shards of a store.
 func registered(t testing.TB, s *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "an archive is registered", func() bool {
-		backlog, err := s.Only().Backlog(t.Context())
-		return err == nil && backlog.Open
+		open, err := store.Gather(t.Context(), s, func(ctx context.Context, shard store.Shard) (bool, error) {
+			backlog, err := shard.Backlog(ctx)
+			return backlog.Open, err
+		})
+		return err == nil && !slices.Contains(open, false)
 	})
 }
 
@@ -97,7 +120,7 @@ func wantRows(t testing.TB, url string, n int) {
 func wantEmpty(t testing.TB, s *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "the outbox is empty", func() bool {
-		backlog, err := s.Only().Backlog(t.Context())
+		backlog, err := s.Backlog(t.Context())
 		return err == nil && backlog.Open && backlog.Entries == 0
 	})
 }
@@ -106,7 +129,7 @@ func wantEmpty(t testing.TB, s *notify.Store) {
 func TestTerm(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	stop := runTerm(t, a)
+	stop := runTerm(t, a, s)
 	registered(t, s)
 	mustKill(t, s, 0, 600)
 	wantRows(t, url, 600)
@@ -124,7 +147,7 @@ func TestTerm(t *testing.T) {
 	wantEmpty(t, s)
 	stop()
 	mustKill(t, s, 601, 602)
-	runTerm(t, a)
+	runTerm(t, a, s)
 	wantRows(t, url, 602) // what died between two terms
 }
 
@@ -177,7 +200,7 @@ func TestDatabaseAway(t *testing.T) {
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
-	runTerm(t, a)
+	runTerm(t, a, s)
 	registered(t, s)
 	mustKill(t, s, 0, 10)
 	storetest.Eventually(t, "the database is away", func() bool { return a.Stats().Away && a.Stats().Failed > 1 })
@@ -211,7 +234,7 @@ func TestDatabaseKilled(t *testing.T) {
 	server, url := archivetest.Server(t)
 	s := storetest.Open(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	runTerm(t, a)
+	runTerm(t, a, s)
 	registered(t, s)
 	for i := range 4 {
 		mustKill(t, s, 100*i, 100*i+50)
@@ -232,7 +255,7 @@ func TestRedisKilled(t *testing.T) {
 	url := archivetest.Database(t)
 	s := storetest.At(t, server.URL(), "test")
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	runTerm(t, a)
+	runTerm(t, a, s)
 	registered(t, s)
 	died := 0
 	for i := range 3 {
@@ -305,7 +328,7 @@ func runOther() {
 	if err == nil {
 		var a *archive.Archive
 		if a, err = archive.New(s, archive.Options{URL: f[2]}); err == nil {
-			a.Term(context.Background(), carrier.Term{})
+			err = termsOf(context.Background(), a, s)
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)

@@ -13,13 +13,17 @@ import (
 // ShowArchive adds the statistics of an archive, and how far it is behind, which each
 // scrape asks Redis for.
 func (m *Metrics) ShowArchive(a *archive.Archive) {
-	figures, backlog := archiveFigures(), backlogFigures()
+	figures, backlog, unarchived := archiveFigures(), backlogFigures(), unarchivedFigures()
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		show(to, figures, a.Stats())
 		ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
 		defer cancel()
-		if behind, err := a.Backlog(ctx); err == nil { // else bellhop_redis_up says so
+		behind, err := a.Backlog(ctx)
+		if away(err) == nil { // else bellhop_redis_up says so
 			show(to, backlog, behind)
+		}
+		if err == nil { // a counter that lacks shards would seem to begin anew
+			show(to, unarchived, behind)
 		}
 	}))
 }
@@ -60,6 +64,11 @@ func backlogFigures() []figure[store.Backlog] {
 				return max(time.Since(b.Oldest), 0).Seconds()
 			},
 		},
+	}
+}
+
+func unarchivedFigures() []figure[store.Backlog] {
+	return []figure[store.Backlog]{
 		{
 			desc("bellhop_archive_unarchived_total", "Messages that ended and were removed from Redis before they were archived, ever, in any process."),
 			prometheus.CounterValue, func(b store.Backlog) float64 { return float64(b.Removed) },

@@ -27,7 +27,7 @@ const (
 // bridge sends the broadcasts of the shard to NATS until ctx ends. A broadcast is sent again until
 // NATS has confirmed it and the bridge's position in the log is behind it.
 func (t *term) bridge(ctx context.Context) {
-	defer t.unconfirmed.forget(t.number())
+	defer t.unconfirmed.Forget(t.number())
 	retry := outage.NewRetry(t.o.Logger, "cannot pass on broadcasts to nats; retrying", "passing on broadcasts to nats again")
 	for ctx.Err() == nil {
 		err := t.bridgeOnce(ctx, func() { retry.Wait(ctx, nil) })
@@ -175,7 +175,7 @@ func (t *term) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		case len(again) == 0:
 			pause.Reset()
 			if now > 0 { // else all that was left has expired
-				t.unconfirmed.end(t.number())
+				t.unconfirmed.End(t.number())
 			}
 			continue
 		case !c.lost(): // a loss is logged elsewhere, and is no refusal
@@ -203,7 +203,7 @@ func confirmedUpTo(batch, left []outgoing) notify.Position {
 // refused counts that NATS refuses broadcasts, and logs it once.
 func (t *term) refused(err error, subject string) {
 	t.count.refusals.Add(1)
-	t.unconfirmed.begin(t.number(), "error", err, "subject", subject)
+	t.unconfirmed.Begin(t.number(), "error", err, "subject", subject)
 }
 
 // confirm sends messages and returns, in order, the unconfirmed ones, which are

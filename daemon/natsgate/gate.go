@@ -194,8 +194,8 @@ type Gate struct {
 	notices   notices
 	link      link
 
-	unheard     troubles // hints of these shards cannot be received
-	unconfirmed troubles // broadcasts of these shards wait for NATS
+	unheard     *outage.Many // hints of these shards cannot be received
+	unconfirmed *outage.Many // broadcasts of these shards wait for NATS
 
 	noReply, badReply throttle
 
@@ -242,9 +242,9 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	}
 	g.link = link{log: o.Logger, urls: RedactURLs(o.URL), count: &g.count}
 	g.notices = notices{log: o.Logger, kinds: make(map[string]*outage.Notice)}
-	g.unheard = troubles{log: o.Logger, level: slog.LevelError, begun: "cannot receive hints for nats; retrying", over: "receiving hints for nats again"}
+	g.unheard = outage.NewMany(o.Logger, slog.LevelError, "cannot receive hints for nats; retrying", "receiving hints for nats again")
 	const wait = "nats does not take broadcasts; they wait"
-	g.unconfirmed = troubles{log: o.Logger, level: slog.LevelWarn, begun: wait, over: "over: " + wait}
+	g.unconfirmed = outage.NewMany(o.Logger, slog.LevelWarn, wait, "over: "+wait)
 	g.change = make(chan struct{})
 	g.endpoints = g.makeEndpoints()
 	return g, nil
@@ -284,7 +284,7 @@ func (g *Gate) Run(ctx context.Context) error {
 // returns why it was lost.
 func (g *Gate) serve(ctx, work context.Context, c *connection) error {
 	g.notices.reset()
-	g.unconfirmed.reset()
+	g.unconfirmed.Reset()
 	err := g.open(work, c)
 	if err == nil {
 		g.link.up(c.server.String())

@@ -56,9 +56,9 @@ func (t *term) note(h *hints, e store.Event) {
 		h.beat = true
 		h.mu.Unlock()
 	case store.Subscribed:
-		t.unheard.end(t.number())
+		t.unheard.End(t.number())
 	case store.Broken:
-		t.unheard.begin(t.number(), "error", e.Err)
+		t.unheard.Begin(t.number(), "error", e.Err)
 	}
 	mark(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive
 }

@@ -109,7 +109,7 @@ func (t *term) prepareStream(ctx context.Context) {
 		cancel()
 		switch {
 		case err == nil:
-			t.unconfirmed.end(t.number())
+			t.unconfirmed.End(t.number())
 			return
 		case ctx.Err() == nil && !c.lost():
 			t.refused(err, t.broadcastSubjects())

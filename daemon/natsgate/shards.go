@@ -1,8 +1,6 @@
 package natsgate
 
 import (
-	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -28,52 +26,6 @@ func (s *shards) has(number int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[number]
-}
-
-// troubles log a fault that many shards may have at the same time, since they share NATS
-// and servers of Redis: once when the first has it, and once when none has it any more.
-type troubles struct {
-	log         *slog.Logger
-	level       slog.Level
-	begun, over string
-
-	mu  sync.Mutex
-	all map[int]bool
-}
-
-// begin notes that a shard has the fault. The first logs it with keys and values.
-func (t *troubles) begin(number int, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.all) == 0 {
-		t.all = make(map[int]bool)
-		t.log.Log(context.Background(), t.level, t.begun, args...)
-	}
-	t.all[number] = true
-}
-
-// end notes that a shard does not have the fault. The last that had it logs that.
-func (t *troubles) end(number int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all[number] && len(t.all) == 1 {
-		t.log.Info(t.over)
-	}
-	delete(t.all, number)
-}
-
-// forget takes a shard out whose term ends: another process has it from now on.
-func (t *troubles) forget(number int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.all, number)
-}
-
-// reset takes all shards out.
-func (t *troubles) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.all)
 }
 
 // hintBound is how long a loop that sends hints takes at most to come around.

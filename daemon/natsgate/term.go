@@ -123,7 +123,7 @@ func during(ctx context.Context, c *connection) (context.Context, context.Cancel
 // hint sends hints until ctx ends.
 func (t *term) hint(ctx context.Context) {
 	h := newHints(t.Epoch)
-	defer t.unheard.forget(t.number())
+	defer t.unheard.Forget(t.number())
 	var subscription sync.WaitGroup
 	defer subscription.Wait()
 	subscription.Go(func() {

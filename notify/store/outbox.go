@@ -72,6 +72,39 @@ func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) {
 	return removed, r.end()
 }
 
+// CloseArchive takes the registration of an archive back in all shards, and removes what
+// waits for it. It returns how many entries that were. Errors: an ErrUnreplicated, or that
+// of the connection; or a MissingError, and the call is to be repeated.
+func (s *Store) CloseArchive(ctx context.Context) (removed int, err error) {
+	parts, err := Gather(ctx, s, func(ctx context.Context, shard Shard) (int, error) { return shard.CloseArchive(ctx) })
+	for _, n := range parts {
+		removed += n
+	}
+	return removed, err
+}
+
+// Backlog returns how far the archive is behind in all shards: it is open if it is in one.
+// The error is that of the connection; or a MissingError beside the backlog of the others.
+func (s *Store) Backlog(ctx context.Context) (sum Backlog, err error) {
+	parts, err := Gather(ctx, s, func(ctx context.Context, shard Shard) (Backlog, error) { return shard.Backlog(ctx) })
+	for _, b := range parts {
+		sum.Entries += b.Entries
+		sum.Removed += b.Removed
+		sum.Room += b.Room
+		sum.Open = sum.Open || b.Open
+		sum.Oldest, sum.Since = earlier(sum.Oldest, b.Oldest), earlier(sum.Since, b.Since)
+	}
+	return sum, err
+}
+
+// earlier returns the earlier of two times; a zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // Endings returns up to limit entries of the outbox, oldest first, and fewer if they
 // have more than some megabytes. The error is that of the connection.
 func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {

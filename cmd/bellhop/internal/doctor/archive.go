@@ -51,13 +51,7 @@ func (e *exam) backlog(ctx context.Context) (sum store.Backlog, err error) {
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
 		return sum, err
 	}
-	all, err := store.Gather(ctx, e.store, func(ctx context.Context, shard store.Shard) (store.Backlog, error) { return shard.Backlog(ctx) })
-	for _, b := range all {
-		sum.Entries, sum.Removed, sum.Open = sum.Entries+b.Entries, sum.Removed+b.Removed, sum.Open || b.Open
-		if sum.Oldest.IsZero() || !b.Oldest.IsZero() && b.Oldest.Before(sum.Oldest) {
-			sum.Oldest = b.Oldest
-		}
-	}
+	sum, err = e.store.Backlog(ctx)
 	return sum, there(err)
 }
 
