@@ -47,7 +47,7 @@ func TestArchive(t *testing.T) {
 
 	a := archivetest.Open(t, w.store, archive.Options{URL: url, Room: 10})
 	stop := storetest.Run(t, func(ctx context.Context) error {
-		a.Term(ctx, carrier.Term{})
+		a.Term(ctx, carrier.Term{Shard: w.store.Home()})
 		return nil
 	})
 	storetest.Eventually(t, "an archive is registered", func() bool {
