@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) archiveCloseCommand() *cobra.Command {
