@@ -11,9 +11,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// fill publishes a message to each topic t0, t1 and so on of a store, but to those of a
+// publishTo publishes a message to each topic t0, t1 and so on of a store, but to those of a
 // shard, and returns how many.
-func fill(t testing.TB, db *notify.Store, topics, but int) (n int) {
+func publishTo(t testing.TB, db *notify.Store, topics, but int) (n int) {
 	t.Helper()
 	for i := range topics {
 		topic := fmt.Sprintf("t%d", i)
@@ -37,7 +37,7 @@ func TestEightShards(t *testing.T) {
 	m.ShowCarrier(c.States)
 	storetest.Run(t, c.Run)
 	const topics = 24
-	fill(t, db, topics, -1)
+	publishTo(t, db, topics, -1)
 	storetest.Eventually(t, "all shards are carried", func() bool {
 		elected := 0
 		for _, s := range c.States() {
@@ -92,7 +92,7 @@ func TestOneShardHasNoLabel(t *testing.T) {
 func TestShardAway(t *testing.T) {
 	db := storetest.ShardAway(t, 8, 3)
 	m := newMetrics(t, db, metrics.Options{})
-	there := fill(t, db, 24, 3)
+	there := publishTo(t, db, 24, 3)
 	got := scrape(t, m)
 	for i := range 8 {
 		want(t, got, map[string]float64{fmt.Sprintf(`bellhop_redis_up{shard="%d"}`, i): map[bool]float64{true: 0, false: 1}[i == 3]})
