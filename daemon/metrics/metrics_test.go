@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,46 @@ func get(t testing.TB, handler http.Handler) string {
 		t.Fatalf("the scrape is answered with %d: %s", answer.Code, answer.Body)
 	}
 	return answer.Body.String()
+}
+
+// ofShards finds the labels that only a store of several shards has.
+var ofShards = regexp.MustCompile(`,?(?:shard|server)="[^"]*"`)
+
+// together returns the series of a scrape with those of all shards as one: their sum, or of
+// what is not to be added up the greatest, and of bellhop_redis_up the least.
+func together(all map[string]float64) map[string]float64 {
+	one := make(map[string]float64)
+	for name, value := range all {
+		short := strings.NewReplacer("{}", "", "{,", "{").Replace(ofShards.ReplaceAllString(name, ""))
+		was, there := one[short]
+		switch {
+		case !there || short == name:
+			one[short] = value
+		case short == "bellhop_redis_up":
+			one[short] = min(was, value)
+		case short == "bellhop_carrier_kept" || strings.HasPrefix(short, "bellhop_fallbacks"):
+			one[short] = was + value
+		default:
+			one[short] = max(was, value)
+		}
+	}
+	return one
+}
+
+// state returns what a carrier does for all shards together.
+func state(c *carrier.Carrier) (sum carrier.State) {
+	for i, s := range c.States() {
+		sum.Moved += s.Moved
+		sum.Kept += s.Kept
+		sum.Lapsed += s.Lapsed
+		if i == 0 || s.Heard == 0 {
+			sum.Heard = s.Heard
+		}
+		if sum.Heard == 0 {
+			break
+		}
+	}
+	return sum
 }
 
 // scrape returns the series of a scrape, each by its name and labels.
@@ -126,20 +167,20 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.ShowCarrier(c.States)
-	want(t, scrape(t, m), map[string]float64{
+	want(t, together(scrape(t, m)), map[string]float64{
 		"bellhop_is_carrier": 0, "bellhop_carrier_heard": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
 		"bellhop_carrier_progress_timestamp_seconds": 0, "bellhop_redis_up": 1,
 	})
 	storetest.Run(t, c.Run)
 	history(t, store)
-	storetest.Eventually(t, "it has carried and counted", func() bool { s := c.States()[0]; return s.Moved == 1 && s.Kept == 8 })
+	storetest.Eventually(t, "it has carried and counted", func() bool { s := state(c); return s.Moved == 1 && s.Kept == 8 })
 	publish(t, store, "soon", 3, time.Millisecond)
-	storetest.Eventually(t, "they are ready", func() bool { s := c.States()[0]; return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
+	storetest.Eventually(t, "they are ready", func() bool { s := state(c); return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
 
 	if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
-	got := scrape(t, m)
+	got := together(scrape(t, m))
 	if late := got[`bellhop_last_claim_lateness_seconds{topic="orders"}`]; late <= 0 || late > storetest.Deadline.Seconds() {
 		t.Errorf("the last claim was late by %v s", late)
 	}
@@ -253,7 +294,7 @@ func TestHandovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, db, topic, 1, 0)
-	storetest.Eventually(t, "it lapses", func() bool { return c.States()[0].Lapsed == 1 })
+	storetest.Eventually(t, "it lapses", func() bool { return state(c).Lapsed == 1 })
 	want(t, scrape(t, m), map[string]float64{
 		`bellhop_handovers_total{outcome="sent",part="publisher"}`: 2,
 		`bellhop_handovers_total{outcome="sent",part="carrier"}`:   1,
@@ -269,7 +310,7 @@ func TestHandovers(t *testing.T) {
 func waits(t *testing.T, db *notify.Store) (inbox store.Inbox) {
 	t.Helper()
 	storetest.Eventually(t, "a subscriber waits", func() bool {
-		all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Waiting(topic), 0, 0).Result()
+		all, err := db.Client().ZRangeWithScores(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Result()
 		if err != nil || len(all) == 0 || all[0].Score > 3e15 {
 			return false
 		}
@@ -433,13 +474,13 @@ func TestRedisAway(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	m := full(t, store)
-	if got := scrape(t, m); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 2 {
+	if got := together(scrape(t, m)); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 2 {
 		t.Errorf("while it is there: %v", got["bellhop_redis_up"])
 	}
 	away := func() {
 		t.Helper()
 		began := time.Now()
-		got := scrape(t, m)
+		got := together(scrape(t, m))
 		if took := time.Since(began); took > metrics.ScrapeTimeout+2*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -459,6 +500,8 @@ func TestRedisAway(t *testing.T) {
 	server.Kill()
 	away()
 }
+
+var isDown = regexp.MustCompile(`\nbellhop_redis_up({shard="0"})? 0\n`)
 
 // Scrapes at the same time share an answer of Redis, and those above the limit are refused at once.
 func TestConcurrentScrapes(t *testing.T) {
@@ -480,7 +523,7 @@ func TestConcurrentScrapes(t *testing.T) {
 			switch {
 			case answer.Code == http.StatusServiceUnavailable:
 				refused.Add(1)
-			case answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "\nbellhop_redis_up 0\n"):
+			case answer.Code != http.StatusOK || !isDown.MatchString(answer.Body.String()):
 				t.Errorf("answered with %d", answer.Code)
 			}
 		})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -151,18 +150,6 @@ func OneShard(t testing.TB, why string) {
 	}
 }
 
-// Sharded is Open for a store of so many shards, whatever the others have.
-func Sharded(t testing.TB, shards int) *notify.Store {
-	t.Helper()
-	store, err := notify.Open(notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	Found(t, store)
-	return store
-}
-
 // Near returns a name like the given one, of a topic that is in the same shard as all that
 // Near returns.
 func Near(s *notify.Store, name string) string {
@@ -172,39 +159,6 @@ func Near(s *notify.Store, name string) string {
 		}
 		one = fmt.Sprint(name, "-", i)
 	}
-}
-
-// ShardAway returns a store of so many shards, on a server of its own, of which one cannot be
-// used: Redis refuses the user of the store all of its keys.
-func ShardAway(t testing.TB, shards, away int) *notify.Store {
-	t.Helper()
-	server := Server(t)
-	all, err := notify.Open(notify.Config{URL: server.URL(), Prefix: "test", Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer all.Close()
-	Found(t, all)
-	rule := []any{"ACL", "SETUSER", "apart", "on", ">x", "+@all", "allchannels", "~test:{0}:*"}
-	for i, keys := range all.KeysOfAll() {
-		if i != away {
-			rule = append(rule, "~"+keys.Base()+"*")
-		}
-	}
-	if err := all.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.UserPassword("apart", "x")
-	store, err := notify.Open(notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
 }
 
 // At returns a store at a URL, closed when the test ends.
