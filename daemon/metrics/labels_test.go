@@ -58,7 +58,7 @@ func noise(t testing.TB, store *notify.Store, n int) {
 func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Duration) {
 	t.Helper()
 	due := time.Now().Add(-age).UnixMilli()
-	k := store.Keys()
+	k := store.KeysOf(topic)
 	for _, command := range [][]any{{"ZADD", k.Ready(topic), "XX", due, topic + ":" + id}, {"ZADD", k.ReadyTopics(), "LT", due, topic}} {
 		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)

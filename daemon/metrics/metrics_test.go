@@ -84,16 +84,12 @@ func together(all map[string]float64) map[string]float64 {
 
 // state returns what a carrier does for all shards together.
 func state(c *carrier.Carrier) (sum carrier.State) {
-	for i, s := range c.States() {
+	sum.Heard = 1
+	for _, s := range c.States() {
 		sum.Moved += s.Moved
 		sum.Kept += s.Kept
 		sum.Lapsed += s.Lapsed
-		if i == 0 || s.Heard == 0 {
-			sum.Heard = s.Heard
-		}
-		if sum.Heard == 0 {
-			break
-		}
+		sum.Heard = min(sum.Heard, s.Heard)
 	}
 	return sum
 }
