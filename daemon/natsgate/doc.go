@@ -19,6 +19,11 @@
 //	bellhop.event.dead.TOPIC     {"topic","id","reason","attempts"} of a message that died
 //	bellhop.deliver.TOPIC        a message of a topic that Options.Deliver names, as a request
 //
+// In a store of several shards each shard has a carrier, which sends what concerns its
+// topics. An event.carrier comes for each, with {"shard":3,"shards":8} beside; beats come
+// from that of the shard 0 alone. A broadcast has the header Bellhop-Shard: 3/8, and its
+// Bellhop-Position holds within the shard. Those of one topic come in their order.
+//
 // Broadcasts are read from the log in Redis, which also keeps the position of the
 // last one passed on. The position advances when NATS has confirmed a broadcast: with
 // Options.JetStream by the acknowledgement of the stream, else by the answer to a
