@@ -24,7 +24,7 @@ func TestArchive(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{"bellhop_archive_up": 1, "bellhop_archive_backlog": 0, "bellhop_archive_oldest_seconds": 0, "bellhop_archive_stored_total": 0})
 	server.Stop()
 	storetest.Run(t, func(ctx context.Context) error {
-		a.Term(ctx, carrier.Term{})
+		a.Term(ctx, carrier.Term{Shard: s.Of(topic)})
 		return nil
 	})
 	storetest.Eventually(t, "the database is away", func() bool { return a.Stats().Away })
