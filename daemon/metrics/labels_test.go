@@ -97,7 +97,7 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	if err := storetest.Inspector(t, store).Pause(t.Context(), "z.held"); err != nil {
 		t.Fatal(err)
 	}
-	got := scrape(t, m)
+	got := together(scrape(t, m))
 	want(t, got, map[string]float64{
 		published("z.late"): 2, published("vip"): 1, published("never.used"): 0,
 		series("bellhop_paused", "z.held"): 1, `bellhop_messages{state="dead",topic="z.dying"}`: 1, "bellhop_topics": 10_004,
