@@ -67,6 +67,50 @@ func TestBenchTurns(t *testing.T) {
 	contains(t, s.fails(exitUsage, "bench", "--only", "nothing"), `invalid measurement "nothing": use publish, `)
 }
 
+// Lives are measured over as many shards as asked for, on one server and on a Cluster of bench's own.
+func TestBenchShards(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for args, servers := range map[string]int{"--shards 2": 1, "--own --shards 8 --redis-cluster 3": 3} {
+		var got benchJSON
+		s.json(&got, strings.Fields("bench --json --messages 100 --batch 2 "+args)...)
+		values := make(map[string]float64)
+		for _, f := range got.Figures {
+			if values[f.Name] = f.Value; f.Measurement != "shards" || f.Unit == "" || f.Samples < 1 || math.IsNaN(f.Value) {
+				t.Errorf("got %+v", f)
+			}
+		}
+		share := 0.0
+		for _, when := range []string{"at once", "after 300ms"} {
+			for i := range servers {
+				server := fmt.Sprintf("%s, server %d, ", when, i+1)
+				if share += values[server+"share of lives"]; values[server+"CPU"] <= 0 || values[server+"SPUBLISH"] <= 0 || values[server+"scripts"] <= 0 {
+					t.Errorf("%s%+v", server, values)
+				}
+			}
+			skew, n := values[when+", skew: most lives of a server, to the mean"], values[when+", all servers, PUBLISH"]
+			if wanted := map[int]float64{1: 1, 3: 3 * 3.0 / 8}[servers]; skew != wanted || n != 0 || values[when+", capacity, computed"] <= 0 || values[when+", by the clock, bounded by this machine"] <= 0 {
+				t.Errorf("%s: skew %v, want %v; %+v", when, skew, wanted, values)
+			}
+		}
+		if math.Round(share) != 200 {
+			t.Errorf("the shares of two rounds are %v %%", share)
+		}
+		if values["at once, replicas, CPU"] > 0 != (servers > 1) {
+			t.Errorf("%d servers: %+v", servers, values)
+		}
+	}
+	noKeys(t, s)
+	for args, want := range map[string]string{
+		"--shards 3":          "shards 3: use a power of two, 1 to 256",
+		"--redis-cluster 3":   "it is for --own",
+		"--batch 0":           "messages of a call 0: use 1 to 500",
+		"--redis-cluster 999": "masters of a Cluster 999: use 3 to 32",
+	} {
+		contains(t, s.fails(exitUsage, append([]string{"bench"}, strings.Fields(args)...)...), want)
+	}
+}
+
 // Others may wait meanwhile, also on the measured topic. They are removed, too.
 func TestBenchWaiting(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // startDev starts bellhop dev and returns a shell for the Redis that it runs.
@@ -91,10 +92,25 @@ func TestDevEndsWithItsRedis(t *testing.T) {
 }
 
 func TestDevInMemory(t *testing.T) {
+	storetest.OneShard(t, "a Redis in memory holds one")
 	p, s := startDev(t, []string{"PATH=" + t.TempDir(), redisserver.Variable + "="})
 	contains(t, p.said(), "in memory on 127.0.0.1:", "MESSAGES VANISH", " ms late: message 4")
 	s.call("publish", "greetings", "--body", "hello", "--delay", "50ms")
 	contains(t, s.call("work", "greetings", "--count", "1"), "hello")
 	contains(t, s.call("doctor"), "ok    rights", "ok    carrier", "warn  persistence")
 	p.stop()
+	contains(t, s.fails(exitFailed, "dev", "--shards", "8"), "redis-server is not on PATH", "a Redis in memory holds one shard, not 8")
+}
+
+func TestDevShards(t *testing.T) {
+	dir := t.TempDir()
+	p, s := startDev(t, nil, "--shards", "8", "--dir", dir)
+	if n := strings.Count(p.said(), "  delivered  "); n != 4 {
+		t.Errorf("%d deliveries, want 4:\n%s", n, p.said())
+	}
+	contains(t, s.call("shards"), "8 shards on 1 server, home is shard 0; ")
+	contains(t, s.call("doctor"), "ok    shards              8 on 1 master: 8", "ok    rights", " has 8; their beats arrive")
+	contains(t, s.fails(exitUsage, "dev", "--shards", "3"), "shards 3: use a power of two, 1 to 256")
+	p.stop()
+	contains(t, s.fails(exitUsage, "dev", "--no-tour", "--shards", "4", "--dir", dir), "it has 8 shards, and shards is 4")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,6 +49,9 @@ func newShell(t *testing.T, vars ...string) *shell {
 	}
 	// The race detector makes a program that ends sleep for a second.
 	s.env = append(s.env, runMain+"=1", "GORACE=atexit_sleep_ms=0", "BELLHOP_REDIS_URL="+storetest.URL(), "BELLHOP_PREFIX=test-"+notify.NewID(), "BELLHOP_LISTEN=127.0.0.1:0")
+	if n := storetest.Shards(); n > 1 {
+		s.env = append(s.env, "BELLHOP_SHARDS="+strconv.Itoa(n))
+	}
 	s.env = append(s.env, vars...)
 	return s
 }

@@ -97,7 +97,7 @@ var measurements = []measurement{
 	{"rest", "calls of Redis while nothing happens", measureRest},
 	{"memory", "memory of scheduled messages", measureMemory},
 	{"http", "publishing, claiming and acknowledging over HTTP, and long polls", measureHTTP},
-	{Shards, "whole lives in all shards: what they cost each server (by name only)", measureShards},
+	{Shards, "lives in all shards: what they cost each server (by name only)", measureShards},
 }
 
 // Shards is the name of the measurement that is made only if it is asked for.

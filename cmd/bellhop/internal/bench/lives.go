@@ -269,7 +269,7 @@ func (l *lives) account(name string, perShard int, before, after []spent) {
 		l.report(name+", replicas, CPU", replicas.cpu/float64(total), "us a life", total)
 	}
 	skew := float64(most) * float64(n) / float64(len(l.topics))
-	l.report(name+", skew: most lives of a server, to the mean", skew, "", total)
+	l.report(name+", skew: most lives of a server, to the mean", skew, "times", total)
 	l.report(name+", capacity, computed", float64(n)*1e6/busiest/skew, "lives/s", total)
 }
 

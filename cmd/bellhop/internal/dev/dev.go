@@ -3,11 +3,13 @@
 // installed.
 //
 // A redis-server on PATH runs as a child and keeps its data in a folder. Without one,
-// a Redis in memory takes its place, whose messages vanish when the process ends.
+// a Redis in memory takes its place, whose messages vanish when the process ends, and
+// which holds one shard.
 // A nats-server on PATH runs as a child, too; without one there is no NATS.
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +29,7 @@ import (
 type Options struct {
 	Config  daemon.Config // of the settings of Redis only the prefix is used; those of NATS only with NatsURL
 	Dir     string        // folder of the data; empty: DefaultDir
+	Shards  int           // of the store, if it is new; zero: as it has, or as Config says
 	Deliver string        // topics to deliver over NATS, in the form of daemon.Config.NatsDeliver
 	Tour    bool          // run the tour
 	Command string        // name of this program in what is printed
@@ -42,12 +45,13 @@ var errEnded = errors.New("a server ended by itself")
 // the folder cannot be used or is in use, if a server does not start or ends by
 // itself, or if the daemon fails.
 func Run(ctx context.Context, o Options) error {
-	store, err := start(ctx, o)
+	c := o.Config
+	c.Shards = cmp.Or(o.Shards, c.Shards)
+	store, err := start(ctx, o.Dir, c.Shards)
 	if err != nil {
 		return err
 	}
 	defer store.Stop()
-	c := o.Config
 	c.RedisURL = daemon.URLs(store.URL())
 	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
 	c.RedisSentinelUsername, c.RedisSentinelPasswordFile = "", ""

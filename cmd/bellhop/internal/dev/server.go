@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A server is a private Redis or NATS.
@@ -32,15 +33,23 @@ type redis interface {
 
 const usualPort = 6379
 
-// start starts a redis-server if it is installed, else a Redis in memory.
-func start(ctx context.Context, o Options) (redis, error) {
+// start starts a redis-server if it is installed, else a Redis in memory, which cannot hold
+// several shards. The error is a store.Fault of a number of shards that no store has.
+func start(ctx context.Context, dir string, shards int) (redis, error) {
+	if shards != 0 {
+		if err := store.CheckShards(shards); err != nil {
+			return nil, err
+		}
+	}
 	switch _, err := redisserver.Program(); {
+	case errors.Is(err, redisserver.ErrNotInstalled) && shards > 1:
+		return nil, fmt.Errorf("%w: a Redis in memory holds one shard, not %d", err, shards)
 	case errors.Is(err, redisserver.ErrNotInstalled):
 		return startTrial()
 	case err != nil:
 		return nil, err
 	}
-	return startKeeper(ctx, o.Dir)
+	return startKeeper(ctx, dir)
 }
 
 // free returns port if a server can start there, else zero.
