@@ -127,7 +127,7 @@ func (a *app) report(command *cobra.Command, err error) int {
 	case errors.As(err, &wrongUsage{}):
 		a.complain(fmt.Sprintf("run '%s --help'", command.CommandPath()))
 		return exitUsage
-	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig):
+	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig), errors.As(err, new(*store.OtherShardsError)):
 		return exitUsage
 	}
 	return exitFailed

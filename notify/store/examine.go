@@ -82,12 +82,6 @@ func (s *Store) Root(ctx context.Context) (Root, error) {
 	return Root{Site: site, Key: s.root.keys.Format(), Format: format}, nil
 }
 
-// IsOurs reports whether the root is that of a store of this format, of however many shards.
-func (r Root) IsOurs() bool {
-	_, ours := layoutIn(r.Format + " ")
-	return r.Format != "" && ours
-}
-
 // CheckRoot returns an ErrUnfit if the root is lost: it is not there, and shards are.
 func (s *Store) CheckRoot(ctx context.Context) error {
 	all, err := s.learned(ctx)

@@ -155,6 +155,16 @@ func (s *Store) otherLayout(there layout) error {
 	if s.wanted == 0 {
 		return fmt.Errorf("%w at %s: under the prefix %s it has %s now, and had another number when this process began; start it again", ErrUnfit, s.where, s.prefix, has)
 	}
-	return fmt.Errorf("%w at %s: under the prefix %s it has %s, and shards is %d; leave that out, or start a store of %d under another prefix, and publish an export of this one there",
-		ErrUnfit, s.where, s.prefix, has, s.wanted, s.wanted)
+	return &OtherShardsError{fmt.Errorf("%w at %s: under the prefix %s it has %s, and shards is %d; leave that out, or start a store of %d under another prefix, and publish an export of this one there",
+		ErrUnfit, s.where, s.prefix, has, s.wanted, s.wanted)}
 }
+
+// An OtherShardsError is the ErrUnfit for a store that has another number of shards than its
+// Config asks for: a fault of the configuration.
+type OtherShardsError struct{ err error }
+
+// Error names both numbers, and the remedy.
+func (e *OtherShardsError) Error() string { return e.err.Error() }
+
+// Unwrap returns an ErrUnfit.
+func (e *OtherShardsError) Unwrap() error { return e.err }

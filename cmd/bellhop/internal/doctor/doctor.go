@@ -226,7 +226,7 @@ func (e *exam) format(ctx context.Context) {
 	switch err := e.store.CheckFormat(ctx); {
 	case errors.Is(err, notify.ErrUnfit):
 		remedy := "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX"
-		if root, bad := e.store.Root(ctx); bad == nil && root.IsOurs() {
+		if errors.As(err, new(*store.OtherShardsError)) {
 			remedy = "leave BELLHOP_SHARDS out, or set it to what the store has"
 		}
 		e.report("format", Fail, err.Error(), remedy)
