@@ -69,9 +69,9 @@ func TestBadConfigurationIsWrongUsage(t *testing.T) {
 func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
-	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "broadcast t --body x", "listeners", "pause t", "resume t"} {
+	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "shards", "broadcast t --body x", "listeners", "pause t", "resume t"} {
 		got := s.fails(exitFailed, strings.Fields(args)...)
-		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1: dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
+		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1", ": dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
 		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
 			t.Errorf("bellhop %s: got %q, want one line without the password", args, got)
 		}
@@ -133,6 +133,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestServeAndCarrier(t *testing.T) {
+	storetest.OneShard(t, "the carriers of several are shown as a table")
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("carrier"), "none is elected")

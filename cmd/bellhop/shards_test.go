@@ -142,16 +142,16 @@ func TestAShardIsAway(t *testing.T) {
 	}
 }
 
-// A store of other shards is refused by each command with what to do.
+// A store of other shards is refused by each command, as wrong configuration, with what to do.
 func TestOtherShards(t *testing.T) {
 	t.Parallel()
 	s, _ := sharded(t, storetest.URL(), 8)
-	db, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: s.setting("BELLHOP_PREFIX"), Shards: 4})
-	if err != nil {
-		t.Fatal(err)
+	s.env = append(s.env, "BELLHOP_SHARDS=4")
+	for _, args := range []string{"topics", "serve", "publish t --body x", "work t", "shards", "carrier", "export -"} {
+		contains(t, s.fails(exitUsage, strings.Fields(args)...), "it has 8 shards, and shards is 4; leave that out, or start a store of 4 under another prefix")
 	}
-	defer db.Close()
-	if err := db.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it has 8 shards, and shards is 4") {
-		t.Error(err)
-	}
+	s.env = append(s.env, "BELLHOP_SHARDS=3")
+	contains(t, s.fails(exitUsage, "topics"), "BELLHOP_SHARDS")
+	s.env = append(s.env, "BELLHOP_SHARDS=8")
+	s.call("publish", "t", "--body", "x")
 }
