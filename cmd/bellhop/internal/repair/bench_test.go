@@ -16,7 +16,7 @@ const million = 1_000_000
 // BenchmarkMillion examines a million messages of a hundred topics, a tenth of them
 // due, a tenth with a time to live. It reports how many steps took Redis longer than 2 ms.
 func BenchmarkMillion(b *testing.B) {
-	store := storetest.At(b, storetest.Server(b).URL(), "")
+	store := openAt(b, storetest.Server(b).URL(), "")
 	pub := storetest.Publisher(b, store)
 	body := []byte(strings.Repeat("x", 100))
 	for n := 0; n < million; n += 1000 {

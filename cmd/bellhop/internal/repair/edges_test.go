@@ -93,7 +93,7 @@ func TestStateDiagram(t *testing.T) {
 		}
 		t.Run(strings.Join(names, " "), func(t *testing.T) {
 			t.Parallel()
-			db := storetest.Open(t)
+			db := open(t)
 			w := &walk{
 				t: t, store: db, pub: storetest.Publisher(t, db),
 				work: subscriberstest.Claimer(t, db), dead: storetest.Inspector(t, db),

@@ -497,7 +497,7 @@ func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 // store returns a store that is prepared for the call.
 func (h halfway) store(t *testing.T, server *redisserver.Server) *notify.Store {
 	t.Helper()
-	db := storetest.At(t, server.URL(), "test-"+notify.NewID())
+	db := openAt(t, server.URL(), "test-"+notify.NewID())
 	storetest.Found(t, db)
 	if h.ready != nil {
 		h.ready(t, db)
@@ -545,7 +545,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), db.Keys().Prefix())
+	limited := openAt(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), db.Keys().Prefix())
 	storetest.Found(t, limited)
 	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
 	keys := db.Keys()

@@ -49,7 +49,7 @@ func TestKept(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			store := storetest.Open(t)
+			store := open(t)
 			storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "kept"})
 			claimer := subscriberstest.Claimer(t, store)
 			ds, err := claimer.Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})

@@ -29,7 +29,7 @@ func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
 // Under a load of everything that Bellhop does nothing is ever out of place: many
 // runs find nothing and repair nothing.
 func TestNothingIsFoundUnderLoad(t *testing.T) {
-	store := storetest.At(t, storetest.Server(t).URL(), "")
+	store := openAt(t, storetest.Server(t).URL(), "")
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
 		Attempts: new(2), Lease: new(time.Second), BackoffMin: new(time.Millisecond), BackoffMax: new(10 * time.Millisecond),
 	})
@@ -172,7 +172,7 @@ var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "to
 // Keys vanish under load while repairs run. Every published message is handled,
 // whatever vanished, as long as its record is there.
 func TestRepairsBesideALoad(t *testing.T) {
-	store := storetest.At(t, storetest.Server(t).URL(), "")
+	store := openAt(t, storetest.Server(t).URL(), "")
 	quick := notify.SettingsChange{Attempts: new(1000), Lease: new(time.Second)}
 	storetest.Set(t, store, notify.AllTopics, quick)
 	var mu sync.Mutex

@@ -23,6 +23,21 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
+// open is storetest.Open for tests of what is found in one shard, which name its keys; what is
+// found in several is tested by those that begin with sharded.
+func open(t testing.TB) *notify.Store {
+	t.Helper()
+	storetest.OneShard(t, "the keys that are damaged are those of one; see TestEachShard")
+	return storetest.Open(t)
+}
+
+// openAt is open for a store elsewhere.
+func openAt(t testing.TB, url, prefix string) *notify.Store {
+	t.Helper()
+	storetest.OneShard(t, "the keys that are damaged are those of one; see TestEachShard")
+	return storetest.At(t, url, prefix)
+}
+
 // do runs a command on a key, given without its beginning.
 func do(t testing.TB, store *notify.Store, command, key string, args ...any) {
 	t.Helper()
@@ -345,7 +360,7 @@ var damages = []struct {
 // Hooks are those of the listeners to deaths, and what an archive notes and has not stored yet is right.
 func TestHooks(t *testing.T) {
 	t.Parallel()
-	store := storetest.Open(t)
+	store := open(t)
 	shard := store.Home()
 	for name, pattern := range map[string]string{"a": "$dead.orders", "b": "$dead.orders", "c": "$dead.>", "d": "orders.*"} {
 		if _, _, err := shard.Register(t.Context(), name, pattern, "now", 0); err != nil {
@@ -407,7 +422,7 @@ func TestDamages(t *testing.T) {
 	for _, test := range damages {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			store := storetest.Open(t)
+			store := open(t)
 			fill(t, store)
 			test.damage(t, store)
 			slices.Sort(test.found)
@@ -446,7 +461,7 @@ func TestDamages(t *testing.T) {
 
 // A named listener gets its unhandled broadcasts even after its registration was lost.
 func TestListenersGoOn(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	c, err := carrier.New(store, carrier.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -511,7 +526,7 @@ func TestListenersGoOn(t *testing.T) {
 
 // A dead letter keeps its reason when it is moved from another topic's dead letters.
 func TestReasonStays(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	fill(t, store)
 	do(t, store, "ZADD", "dead:mail", 1, "orders:dead")
 	do(t, store, "ZADD", "dead:_", 1, "orders:dead")
@@ -528,7 +543,7 @@ func TestReasonStays(t *testing.T) {
 
 // A hand-over that is not confirmed is in its place, and so is the inbox that it was sent to.
 func TestHandoverIsInPlace(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	isHanded("a")(t, store)
 	before := contents(t, store)
 	for _, apply := range []bool{false, true} {
@@ -555,7 +570,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 
 // Repair knows every key of Bellhop, so it reports none as another program's.
 func TestEveryKeyIsKnown(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Broadcast", "Death", "Format", "Ended", "Here"} // no keys, or without which nothing works
 	keys := reflect.ValueOf(store.Keys())
 	for i := range keys.NumMethod() {
@@ -587,7 +602,7 @@ func TestEveryKeyIsKnown(t *testing.T) {
 
 // Foreign keys and records are reported and left unchanged.
 func TestForeignThings(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	fill(t, store)
 	do(t, store, "SET", "other", "x")
 	do(t, store, "SET", "ready:no topic", "x")
@@ -613,7 +628,7 @@ func TestForeignPlaces(t *testing.T) {
 		"hooks", "outbox", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
 	} {
 		t.Run(key, func(t *testing.T) {
-			store := storetest.Open(t)
+			store := open(t)
 			do(t, store, "ZADD", "leased", 1, "orders:x")
 			do(t, store, "HSET", "places:gone", "orders", 1)
 			if key != "messages" {
@@ -652,7 +667,7 @@ func TestRandomDamage(t *testing.T) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			store := storetest.Open(t)
+			store := open(t)
 			fill(t, store)
 			random := rand.New(rand.NewPCG(seed, 0))
 			for _, key := range slices.Sorted(keysOf(contents(t, store))) {
@@ -730,7 +745,7 @@ func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
 
 // Progress never goes back, and ends at the total.
 func TestProgress(t *testing.T) {
-	store := storetest.Open(t)
+	store := open(t)
 	for range 4 {
 		storetest.Publish(t, store, manyOf(500)...)
 	}

@@ -38,7 +38,7 @@ func TestLeastRights(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "test-" + notify.NewID()
-			db := storetest.At(t, storetest.URL(), prefix)
+			db := openAt(t, storetest.URL(), prefix)
 			fill(t, db)
 			test.damage(t, db)
 			slices.Sort(test.found)
@@ -56,7 +56,7 @@ func TestLeastRights(t *testing.T) {
 
 func TestRightsAreMissing(t *testing.T) {
 	prefix := "test-" + notify.NewID()
-	db := storetest.At(t, storetest.URL(), prefix)
+	db := openAt(t, storetest.URL(), prefix)
 	fill(t, db)
 	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix, 1), store.Rights(prefix, 1))) {
 		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix, 1)+" ", right+" ", " "))

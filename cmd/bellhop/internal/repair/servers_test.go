@@ -16,7 +16,7 @@ import (
 
 // The in-memory server of bellhop dev can be examined, too.
 func TestTrial(t *testing.T) {
-	store := storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "")
+	store := openAt(t, "redis://"+miniredis.RunT(t).Addr(), "")
 	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")}, notify.Message{Topic: "orders", ID: "b", Body: []byte("x")})
 	if got, sum := run(t, store, false); len(got) > 0 || sum.Messages != 2 {
 		t.Errorf("found %v, %+v", got, sum)
@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	store := storetest.At(t, cluster.URL(), "")
+	store := openAt(t, cluster.URL(), "")
 	for _, key := range []string{"a", "b", "c", "bellhop:other"} {
 		if err := store.Client().Set(t.Context(), key, "x", 0).Err(); err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func TestSettings(t *testing.T) {
 		"of a pattern":               {"order.>", " attempts=5", "removed"},
 		"of nothing":                 {"", " attempts=5", "removed"},
 	} {
-		db := storetest.Open(t)
+		db := open(t)
 		fill(t, db)
 		do(t, db, "HSET", "topics", test.topic+":settings", test.has)
 		var want, got []repair.Finding
@@ -70,7 +70,7 @@ func TestSettings(t *testing.T) {
 
 // Repaired settings apply: the topic is paused by what is left of them, and is listed.
 func TestSettingsHoldThen(t *testing.T) {
-	db := storetest.Open(t)
+	db := open(t)
 	inspector := storetest.Inspector(t, db)
 	fill(t, db)
 	do(t, db, "HSET", "topics", "mail:settings", " lease=x paused=1")
