@@ -44,6 +44,9 @@ func (s step) besidesCluster() bool {
 // onMaster returns a fault of the master of a pair. When it is healed, the Cluster is settled.
 func onMaster(begin func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error)) beginning {
 	return func(ctx context.Context, w *world, v *victim, lasts time.Duration) (healing, error) {
+		if err := w.strike(ctx, v); err != nil {
+			return nil, err
+		}
 		heal, err := begin(ctx, w, v, lasts)
 		return func(ctx context.Context) error { return errors.Join(heal(ctx), w.cluster.settle(ctx)) }, err
 	}

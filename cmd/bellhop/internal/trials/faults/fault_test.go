@@ -78,9 +78,7 @@ var crewFaults = []fault{
 func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 	v.role = role
 	switch role {
-	case "redis", database:
-	case onCluster[0], onCluster[1], onCluster[2]:
-		err = w.strike(ctx, &v)
+	case "redis", database, onCluster[0], onCluster[1], onCluster[2]:
 	case "nats":
 		v.member = w.nats
 	case "carrier":
