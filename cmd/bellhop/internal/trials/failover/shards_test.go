@@ -280,7 +280,7 @@ func live(t *testing.T, s *notify.Store, shard store.Shard) {
 			t.Fatalf("shard %d: %v", shard.Number(), err)
 		}
 	}
-	elected, err := shard.Elect(ctx, "test", time.Minute)
+	elected, err := shard.Elect(ctx, "test", time.Minute, 0)
 	must(err)
 	for _, topic := range topics {
 		_, err := shard.Claim(ctx, store.Claim{Topic: topic, Max: 1, Lease: time.Minute, Inbox: store.NewInbox("ears", true)})
