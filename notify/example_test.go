@@ -350,7 +350,7 @@ func listenOnce(store *notify.Store, name, pattern string) {
 		log.Fatal(err)
 	}
 	err = l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil },
-		subscribers.ListenOptions{Name: name, OnStart: func(notify.Position) { stop() }})
+		subscribers.ListenOptions{Name: name, OnStart: func(subscribers.Bookmark) { stop() }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
 	if err := store.CheckListener(name); err != nil {
 		return err
 	}
-	there, err := i.store.Home().Unregister(ctx, name)
+	there, err := i.store.Unregister(ctx, name)
 	if err == nil && !there {
 		err = ErrNoListener
 	}

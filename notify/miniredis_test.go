@@ -182,7 +182,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (heard chan string, stop func()) {
 		heard = make(chan string, 10_000)
 		started := make(chan struct{})
-		o.OnStart = func(notify.Position) { close(started) }
+		o.OnStart = func(subscribers.Bookmark) { close(started) }
 		o.OnGap = func(g subscribers.Gap) { heard <- "gap of " + g.Topic }
 		stop = storetest.Run(t, func(ctx context.Context) error {
 			return l.Listen(ctx, pattern, func(ctx context.Context, b *subscribers.Broadcast) error {

@@ -454,7 +454,7 @@ func archive(t *testing.T, db *notify.Store) {
 	if err := s.OpenArchive(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Register(t.Context(), "mourner", "$dead.buried", "now", 0); err != nil {
+	if _, _, err := s.Register(t.Context(), "mourner", store.Registration{Pattern: "$dead.buried", From: "now"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -513,7 +513,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	heard := make(chan string, 100)
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (stop func()) {
 		started := make(chan struct{})
-		o.OnStart = func(notify.Position) { close(started) }
+		o.OnStart = func(subscribers.Bookmark) { close(started) }
 		stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, handler, o) })
 		storetest.Receive(t, "it listens", started)
 		return stop

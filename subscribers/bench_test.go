@@ -139,7 +139,7 @@ func listenAll(t testing.TB, db *notify.Store, connections, each int, topic func
 				return l.Listen(ctx, topic(number), func(_ context.Context, b *subscribers.Broadcast) error {
 					on(number, b)
 					return nil
-				}, subscribers.ListenOptions{OnStart: func(notify.Position) { started.Done() }})
+				}, subscribers.ListenOptions{OnStart: func(subscribers.Bookmark) { started.Done() }})
 			})
 		}
 	}

@@ -42,6 +42,7 @@ type source[W any] struct {
 	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
 	ends  func(error) bool                     // reports whether an error of claim ends the engine
 	about func(*W) []any                       // names a piece of work in the log
+	shard func(*W) int                         // in which a piece of work is: those of several are not extended together; nil: all are in one
 	noun  string                               // what a piece of work is called
 }
 

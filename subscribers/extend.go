@@ -3,6 +3,7 @@ package subscribers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -80,26 +81,33 @@ func (e *engine[W]) shorten(j *job[W]) {
 }
 
 // extendAll extends each lease of which a third has passed, by its own length, and
-// gives up those that ended.
+// gives up those that ended. It returns the errors of all calls.
 func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
 	due := e.expiring()
-	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.next(), b.next()) })
+	shard := e.shard
+	if shard == nil {
+		shard = func(*W) int { return 0 }
+	}
+	together := func(a, b *job[W]) int {
+		return cmp.Or(cmp.Compare(shard(&a.work), shard(&b.work)), cmp.Compare(a.next(), b.next()))
+	}
+	slices.SortFunc(due, together)
+	var errs []error
 	for len(due) > 0 {
 		n := 1
-		for n < min(len(due), store.MaxClaim) && due[n].next() == due[0].next() {
+		for n < min(len(due), store.MaxClaim) && together(due[n], due[0]) == 0 {
 			n++
 		}
 		sent := time.Now()
 		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].next())
-		if err != nil {
-			return err
+		if err == nil {
+			e.extended(due[:n], renew, sent, lost)
 		}
-		e.extended(due[:n], renew, sent, lost)
-		due = due[n:]
+		errs, due = append(errs, err), due[n:]
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // expiring returns the jobs whose leases are to be extended.

@@ -10,8 +10,9 @@ import (
 // From says where a listener begins. The zero From is FromNow for a listener
 // without a name and for a new name, and the present position of a name that is known.
 type From struct {
-	text  string
-	after notify.Position
+	text   string
+	after  notify.Position // of a time
+	marked bool            // text is a bookmark
 }
 
 // FromNow begins with the next broadcast.
@@ -22,14 +23,15 @@ func FromBeginning() From { return From{text: "beginning"} }
 
 // FromTime begins with the first broadcast that was sent at a time or later; one that is still to come is now.
 func FromTime(t time.Time) From {
-	return From{t.UTC().Format(time.RFC3339Nano), notify.Position(max(t.UnixMicro()-1, 0))}
+	return From{text: t.UTC().Format(time.RFC3339Nano), after: notify.Position(max(t.UnixMicro()-1, 0))}
 }
 
-// After begins with the first broadcast behind a position: that of the last one
-// that was handled.
-func After(p notify.Position) From { return From{p.String(), p} }
+// After begins with the first broadcast behind a bookmark: that of the last one that was
+// handled. Listen refuses a bookmark of a store with another number of shards; and in a
+// store of several shards, for a pattern of many topics, a position alone.
+func After(b Bookmark) From { return From{text: string(b), marked: true} }
 
-// ParseFrom reads now, beginning, a time of RFC 3339 or a position. The error is a notify.ErrInvalid.
+// ParseFrom reads now, beginning, a time of RFC 3339 or a bookmark. The error is a notify.ErrInvalid.
 func ParseFrom(text string) (From, error) {
 	switch text {
 	case "now":
@@ -40,10 +42,10 @@ func ParseFrom(text string) (From, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(store.MaxDue) {
 		return FromTime(t), nil
 	}
-	if p, err := notify.ParsePosition(text); err == nil {
-		return After(p), nil
+	if b, err := ParseBookmark(text); err == nil {
+		return After(b), nil
 	}
-	return From{}, store.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the position of a broadcast", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	return From{}, store.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the bookmark of a listener", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 }
 
 // String returns it as ParseFrom reads it; empty for the zero From.

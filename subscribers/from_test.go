@@ -15,8 +15,8 @@ func TestParseFrom(t *testing.T) {
 	for text, want := range map[string]subscribers.From{
 		"now":                        subscribers.FromNow(),
 		"beginning":                  subscribers.FromBeginning(),
-		"0-0":                        subscribers.After(0),
-		"1732128000123-456":          subscribers.After(1732128000123456),
+		"0-0":                        subscribers.After("0-0"),
+		"1732128000123-456":          subscribers.After("1732128000123-456"),
 		"1970-01-01T00:00:00Z":       subscribers.FromTime(time.UnixMicro(0)),
 		"2024-11-20T18:40:00Z":       subscribers.FromTime(time.Date(2024, 11, 20, 18, 40, 0, 0, time.UTC)),
 		"2024-11-20T19:40:00+01:00":  subscribers.FromTime(time.Date(2024, 11, 20, 18, 40, 0, 0, time.UTC)),

@@ -223,8 +223,8 @@ func TestGapsAtTheBeginning(t *testing.T) {
 		{subscribers.FromBeginning(), nil},
 		{subscribers.FromNow(), nil},
 		{subscribers.FromTime(began), []string{topic, "other"}},
-		{subscribers.After(first), []string{topic, "other"}},
-		{subscribers.After(0), []string{topic, "other"}},
+		{subscribers.After(subscribers.At(first)), []string{topic, "other"}},
+		{subscribers.After("0-0"), []string{topic, "other"}},
 	} {
 		for _, name := range []string{"", "n"} {
 			var want []string

@@ -25,8 +25,8 @@ const (
 	checksApart = 100 * time.Millisecond // between checks of all logs that bells cause
 )
 
-// A hub is what the listeners of a process share: one subscription to the
-// growth of logs, one reader of what is new in them, and a window of what was read
+// A hub is what the listeners of a process share in a shard: one subscription to the
+// growth of its logs, one reader of what is new in them, and a window of what was read
 // last. A listener that is too slow falls behind the window and reads the logs by
 // itself until it has caught up: it delays no other listener.
 //
@@ -38,11 +38,11 @@ const (
 // the next beat, within a second.
 type hub struct {
 	logs
-	log    *slog.Logger
-	worker store.Worker   // its entry among the workers
-	watch  *watch         // of the connection
-	news   chan struct{}  // the reader has something to do, or the connection received something
-	loop   *progress.Loop // of the reader
+	log   *slog.Logger
+	here  *attendance    // the hub is the only one, so its connection keeps the entry; nil: it does not
+	watch *watch         // of the connection
+	news  chan struct{}  // the reader has something to do, or the connection received something
+	loop  *progress.Loop // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members
@@ -83,7 +83,8 @@ type hub struct {
 	joining bool            // members wait for the last check, until the hub has read
 	upTo    notify.Position // up to here, and it was made on
 	on      uint64          // this connection,
-	joins   uint64          // as the hub's check of this number
+	joins   uint64          // as the hub's check of this number,
+	since   notify.Position // at this time
 }
 
 // A hint is a bell as a hub received it.
@@ -96,13 +97,15 @@ type hint struct {
 
 // A member is a listener of a hub. All but the channels is guarded by hub.mu.
 type member struct {
+	hub     *hub
 	pattern notify.Pattern
 	name    string        // of a named listener
 	ready   chan struct{} // closed when the hub receives bells for it
-	bell    chan struct{} // it has something to do
+	bell    chan struct{} // it has something to do, or is ready; of all members of one Listen
 
 	needs   uint64          // number of the connection that receives bells for it
 	checks  uint64          // of the hub, when the member joined
+	since   notify.Position // where a broadcast would have been that was sent when it was ready
 	valid   notify.Position // from where on the window holds its topics
 	cursor  notify.Position // up to where it has read
 	idle    bool            // it has read all there is; cursor means nothing
@@ -210,19 +213,6 @@ func (h *hub) concerns(topic string) bool {
 		}
 	}
 	return false
-}
-
-// patterns returns the patterns of all members, sorted, each once.
-func (h *hub) patterns() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := make(map[string]bool)
-	for _, some := range []map[*member]bool{h.plain, h.named} {
-		for m := range some {
-			all[m.pattern.String()] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
 }
 
 // own returns the topics to which the connection subscribes, nil where it subscribes

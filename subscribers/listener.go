@@ -3,12 +3,14 @@ package subscribers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -39,8 +41,8 @@ type ListenOptions struct {
 	// pattern matches; nil: in all. A named listener has none.
 	Shard *store.Shard
 
-	OnStart func(notify.Position) // called once when it listens: it misses nothing that is sent from now on, behind this position
-	OnGap   func(Gap)             // called in the place of broadcasts that are missing, or that may be missing since Redis lost its data; gaps are also logged and counted
+	OnStart func(Bookmark) // called once when it listens: it misses nothing that is sent from now on, behind this bookmark
+	OnGap   func(Gap)      // called in the place of broadcasts that are missing, or that may be missing since Redis lost its data; gaps are also logged and counted
 
 	// Of a named listener. A broadcast that failed keeps its goroutine until its next
 	// attempt, so that none overtakes it with a Concurrency of one. One whose handler
@@ -61,10 +63,11 @@ type Listener struct {
 	store *notify.Store
 	o     ListenerOptions
 	stats counters
-	hub   *hub // of all shards
+	here  *attendance
+	watch *watch // of the hub, where it is the only one
 
-	hubs   sync.Mutex
-	shards map[int]*hub // of calls of Listen that name a shard
+	laying sync.Mutex
+	hubs   []*hub // of each shard; nil: their number is not known yet
 
 	checked atomic.Bool // Redis is fit
 }
@@ -76,58 +79,30 @@ func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error)
 	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
-	l := &Listener{store: s, o: o, shards: make(map[int]*hub)}
-	l.hub = l.newHub(s.Home())
-	return l, nil
-}
-
-// newHub returns a hub for the logs of a shard.
-func (l *Listener) newHub(shard store.Shard) *hub {
-	return &hub{
-		logs: logs{l.store, shard, &l.stats}, log: l.o.Logger, watch: newWatch(l.store, l.o.Logger),
-		worker: store.Worker{Name: l.o.Name, Version: l.o.Version, Kind: kindListener},
-		news:   make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
-	}
-}
-
-// hubOf returns the hub for ListenOptions.Shard.
-func (l *Listener) hubOf(shard *store.Shard) *hub {
-	if shard == nil {
-		return l.hub
-	}
-	l.hubs.Lock()
-	defer l.hubs.Unlock()
-	h := l.shards[shard.Number()]
-	if h == nil {
-		h = l.newHub(*shard)
-		l.shards[shard.Number()] = h
-	}
-	return h
-}
-
-// slowest returns the loop of the hubs that came around the longest ago.
-func (l *Listener) slowest() *progress.Loop {
-	l.hubs.Lock()
-	defer l.hubs.Unlock()
-	slowest := l.hub.loop
-	for _, h := range l.shards {
-		if last := h.loop.Last(); !last.IsZero() && (slowest.Last().IsZero() || last.Before(slowest.Last())) {
-			slowest = h.loop
-		}
-	}
-	return slowest
+	worker := store.Worker{Name: o.Name, Version: o.Version, Kind: kindListener}
+	return &Listener{store: s, o: o, here: newAttendance(s, worker), watch: newWatch(s, o.Logger)}, nil
 }
 
 // Stats returns what the listener counted so far.
 func (l *Listener) Stats() ListenerStats {
 	stats := l.stats.stats()
-	stats.Progress = l.slowest().Last()
+	for _, h := range l.made() {
+		if last := h.loop.Last(); stats.Progress.IsZero() || !last.IsZero() && last.Before(stats.Progress) {
+			stats.Progress = last
+		}
+	}
 	return stats
 }
 
-// Alive returns an error if the loop that reads for all calls of Listen is stuck, for
+// Alive returns an error if a loop that reads for all calls of Listen is stuck, for
 // watchdogs. It is nil while Redis is unavailable, and while nothing listens.
-func (l *Listener) Alive() error { return l.slowest().Alive() }
+func (l *Listener) Alive() error {
+	var errs []error
+	for _, h := range l.made() {
+		errs = append(errs, h.loop.Alive())
+	}
+	return errors.Join(errs...)
+}
 
 // Listen calls handler for each broadcast of a topic, or of a pattern such as
 // prices.* or prices.> (notify.ParsePattern), until ctx ends; then it returns
@@ -136,12 +111,18 @@ func (l *Listener) Alive() error { return l.slowest().Alive() }
 // beat makes up for a lost wake-up within a second.
 //
 // Where Redis loses all its data, every listener gets a gap, and a name is registered
-// anew: as its From says, by default from then on.
+// anew: as its From says, by default from then on. Of several shards each may lose its own.
+//
+// In a store of several shards a listener to many topics gets those of all shards. While
+// one is away it gets those of the others. The order of a topic always holds, and that of
+// topics that share a shard; others come as they arrive. The shards of a new listener begin
+// at the same time, now, as far as their clocks agree; that of one that is away then is taken
+// from the others.
 //
 // A broadcast whose TTL is over is left out; it is no gap.
 //
 // Without a name, handler is called for one broadcast after the other, each once,
-// in the order in which they were sent, also where they are of many topics. An
+// in the order in which they were sent, also where they are of many topics (of one shard). An
 // error of handler ends Listen, which returns it. With a name, see
 // ListenOptions: order holds for each topic, with one process of concurrency 1; an
 // error of handler has it called again after a backoff, or as RetryAfter, NotNow,
@@ -167,21 +148,31 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 	if err := l.check(ctx); err != nil {
 		return err
 	}
-	if o.Name != "" {
-		return l.listenNamed(ctx, p, handler, o)
+	hubs, err := l.hubsFor(ctx, p, o.Shard)
+	if err != nil || hubs == nil {
+		return err // nil: ctx ended
 	}
-	hub := l.hubOf(o.Shard)
-	m, err := hub.join(ctx, p, "")
+	if o.Name != "" {
+		return l.listenNamed(ctx, hubs, p, handler, o)
+	}
+	begin, err := l.beginnings(o.From, hubs)
 	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	m := l.join(hubs, p, "")
+	defer m.leave()
+	defer stop()
+	if m.await(ctx) != nil {
 		return nil // ctx ended
 	}
-	defer hub.leave(m)
-	hub.place(m, o.From)
+	l.watch.redis.End() // of several shards each logs its own
+	m.place(begin)
 	if o.OnStart != nil {
-		o.OnStart(hub.cursor(m))
+		o.OnStart(bookmarkOf(m.at))
 	}
 	for {
-		items, err := hub.next(ctx, m)
+		items, at, err := m.next(ctx)
 		if err != nil {
 			return nil // ctx ended
 		}
@@ -189,11 +180,61 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := l.handle(ctx, i, handler, o.OnGap); err != nil {
+			if err := l.handle(ctx, i, at, handler, o.OnGap); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// made returns the hubs that there are by now.
+func (l *Listener) made() []*hub {
+	l.laying.Lock()
+	defer l.laying.Unlock()
+	return l.hubs
+}
+
+// hubsFor returns the hubs of the shards that a pattern needs, retrying until the number of
+// shards is known; none when ctx ended. The error is that of Store.Shards.
+func (l *Listener) hubsFor(ctx context.Context, p notify.Pattern, only *store.Shard) ([]*hub, error) {
+	retry := outage.Retry{Notice: l.watch.redis}
+	for ctx.Err() == nil {
+		shards, err := l.store.Shards(ctx)
+		topic, one := p.Topic()
+		switch {
+		case err == nil && only != nil:
+			return l.allHubs(shards)[only.Number():][:1], nil
+		case err == nil && one:
+			return l.allHubs(shards)[l.store.Of(topic).Number():][:1], nil
+		case err == nil:
+			return l.allHubs(shards), nil
+		case ctx.Err() == nil && !notify.Retryable(err):
+			return nil, err
+		}
+		retry.Wait(ctx, err)
+	}
+	return nil, nil
+}
+
+// allHubs returns the hubs of all shards.
+func (l *Listener) allHubs(shards []store.Shard) []*hub {
+	l.laying.Lock()
+	defer l.laying.Unlock()
+	if l.hubs != nil {
+		return l.hubs
+	}
+	for _, shard := range shards {
+		h := &hub{
+			logs: logs{shard, &l.stats}, log: l.o.Logger, here: l.here, watch: l.watch,
+			news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
+		}
+		if len(shards) > 1 {
+			h.log = h.log.With("shard", fmt.Sprintf("%d/%d", shard.Number(), len(shards)))
+			h.here, h.watch = nil, newWatch(l.store, h.log)
+		}
+		l.hubs = append(l.hubs, h)
+	}
+	return l.hubs
 }
 
 // check refuses a Redis that is unfit. It logs one that is unavailable, for which Listen waits.
@@ -201,7 +242,7 @@ func (l *Listener) check(ctx context.Context) error {
 	if l.checked.Load() {
 		return nil
 	}
-	redis := l.hub.watch.redis
+	redis := l.watch.redis
 	answered := redis.After(store.Patience, "error", l.store.NoAnswer())
 	err := l.store.Check(ctx)
 	answered()
@@ -216,13 +257,16 @@ func (l *Listener) check(ctx context.Context) error {
 	return err
 }
 
-// handle hands an item of a log to its handler, or to onGap.
-func (l *Listener) handle(ctx context.Context, i item, handler func(context.Context, *Broadcast) error, onGap func(Gap)) error {
+// handle hands an item of a log to its handler, or to onGap. at is where the listener stood.
+func (l *Listener) handle(ctx context.Context, i item, at *standing, handler func(context.Context, *Broadcast) error, onGap func(Gap)) error {
 	switch {
 	case i.gap != nil:
-		l.missed(*i.gap, i.why, onGap)
+		g := *i.gap
+		g.standing = at
+		l.missed(g, i.why, onGap)
 	case i.broadcast != nil && !i.broadcast.Expired():
 		b := *i.broadcast
+		b.standing = at
 		l.stats.handled.Add(1)
 		return handler(ctx, &b)
 	}

@@ -30,6 +30,8 @@ type Broadcast struct {
 	Attempt  int             // 1 on first delivery; more only for a named listener
 	Expires  time.Time       // when its TTL is over, as this process measures the time that Redis said is left of it; zero: never
 	notify.Record
+
+	standing *standing
 }
 
 // Expired reports whether the TTL of the broadcast is over: it counts from Due, by
@@ -44,6 +46,8 @@ type Gap struct {
 	Topic string
 	After notify.Position // those behind this position are missing,
 	UpTo  notify.Position // up to and with this one
+
+	standing *standing
 }
 
 // Why there is a gap, as it is logged.
@@ -68,9 +72,8 @@ func (i item) size() int {
 	return len(i.broadcast.Body)
 }
 
-// logs reads the logs of a store.
+// logs reads the logs of a shard.
 type logs struct {
-	store *notify.Store
 	shard store.Shard
 	stats *counters
 }
@@ -187,7 +190,7 @@ func (i instant) expiry(b *Broadcast) time.Time {
 // items returns what a page of a log holds behind a position.
 func (l logs) items(topic string, page store.LogPage, after notify.Position, now instant) (items []item) {
 	if page.Lost > 0 {
-		items = append(items, item{topic: topic, position: page.Lost, gap: &Gap{topic, after, page.Lost}, why: logTrimmed})
+		items = append(items, item{topic: topic, position: page.Lost, gap: &Gap{Topic: topic, After: after, UpTo: page.Lost}, why: logTrimmed})
 	}
 	for _, entry := range page.Entries {
 		items = append(items, l.itemOf(topic, entry, now))

@@ -10,24 +10,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// join makes a listener a member; the first one starts the hub. It returns when
-// the hub receives bells for the member, and has checked all logs since.
-func (h *hub) join(ctx context.Context, pattern notify.Pattern, name string) (*member, error) {
+// enter makes a listener a member; the first one starts the hub. The member is ready when
+// the hub receives bells for it, and has checked all logs since.
+func (h *hub) enter(pattern notify.Pattern, name string, bell chan struct{}) *member {
 	m := &member{
-		pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
-		ready: make(chan struct{}), bell: make(chan struct{}, 1),
+		hub: h, pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
+		ready: make(chan struct{}), bell: bell,
 	}
-	h.enter(m)
-	select {
-	case <-m.ready:
-		return m, nil
-	case <-ctx.Done():
-		h.leave(m)
-		return nil, ctx.Err()
-	}
-}
-
-func (h *hub) enter(m *member) {
 	h.life.Lock()
 	defer h.life.Unlock()
 	h.mu.Lock()
@@ -44,6 +33,7 @@ func (h *hub) enter(m *member) {
 	m.needs = h.tuning
 	h.stale = true
 	signal(h.news)
+	return m
 }
 
 // leave ends a membership; with the last one the hub stops.
@@ -85,34 +75,34 @@ func (h *hub) start() {
 func (h *hub) listen(ctx context.Context) {
 	h.watch.begin()
 	defer h.watch.end()
-	here := newPresence(h.store, h.worker, h.patterns)
-	defer here.end(ctx)
+	note, channel, depart := h.here.begin(ctx)
+	defer depart()
 	for ctx.Err() == nil {
 		tuned, retune := context.WithCancel(ctx)
 		h.mu.Lock()
 		channels, number := h.channels(), h.tuning
 		h.retune = retune
 		h.mu.Unlock()
-		h.store.Subscribe(tuned, func(e store.Event) {
+		h.shard.Store().Subscribe(tuned, func(e store.Event) {
 			h.watch.note(e)
-			here.note(ctx, e)
+			note(e)
 			h.receive(e, number)
-		}, append(channels, here.channel())...)
+		}, append(channels, channel...)...)
 		retune()
 	}
 }
 
-// place puts a member where it begins.
-func (h *hub) place(m *member, from From) {
+// place puts a member behind where it begins.
+func (h *hub) place(m *member, b beginning) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch from.text {
+	switch b.from {
 	case "", "now":
 		return
 	case "beginning":
 		m.begun, m.floor = make(map[string]bool), m.valid
 	}
-	m.cursor = min(from.after, m.valid)
+	m.cursor = min(b.after, m.valid)
 }
 
 // cursor returns up to where a member has read.

@@ -20,59 +20,84 @@ const (
 	takeAhead  = 256 // broadcasts that are claimed before a goroutine is free, at the most
 )
 
-// A named is one process of a named listener. Fields without a mutex are for the claiming goroutine alone.
+// A named is one process of a named listener.
 type named struct {
 	*Listener
 	*engine[turn]
 	name    string
-	latest  notify.Position // of the broadcasts that were handed out
-	member  *member
+	pattern notify.Pattern
+	parts   []*part
 	handler func(context.Context, *Broadcast) error
 	o       ListenOptions
+	several several
+	home    atomic.Pointer[registration] // in the first shard
+
+	stopping <-chan struct{}
+}
+
+// A part is what a named has in a shard. Fields without a mutex are for the goroutine that
+// claims there alone.
+type part struct {
+	*named
+	member *member
+	latest notify.Position // of the broadcasts that were handed out
 
 	topics map[string]bool // whose logs may hold more
 	left   bool            // a process that died may have left broadcasts
 	called bool            // the name was rung: the name may also have been removed
 
-	at           atomic.Pointer[registration] // written by the claiming goroutine alone
+	at           atomic.Pointer[registration] // written by the claiming goroutine alone; nil: the shard has not answered yet
 	unregistered bool                         // at was gone when a broadcast was settled; guarded by engine.mu
 	lostFrom     notify.Position              // the first broadcast that was released then, 0: none; guarded by engine.mu
 
-	stopping <-chan struct{}
+	asking asking // where there are several parts; guarded by several.mu
 }
 
+// shard returns the shard of a part.
+func (p *part) shard() store.Shard { return p.member.hub.shard }
+
 // listenNamed is Listen with a name.
-func (l *Listener) listenNamed(ctx context.Context, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
-	at, err := l.register(ctx, p, o)
-	if err != nil || at.Text == "" {
+func (l *Listener) listenNamed(ctx context.Context, hubs []*hub, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) error {
+	home, err := l.register(ctx, hubs, p, o)
+	if err != nil || home.Text == "" {
 		return err
 	}
-	m, err := l.hub.join(ctx, p, o.Name)
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	m := l.join(hubs, p, o.Name)
+	defer m.leave()
+	defer stop()
+	n := l.newNamed(ctx, m, p, handler, o)
+	n.home.Store(&home)
+	n.registerParts(ctx)
+	if m.await(ctx) != nil {
 		return nil // ctx ended
 	}
-	defer l.hub.leave(m)
+	l.watch.redis.End()
 	if o.OnStart != nil {
-		o.OnStart(l.hub.cursor(m))
+		m.place(slices.Repeat([]beginning{{from: FromNow().text}}, len(hubs)))
+		o.OnStart(bookmarkOf(m.at))
 	}
 	signal(m.bell) // it has checked no log yet
-	n := l.newNamed(ctx, m, at, handler, o)
 	err = n.run(ctx)
-	n.findAgain(ctx)
+	stop()
+	n.settleParts(ctx)
+	for _, p := range n.parts {
+		p.findAgain(ctx)
+	}
 	return err
 }
 
-func (l *Listener) newNamed(ctx context.Context, m *member, at registration, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
-	n := &named{
-		Listener: l, name: o.Name, member: m, handler: handler, o: o,
-		topics: make(map[string]bool), stopping: ctx.Done(),
+func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
+	n := &named{Listener: l, name: o.Name, pattern: p, handler: handler, o: o, stopping: ctx.Done()}
+	for _, one := range m.members {
+		n.parts = append(n.parts, &part{named: n, member: one, topics: make(map[string]bool), asking: asking{retry: newRetry(one.hub.log)}})
 	}
-	n.at.Store(&at)
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
 		lease: func(*turn) (lease, most time.Duration) { return n.o.Lease, 0 },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
+		shard: func(t *turn) int { return t.part.shard().Number() },
 		noun:  "broadcast",
 	}, terms{
 		concurrency: o.Concurrency, ahead: takeAhead, grace: l.o.Grace, claimsSettle: true,
@@ -89,6 +114,9 @@ func (o *ListenOptions) check(pattern string) error {
 		}
 		return nil
 	}
+	if o.Shard != nil {
+		return store.Faultf("shard", "options of %s: a named listener is one in all shards; leave the shard out", pattern)
+	}
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
 	o.Lease = cmp.Or(o.Lease, store.DefaultLease)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, store.DefaultAttempts)
@@ -103,10 +131,10 @@ func (o *ListenOptions) check(pattern string) error {
 
 // register registers a name, retrying until Redis answers, and returns the
 // registration; none when ctx ended. The error is that of enroll.
-func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
-	retry := outage.Retry{Notice: l.hub.watch.redis}
+func (l *Listener) register(ctx context.Context, hubs []*hub, p notify.Pattern, o ListenOptions) (registration, error) {
+	retry := outage.Retry{Notice: l.watch.redis}
 	for ctx.Err() == nil {
-		at, err := l.enroll(ctx, p, o)
+		at, err := l.enroll(ctx, hubs, p, o)
 		if err != nil && ctx.Err() == nil && !notify.Retryable(err) {
 			return registration{}, err
 		}
@@ -117,14 +145,23 @@ func (l *Listener) register(ctx context.Context, p notify.Pattern, o ListenOptio
 	return registration{}, nil
 }
 
-// enroll registers a name. The error is a notify.ErrInvalid where the name is in
-// use for something else, or that of the connection.
-func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions) (registration, error) {
+// enroll registers a name in the first shard, where its pattern and From are decided. hubs
+// are those that the pattern needs. The error is a notify.ErrInvalid where the name is in use
+// for something else, or that of the connection.
+func (l *Listener) enroll(ctx context.Context, hubs []*hub, p notify.Pattern, o ListenOptions) (registration, error) {
 	from := o.From
 	if from == (From{}) {
 		from = FromNow()
 	}
-	r, now, err := l.store.Home().Register(ctx, o.Name, p.String(), from.text, from.after)
+	begin, err := l.beginnings(from, hubs)
+	if err != nil {
+		return registration{}, err
+	}
+	start := begin[0].after // the first of them is in the first shard, or is the only one
+	if from == FromNow() {
+		start = endOfLogs
+	}
+	r, now, err := l.store.Home().Register(ctx, o.Name, store.Registration{Pattern: p.String(), From: from.text, Start: start})
 	switch {
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
@@ -136,71 +173,75 @@ func (l *Listener) enroll(ctx context.Context, p notify.Pattern, o ListenOptions
 	return registration{r, now}, nil
 }
 
-// registration is what a store holds of a name.
+// registration is what a shard holds of a name.
 type registration struct {
 	store.Registration
 	now notify.Position // when it was read
 }
 
-// claimTurns claims up to free broadcasts, and acknowledges the handled ones with the same call.
-func (n *named) claimTurns(ctx context.Context, free int, done []turn) (batch[turn], error) {
-	if err := n.noteRung(ctx); err != nil {
+// claim claims up to free broadcasts of a shard, and acknowledges handled ones with the same call.
+func (p *part) claim(ctx context.Context, free int, done []turn) (batch[turn], error) {
+	if err := p.registered(ctx); err != nil {
 		return batch[turn]{}, err
 	}
-	if !n.mayTake() {
+	if err := p.noteRung(ctx); err != nil {
+		return batch[turn]{}, err
+	}
+	if !p.mayTake() {
 		free = 0
 	}
-	if free == 0 && len(done) == 0 && !n.called {
-		return batch[turn]{more: n.mayTake()}, nil
+	if free == 0 && len(done) == 0 && !p.called {
+		return batch[turn]{more: p.mayTake()}, nil
 	}
 	var topics []string
 	if free > 0 {
-		topics = slices.Collect(maps.Keys(n.topics))
+		topics = slices.Collect(maps.Keys(p.topics))
 		topics = topics[:min(len(topics), takeTopics)]
 	}
 	ctx = context.WithoutCancel(ctx)
 	asked := time.Now()
-	got, err := n.take(ctx, n.at.Load(), free, topics, done, nil)
+	got, err := p.take(ctx, p.at.Load(), free, topics, done, nil)
 	switch {
 	case err != nil:
 		return batch[turn]{}, err
 	case got.Gone:
-		return batch[turn]{more: true}, n.gone(ctx, got.StoreID)
+		return batch[turn]{more: true}, p.gone(ctx, got.StoreID)
 	}
-	n.called = false
-	n.left = n.left && (free == 0 || len(got.Broadcasts) == free)
+	p.called = false
+	p.left = p.left && (free == 0 || len(got.Broadcasts) == free)
 	for _, topic := range topics {
-		delete(n.topics, topic)
+		delete(p.topics, topic)
 	}
 	for _, topic := range got.More {
-		n.topics[topic] = true
+		p.topics[topic] = true
 	}
 	for _, gap := range got.Gaps {
-		n.missed(Gap(gap), logTrimmed, n.o.OnGap)
+		p.missed(Gap{Topic: gap.Topic, After: gap.After, UpTo: gap.UpTo}, logTrimmed, p.o.OnGap)
 	}
 	for _, one := range got.Broadcasts {
-		n.latest = max(n.latest, one.Position)
+		p.latest = max(p.latest, one.Position)
 	}
-	return batch[turn]{work: n.turnsOf(got, asked), more: n.mayTake()}, nil
+	return batch[turn]{work: p.turnsOf(got, asked), more: p.mayTake()}, nil
 }
 
 // mayTake reports whether there may be broadcasts to claim.
-func (n *named) mayTake() bool { return n.left || len(n.topics) > 0 }
+func (p *part) mayTake() bool { return p.left || len(p.topics) > 0 }
 
 // noteRung notes the topics that the hub rang for. Where any log may have grown it asks
 // Redis for all that have since the name began.
-func (n *named) noteRung(ctx context.Context) error {
-	h, m := n.hub, n.member
+func (p *part) noteRung(ctx context.Context) error {
+	m := p.member
+	h := m.hub
 	h.mu.Lock()
 	stale, left, rung := m.stale, m.left, m.rung
 	m.stale, m.left, m.rung = false, false, make(map[string]bool)
 	h.mu.Unlock()
-	n.left, n.called = n.left || left || stale, n.called || left
-	maps.Copy(n.topics, rung)
+	p.left, p.called = p.left || left || stale, p.called || left
+	maps.Copy(p.topics, rung)
 	if !stale {
 		return nil
 	}
-	grown, err := h.grown(ctx, n.at.Load().Start, m.only(), m.pattern.Match)
+	grown, err := h.grown(ctx, p.at.Load().Start, m.only(), m.pattern.Match)
 	if err != nil {
 		h.mu.Lock()
 		m.stale = true
@@ -208,70 +249,77 @@ func (n *named) noteRung(ctx context.Context) error {
 		return err
 	}
 	for _, topic := range grown.topics {
-		n.topics[topic] = true
+		p.topics[topic] = true
 	}
 	return nil
 }
 
 // gone handles a registration that is gone. In the same store the name was removed. In
-// another one Redis lost all its data: gone registers the name anew and reports what it
+// another one Redis lost all its data, or that of the shard: gone registers the name anew and reports what it
 // may have missed as a gap. The gap begins behind the broadcasts that were handed out
 // and handled. Leased ones may still be handled, at least as long as their lease would
 // have lasted.
-func (n *named) gone(ctx context.Context, id string) error {
-	if id == n.at.Load().StoreID {
-		return fmt.Errorf("listen as %s: it was removed: %w", n.name, notify.ErrNoListener)
+func (p *part) gone(ctx context.Context, id string) error {
+	if id == p.at.Load().StoreID {
+		return fmt.Errorf("listen as %s: it was removed: %w", p.name, notify.ErrNoListener)
 	}
-	at, err := n.enroll(ctx, n.member.pattern, n.o)
+	home, err := p.enroll(ctx, p.hubs(), p.pattern, p.o)
 	if err != nil {
 		return err
 	}
-	after := n.reached()
-	n.mu.Lock()
-	n.unregistered, n.lostFrom = false, 0
-	n.at.Store(&at)
-	n.mu.Unlock()
-	n.latest, n.called = 0, false
-	clear(n.topics)
-	n.hub.mu.Lock()
-	n.member.stale = true
-	signal(n.member.bell)
-	n.hub.mu.Unlock()
-	n.missed(Gap{n.member.pattern.String(), min(after, at.now), at.now}, storeLost, n.o.OnGap)
+	p.home.Store(&home)
+	at, err := p.register(ctx, home)
+	if err != nil {
+		return err
+	}
+	after := p.reached()
+	p.mu.Lock()
+	p.unregistered, p.lostFrom = false, 0
+	p.at.Store(&at)
+	p.mu.Unlock()
+	p.latest, p.called = 0, false
+	clear(p.topics)
+	p.member.hub.mu.Lock()
+	p.member.stale = true
+	signal(p.member.bell)
+	p.member.hub.mu.Unlock()
+	p.missed(Gap{Topic: p.pattern.String(), After: min(after, at.now), UpTo: at.now}, storeLost, p.o.OnGap)
 	return nil
 }
 
 // findAgain registers the name anew where Redis turned out to have lost its data when
 // the listener stopped: else no gap would be reported.
-func (n *named) findAgain(ctx context.Context) {
+func (p *part) findAgain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 	defer cancel()
-	n.mu.Lock()
-	unregistered := n.unregistered
-	n.mu.Unlock()
+	p.mu.Lock()
+	unregistered := p.unregistered
+	p.mu.Unlock()
 	if !unregistered {
 		return
 	}
-	got, err := n.take(ctx, n.at.Load(), 0, nil, nil, nil)
+	got, err := p.take(ctx, p.at.Load(), 0, nil, nil, nil)
 	if err == nil && got.Gone {
-		err = n.gone(ctx, got.StoreID)
+		err = p.gone(ctx, got.StoreID)
 	}
 	if err != nil && !errors.Is(err, notify.ErrNoListener) {
-		n.log.Warn("cannot register the name again; what is missed until it listens again is not reported", "error", err)
+		p.log.Warn("cannot register the name again; what is missed until it listens again is not reported", "error", err)
 	}
 }
 
 // reached returns up to where nothing is missed if the leased broadcasts, and those
 // that were released in vain, are lost.
-func (n *named) reached() notify.Position {
-	after := max(n.latest, n.at.Load().Start)
-	for _, t := range n.unhandled() {
-		after = min(after, t.Position-1)
+func (p *part) reached() notify.Position {
+	after := max(p.latest, p.at.Load().Start)
+	for _, t := range p.unhandled() {
+		if t.part == p {
+			after = min(after, t.Position-1)
+		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.lostFrom > 0 {
-		after = min(after, n.lostFrom-1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lostFrom > 0 {
+		after = min(after, p.lostFrom-1)
 	}
 	return after
 }

@@ -639,7 +639,7 @@ func TestNameInUse(t *testing.T) {
 		try("prices.>", subscribers.From{}, "name n", "prices.*")
 		try("prices.gold", subscribers.FromBeginning(), "name n", "prices.*")
 		try("prices.*", subscribers.FromNow(), "from now", "began at beginning")
-		try("prices.*", subscribers.After(1), "from 0-1", "began at beginning")
+		try("prices.*", subscribers.After("0-1"), "from 0-1", "began at beginning")
 		stop()
 	}
 	// The same start is no other, and neither is none: it goes on where it stands.
@@ -669,7 +669,7 @@ func TestNames(t *testing.T) {
 	broadcast(t, db, "b", "2")
 	broadcast(t, db, "a", "3")
 	blocked := &received{hold: make(chan struct{})}
-	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(sentAt)})
+	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(subscribers.At(sentAt))})
 	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, db, "m.n") == 1 })
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
 	if err != nil {

@@ -98,7 +98,7 @@ func (h *hub) checkAll(ctx context.Context) error {
 	}
 	h.id, h.known, h.reported, h.rang, h.claim, h.passed = grown.store, grown.last, grown.last, 0, 0, 0
 	h.found(grown.topics)
-	h.joining, h.upTo, h.on, h.joins = true, grown.last, subscribed, checks
+	h.joining, h.upTo, h.on, h.joins, h.since = true, grown.last, subscribed, checks, grown.now
 	h.admit()
 	return nil
 }
@@ -160,7 +160,7 @@ func (m *member) loses(tail, to notify.Position) {
 	if m.lost != nil { // which is not reported yet
 		after = m.lost.After
 	}
-	m.lost = &Gap{m.pattern.String(), min(after, to), to}
+	m.lost = &Gap{Topic: m.pattern.String(), After: min(after, to), UpTo: to}
 	m.cursor, m.valid, m.begun, m.idle = to, to, nil, false
 	signal(m.bell)
 }
@@ -185,8 +185,9 @@ func (h *hub) admit() {
 	for _, set := range []map[*member]bool{h.plain, h.named} {
 		for m := range set {
 			if !m.isReady() && m.needs <= h.on && m.checks < h.joins {
-				m.valid, m.cursor = h.tail, h.tail
+				m.valid, m.cursor, m.since = h.tail, h.tail, max(h.since, h.tail)
 				close(m.ready)
+				signal(m.bell)
 			}
 		}
 	}

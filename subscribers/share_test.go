@@ -47,7 +47,7 @@ func TestListenersThatHangHoldLittle(t *testing.T) {
 	}
 	ended := make(chan error, hung)
 	for i := range hung {
-		from := subscribers.After(all[i%large].at - 1)
+		from := subscribers.After(subscribers.At(all[i%large].at - 1))
 		go func() { ended <- l.Listen(ctx, topic, handler, subscribers.ListenOptions{From: from}) }()
 	}
 	storetest.Eventually(t, "all hang", func() bool { return handling.Load() == hung })

@@ -13,6 +13,7 @@ import (
 // A turn is a broadcast that this process has leased.
 type turn struct {
 	*Broadcast
+	part    *part
 	attempt int
 	receipt int64 // the end of the lease, in ms
 }
@@ -116,57 +117,69 @@ func (n *named) giveUp(t *turn, reason string) (done bool) {
 
 // ackTurns acknowledges broadcasts, also those whose lease was lost.
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
-	for page := range slices.Chunk(done, store.MaxClaim) {
-		at := n.at.Load()
-		got, err := n.take(ctx, at, 0, nil, page, nil)
-		if err != nil {
-			return nil, err
+	return nil, n.inParts(func(p *part) error {
+		own := slices.DeleteFunc(slices.Clone(done), func(t turn) bool { return t.part != p })
+		for page := range slices.Chunk(own, store.MaxClaim) {
+			if err := p.settle(ctx, page, nil); err != nil {
+				return err
+			}
 		}
-		if got.Gone {
-			n.noteUnregistered(at, nil)
-		}
-	}
-	return nil, nil
+		return nil
+	})
 }
 
 // releaseTurns releases broadcasts, which rings the processes of the name.
 func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
-	for page := range slices.Chunk(back, store.MaxClaim) {
-		at := n.at.Load()
-		got, err := n.take(ctx, at, 0, nil, nil, page)
-		if err != nil {
-			return err
+	return n.inParts(func(p *part) error {
+		own := slices.DeleteFunc(slices.Clone(back), func(j *job[turn]) bool { return j.work.part != p })
+		for page := range slices.Chunk(own, store.MaxClaim) {
+			if err := p.settle(ctx, nil, page); err != nil {
+				return err
+			}
 		}
-		if got.Gone {
-			n.noteUnregistered(at, page)
-		}
+		return nil
+	})
+}
+
+// settle acknowledges broadcasts of a part, and releases others.
+func (p *part) settle(ctx context.Context, done []turn, back []*job[turn]) error {
+	at := p.at.Load()
+	got, err := p.take(ctx, at, 0, nil, done, back)
+	if err == nil && got.Gone {
+		p.noteUnregistered(at, back)
 	}
-	return nil
+	return err
 }
 
 // noteUnregistered notes that a registration is gone, and which broadcasts were released
 // in vain: no process gets them, so that a gap has to begin before them.
-func (n *named) noteUnregistered(at *registration, back []*job[turn]) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.at.Load() != at {
+func (p *part) noteUnregistered(at *registration, back []*job[turn]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.Load() != at {
 		return
 	}
-	n.unregistered = true
+	p.unregistered = true
 	for _, j := range back {
-		if n.lostFrom == 0 || j.work.Position < n.lostFrom {
-			n.lostFrom = j.work.Position
+		if p.lostFrom == 0 || j.work.Position < p.lostFrom {
+			p.lostFrom = j.work.Position
 		}
 	}
 }
 
-// extendTurns extends the leases of broadcasts.
+// extendTurns extends the leases of broadcasts of a part. Of several parts one that does
+// not answer leaves time for the others.
 func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(int, *turn), lost []int, err error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
 		leases[i] = all[i].lease()
 	}
-	until, lost, err := n.store.Home().Hold(ctx, n.name, leases, lease)
+	if len(n.parts) > 1 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, lease/8)
+		defer cancel()
+	}
+	until, lost, err := all[0].part.shard().Hold(ctx, n.name, leases, lease)
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
@@ -174,32 +187,32 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 }
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.
-func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
-	asked := store.Take{Name: n.name, Registration: at.Text, Lease: n.o.Lease, Max: free, Topics: topics}
+func (p *part) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
+	asked := store.Take{Name: p.name, Registration: at.Text, Lease: p.o.Lease, Max: free, Topics: topics}
 	for i := range done {
 		asked.Acked = append(asked.Acked, done[i].member())
 	}
 	for _, j := range back {
 		asked.Back = append(asked.Back, store.Unhandled{Lease: j.work.lease(), Failed: max(j.tries-1, 0)})
 	}
-	got, err := n.store.Home().Take(ctx, asked)
+	got, err := p.shard().Take(ctx, asked)
 	if err != nil {
-		return store.Taken{}, fmt.Errorf("take broadcasts as %s: %w", n.name, err)
+		return store.Taken{}, fmt.Errorf("take broadcasts as %s: %w", p.name, err)
 	}
 	return got, nil
 }
 
 // turnsOf returns the broadcasts of a claim that was made at a time. A foreign one, and
 // one that has expired, has no ID.
-func (n *named) turnsOf(got store.Taken, asked time.Time) []turn {
-	now := instant{time.UnixMilli(got.Until).Add(-n.o.Lease.Truncate(time.Millisecond)), asked}
+func (p *part) turnsOf(got store.Taken, asked time.Time) []turn {
+	now := instant{time.UnixMilli(got.Until).Add(-p.o.Lease.Truncate(time.Millisecond)), asked}
 	turns := make([]turn, len(got.Broadcasts))
 	for i, one := range got.Broadcasts {
-		b := n.hub.itemOf(one.Topic, one.Entry, now).broadcast
+		b := p.member.hub.itemOf(one.Topic, one.Entry, now).broadcast
 		if b == nil {
 			b = &Broadcast{Topic: one.Topic, Position: one.Position}
 		}
-		turns[i] = turn{Broadcast: b, attempt: one.Attempt, receipt: got.Until}
+		turns[i] = turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until}
 	}
 	return turns
 }

@@ -103,7 +103,7 @@ func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String()), io.Discard)
+	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String(), "MESSAGE_BOOKMARK="+string(b.Bookmark())), io.Discard)
 }
 
 // errLater is wrapped by the error of a command that exited with exitLater.

@@ -38,9 +38,11 @@ one or more. Quote the pattern: both are special to the shell.
 Without CMD each broadcast is printed: its position, topic and id, how late it
 is, and its body. With CMD the command is run for each, one after the other, with
 the body on its standard input, and MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_POSITION,
-MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and, for each header,
-MESSAGE_HEADER_NAME in its environment. A failure is logged, and the next broadcast
-follows. At the end the position is logged: give it to --from to continue.
+MESSAGE_BOOKMARK, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and, for each
+header, MESSAGE_HEADER_NAME in its environment. A failure is logged, and the next broadcast
+follows. At the end a bookmark is logged: give it to --from to continue.
+Each broadcast has one, too: its position or, in a store of several shards and for
+a pattern, a longer word that --json prints.
 
 With --name the position is kept in Redis. Processes of one name share the
 broadcasts, and one that returns gets what was sent meanwhile. The exit code of CMD
@@ -100,7 +102,7 @@ func (f *listenFlags) define(a *app, c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.name, "name", "", "keep the position in Redis, and share the broadcasts with other processes of this name")
 	_ = c.RegisterFlagCompletionFunc("name", a.found(a.listenersLike)) // fails for no flag
-	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or after a position (default: now; with --name at its position)")
+	flags.StringVar(&f.from, "from", "", "begin now, at the beginning, at a time of RFC 3339, or after a bookmark (default: now; with --name at its position)")
 	flags.IntVar(&f.count, "count", 0, "end when this many were handled (default: never)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "with --name: broadcasts handled at the same time")
 	flags.IntVar(&f.attempts, "attempts", 0, "with --name: attempts of a broadcast (default: BELLHOP_MAX_ATTEMPTS)")
@@ -179,7 +181,7 @@ func listen(ctx context.Context, s *session, pattern string, handler broadcastHa
 	if o.Name == "" {
 		return listenPlain(ctx, s, l, pattern, handler, o)
 	}
-	o.OnStart = func(notify.Position) {
+	o.OnStart = func(subscribers.Bookmark) {
 		s.log.Info("listening", "pattern", pattern, "name", o.Name)
 		s.manager.Ready()
 	}
@@ -194,22 +196,21 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(s.config.ShutdownTimeout, func() { interrupt(subscribers.ErrStopping) })
 	})()
-	var last notify.Position
-	began := false
-	o.OnStart = func(at notify.Position) {
-		last, began = at, true
+	var last subscribers.Bookmark // empty: it has not begun
+	o.OnStart = func(at subscribers.Bookmark) {
+		last = at
 		s.log.Info("listening", "pattern", pattern, "after", at)
 		s.manager.Ready()
 	}
 	err := l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
 		err := handler(grace, b)
 		if err == nil {
-			last = b.Position
+			last = b.Bookmark()
 		}
 		return err
 	}, o)
-	if began {
-		s.log.Info("stopped; give this position to --from to continue", "pattern", pattern, "position", last)
+	if last != "" {
+		s.log.Info("stopped; give this bookmark to --from to continue", "pattern", pattern, "bookmark", last)
 	}
 	if errors.Is(err, subscribers.ErrStopping) {
 		return nil
@@ -239,7 +240,7 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 		if !a.json {
 			return terminal.Printf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
-		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record)}
+		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record)}
 		if named {
 			one.Attempt = b.Attempt
 		}
@@ -249,10 +250,19 @@ func (a *app) showBroadcast(named bool) broadcastHandler {
 
 // gapJSON is a gap as listen --json prints it.
 type gapJSON struct {
-	Gap api.Gap `json:"gap"`
+	Gap      api.Gap              `json:"gap"`
+	Bookmark subscribers.Bookmark `json:"bookmark,omitempty"` // behind it, where the position alone is none
+}
+
+// apart returns a bookmark, unless it is just a position.
+func apart(b subscribers.Bookmark, p notify.Position) subscribers.Bookmark {
+	if b == subscribers.At(p) {
+		return ""
+	}
+	return b
 }
 
 // showGap prints a gap, which is logged as well.
 func (a *app) showGap(g subscribers.Gap) {
-	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}}) // the next broadcast reports an output that fails
+	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, apart(g.Bookmark(), g.UpTo)}) // the next broadcast reports an output that fails
 }

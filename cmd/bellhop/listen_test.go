@@ -141,7 +141,7 @@ func TestListenLogsItsPosition(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
-	position := regexp.MustCompile(`msg="stopped; give this position to --from to continue" pattern=t position=(\S+)`)
+	position := regexp.MustCompile(`msg="stopped; give this bookmark to --from to continue" pattern=t bookmark=(\S+)`)
 	stopped := func(p *process) string {
 		t.Helper()
 		p.stop()

@@ -241,11 +241,12 @@ func counted[M any](ctx context.Context, stop func(), handler func(context.Conte
 // shown is a message as work --json prints it, or a broadcast as listen does.
 type shown struct {
 	api.Key
-	Position notify.Position `json:"position,omitzero"` // of a broadcast
-	Attempt  int             `json:"attempt,omitempty"` // 0 if a failure is not repeated
-	LateMs   int64           `json:"late_ms"`
-	Late     bool            `json:"late,omitempty"`     // later than the message's late_after allows
-	FirstDue time.Time       `json:"first_due,omitzero"` // of the first attempt of a message
+	Position notify.Position      `json:"position,omitzero"`  // of a broadcast
+	Bookmark subscribers.Bookmark `json:"bookmark,omitempty"` // behind it, where the position alone is none
+	Attempt  int                  `json:"attempt,omitempty"`  // 0 if a failure is not repeated
+	LateMs   int64                `json:"late_ms"`
+	Late     bool                 `json:"late,omitempty"`     // later than the message's late_after allows
+	FirstDue time.Time            `json:"first_due,omitzero"` // of the first attempt of a message
 	api.Handed
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -23,18 +22,26 @@ const (
 
 type listenInput struct {
 	Pattern     string `path:"topic" is:"pattern" maxLength:"134" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; $dead.TOPIC, which needs a token for just that, has the deaths of a topic while a named listener is registered for them"`
-	Since       string `query:"since" maxLength:"64" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or after the event of an id; missing: now"`
-	LastEventID string `header:"Last-Event-ID" maxLength:"64" pattern:"^[0-9]+-[0-9]{1,3}$" example:"1735830245678-123" doc:"the id of the last event received: resume after it, and ignore since"`
+	Since       string `query:"since" maxLength:"4096" pattern:"^(now|beginning|[0-9]+-[0-9]{1,3}|[0-9]{1,3}\\.[A-Za-z0-9_-]+|[0-9]{4}-[0-9]{2}-[0-9]{2}T.+)$" example:"beginning" doc:"where to begin: beginning, now, a time, or after the event of an id; missing: now"`
+	LastEventID string `header:"Last-Event-ID" maxLength:"4096" pattern:"^([0-9]+-[0-9]{1,3}|[0-9]{1,3}\\.[A-Za-z0-9_-]+)$" example:"1735830245678-123" doc:"the id of the last event received: resume after it, and ignore since. It is opaque: the position of the broadcast, or in a store of several shards, for a pattern of many topics, a bookmark"`
+}
+
+// origin returns the name of the parameter that says where the stream begins.
+func (in *listenInput) origin() string {
+	if in.LastEventID != "" {
+		return "Last-Event-ID"
+	}
+	return "since"
 }
 
 // from returns where the stream begins.
 func (in *listenInput) from() (subscribers.From, error) {
 	if in.LastEventID != "" {
-		p, err := notify.ParsePosition(in.LastEventID)
+		b, err := subscribers.ParseBookmark(in.LastEventID)
 		if err != nil {
 			return subscribers.From{}, store.Renamed("Last-Event-ID", err)
 		}
-		return subscribers.After(p), nil
+		return subscribers.After(b), nil
 	}
 	if in.Since == "" {
 		return subscribers.FromNow(), nil
@@ -75,6 +82,9 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	defer s.stop()
 	defer context.AfterFunc(open, s.hurry)()
 	err = g.listener.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
+	if fault := new(store.Fault); errors.As(err, &fault) && fault.Field == "from" { // of a store with other shards
+		err = store.Renamed(in.origin(), fault.Err)
+	}
 	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errBusy)) {
 		g.cut.Add(1)
 	}
@@ -119,9 +129,9 @@ func (s *stream) stop() {
 	}
 }
 
-// began opens the stream. It sends the position as an id of its own: a client that
+// began opens the stream. It sends the bookmark as an id of its own: a client that
 // connects again before the first event resumes there.
-func (s *stream) began(at notify.Position) {
+func (s *stream) began(at subscribers.Bookmark) {
 	h := s.c.w.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
@@ -129,7 +139,7 @@ func (s *stream) began(at notify.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.send(func(p *pieces) { // an error of the connection shows again with the next event
-		p.text(reconnect + "id: " + at.String() + "\n\n")
+		p.text(reconnect + "id: " + string(at) + "\n\n")
 	})
 	s.quiet = time.AfterFunc(s.c.gate.timing.quiet, s.comment)
 }
@@ -146,19 +156,19 @@ func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 		}
 		defer free()
 	}
-	return s.event("broadcast", b.Position, head, body)
+	return s.event("broadcast", b.Bookmark(), head, body)
 }
 
 // gap sends an event for missing broadcasts.
 func (s *stream) gap(g subscribers.Gap) {
-	_ = s.event("gap", g.UpTo, api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, nil) // as in began
+	_ = s.event("gap", g.Bookmark(), api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, nil) // as in began
 }
 
-func (s *stream) event(name string, id notify.Position, data any, body []byte) error {
+func (s *stream) event(name string, id subscribers.Bookmark, data any, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.send(func(p *pieces) {
-		p.text("id: " + id.String() + "\nevent: " + name + "\ndata: ")
+		p.text("id: " + string(id) + "\nevent: " + name + "\ndata: ")
 		p.object(data, body)
 		p.text("\n\n")
 	})

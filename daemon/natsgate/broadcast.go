@@ -56,10 +56,10 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 	}, subscribers.ListenOptions{
 		From:  from,
 		Shard: &t.Shard,
-		OnStart: func(at notify.Position) {
+		OnStart: func(at subscribers.Bookmark) {
 			began()
 			t.bridged.add(t.number())
-			t.keepPosition(ctx, at) // so that the next bridge starts here, not later
+			t.keepPosition(ctx, at.Position()) // so that the next bridge starts here, not later
 		},
 		OnGap: func(gap subscribers.Gap) {
 			t.count.gaps.Add(1)
@@ -79,7 +79,7 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	case err != nil:
 		return subscribers.From{}, err
 	case at > 0:
-		return subscribers.After(at), nil
+		return subscribers.After(subscribers.At(at)), nil
 	case !t.bridged.has(t.number()):
 		return subscribers.FromNow(), nil
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,11 +16,13 @@ var (
 	holdScript       = script("hold")
 )
 
-// A Registration is the entry of a named listener in the store.
+// A Registration is the entry of a named listener in a shard. The first shard has one of
+// every name, any other of those that it has broadcasts for.
 type Registration struct {
-	Text    string   // all of it, as the store holds it
+	Text    string   // all of it, as the shard holds it
 	Pattern string   // of the topics
 	From    string   // where it begins, in words
+	Began   Position // when the name was registered, by the clock of the first of several shards
 	Start   Position // behind which it begins
 	Floor   Position // up to which it misses nothing
 	StoreID string   // the store in which it was registered
@@ -28,19 +31,29 @@ type Registration struct {
 // parseRegistration reads a registration as register.lua writes it.
 func parseRegistration(text string) (Registration, error) {
 	f := strings.Fields(text)
-	if len(f) != 5 {
-		return Registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning, two positions and the id of a store", text)
+	if len(f) < 5 || len(f) > 6 {
+		return Registration{}, fmt.Errorf("registration %.200q is foreign: it should be a pattern, a beginning, its positions and the id of a store", text)
 	}
-	return Registration{Text: text, Pattern: f[0], From: f[1], Start: positionIn(f[2]), Floor: positionIn(f[3]), StoreID: f[4]}, nil
+	r := Registration{Text: text, Pattern: f[0], From: f[1], StoreID: f[len(f)-1]}
+	if len(f) == 6 {
+		r.Began = positionIn(f[2])
+	}
+	r.Start, r.Floor = positionIn(f[len(f)-3]), positionIn(f[len(f)-2])
+	return r, nil
 }
 
-// Register registers a named listener, unless it is registered already. from says
-// in words where it begins, and start behind which position; "now" is the end of the
-// logs. Register returns the registration that holds, and the time by Redis's clock
-// as a position. The error is that of the connection, or says that the registration
-// is foreign.
-func (s Shard) Register(ctx context.Context, name, pattern, from string, start Position) (registered Registration, now Position, err error) {
-	r, err := s.run(ctx, registerScript, name, pattern, from, int64(start))
+// Register registers a named listener in a shard, unless it is registered there already:
+// its Pattern, and where it begins in words and behind which position. That is the end
+// of the shard's logs, if they end before. In other shards than the first the registration
+// there says when the name Began. Register returns the registration that holds, and the
+// time by the shard's clock as a position. The error is that of the connection, or says
+// that the registration is foreign.
+func (s Shard) Register(ctx context.Context, name string, wanted Registration) (registered Registration, now Position, err error) {
+	args := []any{name, wanted.Pattern, wanted.From, int64(wanted.Start)}
+	if wanted.Began > 0 {
+		args = append(args, int64(wanted.Began))
+	}
+	r, err := s.run(ctx, registerScript, args...)
 	if err != nil {
 		return Registration{}, 0, err
 	}
@@ -53,7 +66,23 @@ func (s Shard) Register(ctx context.Context, name, pattern, from string, start P
 	return registered, now, err
 }
 
-// Unregister removes a named listener, its places and its leases. It reports whether
+// Unregister removes a named listener from all shards, from the first one last: so a name
+// is listed until it is gone. It reports whether there was one. The error joins those of
+// the connections; then it is to be called again.
+func (s *Store) Unregister(ctx context.Context, name string) (there bool, err error) {
+	shards, err := s.Shards(ctx)
+	if err != nil {
+		return false, err
+	}
+	errs := make([]error, len(shards))
+	atOnce(len(shards)-1, func(i int) { _, errs[i+1] = shards[i+1].Unregister(ctx, name) })
+	if err := errors.Join(errs...); err != nil {
+		return false, err
+	}
+	return shards[0].Unregister(ctx, name)
+}
+
+// Unregister removes a named listener from a shard, its places and its leases. It reports whether
 // there was one. The error is that of the connection.
 func (s Shard) Unregister(ctx context.Context, name string) (there bool, err error) {
 	r, err := s.run(ctx, unregisterScript, name)

@@ -295,7 +295,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "register", right: []any{"t now 1 0 id", "1000"}, call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.Register(ctx, "n", "t", "now", 0)
+			_, _, err := s.Register(ctx, "n", store.Registration{Pattern: "t", From: "now"})
 			return err
 		}},
 		{name: "take of a name that is gone", call: take},

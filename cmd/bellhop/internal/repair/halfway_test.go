@@ -175,7 +175,7 @@ func isArchived(t *testing.T, db *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Set(t, db, mail, notify.SettingsChange{ArchiveAcked: new(true)})
-	if _, _, err := db.Home().Register(t.Context(), "mourner", store.DeadPrefix+mail, "now", 0); err != nil {
+	if _, _, err := db.Home().Register(t.Context(), "mourner", store.Registration{Pattern: store.DeadPrefix + mail, From: "now"}); err != nil {
 		t.Fatal(err)
 	}
 }

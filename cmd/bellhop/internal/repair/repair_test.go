@@ -360,18 +360,18 @@ var damages = []struct {
 // Hooks are those of the listeners to deaths, and what an archive notes and has not stored yet is right.
 func TestHooks(t *testing.T) {
 	t.Parallel()
-	store := open(t)
-	shard := store.Home()
+	db := open(t)
+	shard := db.Home()
 	for name, pattern := range map[string]string{"a": "$dead.orders", "b": "$dead.orders", "c": "$dead.>", "d": "orders.*"} {
-		if _, _, err := shard.Register(t.Context(), name, pattern, "now", 0); err != nil {
+		if _, _, err := shard.Register(t.Context(), name, store.Registration{Pattern: pattern, From: "now"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := shard.OpenArchive(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "x"})
-	ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1})
+	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "x"})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
@@ -380,7 +380,7 @@ func TestHooks(t *testing.T) {
 	}
 	check := func(apply bool) (found []string) {
 		t.Helper()
-		if _, err := repair.Run(t.Context(), store, repair.Options{Apply: apply}, func(f repair.Finding) {
+		if _, err := repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) {
 			found = append(found, fmt.Sprintf("%s %s %s: %s", f.Fault, f.Name, f.Key, f.Remedy))
 		}); err != nil {
 			t.Fatal(err)
@@ -388,7 +388,7 @@ func TestHooks(t *testing.T) {
 		slices.Sort(found)
 		return found
 	}
-	right := func() map[string]string { return store.Client().HGetAll(t.Context(), store.Keys().Hooks()).Val() }
+	right := func() map[string]string { return db.Client().HGetAll(t.Context(), db.Keys().Hooks()).Val() }
 	want := map[string]string{"$dead.orders": "2", "$dead.>": "1"}
 	if diff := gocmp.Diff(want, right()); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
@@ -396,8 +396,8 @@ func TestHooks(t *testing.T) {
 	if found := check(false); len(found) != 0 {
 		t.Error(found)
 	}
-	do(t, store, "DEL", "hooks")
-	do(t, store, "HSET", "hooks", "$dead.orders", 7)
+	do(t, db, "DEL", "hooks")
+	do(t, db, "HSET", "hooks", "$dead.orders", 7)
 	for _, apply := range []bool{false, true} {
 		if diff := gocmp.Diff([]string{"count $dead.> hooks: set to 1", "count $dead.orders hooks: set to 2"}, check(apply)); diff != "" {
 			t.Errorf("findings (-want +got):\n%s", diff)

@@ -124,7 +124,7 @@ func listen(t *testing.T, db *notify.Store) *listener {
 			l.received = append(l.received, *b)
 			return nil
 		}, subscribers.ListenOptions{
-			OnStart: func(notify.Position) { close(started) },
+			OnStart: func(subscribers.Bookmark) { close(started) },
 			OnGap: func(subscribers.Gap) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 		return subscriberstest.Listener(t, far).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
 			named.add(b.ID, b.Attempt, time.Since(b.Due))
 			return nil
-		}, subscribers.ListenOptions{Name: "n", OnStart: func(notify.Position) { close(started) }, Lease: time.Second})
+		}, subscribers.ListenOptions{Name: "n", OnStart: func(subscribers.Bookmark) { close(started) }, Lease: time.Second})
 	})
 	storetest.Receive(t, "it listens", started)
 	const n = 3000
@@ -392,7 +392,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 				defer l.mu.Unlock()
 				l.received, at = append(l.received, *b), b.Position
 				return nil
-			}, subscribers.ListenOptions{From: subscribers.After(at), OnGap: func(subscribers.Gap) { l.gaps++ }})
+			}, subscribers.ListenOptions{From: subscribers.After(subscribers.At(at)), OnGap: func(subscribers.Gap) { l.gaps++ }})
 		})
 	}
 	var mu sync.Mutex

@@ -64,15 +64,15 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 		return err
 	}
 	if last > 0 {
-		from = subscribers.After(last)
+		from = subscribers.After(subscribers.At(last))
 	}
 	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
 		a.received(name, b, "")
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
-		OnStart: func(at notify.Position) {
-			a.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(at)})
+		OnStart: func(at subscribers.Bookmark) {
+			a.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(at.Position())})
 			started()
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, "", g) },
@@ -127,8 +127,8 @@ func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dic
 		return err
 	}, subscribers.ListenOptions{
 		Name: shared, Concurrency: namedConcurrency, Lease: lease, Backoff: quick, MaxAttempts: 1000,
-		OnStart: func(at notify.Position) {
-			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at), Count: namedConcurrency})
+		OnStart: func(at subscribers.Bookmark) {
+			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at.Position()), Count: namedConcurrency})
 			started()
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, shared, g) },

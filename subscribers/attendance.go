@@ -1,0 +1,90 @@
+package subscribers
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// An attendance keeps the entry of a listening process among the workers. Where the store
+// has one shard, the connection of its hub says that the process is there; of several
+// shards a subscription to the first one does, for as long as the process listens to any.
+type attendance struct {
+	store  *notify.Store
+	worker store.Worker
+
+	life sync.Mutex // held while the subscription starts or stops
+	stop func()     // ends the subscription; nil: there is none
+
+	mu       sync.Mutex
+	patterns map[string]int // how many calls of Listen have one
+}
+
+func newAttendance(s *notify.Store, w store.Worker) *attendance {
+	return &attendance{store: s, worker: w, patterns: make(map[string]int)}
+}
+
+// add notes a call of Listen, and returns what notes its end. The first call that is in
+// several shards begins the subscription, the end of the last one ends it.
+func (a *attendance) add(pattern string, several bool) (remove func()) {
+	a.life.Lock()
+	defer a.life.Unlock()
+	a.count(pattern, 1)
+	if several && a.stop == nil {
+		a.start()
+	}
+	return func() {
+		a.life.Lock()
+		defer a.life.Unlock()
+		if last := a.count(pattern, -1); last && a.stop != nil {
+			a.stop()
+			a.stop = nil
+		}
+	}
+}
+
+// count adds a call of Listen, by 1, or removes it, by -1, and reports whether none is left.
+func (a *attendance) count(pattern string, by int) (none bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.patterns[pattern] += by; a.patterns[pattern] == 0 {
+		delete(a.patterns, pattern)
+	}
+	return len(a.patterns) == 0
+}
+
+// start starts the subscription.
+func (a *attendance) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var one sync.WaitGroup
+	one.Go(func() {
+		note, channels, depart := a.begin(ctx)
+		defer depart()
+		a.store.Subscribe(ctx, note, channels...)
+	})
+	a.stop = func() {
+		cancel()
+		one.Wait()
+	}
+}
+
+// list returns the patterns, sorted.
+func (a *attendance) list() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.patterns))
+}
+
+// begin begins to keep the entry by a subscription. It returns what takes the events of
+// that, its channels for the entry, and what removes the entry. A nil attendance keeps none.
+func (a *attendance) begin(ctx context.Context) (note func(store.Event), channels []store.Channel, depart func()) {
+	if a == nil {
+		return func(store.Event) {}, nil, func() {}
+	}
+	here := newPresence(a.store, a.worker, a.list)
+	return func(e store.Event) { here.note(ctx, e) }, []store.Channel{here.channel()}, func() { here.end(ctx) }
+}
