@@ -1,0 +1,53 @@
+package subscribers_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+func TestBookmarkOfOnePosition(t *testing.T) {
+	t.Parallel()
+	b, err := subscribers.ParseBookmark("1732128000123-456")
+	if err != nil || b != subscribers.At(1732128000123456) || b.Position() != 1732128000123456 {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestBookmarksThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "now", "1-", "1-1000", "8.", "8.AAAA", "1.AAA", "257.AAAA", "-2.AAA", "02.CgAA", "2.CgAAAA", "2.CgE", "2.CgEB", "2.CgEC", "2.CgAA=", "2.igAA\n",
+		"2." + strings.Repeat("A", subscribers.MaxBookmark),
+	} {
+		if b, err := subscribers.ParseBookmark(text); !errors.Is(err, notify.ErrInvalid) || b.Position() != 0 {
+			t.Errorf("%.100q is %q, %v", text, b, err)
+		}
+	}
+	if _, err := subscribers.ParseBookmark("2.CgAB"); err != nil { // 10, and 1 behind it
+		t.Error(err)
+	}
+}
+
+// What is read as a bookmark is written like that, and says where to begin.
+func FuzzBookmark(f *testing.F) {
+	for _, seed := range []string{"", "0-0", "1732128000123-456", "2.CgAB", "4.CgABAQo", "8.gIDQmLbPhwMAAAAAAAAAAA"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := subscribers.ParseBookmark(text)
+		if err != nil {
+			if !errors.Is(err, notify.ErrInvalid) {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		from, err := subscribers.ParseFrom(text)
+		if string(b) != text || err != nil || from != subscribers.After(b) || b.Position() < 0 {
+			t.Errorf("%q is %q at %v; from %v, %v", text, b, b.Position(), from, err)
+		}
+	})
+}

@@ -1,0 +1,293 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// eightShards opens a store of eight shards, whose carrier runs.
+func eightShards(t *testing.T) *notify.Store {
+	t.Helper()
+	db := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 8)
+	carry(t, db)
+	return db
+}
+
+func shardsAt(t *testing.T, url, prefix string, n int) *notify.Store {
+	t.Helper()
+	db, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	storetest.Found(t, db)
+	return db
+}
+
+// manyTopics are in all of eight shards.
+func manyTopics() (topics []string) {
+	for i := range 24 {
+		topics = append(topics, fmt.Sprintf("news.%d", i))
+	}
+	return topics
+}
+
+// wantEach checks that of each topic the broadcasts came once, in the order in which flood sent them.
+func wantEach(t *testing.T, h *received, topics []string, ids ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d are received", len(ids)), func() bool { return h.size() >= len(ids) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	got := make(map[string][]string)
+	for _, b := range h.all {
+		got[b.Topic] = append(got[b.Topic], b.ID)
+	}
+	for i, topic := range topics {
+		var want []string
+		for j := i; j < len(ids); j += len(topics) {
+			want = append(want, ids[j])
+		}
+		if !slices.Equal(got[topic], want) {
+			t.Errorf("of %s came %v, want %v", topic, got[topic], want)
+		}
+	}
+}
+
+// A listener to topics in all shards gets each broadcast once, the topics' order holds, and it goes on behind any bookmark.
+func TestResumeInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	l := newListener(t, db)
+	begun, stop := listen(t, l, "news.*", subscribers.ListenOptions{})
+	stop()
+	topics, ids := manyTopics(), numbers("n", 1200)
+	flood(t, db, topics, ids...)
+	h := &received{}
+	at := begun.start
+	for h.size() < len(ids) {
+		enough := errors.New("enough")
+		left := 37
+		err := l.Listen(t.Context(), "news.*", func(ctx context.Context, b *subscribers.Broadcast) error {
+			at = b.Bookmark()
+			if left--; left == 0 || h.size() == len(ids)-1 {
+				return errors.Join(enough, h.handle(ctx, b))
+			}
+			return h.handle(ctx, b)
+		}, subscribers.ListenOptions{From: subscribers.After(at)})
+		if !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	}
+	wantEach(t, h, topics, ids...)
+	if again, err := subscribers.ParseBookmark(string(at)); err != nil || again != at || !strings.HasPrefix(string(at), "8.") {
+		t.Errorf("the bookmark is %q, %v", at, err)
+	}
+	one, _ := listen(t, l, topics[3], subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	storetest.Eventually(t, "those of one topic are received", func() bool { return one.size() == len(ids)/len(topics) })
+	if b := one.all[0]; b.Bookmark() != subscribers.At(b.Position) {
+		t.Errorf("the bookmark of a topic's listener is %q at %v", b.Bookmark(), b.Position)
+	}
+}
+
+// A slow listener falls behind the windows of all shards, and gets each broadcast once nevertheless; others do not wait for it.
+func TestSlowListenerInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	l := newListener(t, db)
+	slow, hold := &received{hold: make(chan struct{})}, subscribers.ListenOptions{}
+	listenInto(t, l, ">", slow, hold)
+	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	topics, ids := manyTopics(), numbers("n", 24_000)
+	flood(t, db, topics, ids...)
+	wantEach(t, fast, topics, ids...)
+	close(slow.hold)
+	wantEach(t, slow, topics, ids...)
+	if n := l.Stats(); n.Lagged == 0 || n.Gaps > 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A bookmark is refused by a store that has another number of shards, and a position where many shards are meant.
+func TestBookmarkOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	one, four := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 1), shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 4)
+	eight := eightShards(t)
+	h, _ := listen(t, newListener(t, eight), ">", subscribers.ListenOptions{})
+	for _, test := range []struct {
+		db            *notify.Store
+		pattern, want string
+		from          subscribers.Bookmark
+	}{
+		{one, ">", "a store of 8 shards, and this one has 1;", h.start},
+		{four, ">", "a store of 8 shards, and this one has 4;", h.start},
+		{four, "t", "a store of 8 shards, and this one has 4;", h.start},
+		{four, ">", "the position of one broadcast, and this store has 4 shards", "1732128000123-456"},
+		{eight, ">", "use one that a listener returned", "8.AAAA"},
+	} {
+		for _, name := range []string{"", "n"} {
+			err := newListener(t, test.db).Listen(t.Context(), test.pattern, h.handle, subscribers.ListenOptions{From: subscribers.After(test.from), Name: name})
+			var fault *store.Fault
+			if !errors.As(err, &fault) || fault.Field != "from" || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("from %q: %v, want %q", test.from, err, test.want)
+			}
+		}
+	}
+}
+
+// The processes of a name share what is sent in all shards, and what is sent while none is there waits.
+func TestNameInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics, ids := manyTopics(), numbers("n", 480)
+	before, _ := listen(t, newListener(t, db), ">", subscribers.ListenOptions{})
+	flood(t, db, topics, numbers("before", 48)...)
+	storetest.Eventually(t, "those before are sent", func() bool { return before.size() == 48 })
+	options := subscribers.ListenOptions{Name: "n"}
+	none, stop := listen(t, newListener(t, db), "news.*", options)
+	stop()
+	flood(t, db, topics, ids...)
+	h := &received{}
+	listenInto(t, newListener(t, db), "news.*", h, options)
+	wantEach(t, h, topics, ids...)
+	if none.size() > 0 {
+		t.Errorf("it received %v, sent before it began", none.list())
+	}
+	other := &received{}
+	listenInto(t, newListener(t, db), "news.*", other, options)
+	flood(t, db, topics, numbers("m", 480)...)
+	storetest.Eventually(t, "both received all", func() bool { return h.size()+other.size() == 960 })
+	storetest.Eventually(t, "nothing is left", func() bool {
+		all, err := storetest.Inspector(t, db).Listeners(t.Context())
+		return err == nil && len(all) == 1 && all[0].Held == 0 && all[0].Behind == 0 && all[0].Active
+	})
+}
+
+// The concurrency of a name holds over all shards together, and what fails in one comes again there.
+func TestConcurrencyOfANameInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics := manyTopics()
+	var mu sync.Mutex
+	now, most, failed, done := 0, 0, map[string]bool{}, map[string]int{}
+	h := &received{}
+	o, started := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 2, Backoff: subscribers.Backoff{Min: time.Millisecond}})
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(t, db).Listen(ctx, "news.*", func(_ context.Context, b *subscribers.Broadcast) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			again := !failed[b.ID]
+			failed[b.ID] = true
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if now--; !again {
+					done[b.ID]++
+				}
+			}()
+			if again {
+				return errors.New("not this time")
+			}
+			return nil
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	flood(t, db, topics, numbers("n", 240)...)
+	storetest.Eventually(t, "all are done", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(done) == 240
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if most > 2 {
+		t.Errorf("%d were handled at a time", most)
+	}
+}
+
+// A name that was removed from some shards only is registered there anew, or removed by the next removal.
+func TestRemovalOfANameIsRepaired(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics := manyTopics()
+	options := subscribers.ListenOptions{Name: "n"}
+	_, stop := listen(t, newListener(t, db), "news.*", options)
+	stop()
+	halfway := db.Of(topics[0])
+	if there, err := halfway.Unregister(t.Context(), "n"); err != nil || !there {
+		t.Fatal(there, err)
+	}
+	flood(t, db, topics, numbers("n", 48)...)
+	h, stop := listen(t, newListener(t, db), "news.*", options)
+	wantEach(t, h, topics, numbers("n", 48)...)
+	stop()
+	if _, err := halfway.Unregister(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
+		t.Error(err)
+	}
+	for _, keys := range db.KeysOfAll() {
+		if n := db.Client().Exists(t.Context(), keys.Listeners(), keys.Places("n"), keys.Held("n")).Val(); n > 0 {
+			t.Errorf("%d keys are left of %s", n, keys.Listeners())
+		}
+	}
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); !errors.Is(err, notify.ErrNoListener) {
+		t.Error(err)
+	}
+}
+
+// A name that is removed ends its listeners, also to topics outside the first shard.
+func TestNameIsRemovedInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	for _, pattern := range []string{"news.*", "news.1", "news.2"} {
+		h := &received{}
+		o, started := h.options(subscribers.ListenOptions{Name: "n"})
+		ended := make(chan error, 1)
+		go func() { ended <- newListener(t, db).Listen(t.Context(), pattern, h.handle, o) }()
+		storetest.Receive(t, "it listens", started)
+		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
+// Deaths in all shards are told to a name that listens to those of all topics.
+func TestDeathsInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	h, _ := listen(t, newListener(t, db), "$dead.>", subscribers.ListenOptions{Name: "n"})
+	topics := manyTopics()
+	for _, topic := range topics {
+		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "m"})
+		ds, err := claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Eventually(t, "all deaths are told", func() bool { return h.size() == len(topics) })
+	for _, b := range h.all {
+		if !slices.Contains(topics, strings.TrimPrefix(b.Topic, store.DeadPrefix)) {
+			t.Errorf("a death of %s", b.Topic)
+		}
+	}
+}
