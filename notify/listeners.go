@@ -3,7 +3,9 @@ package notify
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,34 +27,64 @@ type ListenerInfo struct {
 	AtRisk bool      `json:"at_risk,omitempty"` // the oldest is in the oldest tenth of its log, which is removed next
 }
 
-// Listeners returns the named listeners of a store, by name. The error is that of the connection.
+// Listeners returns the named listeners of a store, by name, as the first shard has them.
+// Counts are those of all shards. Where some do not answer, Listeners returns what the others
+// have, and a store.MissingError. Otherwise the error is that of the connection.
 func (i *Inspector) Listeners(ctx context.Context) ([]ListenerInfo, error) {
-	all, err := i.store.Home().Listeners(ctx)
-	if err != nil {
+	shards, err := store.Gather(ctx, i.store, i.listenersIn)
+	var missing *store.MissingError
+	if err != nil && (!errors.As(err, &missing) || slices.Contains(missing.Shards, i.store.Home().Number())) {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}
-	logs, err := i.store.Only().LogEnds(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners: %w", err)
+	names := slices.Collect(maps.Values(shards[0]))
+	for n := range names {
+		for _, others := range shards[1:] {
+			names[n].add(others[names[n].Name])
+		}
 	}
-	names := make([]ListenerInfo, 0, len(all))
+	slices.SortFunc(names, func(a, b ListenerInfo) int { return cmp.Compare(a.Name, b.Name) })
+	if err != nil {
+		err = fmt.Errorf("list listeners: %w", err)
+	}
+	return names, err
+}
+
+// add adds what another shard has of a listener.
+func (n *ListenerInfo) add(o ListenerInfo) {
+	n.Held, n.Behind = n.Held+o.Held, n.Behind+o.Behind
+	n.Active, n.Missed, n.AtRisk = n.Active || o.Active, n.Missed || o.Missed, n.AtRisk || o.AtRisk
+	if n.Oldest.IsZero() || !o.Oldest.IsZero() && o.Oldest.Before(n.Oldest) {
+		n.Oldest = o.Oldest
+	}
+}
+
+// listenersIn returns the named listeners of a shard by name.
+func (i *Inspector) listenersIn(ctx context.Context, s store.Shard) (map[string]ListenerInfo, error) {
+	all, err := s.Listeners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := s.LogEnds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]ListenerInfo, len(all))
 	for _, r := range all {
 		one := ListenerInfo{Name: r.Name, Pattern: r.Pattern, From: r.From}
 		if r.Start > 0 {
 			one.Since = r.Start.Time().UTC()
 		}
-		if err := i.progress(ctx, &one, r.Registration, logs); err != nil {
-			return nil, fmt.Errorf("list listeners: %s: %w", r.Name, err)
+		if err := one.measure(ctx, s, r.Registration, logs); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
-		names = append(names, one)
+		names[r.Name] = one
 	}
-	slices.SortFunc(names, func(a, b ListenerInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return names, nil
 }
 
-// progress fills in how far a listener is, given where the logs end.
-func (i *Inspector) progress(ctx context.Context, n *ListenerInfo, r store.Registration, logs []store.LogEnd) error {
-	at, err := i.store.Home().Progress(ctx, n.Name)
+// measure fills in how far a listener is in a shard, given where its logs end.
+func (n *ListenerInfo) measure(ctx context.Context, s store.Shard, r store.Registration, logs []store.LogEnd) error {
+	at, err := s.Progress(ctx, n.Name)
 	if err != nil {
 		return err
 	}
@@ -62,12 +94,13 @@ func (i *Inspector) progress(ctx context.Context, n *ListenerInfo, r store.Regis
 		return err
 	}
 	n.Behind = len(behind)
-	return i.lag(ctx, n, behind)
+	return n.lag(ctx, s, behind)
 }
 
 // RemoveListener forgets a named listener: its positions and its leased broadcasts.
 // Listeners that run under the name end with ErrNoListener. Errors: ErrInvalid,
-// ErrNoListener, or that of the connection.
+// ErrNoListener, or that of the connection: then some shards may still have the name, and
+// it is to be removed again.
 func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
 	if err := store.CheckListener(name); err != nil {
 		return err
@@ -106,12 +139,12 @@ func behindIn(logs []store.LogEnd, r store.Registration, places map[string]Posit
 }
 
 // lag fills in since when a listener is behind, and what it missed or may miss.
-func (i *Inspector) lag(ctx context.Context, n *ListenerInfo, behind []store.LogPlace) error {
+func (n *ListenerInfo) lag(ctx context.Context, s store.Shard, behind []store.LogPlace) error {
 	if len(behind) == 0 {
 		return nil
 	}
 	slices.SortFunc(behind, func(a, b store.LogPlace) int { return cmp.Compare(a.Place, b.Place) })
-	lags, err := i.store.Only().Lag(ctx, behind[:min(len(behind), lagLogs)])
+	lags, err := s.Lag(ctx, behind[:min(len(behind), lagLogs)])
 	for _, log := range lags {
 		if at := log.First; at > 0 && (n.Oldest.IsZero() || at.Time().Before(n.Oldest)) {
 			n.Oldest = at.Time()
