@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -169,6 +170,42 @@ func TestListenLogsItsPosition(t *testing.T) {
 	p.stop()
 	if strings.Contains(p.said(), "body 3") {
 		t.Errorf("a broadcast comes twice:\n%s", p.said())
+	}
+}
+
+// A listener to topics in many shards continues at the bookmark that it logged, and at one that it printed.
+func TestListenContinuesInManyShards(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	db, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL"), Prefix: s.setting("BELLHOP_PREFIX"), Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	storetest.Found(t, db)
+	s.serve()
+	p := s.listen("t.*")
+	p.stop()
+	found := regexp.MustCompile(`give this bookmark to --from to continue" pattern=t\.\* bookmark=(8\.\S+)`).FindStringSubmatch(p.said())
+	if found == nil {
+		t.Fatalf("no bookmark in:\n%s", p.said())
+	}
+	var names []string
+	for i := range 72 {
+		names = append(names, fmt.Sprintf("t.%d %d", i%24, i/24))
+	}
+	s.broadcast(names...)
+	got, from := make(map[string]string), found[1]
+	for range 9 {
+		for _, one := range s.received(8, "t.*", "--from", from) {
+			got[one.Topic] += one.ID
+			from = string(one.Bookmark)
+		}
+	}
+	for i := range 24 {
+		if topic := fmt.Sprintf("t.%d", i); got[topic] != "012" {
+			t.Errorf("of %s came %q", topic, got[topic])
+		}
 	}
 }
 

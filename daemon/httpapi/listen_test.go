@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -427,5 +428,57 @@ func BenchmarkPoll(b *testing.B) {
 			b.Fatal(err)
 		}
 		ids(b, <-got)
+	}
+}
+
+// A stream of topics in many shards that is cut goes on behind its last event: each broadcast comes once, in the order of its topic.
+func TestStreamOfManyShards(t *testing.T) {
+	t.Parallel()
+	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "test-" + notify.NewID(), Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	carry(t, store)
+	c := client(t)
+	s := h.listen(c, "news.*/broadcasts", "")
+	const topics, each = 24, 5
+	for i := range topics * each {
+		send(t, store, fmt.Sprintf("news.%d", i%topics), fmt.Sprint(i/topics))
+	}
+	got, last := make(map[string]string), ""
+	for i := range topics * each {
+		if i%7 == 3 {
+			s.Close()
+			s = h.listen(c, "news.*/broadcasts", last)
+		}
+		e := s.next()
+		var b api.Broadcast
+		if err := json.Unmarshal([]byte(e.data), &b); err != nil {
+			t.Fatal(err)
+		}
+		got[b.Topic] += string(b.Bytes())
+		last = e.id
+	}
+	for i := range topics {
+		if topic := fmt.Sprintf("news.%d", i); got[topic] != "01234" {
+			t.Errorf("of %s came %s", topic, got[topic])
+		}
+	}
+	for path, want := range map[string]string{
+		"news.*/broadcasts?since=1732128000123-456": "the position of one broadcast",
+		"news.*/broadcasts?since=8.AAAA":            "since",
+		"news.*/broadcasts?since=4.CgABAAA":         "a store of 4 shards, and this one has 8",
+	} {
+		response, err := c.Get(h.url("/v1/topics/" + path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"since"`) {
+			t.Errorf("%s: %d %s", path, response.StatusCode, text)
+		}
 	}
 }
