@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ type merge struct {
 	bell    chan struct{} // of them all
 	remove  func()        // from the attendance
 
-	begin []beginning       // of each member that is not ready
+	begin []beginning       // of each member that is not placed
 	at    []notify.Position // where the listener stands, for each member
 	turn  int               // which member is next
 
@@ -35,7 +36,7 @@ type merge struct {
 
 // A beginning is where a member begins.
 type beginning struct {
-	from  string // "now", "beginning" or where after says
+	from  string // now, beginning, or else behind after; empty: it has begun
 	after notify.Position
 }
 
@@ -139,7 +140,7 @@ func (g *merge) since() (first notify.Position) {
 	return first
 }
 
-// isPlaced reports whether a member has begun, and has one begin that is ready since.
+// isPlaced reports whether a member stands where it begins, and puts one there that became ready.
 func (g *merge) isPlaced(i int) bool {
 	m := g.members[i]
 	if g.begin[i].from == "" {
@@ -165,7 +166,7 @@ func (g *merge) next(ctx context.Context) ([]item, *standing, error) {
 			i := g.turn
 			g.turn = (i + 1) % len(g.members)
 			if items := g.page(ctx, i); len(items) > 0 {
-				before := &standing{at: append([]notify.Position(nil), g.at...), shard: i}
+				before := &standing{at: slices.Clone(g.at), shard: i}
 				g.at[i] = items[len(items)-1].position
 				return items, before, nil
 			}

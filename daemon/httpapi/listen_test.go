@@ -477,7 +477,7 @@ func TestStreamOfManyShards(t *testing.T) {
 		}
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
-		if response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"since"`) {
+		if response.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"since"`) {
 			t.Errorf("%s: %d %s", path, response.StatusCode, text)
 		}
 	}
