@@ -177,22 +177,24 @@ type sent struct {
 // sentTo returns all that was sent, as the logs in Redis hold it, in order.
 func sentTo(t *testing.T, store *notify.Store) (all []sent) {
 	t.Helper()
-	client, keys := store.Client(), store.Keys()
-	topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, topic := range topics {
-		entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
+	client := store.Client()
+	for _, keys := range store.KeysOfAll() {
+		topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range entries {
-			at, err := notify.ParsePosition(e.ID)
+		for _, topic := range topics {
+			entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, sent{topic, e.Values["id"].(string), at})
+			for _, e := range entries {
+				at, err := notify.ParsePosition(e.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, sent{topic, e.Values["id"].(string), at})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
