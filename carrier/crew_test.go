@@ -188,7 +188,9 @@ func TestForeignStandbys(t *testing.T) {
 		}
 		return true
 	})
-	storetest.Eventually(t, "all are carried", func() bool { return !slices.ContainsFunc(c.States(), func(s carrier.State) bool { return !s.Carrying }) })
+	storetest.Eventually(t, "all are carried", func() bool {
+		return !slices.ContainsFunc(c.States(), func(s carrier.State) bool { return !s.Carrying })
+	})
 	for _, s := range c.States() {
 		if s.Epoch != 1 {
 			t.Errorf("shard %d was handed over: %+v", s.Shard, s)
