@@ -88,8 +88,7 @@ func twoMasters(t *testing.T) (m masters) {
 	}
 	for _, admin := range admins {
 		storetest.Eventually(t, "the masters know each other", func() bool {
-			slots := admin.ClusterSlots(t.Context()).Val()
-			return len(slots) == 2 && strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+			return len(admin.ClusterShards(t.Context()).Val()) == 2 && strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 		})
 	}
 	return m

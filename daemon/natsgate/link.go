@@ -99,9 +99,6 @@ func (n *notices) begin(kind string, err error, subject string) {
 	n.of(kind).Begin("error", err, "subject", subject)
 }
 
-// end logs that a kind of error is over, if it was logged.
-func (n *notices) end(kind string) { n.of(kind).End() }
-
 // reset forgets what was logged.
 func (n *notices) reset() {
 	n.mu.Lock()

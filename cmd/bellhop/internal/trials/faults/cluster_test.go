@@ -3,7 +3,9 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,16 +111,19 @@ func (c *cluster) owner(ctx context.Context, slot int) (addr string, err error) 
 // ownerBy is owner by a node.
 func (c *cluster) ownerBy(ctx context.Context, n *redisserver.Server, slot int) (addr string, err error) {
 	err = c.on(n, func(node *redis.Client) error {
-		ranges, err := node.ClusterSlots(ctx).Result()
+		shards, err := node.ClusterShards(ctx).Result()
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(ranges, func(r redis.ClusterSlot) bool { return r.Start <= slot && slot <= r.End })
-		if i < 0 {
-			return fmt.Errorf("slot %d has no master", slot)
+		for _, shard := range shards {
+			holds := slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= int64(slot) && int64(slot) <= r.End })
+			i := slices.IndexFunc(shard.Nodes, func(n redis.Node) bool { return n.Role == "master" && n.Health == "online" })
+			if holds && i >= 0 {
+				addr = net.JoinHostPort(shard.Nodes[i].IP, strconv.FormatInt(shard.Nodes[i].Port, 10))
+				return nil
+			}
 		}
-		addr = ranges[i].Nodes[0].Addr
-		return nil
+		return fmt.Errorf("slot %d has no master", slot)
 	})
 	return addr, err
 }
