@@ -36,7 +36,7 @@ linters:
 SHARDS = 8
 
 shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
-	BELLHOP_TEST_SHARDS=$(SHARDS) go test -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop ./cmd/bellhop/internal/doctor ./cmd/bellhop/internal/repair
+	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop ./cmd/bellhop/internal/doctor ./cmd/bellhop/internal/repair
 
 FUZZTIME = 30s
 

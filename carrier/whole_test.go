@@ -30,7 +30,7 @@ func TestOneTimeInOneCall(t *testing.T) {
 	db := storetest.Open(t)
 	tm := elected(t, db, Options{Batch: 10})
 	together(t, db, "t", 500)
-	carried, err := db.Only().Carry(t.Context(), store.Carry{Token: tm.token, Epoch: tm.epoch, Lease: tm.o.Lease, Batch: 10, Ready: "0"})
+	carried, err := db.Home().Carry(t.Context(), store.Carry{Token: tm.token, Epoch: tm.epoch, Lease: tm.o.Lease, Batch: 10, Ready: "0"})
 	if err != nil || carried.Moved != 500 || len(carried.Runs) != 1 || carried.Runs[0].N != 500 || carried.Next != store.Never {
 		t.Errorf("got %+v, %v", carried, err)
 	}

@@ -120,7 +120,7 @@ func TestTopicsOfAListener(t *testing.T) {
 func TestWorkersThatDied(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	if _, _, err := db.Only().Arrive(t.Context(), store.Worker{ID: "died", Name: "died"}); err != nil {
+	if _, _, err := db.Home().Arrive(t.Context(), store.Worker{ID: "died", Name: "died"}); err != nil {
 		t.Fatal(err)
 	}
 	db.Client().HSet(t.Context(), db.Keys().Workers(), "foreign", "x")

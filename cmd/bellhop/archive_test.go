@@ -98,12 +98,12 @@ func (s *shell) archived(topic string, n int) {
 	s.start("serve")
 	store := storetest.At(s.t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
 	storetest.Eventually(s.t, "an archive is registered", func() bool {
-		b, err := store.Only().Backlog(s.t.Context())
+		b, err := store.Home().Backlog(s.t.Context())
 		return err == nil && b.Open
 	})
 	s.kill(topic, n)
 	storetest.Eventually(s.t, "the archive has all", func() bool {
-		b, err := store.Only().Backlog(s.t.Context())
+		b, err := store.Home().Backlog(s.t.Context())
 		return err == nil && b.Entries == 0
 	})
 }

@@ -292,6 +292,3 @@ func GatherFrom[T any](ctx context.Context, shards []Shard, f func(context.Conte
 	}
 	return there, missing
 }
-
-// Only returns the first shard, for callers that do not know of others yet.
-func (s *Store) Only() Shard { return s.Home() }

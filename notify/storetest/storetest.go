@@ -135,6 +135,7 @@ var shardsWanted = os.Getenv(shardsVariable) // before a test changes its enviro
 
 // Shards returns how many shards the stores of tests have.
 func Shards() int {
+	_ = os.Getenv(shardsVariable) // go test keeps results by what tests read
 	n, err := strconv.Atoi(cmp.Or(shardsWanted, "1"))
 	if err != nil {
 		panic(shardsVariable + ": " + err.Error())
