@@ -36,7 +36,7 @@ func (i *Inspector) Listeners(ctx context.Context) ([]ListenerInfo, error) {
 	if err != nil && (!errors.As(err, &missing) || slices.Contains(missing.Shards, i.store.Home().Number())) {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}
-	names := slices.Collect(maps.Values(shards[0]))
+	names := slices.AppendSeq([]ListenerInfo{}, maps.Values(shards[0]))
 	for n := range names {
 		for _, others := range shards[1:] {
 			names[n].add(others[names[n].Name])

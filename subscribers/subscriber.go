@@ -140,7 +140,7 @@ func (s *Subscriber) Run(ctx context.Context) error {
 	subscribed, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
 	defer unsubscribe()
 	var all, receiving sync.WaitGroup
-	receiving.Go(func() { s.receive(subscribed) })
+	receiving.Go(func() { s.receive(subscribed, fail) })
 	for _, w := range s.workers {
 		all.Go(func() {
 			if err := w.run(ctx); err != nil {
@@ -162,8 +162,9 @@ func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 
 // receive rings the workers whose topics have ready messages, and all of a shard when its
 // connection is new. Those of messages of an age are rung by what programs of any
-// language are told, which beats repeat. It logs when no carrier is heard.
-func (s *Subscriber) receive(ctx context.Context) {
+// language are told, which beats repeat. It logs when no carrier is heard, and fails where
+// Redis must not hold messages: the workers would wait for a connection.
+func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) {
 	watch := newWatch(s.store, s.o.Logger)
 	watch.begin()
 	defer watch.end()
@@ -193,6 +194,10 @@ func (s *Subscriber) receive(ctx context.Context) {
 		case store.Beat:
 			for _, topic := range e.Topics() {
 				s.ring(topic)
+			}
+		case store.Broken:
+			if errors.Is(e.Err, notify.ErrUnfit) {
+				fail(e.Err)
 			}
 		}
 	}, channels...)

@@ -274,7 +274,7 @@ func TestListenAsksCommandToEnd(t *testing.T) {
 	p.stop()
 	contains(t, p.said(), "asked")
 	first := s.received(1, "t", "--from", "beginning")[0].Position
-	contains(t, p.said(), "position="+first.String())
+	contains(t, p.said(), "bookmark="+first.String())
 }
 
 func TestListenSecondSignalKills(t *testing.T) {
