@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
@@ -63,16 +64,16 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 	if err != nil {
 		return err
 	}
-	if last > 0 {
-		from = subscribers.After(subscribers.At(last))
+	if last != "" {
+		from = subscribers.After(last)
 	}
 	return l.Listen(ctx, pattern, func(_ context.Context, b *subscribers.Broadcast) error {
-		a.received(name, b, "")
+		a.received(name, b, b.Bookmark(), "")
 		return nil
 	}, subscribers.ListenOptions{
 		From: from,
 		OnStart: func(at subscribers.Bookmark) {
-			a.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(at.Position())})
+			a.Event(standing(history.Record{Op: history.Listen, Listener: name, Pattern: pattern}, at))
 			started()
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, "", g) },
@@ -81,27 +82,38 @@ func (a *actor) listenTo(ctx context.Context, l *subscribers.Listener, pattern s
 
 // received records a broadcast for a listener without a name, which gets it from target if
 // it does not read the log itself.
-func (a *actor) received(listener string, b *subscribers.Broadcast, target string) {
-	a.receives(listener, "", b, target).End(history.OK, history.Record{})
+func (a *actor) received(listener string, b *subscribers.Broadcast, at subscribers.Bookmark, target string) {
+	a.receives(listener, "", b, at, target).End(history.OK, history.Record{})
 	if strings.HasPrefix(b.ID, fence) {
 		say(listener + " " + b.ID)
 	}
 }
 
-// lastReceived returns the position of the last broadcast that a listener received in all its lives, or 0.
-func (a *actor) lastReceived(name string) (last notify.Position, err error) {
+// standing sets where the listener of a record stands.
+func standing(r history.Record, at subscribers.Bookmark) history.Record {
+	if strings.Contains(string(at), ".") {
+		r.Bookmark = string(at)
+	} else if r.Position == 0 {
+		r.Position = int64(at.Position())
+	}
+	return r
+}
+
+// lastReceived returns where a listener stood last in all its lives; empty if it never began.
+func (a *actor) lastReceived(name string) (last subscribers.Bookmark, err error) {
 	paths, err := filepath.Glob(filepath.Join(a.dir, a.name+".*"+history.Suffix))
 	if err != nil {
-		return 0, err
+		return "", err
 	}
+	at := int64(0) // of the last record
 	for _, path := range paths {
 		records, err := history.ReadFile(path)
 		if err != nil {
-			return 0, err
+			return "", err
 		}
 		for _, r := range records {
-			if r.Listener == name && (r.Op == history.Receive || r.Op == history.Listen) {
-				last = max(last, notify.Position(r.Position))
+			if r.Listener == name && (r.Op == history.Receive && r.Phase == history.Call || r.Op == history.Listen) && r.At >= at {
+				at, last = r.At, subscribers.Bookmark(cmp.Or(r.Bookmark, notify.Position(r.Position).String()))
 			}
 		}
 	}
@@ -112,7 +124,7 @@ func (a *actor) lastReceived(name string) (last notify.Position, err error) {
 func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dice, started func()) error {
 	name := a.name + "/" + shared
 	return l.Listen(ctx, "news.>", func(ctx context.Context, b *subscribers.Broadcast) (err error) {
-		op := a.receives(name, shared, b, "")
+		op := a.receives(name, shared, b, b.Bookmark(), "")
 		rest(ctx, time.Duration(dice.roll(5))*time.Millisecond)
 		switch {
 		case ctx.Err() != nil:
@@ -128,19 +140,19 @@ func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dic
 	}, subscribers.ListenOptions{
 		Name: shared, Concurrency: namedConcurrency, Lease: lease, Backoff: quick, MaxAttempts: 1000,
 		OnStart: func(at subscribers.Bookmark) {
-			a.Event(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Position: int64(at.Position()), Count: namedConcurrency})
+			a.Event(standing(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Count: namedConcurrency}, at))
 			started()
 		},
 		OnGap: func(g subscribers.Gap) { a.missed(name, shared, g) },
 	})
 }
 
-// receives records that a listener gets a broadcast.
-func (a *actor) receives(listener, name string, b *subscribers.Broadcast, target string) *history.Operation {
-	return a.Call(history.Record{
+// receives records that a listener gets a broadcast, and where it stands then.
+func (a *actor) receives(listener, name string, b *subscribers.Broadcast, at subscribers.Bookmark, target string) *history.Operation {
+	return a.Call(standing(history.Record{
 		Op: history.Receive, Listener: listener, Name: name, Topic: b.Topic, ID: b.ID,
 		Position: int64(b.Position), Due: b.Due.UnixMilli(), Attempt: b.Attempt, Target: target,
-	})
+	}, at))
 }
 
 // missed records a gap of a listener.

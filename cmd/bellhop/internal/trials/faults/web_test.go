@@ -238,8 +238,11 @@ func (b *browsing) listenAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last = max(last, 1)
-	b.Event(history.Record{Op: history.Listen, Listener: name, Pattern: pattern, Position: int64(last)})
+	start := last
+	if start == "" { // from the beginning
+		start = subscribers.At(1)
+	}
+	b.Event(standing(history.Record{Op: history.Listen, Listener: name, Pattern: pattern}, start))
 	for ctx.Err() == nil {
 		if last, err = b.stream(ctx, pattern, name, last); err != nil {
 			logger().Warn("stream ended", "error", err)
@@ -250,12 +253,14 @@ func (b *browsing) listenAll(ctx context.Context) error {
 }
 
 // stream reads one stream of events, and returns the id of the last event.
-func (b *browsing) stream(ctx context.Context, pattern, name string, last notify.Position) (notify.Position, error) {
-	r, err := http.NewRequestWithContext(ctx, "GET", b.daemons[b.roll(len(b.daemons))]+"/v1/topics/"+pattern+"/broadcasts", nil)
+func (b *browsing) stream(ctx context.Context, pattern, name string, last subscribers.Bookmark) (subscribers.Bookmark, error) {
+	r, err := http.NewRequestWithContext(ctx, "GET", b.daemons[b.roll(len(b.daemons))]+"/v1/topics/"+pattern+"/broadcasts?since=beginning", nil)
 	if err != nil {
 		return last, err
 	}
-	r.Header.Set("Last-Event-ID", last.String())
+	if last != "" {
+		r.Header.Set("Last-Event-ID", string(last))
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return last, err
@@ -264,13 +269,13 @@ func (b *browsing) stream(ctx context.Context, pattern, name string, last notify
 	if answer.StatusCode != http.StatusOK {
 		return last, errors.New(answer.Status)
 	}
-	var id notify.Position
+	var id subscribers.Bookmark
 	var event string
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
 		switch string(field) {
 		case "id":
-			if id, err = notify.ParsePosition(string(value)); err != nil {
+			if id, err = subscribers.ParseBookmark(string(value)); err != nil {
 				return last, err
 			}
 		case "event":
@@ -286,7 +291,7 @@ func (b *browsing) stream(ctx context.Context, pattern, name string, last notify
 }
 
 // receiveEvent records an event.
-func (b *browsing) receiveEvent(name, event string, id notify.Position, data []byte) error {
+func (b *browsing) receiveEvent(name, event string, id subscribers.Bookmark, data []byte) error {
 	if event == "gap" {
 		var reply api.Gap
 		err := json.Unmarshal(data, &reply)
@@ -297,6 +302,6 @@ func (b *browsing) receiveEvent(name, event string, id notify.Position, data []b
 	if err := json.Unmarshal(data, &reply); err != nil {
 		return err
 	}
-	b.received(name, &subscribers.Broadcast{Topic: reply.Topic, ID: reply.ID, Due: reply.Due, Position: id, Attempt: 1}, "a daemon")
+	b.received(name, &subscribers.Broadcast{Topic: reply.Topic, ID: reply.ID, Due: reply.Due, Attempt: 1}, id, "a daemon")
 	return nil
 }

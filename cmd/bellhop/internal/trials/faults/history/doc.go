@@ -61,7 +61,8 @@
 //   - Listen, an event when a listener is up: Listener, Name if it has one, Pattern,
 //     Position from which on it misses nothing, or the Bookmark of one of several shards;
 //     Count, the concurrency of a named one.
-//   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt. Without a name it ends OK.
+//   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt; Bookmark of one of several
+//     shards, from which the Position is read if it is missing. Without a name it ends OK.
 //     Target: the process that reads the logs, if it is not this one.
 //   - Gap: Listener, Name, Topic, Was (after this position), Position (up to this one).
 //   - Store, an event at the end for each message of the JetStream stream, in its

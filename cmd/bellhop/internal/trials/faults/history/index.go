@@ -246,6 +246,13 @@ func (c *checker) fileOther(o *op) error {
 		if h == nil {
 			return fmt.Errorf("received by no listener: %s", r)
 		}
+		if r.Position == 0 {
+			all, err := c.starts(r)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r, err)
+			}
+			r.Position = all[c.shardOf(r.Topic)]
+		}
 		h.received = append(h.received, o)
 	case Store:
 		c.stored = append(c.stored, o)

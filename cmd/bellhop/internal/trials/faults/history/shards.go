@@ -71,7 +71,7 @@ func (o *op) terms() []term {
 	return all
 }
 
-// starts returns the position after which a listener misses nothing, of each shard. A
+// starts returns where a listener stands in each shard by its Position or Bookmark. A
 // bookmark of several shards is their number, a point, and in base64 the greatest position
 // and how far that of each shard is behind it, as uvarints.
 func (c *checker) starts(r *Record) ([]int64, error) {
