@@ -60,6 +60,12 @@ var wrongShards = map[history.Rule]map[string]string{
 			1 l listen listener=x pattern=> position=1
 			10-11 l receive b ok listener=x topic=t position=6
 			12-13 l receive c ok listener=x topic=f position=5`,
+		"received out of the order of its shard, by the bookmarks": `
+			0-2 p broadcast b ok topic=t due=0
+			0-2 p broadcast c ok topic=f due=0
+			1 l listen listener=x pattern=> position=1
+			10-11 l receive b ok listener=x topic=t bookmark=6,9
+			12-13 l receive c ok listener=x topic=f bookmark=5,9`,
 		"sent out of the order of its shard": `
 			0-2 p broadcast b ok topic=t due=20
 			0-2 p broadcast c ok topic=f due=30
@@ -127,6 +133,15 @@ var rightShards = map[string]string{
 		1 l listen listener=x pattern=> position=1
 		10-11 l receive b ok listener=x topic=t position=6
 		12-13 l receive c ok listener=x topic=a position=5`,
+	"received with bookmarks": `
+		0-2 p broadcast b ok topic=t due=0
+		0-2 p broadcast c ok topic=a due=0
+		1 l listen listener=x pattern=> position=1
+		10-11 l receive b ok listener=x topic=t bookmark=6,1
+		12-13 l receive c ok listener=x topic=a bookmark=6,5
+		final log t/b 6
+		final log a/c 5
+		9000 h drained`,
 	"sent in another order in two shards": `
 		0-2 p broadcast b ok topic=t due=20
 		0-2 p broadcast c ok topic=a due=30
@@ -165,10 +180,11 @@ func TestRightShards(t *testing.T) {
 // Fields about shards that cannot be read are errors.
 func TestSenselessShards(t *testing.T) {
 	for text, want := range map[string]string{
-		"0-1 fault stop shards=x":                                "shards",
-		"0-1 fault kill epochs=1":                                "epochs",
-		"0 l listen listener=x pattern=> bookmark=1,2,3":         "bookmark",
-		"0-1 p publish m ok due=1\n0 h kill target=d epochs=a:1": "epochs",
+		"0-1 fault stop shards=x":                        "shards",
+		"0-1 fault kill epochs=1":                        "epochs",
+		"0 l listen listener=x pattern=> bookmark=1,2,3": "bookmark",
+		"0 l listen listener=x pattern=> position=1\n1-2 l receive b ok listener=x topic=t bookmark=1,2,3": "bookmark",
+		"0-1 p publish m ok due=1\n0 h kill target=d epochs=a:1":                                           "epochs",
 	} {
 		s := read(t, text)
 		if _, err := history.Check(s.records, s.final, twoShards()); err == nil || !strings.Contains(err.Error(), want) {
