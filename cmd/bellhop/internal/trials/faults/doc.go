@@ -8,7 +8,9 @@
 // A round is a world of real processes: a redis-server with an append-only file, a
 // nats-server, two daemons, publishers, workers and listeners. Each process reaches the
 // servers over links of its own, and Redis as a user with the least rights. REDIS_SERVER
-// names another program than redis-server. Under load a round makes one to three faults,
+// names another program than redis-server. In some rounds Redis is a master with a replica
+// under sentinels, and in some a Cluster of three masters with a replica each, where the
+// store has 8 shards: then processes reach Redis without links. Under load a round makes one to three faults,
 // heals them, waits until all messages are settled, and checks the history that all
 // processes wrote (package history). A seed fixes the plan of a round: the load, the faults,
 // their targets, when and for how long. It does not fix the scheduling of processes, so a
