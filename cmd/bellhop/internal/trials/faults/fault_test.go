@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -99,7 +98,7 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 			v.links = append(v.links, v.member.links[server])
 		}
 	}
-	if err == nil && w.cluster != nil && v.member != nil && strings.HasPrefix(v.member.name, "daemon") {
+	if err == nil && w.cluster != nil && (role == "carrier" || role == "standby") {
 		v.begun.Epochs, err = w.terms(ctx, v.member)
 	}
 	return v, err
