@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// A written is what a log has written. It is safe for concurrent use.
+type written struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.Write(p)
+}
+
+// take returns what was written since the last call.
+func (w *written) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.all.Reset()
+	return w.all.String()
+}
+
 // Of what happens to many shards at once the log has a few lines, and one that names the other shards.
 func TestSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log written
 		s := newSummary(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 				return slog.Attr{}
@@ -23,10 +44,9 @@ func TestSummary(t *testing.T) {
 		}})))
 		want := func(what, want string) {
 			t.Helper()
-			if diff := cmp.Diff(want, log.String()); diff != "" {
+			if diff := cmp.Diff(want, log.take()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
-			log.Reset()
 		}
 		for i := range 10 {
 			one := s.of(fmt.Sprintf("%d/16", i))
@@ -49,12 +69,11 @@ func TestSummary(t *testing.T) {
 		want("within a second", "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		got := log.String()
+		got := log.take()
 		elected, faults := "msg=elected shards=\"8/16 9/16\"\n", "msg=\"cannot carry\" shards=\"1/16 2/16 3/16\"\n"
 		if got != elected+faults && got != faults+elected {
 			t.Errorf("got %s", got)
 		}
-		log.Reset()
 		s.of("4/16").Error("cannot carry")
 		s.of("5/16").Error("cannot carry")
 		s.flush()
