@@ -104,3 +104,10 @@ func (s *Store) inCluster() bool {
 	_, ok := s.client.(*redis.ClusterClient)
 	return ok
 }
+
+// Moved reports whether err says that another server of a Cluster holds the keys of a call:
+// the URL names only one.
+func Moved(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	return moved
+}

@@ -96,14 +96,14 @@ type exam struct {
 	worst     Verdict
 }
 
-// open opens a store. If its user may not read how many shards it has, it is taken for one
-// of one shard: the check of rights then says what is missing.
+// open opens a store. If its user may not read how many shards it has, or the server is not
+// the one to ask, it is taken for one of one shard: a check then says what is wrong.
 func open(ctx context.Context, c notify.Config) (*notify.Store, error) {
 	db, err := notify.Open(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Learn(ctx); !store.Refused(err) {
+	if err := db.Learn(ctx); !store.Refused(err) && !store.Moved(err) {
 		return db, nil
 	}
 	_ = db.Close() // it wrote nothing

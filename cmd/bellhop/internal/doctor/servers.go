@@ -152,6 +152,22 @@ func (e *exam) spread(ctx context.Context) {
 		e.report(Shards, OK, found, "")
 	}
 	e.moving(ctx)
+	e.covered(ctx)
+}
+
+// covered reports masters that refuse all calls while any other is away.
+func (e *exam) covered(ctx context.Context) {
+	if !e.store.InCluster() {
+		return
+	}
+	for _, s := range e.servers {
+		config, err := s.shard.ServerConfig(ctx) // not every user may read that
+		if err == nil && config["cluster-require-full-coverage"] == "yes" {
+			e.report(Shards, Warn, "while one master is away, all others refuse calls, too (cluster-require-full-coverage yes)",
+				"run CONFIG SET cluster-require-full-coverage no on each node, and put it into redis.conf: then only its topics stop")
+			return
+		}
+	}
 }
 
 // moving reports the shards whose slots are being moved for longer than that takes.

@@ -81,6 +81,7 @@ func TestShardsOnACluster(t *testing.T) {
 	}
 	want := []string{
 		"ok reachable 3 servers answer; the slowest, X, in X", "ok version Redis 7.0.15", "ok shards 8 on 3 masters: 3, 3, 2",
+		"warn shards while one master is away, all others refuse calls, too (cluster-require-full-coverage yes)",
 		"fail persistence none: a restart of Redis loses all messages", "ok eviction noeviction, limit none",
 		"ok format 6, or nothing yet", "warn replicas 1 connected, but nothing waits for them: a failover loses what was acknowledged last",
 		"ok rights published, carried, claimed, settled, requeued and cancelled a message, and broadcast one",
@@ -97,6 +98,11 @@ func TestShardsOnACluster(t *testing.T) {
 	stop()
 	if got := report(t, c, "carrier"); len(got) != 1 || got[0] != "warn carrier shards 0, 1, 2, 3, 4, 5, 6, 7: none is elected" {
 		t.Errorf("nobody carries: %q", got)
+	}
+	for _, master := range cluster.Masters {
+		if err := nodeAt(t, master.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	slotStuck(t, db, c)
 	cluster.Masters[0].Kill()
