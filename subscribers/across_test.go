@@ -204,7 +204,7 @@ func TestShardIsAway(t *testing.T) {
 	if err := g.ds[0].Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for _, o := range []subscribers.ClaimOptions{{}, {Wait: 50 * time.Millisecond}, {Wait: 50 * time.Millisecond, MinAge: time.Millisecond}} {
+	for _, o := range []subscribers.ClaimOptions{{}, {Wait: time.Second}, {Wait: time.Second, MinAge: time.Millisecond}} {
 		_, err = p.ClaimAny(t.Context(), both, o)
 		if !errors.As(err, &missing) || !slices.Equal(missing.Shards, []int{number}) {
 			t.Errorf("%+v: got %v, want an error that names shard %d", o, err, number)
