@@ -195,7 +195,11 @@ func TestMissingRightAtTheEnd(t *testing.T) {
 		end  func(context.Context, *subscribers.Delivery) error
 	}{
 		"acknowledged, its id stays taken": {notify.Message{UniqueFor: anHour}, false, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
-		"acknowledged, and followed":       {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
+		"acknowledged, and kept": {notify.Message{}, false, func(ctx context.Context, d *subscribers.Delivery) error {
+			_, err := d.AckWith(ctx, notify.AckResult{Keep: time.Hour})
+			return err
+		}},
+		"acknowledged, and followed": {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
 		"dropped, its id stays taken": {notify.Message{UniqueFor: anHour, MaxAttempts: 1, Fail: notify.FailDrop}, false, func(ctx context.Context, d *subscribers.Delivery) error {
 			return errOf(d.Nack(ctx, 0, "no"))
 		}},

@@ -36,6 +36,7 @@ local function keep_done()
   if noted[2] then try('HDEL', EXTRAS, member) end
 end
 
+can_put_back()
 take_leased(left)
 or_undo(function()
   if not left[1] then return end
