@@ -212,6 +212,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	wantRows(t, url, 10)
 	wantEmpty(t, s)
+	storetest.Eventually(t, "the end of the outage is logged", func() bool { return strings.Contains(logged(), "archiving what ended again") })
 	for text, want := range map[string]int{`msg="cannot archive`: 1, `msg="archiving what ended again"`: 1, "correct": 0, "battery": 0} {
 		if n := strings.Count(logged(), text); n != want {
 			t.Errorf("%s is %d times in the log:\n%s", text, n, logged())
