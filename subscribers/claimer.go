@@ -223,7 +223,7 @@ func (c *Claimer) Run(ctx context.Context) error {
 
 // subscribe receives until ctx ends.
 func (c *Claimer) subscribe(ctx context.Context) {
-	watch := newWatch(c.store, c.log)
+	watch := newWatch(c.store.Home(), c.log)
 	watch.begin()
 	defer watch.end()
 	c.store.Subscribe(ctx, func(e store.Event) {

@@ -3,7 +3,6 @@ package subscribers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -80,7 +79,7 @@ func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error)
 		return nil, err
 	}
 	worker := store.Worker{Name: o.Name, Version: o.Version, Kind: kindListener}
-	return &Listener{store: s, o: o, here: newAttendance(s, worker), watch: newWatch(s, o.Logger)}, nil
+	return &Listener{store: s, o: o, here: newAttendance(s, worker), watch: newWatch(s.Home(), o.Logger)}, nil
 }
 
 // Stats returns what the listener counted so far.
@@ -229,8 +228,8 @@ func (l *Listener) allHubs(shards []store.Shard) []*hub {
 			news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
 		}
 		if len(shards) > 1 {
-			h.log = h.log.With("shard", fmt.Sprintf("%d/%d", shard.Number(), len(shards)))
-			h.here, h.watch = nil, newWatch(l.store, h.log)
+			h.log = h.log.With(which(shard)...)
+			h.here, h.watch = nil, newWatch(shard, l.o.Logger)
 		}
 		l.hubs = append(l.hubs, h)
 	}

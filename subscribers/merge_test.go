@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,36 @@ func manyTopics() (topics []string) {
 		topics = append(topics, fmt.Sprintf("news.%d", i))
 	}
 	return topics
+}
+
+// A listener that hears its shards logs nothing, whichever shards these are, and one whose shard is away names it once.
+func TestListenersOfShardsAreQuiet(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	log := &journal{}
+	for _, pattern := range append(manyTopics(), ">") {
+		l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil })
+		})
+	}
+	time.Sleep(store.Patience + time.Second) // by then it is logged that nothing is heard
+	if said := log.String(); said != "" {
+		t.Errorf("logged %s", said)
+	}
+
+	db = storetest.ShardAway(t, 8, 3)
+	carry(t, db)
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+	})
+	storetest.Eventually(t, "it is logged", func() bool { return log.count("cannot subscribe to redis") > 0 })
+	for line := range strings.Lines(log.String()) {
+		if strings.Count(line, "shard=") > 1 || strings.Contains(line, "cannot subscribe") && !strings.Contains(line, "shard=3/8") {
+			t.Errorf("logged %s", line)
+		}
+	}
 }
 
 // wantEach checks that of each topic the broadcasts came once, in the order in which flood sent them.

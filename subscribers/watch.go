@@ -3,7 +3,6 @@ package subscribers
 import (
 	"log/slog"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -11,9 +10,9 @@ import (
 // A watch logs each change of a subscription once, of several shards each by itself. Its
 // methods are called one after the other.
 type watch struct {
-	*shardWatch                     // of home, to which all subscribe
+	*shardWatch // of the first shard, whose subscription is awaited from the beginning
+	first       store.Shard
 	others      map[int]*shardWatch // of other shards, by number
-	store       *notify.Store
 	log         *slog.Logger
 }
 
@@ -25,8 +24,8 @@ type shardWatch struct {
 	cancel  func()         // cancels awaited
 }
 
-func newWatch(s *notify.Store, log *slog.Logger) *watch {
-	return &watch{shardWatch: newShardWatch(log), others: make(map[int]*shardWatch), store: s, log: log}
+func newWatch(first store.Shard, log *slog.Logger) *watch {
+	return &watch{shardWatch: newShardWatch(log), first: first, others: make(map[int]*shardWatch), log: log}
 }
 
 func newShardWatch(log *slog.Logger) *shardWatch {
@@ -37,7 +36,9 @@ func newShardWatch(log *slog.Logger) *shardWatch {
 }
 
 // begin awaits the subscription; end awaits nothing any more.
-func (w *watch) begin() { w.await(w.redis, "error", w.store.NoAnswer()) }
+func (w *watch) begin() {
+	w.await(w.redis, append(which(w.first), "error", w.first.Store().NoAnswer())...)
+}
 
 func (w *watch) end() {
 	w.await(nil)
@@ -60,18 +61,21 @@ func (w *shardWatch) await(n *outage.Notice, args ...any) {
 }
 
 func (w *watch) note(event store.Event) {
-	shard := event.Shard()
-	var which []any // of several shards
+	w.of(event.Shard()).take(event, which(event.Shard()))
+}
+
+// which returns the key and value that name one of several shards in a log.
+func which(shard store.Shard) []any {
 	if label := shard.Label(); label != "" {
-		which = []any{"shard", label}
+		return []any{"shard", label}
 	}
-	w.of(shard).take(event, which)
+	return nil
 }
 
 // of returns the watch of a shard.
 func (w *watch) of(shard store.Shard) *shardWatch {
 	number := shard.Number()
-	if number == w.store.Home().Number() {
+	if number == w.first.Number() {
 		return w.shardWatch
 	}
 	if w.others[number] == nil {
