@@ -194,7 +194,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	events, _ := hear(t, db)
 	wantEvent(t, events, store.Subscribed)
 	publish(t, pub, message("before", future))
-	if err := db.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+	if err := server.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pub.Publish(t.Context(), message("m", future)); !store.NotExecuted(err) {
@@ -202,7 +202,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	}
 	wantEvent(t, events, store.Broken)
 	skipTo(t, events, store.Subscribed)
-	if err := db.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+	if err := server.Follow(t.Context(), "NO", "ONE"); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pub, message("m", future))

@@ -607,11 +607,12 @@ func TestPing(t *testing.T) {
 // A Redis that takes no writes cannot be used, though its pub/sub works.
 func TestPingOfReadOnly(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.At(t, storetest.Server(t).URL(), "readonly"))
+	server := storetest.Server(t)
+	db := beating(t, storetest.At(t, server.URL(), "readonly"))
 	p, _ := newPoller(t, db)
 	only := func(what, master, port string, ready bool) {
 		t.Helper()
-		if err := db.Client().Do(t.Context(), "REPLICAOF", master, port).Err(); err != nil {
+		if err := server.Follow(t.Context(), master, port); err != nil {
 			t.Fatal(err)
 		}
 		storetest.Eventually(t, what, func() bool { return (p.Ping(t.Context()) == nil) == ready })

@@ -433,7 +433,9 @@ func TestClaimAnyFails(t *testing.T) {
 	warm(t, db, p)
 	only := func(master, port string) {
 		t.Helper()
-		storetest.Eventually(t, "it obeys", func() bool { return db.Client().Do(t.Context(), "REPLICAOF", master, port).Err() == nil })
+		if err := server.Follow(t.Context(), master, port); err != nil {
+			t.Fatal(err)
+		}
 	}
 	only("127.0.0.1", "1")
 	answer := claimAnyLater(t.Context(), t, p, topics, long())

@@ -129,8 +129,7 @@ func TestRedisReadOnly(t *testing.T) {
 	redis := storetest.Server(t)
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
-	client := s.store.Client()
-	if err := client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+	if err := redis.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
 		t.Fatal(err)
 	}
 	same := s.unchanged()
@@ -138,7 +137,7 @@ func TestRedisReadOnly(t *testing.T) {
 	s.call("DELETE", messages+"/a", "").is(503)
 	s.call("POST", topicPath+"/claim", "").is(503)
 	same()
-	if err := client.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+	if err := redis.Follow(t.Context(), "NO", "ONE"); err != nil {
 		t.Fatal(err)
 	}
 	s.claim("orders")
