@@ -64,7 +64,7 @@ func (t *term) carry(ctx context.Context) error {
 	besideCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	beside.Go(func() { t.sweep(besideCtx) })
-	beside.Go(func() { t.adopt(besideCtx) })
+	beside.Go(func() { t.agree(besideCtx) })
 	beside.Go(func() {
 		t.shard.Store().Subscribe(besideCtx, func(e store.Event) {
 			nudge(e, nudges)

@@ -216,6 +216,40 @@ func TestTermsOfShards(t *testing.T) {
 	}
 }
 
+// The carrier of home writes the root again when that is lost, and each other takes over settings for all topics that it missed.
+func TestShardsAgree(t *testing.T) {
+	t.Parallel()
+	db := eight(t, storetest.URL())
+	c, err := carrier.New(db, carrier.Options{Sweep: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "all are carried", func() bool {
+		all := c.States()
+		return len(all) == 8 && !slices.ContainsFunc(all, func(s carrier.State) bool { return !s.Carrying })
+	})
+	do(t, db, "DEL", db.Prefix()+":{0}:format")
+	storetest.Eventually(t, "the root is written again", func() bool {
+		root, err := db.Root(t.Context())
+		return err == nil && root.Format == "6/8/0"
+	})
+	attempts := 7
+	if _, err := db.Home().Set(t.Context(), store.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away
+		t.Fatal(err)
+	}
+	shards, err := db.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range shards {
+		storetest.Eventually(t, "shard "+shard.Label()+" has the settings", func() bool {
+			s, err := shard.Settings(t.Context(), store.AllTopics)
+			return err == nil && s.Attempts == attempts
+		})
+	}
+}
+
 // A carrier that starts before Redis learns how many shards there are as soon as it can.
 func TestShardsAreLearned(t *testing.T) {
 	t.Parallel()

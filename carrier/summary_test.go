@@ -63,7 +63,7 @@ func TestSummary(t *testing.T) {
 			}
 		}
 		want("the first ones", first)
-		time.Sleep(summed - time.Nanosecond)
+		time.Sleep(summed - time.Nanosecond) // by the bubble's clock, as below
 		s.of("3/16").Error("cannot carry")
 		synctest.Wait()
 		want("within a second", "")

@@ -72,26 +72,31 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 		if err := f.check(args); err != nil {
 			return err
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
-		switch {
-		case shardOf != "":
-			return a.printTopicShard(ctx, s, shardOf)
-		case f.watch:
-			return a.watchTopics(ctx, s, f)
-		}
-		shown, err := a.count(ctx, s, f)
-		if err == nil && f.sort == "rate" {
-			err = shown.rate(ctx, s, f)
-		}
-		if err != nil {
-			return err
-		}
-		return cmp.Or(a.printTopics(shown, f), shown.missing)
+		return a.topics(ctx, f, shardOf)
 	})
+}
+
+// topics prints the topics of a choice, or the shard of one.
+func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
+	s, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer s.store.Close()
+	switch {
+	case shardOf != "":
+		return a.printTopicShard(ctx, s, shardOf)
+	case f.watch:
+		return a.watchTopics(ctx, s, f)
+	}
+	shown, err := a.count(ctx, s, f)
+	if err == nil && f.sort == "rate" {
+		err = shown.rate(ctx, s, f)
+	}
+	if err != nil {
+		return err
+	}
+	return cmp.Or(a.printTopics(shown, f), shown.missing)
 }
 
 // printTopics prints topics, and the totals of all.

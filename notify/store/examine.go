@@ -19,9 +19,6 @@ import (
 // Prefix returns the prefix of all keys and channels.
 func (s *Store) Prefix() string { return s.prefix }
 
-// CheckShards returns a Fault unless a store may have n shards.
-func CheckShards(n int) error { return checkShards(n) }
-
 // InCluster reports whether the store is in a Redis Cluster.
 func (s *Store) InCluster() bool { return s.inCluster() }
 
@@ -72,11 +69,9 @@ func (s *Store) Root(ctx context.Context) (Root, error) {
 	if err != nil {
 		return Root{Site: site}, err
 	}
-	text, err := onNode(ctx, s.root, func(node redis.UniversalClient) (string, error) {
-		return node.Get(ctx, s.root.keys.Format()).Result()
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return Root{Site: site}, s.root.explain(ctx, err)
+	text, err := s.rootText(ctx)
+	if err != nil {
+		return Root{Site: site}, err
 	}
 	format, _, _ := strings.Cut(text, " ")
 	return Root{Site: site, Key: s.root.keys.Format(), Format: format}, nil

@@ -50,10 +50,7 @@ const (
 // other store has. An existing store stays as it is. The error is an ErrUnfit if that
 // has another format or layout, or that of the connection.
 func (d *shard) foundRoot(ctx context.Context) error {
-	_, err := onNode(ctx, d.root, func(node redis.UniversalClient) (struct{}, error) {
-		_, err := d.root.mark(ctx, node, d.layout, false)
-		return struct{}{}, err
-	})
+	_, err := d.root.marked(ctx, d.layout, false)
 	return err
 }
 
@@ -68,25 +65,6 @@ func (d *shard) found(ctx context.Context, node redis.UniversalClient) error {
 	}
 	_, err := d.mark(ctx, node, d.layout, false)
 	return err
-}
-
-// restoreRoot founds the root again in the background if it was lost, and the shard was
-// not. Where the server of the root is away, another process will.
-func (d *shard) restoreRoot() {
-	b := &d.background
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ctx.Err() != nil {
-		return
-	}
-	b.run(func(ctx context.Context) {
-		missing, err := onNode(ctx, d, func(node redis.UniversalClient) (bool, error) {
-			return d.mark(ctx, node, d.layout, true)
-		})
-		if err == nil && !missing {
-			_ = d.foundRoot(ctx)
-		}
-	})
 }
 
 // mark writes the format key, unless it is there; if readOnly is set it leaves Redis as it
@@ -106,6 +84,11 @@ func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, 
 		return false, err
 	}
 	return text == mine, d.fits(text, l)
+}
+
+// marked is mark at the server that holds the shard.
+func (d *shard) marked(ctx context.Context, l layout, readOnly bool) (missing bool, err error) {
+	return onNode(ctx, d, func(node redis.UniversalClient) (bool, error) { return d.mark(ctx, node, l, readOnly) })
 }
 
 // fits returns an ErrUnfit unless the value of a format key is of this format and layout.
@@ -148,16 +131,9 @@ func (s *Store) CheckFormat(ctx context.Context) error {
 
 // checkFormat is CheckFormat for one shard, and for the root if the shard is not marked yet.
 func (d *shard) checkFormat(ctx context.Context) error {
-	missing := false
-	_, err := onNode(ctx, d, func(node redis.UniversalClient) (_ struct{}, err error) {
-		missing, err = d.mark(ctx, node, d.layout, true)
-		return struct{}{}, err
-	})
+	missing, err := d.marked(ctx, d.layout, true)
 	if err == nil && missing && d.isSharded() {
-		_, err = onNode(ctx, d.root, func(node redis.UniversalClient) (struct{}, error) {
-			_, err := d.root.mark(ctx, node, d.layout, true)
-			return struct{}{}, err
-		})
+		_, err = d.root.marked(ctx, d.layout, true)
 	}
 	if err != nil && !errors.Is(err, ErrUnfit) {
 		return d.explain(ctx, err)

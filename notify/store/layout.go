@@ -43,11 +43,12 @@ func layoutIn(text string) (l layout, ok bool) {
 	}
 	shards, errShards := strconv.Atoi(fields[1])
 	epoch, errEpoch := strconv.ParseInt(fields[2], 10, 64)
-	return layout{shards, epoch}, errShards == nil && errEpoch == nil && shards > 1 && epoch >= 0 && checkShards(shards) == nil
+	return layout{shards, epoch}, errShards == nil && errEpoch == nil && shards > 1 && epoch >= 0 && CheckShards(shards) == nil
 }
 
-// checkShards returns a Fault unless n is a power of two up to MaxShards.
-func checkShards(n int) error {
+// CheckShards returns a Fault unless a store may have n shards: a power of two up to
+// MaxShards.
+func CheckShards(n int) error {
 	if n < 1 || n > MaxShards || bits.OnesCount(uint(n)) != 1 {
 		return Faultf("shards", "shards %d: use a power of two, 1 to %d; or leave it out, for as many as the store has", n, MaxShards)
 	}
@@ -126,11 +127,9 @@ func (s *Store) learned(ctx context.Context) ([]*shard, error) {
 	}
 	err := s.root.shared(ctx, &s.learning, func() bool { return s.laid.Load() != nil }, func(ctx context.Context) error {
 		ctx = context.WithValue(ctx, unrehearsed{}, true) // the check of a shard finds what is missing
-		text, err := onNode(ctx, s.root, func(node redis.UniversalClient) (string, error) {
-			return node.Get(ctx, s.root.keys.Format()).Result()
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return s.root.explain(ctx, err)
+		text, err := s.rootText(ctx)
+		if err != nil {
+			return err
 		}
 		l, ok := layoutIn(text)
 		if !ok {
@@ -143,6 +142,18 @@ func (s *Store) learned(ctx context.Context) ([]*shard, error) {
 		return nil, err
 	}
 	return *s.laid.Load(), nil
+}
+
+// rootText returns the value of the root's format key: empty if there is none. The error is
+// that of the connection.
+func (s *Store) rootText(ctx context.Context) (string, error) {
+	text, err := onNode(ctx, s.root, func(node redis.UniversalClient) (string, error) {
+		return node.Get(ctx, s.root.keys.Format()).Result()
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", s.root.explain(ctx, err)
+	}
+	return text, nil
 }
 
 // otherLayout returns the ErrUnfit for a store of this format that has other shards than

@@ -65,7 +65,7 @@ func Open(c Config) (*Store, error) {
 	errPrefix := checkPrefix(prefix)
 	var errShards error
 	if c.Shards != 0 {
-		errShards = checkShards(c.Shards)
+		errShards = CheckShards(c.Shards)
 	}
 	share, errShare := memoryShare(c.MemoryShare)
 	errReplicas := Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
@@ -169,9 +169,6 @@ func (d *shard) markFit(ctx context.Context, as int32) error {
 	}
 	d.fit.Store(as)
 	d.wasFit.Store(true)
-	if d.isSharded() && d.number == 0 {
-		d.restoreRoot()
-	}
 	return nil
 }
 
@@ -360,20 +357,6 @@ func (e *ServerError) Error() string { return fmt.Sprintf("redis at %s: %v", e.W
 
 // Unwrap returns Err.
 func (e *ServerError) Unwrap() error { return e.Err }
-
-// MissingIn returns the numbers of the shards that an error says did not answer: those of a
-// MissingError, or that of a ServerError where the store has several; nil for other errors.
-func MissingIn(err error) []int {
-	var missing *MissingError
-	var server *ServerError
-	switch {
-	case errors.As(err, &missing):
-		return missing.Shards
-	case errors.As(err, &server) && server.shard != nil && server.shard.isSharded():
-		return []int{server.shard.number}
-	}
-	return nil
-}
 
 // ErrNoRedis is the error where another program answers at the address of Redis.
 var ErrNoRedis = errors.New("what answers there is no Redis")
