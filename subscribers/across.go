@@ -23,10 +23,10 @@ func (c *Claimer) spans(ctx context.Context, topics []string, oldest bool) (bool
 	if len(topics) == 1 {
 		return false, nil
 	}
-	if err := c.store.Learn(ctx); err != nil {
+	first, err := c.store.ShardOf(ctx, topics[0])
+	if err != nil {
 		return false, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
 	}
-	first := c.store.Of(topics[0])
 	i := slices.IndexFunc(topics, func(topic string) bool { return c.store.Of(topic) != first })
 	if i < 0 || !oldest {
 		return i > 0, nil
