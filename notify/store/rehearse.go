@@ -29,10 +29,7 @@ func (s *Store) CheckRepair(ctx context.Context) error {
 
 // commands returns the commands that a script, or the wait behind it, needs.
 func (d *shard) commands() string {
-	commands := runs + " " + called
-	if d.isSharded() {
-		commands = runs + " " + strings.NewReplacer(" publish", " "+spublish, " pubsub|numsub", " pubsub|shardnumsub").Replace(called)
-	}
+	commands := runs + " " + calledIn(d.layout.shards)
 	if d.replicas > 0 {
 		commands += " " + waits
 	}

@@ -12,16 +12,17 @@ import (
 // checks the commands that are sent, and those that scripts call. All but sent are
 // rehearsed: a script stops half way at a call that its user may not make.
 const (
-	sent   = "subscribe psubscribe cluster|slots"
-	runs   = "eval evalsha"
-	waits  = "wait" // for Config.WaitReplicas
-	called = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
+	listens = "subscribe psubscribe"
+	sent    = "cluster|slots"
+	runs    = "eval evalsha"
+	waits   = "wait" // for Config.WaitReplicas
+	called  = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"
 
-	spublish  = "spublish" // in place of publish where there are several shards
-	ofSharded = spublish + " ssubscribe sunsubscribe pubsub|shardnumsub"
+	spublish       = "spublish" // in place of publish where there are several shards
+	listensSharded = "ssubscribe sunsubscribe"
 
 	sentByRepair   = "scan type"
 	calledByRepair = "hexists xrevrange"
@@ -31,15 +32,22 @@ const (
 // arguments of ACL SETUSER. They hold the commands that Bellhop sends, and those
 // that its scripts call: Redis checks both. They name each pattern of channels,
 // since Redis allows a subscription only to that very pattern. WAIT is for
-// Config.WaitReplicas, and CLUSTER SLOTS for a Cluster. A store of several shards needs
-// some more.
+// Config.WaitReplicas, and CLUSTER SLOTS for a Cluster. A store of several shards publishes
+// and subscribes by other commands, and to no pattern.
 func Rights(prefix string, shards int) string {
-	rights := "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":* &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" +
-		allow(sent, runs, waits, called)
+	rights := "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":*"
 	if shards > 1 {
-		rights += allow(ofSharded)
+		return rights + " -@all" + allow(listensSharded, sent, runs, waits, calledIn(shards))
 	}
-	return rights
+	return rights + " &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" + allow(listens, sent, runs, waits, called)
+}
+
+// calledIn returns the commands that scripts call in a store of so many shards.
+func calledIn(shards int) string {
+	if shards == 1 {
+		return called
+	}
+	return strings.NewReplacer(" publish", " "+spublish, " pubsub|numsub", " pubsub|shardnumsub").Replace(called)
 }
 
 // RepairRights returns the rights of a user who repairs a store: those of Rights,

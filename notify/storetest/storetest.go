@@ -302,7 +302,7 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // kept are the beginnings of the keys that remain when every message is gone.
-var kept = []string{"format", "carrier", "epoch", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers"}
+var kept = []string{"format", "carrier", "epoch", "standbys", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers"}
 
 // forEver are the fields of a topic that remain: its totals, times and settings.
 var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "released", "idle", "settings", "revised"}
