@@ -54,22 +54,37 @@ func aged(t *testing.T, store *notify.Store, topic string, n int, by time.Durati
 	do(t, store, "ZADD", store.KeysOf(topic).OldestDeaths(), died, topic)
 }
 
-// size returns how many a hash or a sorted set holds.
-func size(t *testing.T, store *notify.Store, name string) int64 {
+// size returns how many the hashes or the sorted sets of a name hold, in all shards.
+func size(t *testing.T, store *notify.Store, name string) (all int64) {
 	t.Helper()
-	key := store.KeysOf(topic).Base() + name
-	command := "HLEN"
-	if kind, err := store.Client().Type(t.Context(), key).Result(); err != nil {
-		t.Fatal(err)
-	} else if kind == "zset" {
-		command = "ZCARD"
+	for _, keys := range store.KeysOfAll() {
+		command := "HLEN"
+		if kind, err := store.Client().Type(t.Context(), keys.Base()+name).Result(); err != nil {
+			t.Fatal(err)
+		} else if kind == "zset" {
+			command = "ZCARD"
+		}
+		n, err := store.Client().Do(t.Context(), command, keys.Base()+name).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += n
 	}
-	n, err := store.Client().Do(t.Context(), command, key).Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return all
 }
+
+// removed returns how many dead letters and topics a carrier removed in all shards.
+func removed(c *carrier.Carrier) (dead, topics int64) {
+	for _, s := range c.States() {
+		dead += s.DeadRemoved
+		topics += s.TopicsForgotten
+	}
+	return dead, topics
+}
+
+func deadRemoved(c *carrier.Carrier) int64 { dead, _ := removed(c); return dead }
+
+func topicsForgotten(c *carrier.Carrier) int64 { _, topics := removed(c); return topics }
 
 // A journal keeps the log.
 type journal struct {
@@ -113,7 +128,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	aged(t, store, "mail", 1, 2*time.Hour)
 	var log journal
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "they are removed", func() bool { return state(c).DeadRemoved == old+1 })
+	storetest.Eventually(t, "they are removed", func() bool { return deadRemoved(c) == old+1 })
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "removed dead letters", "orders") })
 	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
 		if got := size(t, store, name); got != want {
@@ -130,7 +145,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 func TestFullOutboxIsTold(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	s := store.Home()
+	s := store.Of(topic)
 	for _, room := range []int{20, 5} { // each death leaves 20, then there is room for 5
 		if err := s.OpenArchive(t.Context(), room); err != nil {
 			t.Fatal(err)
@@ -155,7 +170,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	die(t, store, "mail", 10)
 	aged(t, store, "orders", 20, time.Minute)
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "they are removed", func() bool { return state(c).DeadRemoved == 20 })
+	storetest.Eventually(t, "they are removed", func() bool { return deadRemoved(c) == 20 })
 	if n := size(t, store, "dead:mail"); n != 10 {
 		t.Errorf("%d of the other topic are left", n)
 	}
@@ -192,7 +207,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 		t.Errorf("%d are left, want two fewer by each death", n)
 	}
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
-	storetest.Eventually(t, "what deaths removed is counted", func() bool { return state(c).DeadRemoved == 20+4 })
+	storetest.Eventually(t, "what deaths removed is counted", func() bool { return deadRemoved(c) == 20+4 })
 }
 
 // A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
@@ -201,7 +216,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
 		"swept": func(t *testing.T, store *notify.Store) error {
 			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-			storetest.Eventually(t, "it is removed", func() bool { return state(c).DeadRemoved == 1 })
+			storetest.Eventually(t, "it is removed", func() bool { return deadRemoved(c) == 1 })
 			return nil
 		},
 		"purged": func(t *testing.T, store *notify.Store) error {
@@ -269,15 +284,12 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	if err := inspector.Pause(ctx, "paused"); err != nil {
 		t.Fatal(err)
 	}
-	waits := store.Client().Subscribe(ctx, store.KeysOf(topic).Inbox("x"))
-	t.Cleanup(func() { waits.Close() })
-	if _, err := waits.Receive(ctx); err != nil {
-		t.Fatal(err)
-	}
-	do(t, store, "ZADD", store.KeysOf(topic).Waiting("waits"), 1, store.KeysOf(topic).Inbox("x"))
+	keys := store.KeysOf("waits")
+	subscribe(t, store, keys.Inbox("x"))
+	do(t, store, "ZADD", keys.Waiting("waits"), 1, keys.Inbox("x"))
 
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
-	storetest.Eventually(t, "it is forgotten", func() bool { return state(c).TopicsForgotten == 1 })
+	storetest.Eventually(t, "it is forgotten", func() bool { return topicsForgotten(c) == 1 })
 	known := func() (names []string) {
 		all, err := storetest.Collect(inspector.Topics(ctx))
 		if err != nil {
@@ -314,7 +326,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 	use("gone")
 	use("used")
 	c, _ := watch(t, store, carrier.Options{KeepTopics: 2 * time.Second, Sweep: often, KeepAge: carrier.MinKeepAge})
-	for uses := 0; state(c).TopicsForgotten == 0; uses++ {
+	for uses := 0; topicsForgotten(c) == 0; uses++ {
 		storetest.Publish(t, store, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
 		use("used")
 	}
@@ -374,7 +386,7 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	die(t, store, "orders", 3)
 	aged(t, store, "orders", 3, 2*time.Hour)
 	storetest.Eventually(t, "it stands by", func() bool { return !state(c).Carrying })
-	if n := size(t, store, "dead:orders"); n != 3 || state(c).DeadRemoved != 0 {
+	if n := size(t, store, "dead:orders"); n != 3 || deadRemoved(c) != 0 {
 		t.Errorf("%d are left, %+v", n, state(c))
 	}
 }
@@ -396,7 +408,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 	}
 	do(t, store, "ZADD", base+"deaths-oldest", 1, "mail", 1, "no topic: x")
 	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-	storetest.Eventually(t, "the others are removed", func() bool { return state(c).DeadRemoved == 3 })
+	storetest.Eventually(t, "the others are removed", func() bool { return deadRemoved(c) == 3 })
 	for _, key := range []string{"dead:mail", "logs", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest", "deaths-kept"} {
 		if text, err := store.Client().Get(t.Context(), base+key).Result(); err != nil || text != "x" {
 			t.Errorf("%s is %q, %v", key, text, err)
@@ -415,8 +427,8 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 			t.Fatal(ds, err)
 		}
 	}
-	waiting := store.KeysOf(topic).Waiting("left")
-	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.KeysOf(topic).Inbox("gone")}).Err(); err != nil {
+	waiting, watched := store.KeysOf("left").Waiting("left"), store.KeysOf("watched").Waiting("watched")
+	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.KeysOf("left").Inbox("gone")}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s, err := subscribers.NewSubscriber(store)
@@ -428,14 +440,14 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	}
 	storetest.Run(t, s.Run)
 	storetest.Eventually(t, "it waits", func() bool {
-		return store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting("watched")).Val() == 1
+		return store.Client().ZCard(t.Context(), watched).Val() == 1
 	})
 	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Eventually(t, "the one is forgotten", func() bool { return state(c).TopicsForgotten == 1 })
+	storetest.Eventually(t, "the one is forgotten", func() bool { return topicsForgotten(c) == 1 })
 	if n := store.Client().Exists(t.Context(), waiting).Val(); n != 0 {
 		t.Error("who is gone still waits")
 	}
-	if n := store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting("watched")).Val(); n != 1 {
+	if n := store.Client().ZCard(t.Context(), watched).Val(); n != 1 {
 		t.Error("who is there was struck off")
 	}
 }
@@ -475,5 +487,5 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 		look()
 		storetest.Eventually(t, "they were looked at", seen)
 	}
-	storetest.Eventually(t, "all are forgotten", func() bool { return state(c).TopicsForgotten == topics })
+	storetest.Eventually(t, "all are forgotten", func() bool { return topicsForgotten(c) == topics })
 }

@@ -153,9 +153,12 @@ func OneShard(t testing.TB, why string) {
 
 // Near returns a name like the given one, of a topic that is in the same shard as all that
 // Near returns.
-func Near(s *notify.Store, name string) string {
+func Near(s *notify.Store, name string) string { return Beside(s, "near", name) }
+
+// Beside returns a name like the given one, of a topic that is in the same shard as another.
+func Beside(s *notify.Store, topic, name string) string {
 	for one, i := name, 0; ; i++ {
-		if s.Of(one) == s.Of("near") {
+		if s.Of(one) == s.Of(topic) {
 			return one
 		}
 		one = fmt.Sprint(name, "-", i)
