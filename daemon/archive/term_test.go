@@ -229,6 +229,27 @@ func TestDatabaseAway(t *testing.T) {
 	}
 }
 
+// A restart of the database before anything was archived is no fault.
+func TestDatabaseRestartedBeforeUse(t *testing.T) {
+	server, url := archivetest.Server(t)
+	s := storetest.Open(t)
+	log, logged := archivetest.Log()
+	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url, Logger: log}), s)
+	registered(t, s)
+	const resting = `SELECT count(*) = 1 AND every(state = 'idle') AND (SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE relname = 'messages') = 2
+		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+	storetest.Eventually(t, "a connection rests, and the months are there", func() bool { return archivetest.Ask(t, url, resting)[0] == true })
+	server.Stop()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustKill(t, s, 0, 1)
+	wantRows(t, url, 1)
+	if n := strings.Count(logged(), "cannot archive"); n != 0 {
+		t.Errorf("it is a fault:\n%s", logged())
+	}
+}
+
 // A database that is killed again and again while messages die loses none, and has none
 // twice.
 func TestDatabaseKilled(t *testing.T) {

@@ -19,7 +19,7 @@ type writer struct {
 	*Archive
 	conn   *pgx.Conn      // nil: none
 	months map[month]bool // whose partitions are there
-	used   bool           // the connection has stored something
+	idled  bool           // the connection has stored something, or waited: it may have broken since
 }
 
 // connect makes a connection, unless there is one, and the schema and the partitions that
@@ -38,7 +38,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return w.failedTo("connect", err)
 	}
-	w.conn, w.months, w.used = conn, make(map[month]bool), false
+	w.conn, w.months, w.idled = conn, make(map[month]bool), false
 	err = w.migrate(ctx)
 	if err == nil {
 		now := monthOf(time.Now())
@@ -71,9 +71,9 @@ func (w *writer) write(ctx context.Context, storeID string, ended []store.Ending
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	idle := w.used
+	idled := w.idled
 	err := w.insert(ctx, storeID, ended)
-	if err != nil && idle && w.conn == nil {
+	if err != nil && idled && w.conn == nil {
 		if err = w.connect(ctx); err == nil {
 			err = w.insert(ctx, storeID, ended)
 		}
@@ -117,7 +117,7 @@ func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.En
 	}
 	switch {
 	case err == nil:
-		w.used = true
+		w.idled = true
 	case conditionOf(err) == noPartition:
 		clear(w.months) // one was removed: the next try makes it again
 	case w.conn.IsClosed():

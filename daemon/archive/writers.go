@@ -53,6 +53,7 @@ func (w *writers) give(one *writer) {
 	defer func() { <-w.free }()
 	w.mu.Lock()
 	if w.idle == nil && one.conn != nil {
+		one.idled = true
 		w.idle, one = one, nil
 	}
 	w.mu.Unlock()
