@@ -61,7 +61,7 @@ func TestEightShards(t *testing.T) {
 	if published != topics {
 		t.Errorf("the shards published %v, want %d", published, topics)
 	}
-	want(t, got, map[string]float64{"bellhop_shards": 8, "bellhop_layout_epoch": 0, "bellhop_topics": topics})
+	want(t, got, map[string]float64{"bellhop_shards": 8, "bellhop_layout_epoch": 0, "bellhop_topics": topics, "bellhop_redis_subscriptions": 1})
 	shard := db.Of("t5").Number()
 	if _, is := got[fmt.Sprintf(`bellhop_oldest_overdue_seconds{shard="%d",topic="t5"}`, shard)]; !is {
 		t.Error("what is overdue of t5 does not say in which shard it is")

@@ -292,7 +292,11 @@ func (d *shard) inTrouble() error {
 }
 
 // PoolStats returns how many connections to Redis there are, and how they are used.
-func (s *Store) PoolStats() *redis.PoolStats { return s.client.PoolStats() }
+func (s *Store) PoolStats() *redis.PoolStats {
+	stats := s.client.PoolStats()
+	stats.PubSubStats.Active += s.wires.connected()
+	return stats
+}
 
 // once calls a script once, and waits for replicas if its answer is promised.
 func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {

@@ -22,6 +22,18 @@ type wires struct {
 	all map[string]*wire // by the address of the server; without a Cluster empty
 }
 
+// connected returns how many wires have a connection.
+func (all *wires) connected() (n uint32) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, w := range all.all {
+		if w.conn != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // A wire is one listening connection. It never connects again: when it fails, the
 // subscriptions on it look up the servers of their shards, and join other wires.
 // go-redis would subscribe again to all channels at once, which Redis refuses if they are
