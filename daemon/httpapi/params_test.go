@@ -292,7 +292,10 @@ func TestEveryLimitIsRight(t *testing.T) {
 			for _, value := range limits(p) {
 				tried++
 				path, query, _ := wrongCase{op: op, param: p, raw: []string{url.PathEscape(value)}}.address()
-				if a := s.call(op.method, path+"?"+query, bodyOf(op)); a.status == 400 || a.status == 422 || a.status >= 500 {
+				a := s.call(op.method, path+"?"+query, bodyOf(op))
+				if storetest.Shards() > 1 && op.OperationID == "claimAny" && value == "oldest" { // the topics of the example are in several shards
+					a.is(422).says("no common order")
+				} else if a.status == 400 || a.status == 422 || a.status >= 500 {
 					t.Errorf("%s with %s=%.60s answers %d: %s", op.OperationID, p.Name, value, a.status, a.body)
 				}
 			}

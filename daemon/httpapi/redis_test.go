@@ -151,19 +151,14 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	if err := admin.Client().Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">secret", "+@all", "-hset", "-zadd", "~*", "&*").Err(); err != nil {
 		t.Fatal(err)
 	}
-	poor, err := notify.Open(notify.Config{URL: strings.Replace(redis.URL(), "redis://", "redis://poor:secret@", 1), Prefix: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer poor.Close()
-	s := serveOn(t, poor, httpapi.Options{})
+	s := serveOn(t, storetest.At(t, strings.Replace(redis.URL(), "redis://", "redis://poor:secret@", 1), "test"), httpapi.Options{})
 	same := s.unchangedIn(admin)
 	for _, a := range s.everyCall() {
 		switch a.call {
 		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			continue
 		}
-		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights("test", 1)).problem()
+		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights("test", storetest.Shards())).problem()
 		if p.Title != "redis refuses the daemon" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), "secret") {
 			t.Errorf("got %+v, %v", p, a.header)
 		}
@@ -181,7 +176,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
 	setUser("-hdel")
 	d := s.claim("orders")
-	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test", 1)) // the ack needs the missing right
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test", storetest.Shards())) // the ack needs the missing right
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
 	s.call("POST", messages, "x").is(503)

@@ -321,7 +321,7 @@ func TestUnreadableSettings(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("PATCH", settingsPath, `{"attempts":5}`).is(200)
-	if err := s.store.Client().HSet(t.Context(), s.store.Keys().Topics(), "orders:settings", " attempts=5 lease=soon").Err(); err != nil {
+	if err := s.store.Client().HSet(t.Context(), s.store.KeysOf("orders").Topics(), "orders:settings", " attempts=5 lease=soon").Err(); err != nil {
 		t.Fatal(err)
 	}
 	s.call("GET", settingsPath, "").is(500).says(`unreadable settings: \"lease=soon\"`)

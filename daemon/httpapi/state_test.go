@@ -282,7 +282,7 @@ func TestForeignThingsInRedis(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.call("POST", messages+"?id=b&delay=1h", "x").is(201)
-	keys := s.store.Keys()
+	keys := s.store.KeysOf("orders")
 	if err := s.store.Client().HSet(t.Context(), keys.Messages(), "orders:a", "no record", "orders:b", "{}").Err(); err != nil {
 		t.Fatal(err)
 	}
