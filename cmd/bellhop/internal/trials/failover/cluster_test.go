@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
 	"github.com/bellhopd/bellhop/notify"
@@ -43,7 +44,9 @@ func (c *cluster) shard(t *testing.T, keys store.Keys) (master, replica *redisse
 // connect returns a client of a server.
 func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), MaxRetries: -1, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
