@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,22 @@ func trial(t testing.TB) *notify.Store {
 	t.Cleanup(pump.Wait)
 	t.Cleanup(cancel)
 	return storetest.At(t, "redis://"+server.Addr(), "")
+}
+
+// The embedded server holds one shard: a store that asks for more is refused, and nothing is changed.
+func TestShardsInTheTrialServer(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	pub, db := openAt(t, "redis://"+server.Addr(), "", shards)
+	_, err := pub.Publish(t.Context(), message("a", time.Time{}))
+	for what, err := range map[string]error{"publish": err, "check": db.Check(t.Context())} {
+		if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "the trial server holds one shard, and shards is 8; leave that out") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if keys := server.Keys(); len(keys) > 0 {
+		t.Errorf("there are %q", keys)
+	}
 }
 
 // The main path works in the embedded server as it does in Redis.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -180,6 +181,62 @@ func TestCallersOfManyShards(t *testing.T) {
 		if c.Ready != 160 || c.Published != 160 {
 			t.Errorf("got %+v", c)
 		}
+	}
+}
+
+// A store of the most shards works on one server: it is founded, carried and listened to in time, and leaves nothing behind.
+func TestMostShards(t *testing.T) {
+	t.Parallel()
+	const topics = 300
+	pub, db := openAt(t, storetest.URL(), "test-"+notify.NewID(), store.MaxShards)
+	c, err := carrier.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopCarrier := storetest.Run(t, c.Run)
+	heard, started := make(chan string, topics), make(chan struct{})
+	stopListener := storetest.Run(t, func(ctx context.Context) error {
+		return subscriberstest.Listener(t, db).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {
+			heard <- b.Topic
+			return nil
+		}, subscribers.ListenOptions{OnStart: func(subscribers.Bookmark) { close(started) }})
+	})
+	storetest.Receive(t, "the listener starts", started)
+	var names []string
+	var messages []notify.Message
+	for i := range topics {
+		names = append(names, fmt.Sprintf("topic-%03d", i))
+		messages = append(messages, notify.Message{Topic: names[i], ID: "later", Delay: 50 * time.Millisecond}, notify.Message{Topic: names[i], ID: "heard", Broadcast: true})
+	}
+	storetest.Publish(t, db, messages...)
+	told := make(map[string]bool)
+	for range topics {
+		told[storetest.Receive(t, "a broadcast", heard)] = true
+	}
+	if len(told) != topics {
+		t.Errorf("broadcasts of %d topics came", len(told))
+	}
+	claimer := subscriberstest.Claimer(t, db)
+	storetest.Run(t, claimer.Run)
+	for _, topic := range names {
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Wait: storetest.Deadline})
+		if err != nil || len(ds) != 1 || ds[0].Ack(t.Context()) != nil {
+			t.Fatalf("%s: claimed %+v, %v", topic, ds, err)
+		}
+	}
+	listed, err := storetest.Collect(pub.Topics(t.Context()))
+	if err != nil || len(listed) != topics {
+		t.Errorf("%d topics, %v", len(listed), err)
+	}
+	for i, one := range listed {
+		if one.Topic != names[i] || one.Acked != 1 || one.Sent != 1 {
+			t.Errorf("got %+v", one)
+		}
+	}
+	stopListener()
+	stopCarrier()
+	if workers, err := pub.Workers(t.Context()); err != nil || slices.ContainsFunc(workers, func(w notify.Worker) bool { return w.Kind == "listener" }) {
+		t.Errorf("there are %+v, %v", workers, err)
 	}
 }
 

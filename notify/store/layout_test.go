@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -285,7 +286,7 @@ func words(text string) (all []any) {
 	return all
 }
 
-// While the server of the root is away, processes that were told the number go on where the shards are founded, and so does one that has learned it; one that starts without it waits.
+// While the server of the root hangs or is away, processes that were told the number go on where the shards are founded, and so does one that has learned it; one that starts without it waits.
 func TestRootAway(t *testing.T) {
 	t.Parallel()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
@@ -313,14 +314,18 @@ func TestRootAway(t *testing.T) {
 	if err := publishTo(t, learned, topic); err != nil {
 		t.Fatal(err)
 	}
-	c.Masters[away].Kill()
-	started := withShards(t, c.URL(), "root", 8)
-	for who, s := range map[string]*notify.Store{"told the number": told, "learned it": learned, "told, and started now": started} {
-		if err := publishTo(t, s, topic); err != nil {
-			t.Errorf("a process that was %s: %v", who, err)
+	root := c.Masters[away]
+	for _, fault := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		if err := root.Signal(fault); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := publishTo(t, withShards(t, c.URL(), "root", 0), topic); !store.Retryable(err) {
-		t.Errorf("one that does not know the number: %v", err)
+		for who, s := range map[string]*notify.Store{"told the number": told, "learned it": learned, "told, and started now": withShards(t, c.URL(), "root", 8)} {
+			if err := publishTo(t, s, topic); err != nil {
+				t.Errorf("%v of the server: a process that was %s: %v", fault, who, err)
+			}
+		}
+		if err := publishTo(t, withShards(t, c.URL(), "root", 0), topic); !store.Retryable(err) {
+			t.Errorf("%v of the server: one that does not know the number: %v", fault, err)
+		}
 	}
 }
