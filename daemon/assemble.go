@@ -119,7 +119,7 @@ func (p *process) addHTTP() error {
 	o := p.config.HTTP(p.options.Logger)
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
 	o.Alive = func() error { return p.parts.alive() }
-	o.Heard = func() int64 { return p.carrier.States()[0].Heard }
+	o.Heard = p.heard
 	o.OnRequest, o.OnClaimed, o.Archive = p.metrics.Request, p.claimed, p.archive
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {
@@ -134,6 +134,14 @@ func (p *process) addHTTP() error {
 	}
 	p.parts = append(p.parts, http)
 	return nil
+}
+
+// heard returns for each shard the epoch of the carrier whose beats arrive; zero: none do.
+func (p *process) heard() (epochs []int64) {
+	for _, state := range p.carrier.States() {
+		epochs = append(epochs, state.Heard)
+	}
+	return epochs
 }
 
 func (p *process) addNATS() error {

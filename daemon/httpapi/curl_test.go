@@ -102,7 +102,7 @@ func TestCurl(t *testing.T) {
 	want(t, "curl", "curl")
 	store := storetest.Open(t)
 	c := carry(t, store)
-	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.States()[0].Heard }}, httpapi.Timing{Quiet: 100 * time.Millisecond}) // curl notices the end of sed at the next comment
+	h := serve(t, store, httpapi.Options{Heard: heardBy(c)}, httpapi.Timing{Quiet: 100 * time.Millisecond}) // curl notices the end of sed at the next comment
 	storetest.Eventually(t, "it is ready", func() bool {
 		r, err := h.send(client(t), "GET", "/readyz", "")
 		return err == nil && r.status == 200 && c.States()[0].Heard != 0

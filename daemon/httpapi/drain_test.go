@@ -151,7 +151,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := serve(t, store, httpapi.Options{Heard: func() int64 { return c.States()[0].Heard }}, httpapi.Timing{})
+	h := serve(t, store, httpapi.Options{Heard: heardBy(c)}, httpapi.Timing{})
 	says := func(want string) {
 		t.Helper()
 		storetest.Eventually(t, "readyz answers "+want, func() bool {

@@ -32,9 +32,9 @@ type Options struct {
 	MaxBody    int          // bytes of the largest body of a publish; zero: notify.DefaultMaxBody
 	Logger     *slog.Logger // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
-	Alive   func() error // reports the stuck parts of the process, for /healthz; nil: none can be stuck
-	Heard   func() int64 // returns the epoch of the carrier whose beats arrive, for /readyz; zero: none do. Nil: always zero
-	Metrics http.Handler // of /metrics; nil: there is none
+	Alive   func() error   // reports the stuck parts of the process, for /healthz; nil: none can be stuck
+	Heard   func() []int64 // returns for each shard the epoch of the carrier whose beats arrive, for /readyz; zero: none do. Nil: nobody is heard
+	Metrics http.Handler   // of /metrics; nil: there is none
 
 	Archive *archive.Archive // of what ended; nil: there is none
 
@@ -94,7 +94,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		o.Alive = func() error { return nil }
 	}
 	if o.Heard == nil {
-		o.Heard = func() int64 { return 0 }
+		o.Heard = func() []int64 { return nil }
 	}
 	if o.OnRequest == nil {
 		o.OnRequest = func(string, int, time.Duration) {}

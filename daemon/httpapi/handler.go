@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -272,7 +273,7 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
-// readiness names the carrier whose beats arrive, without which calls work, too, and the
+// readiness names the carriers whose beats arrive, without which calls work, too, and the
 // shards that do not answer.
 type readiness struct {
 	health
@@ -280,8 +281,27 @@ type readiness struct {
 	api.Missing
 }
 
+// carrierEpoch is that of the first shard that has a carrier. Missing are the shards that
+// have none, where there are several.
 type carrierEpoch struct {
 	Epoch int64 `json:"epoch"`
+	api.Missing
+}
+
+// carrierOf returns what is known of the carriers of all shards by their epochs; nil: no
+// shard has one.
+func carrierOf(heard []int64) *carrierEpoch {
+	c := &carrierEpoch{}
+	for shard, epoch := range heard {
+		if epoch == 0 {
+			c.Missing.Missing = append(c.Missing.Missing, shard)
+		}
+		c.Epoch = cmp.Or(c.Epoch, epoch)
+	}
+	if c.Epoch == 0 {
+		return nil
+	}
+	return c
 }
 
 // readyz checks that Redis takes writes, and that a ring comes back through its pub/sub. Of
@@ -297,9 +317,5 @@ func (g *Gate) readyz(c *call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotReady, err)
 	}
-	ready := readiness{health: health{Status: "ready"}, Missing: missing}
-	if epoch := g.o.Heard(); epoch != 0 {
-		ready.Carrier = &carrierEpoch{Epoch: epoch}
-	}
-	return c.answer(http.StatusOK, ready)
+	return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), missing})
 }

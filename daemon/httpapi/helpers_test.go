@@ -64,6 +64,16 @@ func carry(t testing.TB, store *notify.Store) *carrier.Carrier {
 	return c
 }
 
+// heardBy returns the epochs of the carriers that a carrier hears.
+func heardBy(c *carrier.Carrier) func() []int64 {
+	return func() (epochs []int64) {
+		for _, state := range c.States() {
+			epochs = append(epochs, state.Heard)
+		}
+		return epochs
+	}
+}
+
 func (h *host) url(path string) string { return "http://" + h.addr + path }
 
 // client returns a client with connections of its own, which are closed with the test.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -113,12 +114,33 @@ func TestShardAway(t *testing.T) {
 	}
 }
 
-// Ready is who has any shard.
+// Ready is who has any shard, whichever have carriers.
 func TestReadyWithoutAShard(t *testing.T) {
 	t.Parallel()
-	s := serveOn(t, storetest.ShardAway(t, 8, 3), httpapi.Options{})
-	storetest.Eventually(t, "it is ready", func() bool {
+	db := storetest.ShardAway(t, 8, 3)
+	var heard atomic.Pointer[[]int64]
+	s := serveOn(t, db, httpapi.Options{Heard: func() []int64 { return *heard.Load() }})
+	for _, test := range []struct {
+		heard []int64
+		want  string
+	}{
+		{[]int64{0}, `{"status":"ready","carrier":null,"missing":[3]}`},
+		{make([]int64, 8), `{"status":"ready","carrier":null,"missing":[3]}`},
+		{[]int64{0, 0, 7, 0, 9, 9, 9, 9}, `{"status":"ready","carrier":{"epoch":7,"missing":[0,1,3]},"missing":[3]}`},
+		{[]int64{5, 6, 7, 8, 9, 9, 9, 9}, `{"status":"ready","carrier":{"epoch":5},"missing":[3]}`},
+	} {
+		heard.Store(&test.heard)
+		storetest.Eventually(t, test.want, func() bool {
+			a := s.call("GET", "/readyz", "")
+			return a.status == 200 && strings.TrimSpace(string(a.body)) == test.want
+		})
+	}
+	heard.Store(new([]int64))
+	c := carry(t, db)
+	storetest.Eventually(t, "all carriers but one are heard", func() bool {
+		epochs := heardBy(c)()
+		heard.Store(&epochs)
 		a := s.call("GET", "/readyz", "")
-		return a.status == 200 && strings.Contains(string(a.body), `"missing":[3]`)
+		return strings.TrimSpace(string(a.body)) == `{"status":"ready","carrier":{"epoch":1,"missing":[3]},"missing":[3]}`
 	})
 }
