@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -36,6 +37,9 @@ const (
 	MinSweep             = time.Millisecond
 	MaxSweep             = time.Hour
 )
+
+// fewLogged is how many shards log an election, or what else is no fault, by themselves when it happens to many at once.
+const fewLogged = 8
 
 // Options are the options of a Carrier. The zero value is the default.
 type Options struct {
@@ -91,8 +95,8 @@ type Carrier struct {
 	o     Options
 
 	mu     sync.Mutex
-	movers []*mover // one for each shard; only the first while their number is not known
-	sums   *summary // of what their shards log
+	movers []*mover        // one for each shard; only the first while their number is not known
+	sums   *outage.Summary // of what their shards log
 }
 
 // New returns a carrier on a store. It starts nothing. The error joins a notify.Fault for each option that is wrong.
@@ -121,7 +125,7 @@ func New(s *notify.Store, options ...Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, o.Logger, newShares(1))}, sums: newSummary(o.Logger)}, nil
+	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, o.Logger, newShares(1))}, sums: outage.NewSummary(o.Logger, fewLogged)}, nil
 }
 
 // keepByDefault sets the defaults of what is kept.
@@ -191,7 +195,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var unfit unfitError
-	defer c.sums.flush()
+	defer c.sums.Flush()
 	var running sync.WaitGroup
 	for _, m := range movers {
 		running.Go(func() {
@@ -241,9 +245,9 @@ func (c *Carrier) grow(shards []store.Shard) []*mover {
 	defer c.mu.Unlock()
 	if len(c.movers) < len(shards) {
 		c.movers = make([]*mover, len(shards))
-		shares := newShares(len(shards))
+		shares, log := newShares(len(shards)), c.sums.Logger()
 		for i, shard := range shards {
-			c.movers[i] = newMover(shard, c.o, c.sums.of(fmt.Sprintf("%d/%d", i, len(shards))), shares)
+			c.movers[i] = newMover(shard, c.o, log.With("shard", shard.Label()), shares)
 		}
 	}
 	return c.movers

@@ -223,7 +223,9 @@ func (c *Claimer) Run(ctx context.Context) error {
 
 // subscribe receives until ctx ends.
 func (c *Claimer) subscribe(ctx context.Context) {
-	watch := newWatch(c.store.Home(), c.log)
+	sums := newSummary(c.log)
+	defer sums.Flush()
+	watch := newWatch(c.store.Home(), sums.Logger())
 	watch.begin()
 	defer watch.end()
 	c.store.Subscribe(ctx, func(e store.Event) {

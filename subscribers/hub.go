@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -39,10 +40,11 @@ const (
 type hub struct {
 	logs
 	log   *slog.Logger
-	here  *attendance    // the hub is the only one, so its connection keeps the entry; nil: it does not
-	watch *watch         // of the connection
-	news  chan struct{}  // the reader has something to do, or the connection received something
-	loop  *progress.Loop // of the reader
+	sums  *outage.Summary // of what the hubs of several shards log
+	here  *attendance     // the hub is the only one, so its connection keeps the entry; nil: it does not
+	watch *watch          // of the connection
+	news  chan struct{}   // the reader has something to do, or the connection received something
+	loop  *progress.Loop  // of the reader
 
 	life sync.Mutex // held while the hub starts or stops
 	stop func()     // ends the connection and the reader; nil while there are no members

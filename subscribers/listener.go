@@ -64,6 +64,7 @@ type Listener struct {
 	stats counters
 	here  *attendance
 	watch *watch // of the hub, where it is the only one
+	sums  *outage.Summary
 
 	laying sync.Mutex
 	hubs   []*hub // of each shard; nil: their number is not known yet
@@ -79,7 +80,7 @@ func NewListener(s *notify.Store, options ...ListenerOptions) (*Listener, error)
 		return nil, err
 	}
 	worker := store.Worker{Name: o.Name, Version: o.Version, Kind: kindListener}
-	return &Listener{store: s, o: o, here: newAttendance(s, worker), watch: newWatch(s.Home(), o.Logger)}, nil
+	return &Listener{store: s, o: o, here: newAttendance(s, worker), watch: newWatch(s.Home(), o.Logger), sums: newSummary(o.Logger)}, nil
 }
 
 // Stats returns what the listener counted so far.
@@ -224,12 +225,12 @@ func (l *Listener) allHubs(shards []store.Shard) []*hub {
 	}
 	for _, shard := range shards {
 		h := &hub{
-			logs: logs{shard, &l.stats}, log: l.o.Logger, here: l.here, watch: l.watch,
+			logs: logs{shard, &l.stats}, log: l.o.Logger, sums: l.sums, here: l.here, watch: l.watch,
 			news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
 		}
 		if len(shards) > 1 {
-			h.log = h.log.With(which(shard)...)
-			h.here, h.watch = nil, newWatch(shard, l.o.Logger)
+			h.log = l.sums.Logger().With(which(shard)...)
+			h.here, h.watch = nil, newWatch(shard, l.sums.Logger())
 		}
 		l.hubs = append(l.hubs, h)
 	}

@@ -67,6 +67,7 @@ func (h *hub) start() {
 	h.stop = func() {
 		cancel()
 		all.Wait()
+		h.sums.Flush()
 		h.loop.End()
 	}
 }

@@ -324,3 +324,52 @@ func TestDeathsInManyShards(t *testing.T) {
 		}
 	}
 }
+
+// An outage of all shards takes a few lines in a log, not one for each shard.
+func TestOutageOfAllShardsIsSummedUp(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	db := shardsAt(t, server.URL(), "", 8)
+	logs := map[string]*journal{"claimer": {}, "subscriber": {}, "listener": {}}
+	logger := func(of string) *slog.Logger { return slog.New(slog.NewTextHandler(logs[of], nil)) }
+	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: logger("claimer")}).Run)
+	sub, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Logger: logger("subscriber")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range manyTopics() {
+		if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, sub.Run)
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: logger("listener")})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+	})
+	storetest.Eventually(t, "all shards are listened to", func() bool {
+		for _, keys := range db.KeysOfAll() {
+			if db.Client().PubSubShardNumSub(t.Context(), keys.Beat()).Val()[keys.Beat()] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	server.Kill()
+	summed := func(message string) {
+		t.Helper()
+		for of, log := range logs {
+			storetest.Eventually(t, of+" sums up: "+message, func() bool { return log.count(message+`" shards="`) > 0 })
+			if n := log.count(message); n > 5 {
+				t.Errorf("%s logged %q %d times for 8 shards", of, message, n)
+			}
+		}
+	}
+	summed("cannot subscribe to redis; retrying")
+	back, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(back.Stop)
+	summed("subscribed to redis again")
+}

@@ -165,7 +165,9 @@ func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 // language are told, which beats repeat. It logs when no carrier is heard, and fails where
 // Redis must not hold messages: the workers would wait for a connection.
 func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) {
-	watch := newWatch(s.store.Home(), s.o.Logger)
+	sums := newSummary(s.o.Logger)
+	defer sums.Flush()
+	watch := newWatch(s.store.Home(), sums.Logger())
 	watch.begin()
 	defer watch.end()
 	here := newPresence(s.store, store.Worker{Name: s.o.Name, Version: s.o.Version, Kind: kindWorker}, func() []string {

@@ -7,7 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A watch logs each change of a subscription once, of several shards each by itself. Its
+// A watch logs each change of a subscription once, of several shards that of each. Its
 // methods are called one after the other.
 type watch struct {
 	*shardWatch // of the first shard, whose subscription is awaited from the beginning
@@ -15,6 +15,9 @@ type watch struct {
 	others      map[int]*shardWatch // of other shards, by number
 	log         *slog.Logger
 }
+
+// newSummary returns what sums up the logs of many shards: a server that is away, or is back, takes all of its shards along.
+func newSummary(log *slog.Logger) *outage.Summary { return outage.NewSummary(log, 1) }
 
 // A shardWatch is a watch of one shard.
 type shardWatch struct {

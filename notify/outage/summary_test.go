@@ -1,4 +1,4 @@
-package carrier
+package outage_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // A written is what a log has written. It is safe for concurrent use.
@@ -36,12 +38,13 @@ func (w *written) take() string {
 func TestSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log written
-		s := newSummary(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		s := outage.NewSummary(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 				return slog.Attr{}
 			}
 			return a
-		}})))
+		}})), 8)
+		all := s.Logger()
 		want := func(what, want string) {
 			t.Helper()
 			if diff := cmp.Diff(want, log.take()); diff != "" {
@@ -49,22 +52,23 @@ func TestSummary(t *testing.T) {
 			}
 		}
 		for i := range 10 {
-			one := s.of(fmt.Sprintf("%d/16", i))
+			one := all.With("shard", fmt.Sprintf("%d/16", i))
 			one.With("carrier", "me").Info("elected", "epoch", 1)
+			all.Info("running")
 			if i < 3 {
 				one.Error("cannot carry")
 			}
 		}
 		first := ""
 		for i := range 8 {
-			first += fmt.Sprintf("msg=elected shard=%d/16 carrier=me epoch=1\n", i)
+			first += fmt.Sprintf("msg=elected shard=%d/16 carrier=me epoch=1\nmsg=running\n", i)
 			if i == 0 {
 				first += "msg=\"cannot carry\" shard=0/16\n"
 			}
 		}
-		want("the first ones", first)
-		time.Sleep(summed - time.Nanosecond) // by the bubble's clock, as below
-		s.of("3/16").Error("cannot carry")
+		want("the first ones", first+"msg=running\nmsg=running\n")
+		time.Sleep(time.Second - time.Nanosecond) // by the bubble's clock, as below
+		all.Error("cannot carry", "shard", "3/16")
 		synctest.Wait()
 		want("within a second", "")
 		time.Sleep(time.Nanosecond)
@@ -74,12 +78,12 @@ func TestSummary(t *testing.T) {
 		if got != elected+faults && got != faults+elected {
 			t.Errorf("got %s", got)
 		}
-		s.of("4/16").Error("cannot carry")
-		s.of("5/16").Error("cannot carry")
-		s.flush()
-		s.flush()
+		all.Error("cannot carry", "shard", "4/16")
+		all.Error("cannot carry", "shard", "5/16")
+		s.Flush()
+		s.Flush()
 		want("at the end", "msg=\"cannot carry\" shard=4/16\nmsg=\"cannot carry\" shards=5/16\n")
-		time.Sleep(2 * summed)
+		time.Sleep(2 * time.Second)
 		want("after it", "")
 	})
 }
