@@ -28,12 +28,16 @@ type ListenerInfo struct {
 }
 
 // Listeners returns the named listeners of a store, by name, as the first shard has them.
-// Counts are those of all shards. Where some do not answer, Listeners returns what the others
-// have, and a store.MissingError. Otherwise the error is that of the connection.
+// Counts are those of all shards. Where others than the first do not answer, Listeners
+// returns what the rest has, and a [MissingError]. Otherwise the error is that of the
+// connection.
 func (i *Inspector) Listeners(ctx context.Context) ([]ListenerInfo, error) {
 	shards, err := store.Gather(ctx, i.store, i.listenersIn)
-	var missing *store.MissingError
-	if err != nil && (!errors.As(err, &missing) || slices.Contains(missing.Shards, i.store.Home().Number())) {
+	var missing *MissingError
+	if errors.As(err, &missing) && slices.Contains(missing.Shards, i.store.Home().Number()) {
+		err = missing.Err // of the first shard: there is no list
+	}
+	if err != nil && !store.IsPartial(err) {
 		return nil, fmt.Errorf("list listeners: %w", err)
 	}
 	names := slices.AppendSeq([]ListenerInfo{}, maps.Values(shards[0]))

@@ -75,7 +75,11 @@ func (l *lives) find(ctx context.Context, shards []store.Shard) (err error) {
 		if err != nil {
 			return err
 		}
-		l.held[slices.IndexFunc(l.servers, func(s store.Server) bool { return s.Address == site.Server })]++
+		i := slices.IndexFunc(l.servers, func(s store.Server) bool { return s.Address == site.Server })
+		if i < 0 {
+			return fmt.Errorf("find the servers: shard %s is on %s, which has come since; run the benchmark again", shard.Label(), site.Server)
+		}
+		l.held[i]++
 	}
 	return nil
 }

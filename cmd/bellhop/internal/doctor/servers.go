@@ -233,6 +233,7 @@ func (e *exam) clock(ctx context.Context) {
 		switch {
 		case err != nil:
 			s.report(check, Fail, err.Error(), "the user needs +time")
+			return
 		case offset.Abs() > maxOffset:
 			s.report(check, Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
 				"run an NTP client on both hosts: Redis's clock decides when an absolute due time has come; delays are not affected")
@@ -241,7 +242,7 @@ func (e *exam) clock(ctx context.Context) {
 		}
 		offsets = append(offsets, offset)
 	})
-	if len(offsets) == 1 {
+	if len(offsets) < 2 {
 		return
 	}
 	apart := slices.Max(offsets) - slices.Min(offsets)
