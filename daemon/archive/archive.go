@@ -67,7 +67,8 @@ type Archive struct {
 	config  *pgxpool.Config
 	pool    *pgxpool.Pool // of all but Term, which has writers
 	writers writers
-	trouble *outage.Many // these shards cannot be archived
+	unread  *outage.Many // the outboxes of these shards cannot be read
+	trouble *outage.Many // these shards cannot be archived for other reasons: the database's
 	pub     *notify.Publisher
 
 	inspector *notify.Inspector
@@ -88,6 +89,7 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	}
 	a := &Archive{store: s, o: o}
 	a.writers.free = make(chan struct{}, mostWriters)
+	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the outbox; retrying", "reading the outbox again")
 	a.trouble = outage.NewMany(o.Logger, slog.LevelError, "cannot archive what ended; retrying", "archiving what ended again")
 	var err error
 	if a.config, err = o.config(); err != nil {

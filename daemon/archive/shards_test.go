@@ -3,12 +3,14 @@ package archive_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -60,6 +62,37 @@ func TestEightShards(t *testing.T) {
 	}
 	if b, err := a.Backlog(t.Context()); err != nil || b.Open || b.Entries != 0 {
 		t.Errorf("after the end the backlog is %+v, %v", b, err)
+	}
+}
+
+// A shard that is away hides neither what others have nor that the database is away, too.
+func TestShardAndDatabaseAway(t *testing.T) {
+	const away = 3
+	server, url := archivetest.Server(t)
+	s := storetest.ShardAway(t, 8, away)
+	log, logged := archivetest.Log()
+	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
+	storetest.Run(t, func(ctx context.Context) error { return termsOf(ctx, a, s) })
+	storetest.Eventually(t, "the others are registered", func() bool {
+		b, err := a.Backlog(t.Context())
+		return store.IsPartial(err) && b.Room == 7*archive.DefaultRoom
+	})
+	says := func(text string) func() bool { return func() bool { return strings.Contains(logged(), text) } }
+	storetest.Eventually(t, "the shard is away", says("cannot read the outbox"))
+	topic := 0
+	for s.Of(fmt.Sprintf("t%d", topic)).Number() == away {
+		topic++
+	}
+	server.Stop()
+	bury(t, s, topic, topic+1)
+	storetest.Eventually(t, "the database is away", says("cannot archive what ended"))
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, url, 1)
+	storetest.Eventually(t, "the end of the outage is logged", says("archiving what ended again"))
+	if says("reading the outbox again")() || strings.Count(logged(), "cannot read the outbox") != 1 {
+		t.Errorf("logged\n%s", logged())
 	}
 }
 

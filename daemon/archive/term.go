@@ -22,6 +22,7 @@ const batch = 500
 // by side.
 func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
 	t := &term{Archive: a, shard: elected.Shard, news: make(chan struct{}, 1)}
+	defer a.unread.Forget(t.shard.Number())
 	defer a.trouble.Forget(t.shard.Number())
 	defer a.writers.begin()()
 	var listening sync.WaitGroup
@@ -33,11 +34,11 @@ func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
 		case errors.Is(err, errOtherStore):
 			continue
 		case err != nil && ctx.Err() == nil:
-			a.trouble.Begin(t.shard.Number(), "error", err)
+			t.note(err)
 			pause.Wait(ctx)
 			continue
 		}
-		a.trouble.End(t.shard.Number())
+		t.note(nil)
 		pause.Reset()
 		select {
 		case <-t.news:
@@ -54,6 +55,22 @@ type term struct {
 
 	mu      sync.Mutex
 	storeID string // in which the archive is registered; empty: in none
+}
+
+// note logs why the outbox cannot be moved, and that it can be again. A shard that is away
+// does not hide that the database is.
+func (t *term) note(err error) {
+	shard, away := t.shard.Number(), (*store.ServerError)(nil)
+	if errors.As(err, &away) {
+		t.unread.Begin(shard, "error", err)
+		return
+	}
+	t.unread.End(shard)
+	if err != nil {
+		t.trouble.Begin(shard, "error", err)
+	} else {
+		t.trouble.End(shard)
+	}
 }
 
 // hear takes an event of the subscription. A beat is news if it names another store: Redis
