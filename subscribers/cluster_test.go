@@ -1,9 +1,13 @@
 package subscribers_test
 
 import (
+	"context"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -32,4 +36,59 @@ func TestActiveInACluster(t *testing.T) {
 	}
 	stop()
 	storetest.Eventually(t, "it is not active", func() bool { return !active() })
+}
+
+// Shards that do not answer lose their own leases alone: those of the others are extended meanwhile.
+func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
+	t.Parallel()
+	const shards, lease = 32, 5 * time.Second
+	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	db := shardsAt(t, c.URL(), "", shards)
+	carry(t, db)
+	topics := make(map[int]string) // of each shard
+	for i := 0; len(topics) < shards; i++ {
+		topic := fmt.Sprintf("t%d", i)
+		topics[db.Of(topic).Number()] = topic
+	}
+	begun, lost, finish := make(chan string, shards), make(chan string, shards), make(chan struct{})
+	started := make(chan struct{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(t, db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+			if b.Attempt > 1 {
+				return nil
+			}
+			begun <- b.Topic
+			select {
+			case <-finish:
+			case <-ctx.Done():
+				lost <- b.Topic
+			}
+			return nil
+		}, subscribers.ListenOptions{Name: "n", Concurrency: 2 * shards, Lease: lease, OnStart: func(subscribers.Bookmark) { close(started) }})
+	})
+	storetest.Receive(t, "the listener starts", started)
+	for _, topic := range topics {
+		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "x", Broadcast: true})
+	}
+	for range topics {
+		storetest.Receive(t, "a broadcast", begun)
+	}
+	if err := c.Masters[0].Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	const hang = shards / 3 // or one more, on the first of three masters
+	for range hang {
+		topic := storetest.Receive(t, "the end of a lease", lost)
+		if number := db.Of(topic).Number(); number > hang {
+			t.Errorf("shard %d, which answers, lost its lease", number)
+		}
+	}
+	if err := c.Masters[0].Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	close(finish)
 }

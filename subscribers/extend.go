@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -81,33 +82,51 @@ func (e *engine[W]) shorten(j *job[W]) {
 }
 
 // extendAll extends each lease of which a third has passed, by its own length, and
-// gives up those that ended. It returns the errors of all calls.
+// gives up those that ended. It does so in all shards at once, so that one that does not
+// answer keeps no other waiting.
 func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
-	due := e.expiring()
-	shard := e.shard
-	if shard == nil {
-		shard = func(*W) int { return 0 }
+	parts := make(map[int][]*job[W], 1)
+	for _, j := range e.expiring() {
+		shard := 0
+		if e.shard != nil {
+			shard = e.shard(&j.work)
+		}
+		parts[shard] = append(parts[shard], j)
 	}
-	together := func(a, b *job[W]) int {
-		return cmp.Or(cmp.Compare(shard(&a.work), shard(&b.work)), cmp.Compare(a.next(), b.next()))
-	}
-	slices.SortFunc(due, together)
+	var mu sync.Mutex
 	var errs []error
+	var calls sync.WaitGroup
+	for _, due := range parts {
+		calls.Go(func() {
+			err := e.extendPart(ctx, due)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	calls.Wait()
+	return errors.Join(errs...)
+}
+
+// extendPart extends leases of one shard, until a call fails.
+func (e *engine[W]) extendPart(ctx context.Context, due []*job[W]) error {
+	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.next(), b.next()) })
 	for len(due) > 0 {
 		n := 1
-		for n < min(len(due), store.MaxClaim) && together(due[n], due[0]) == 0 {
+		for n < min(len(due), store.MaxClaim) && due[n].next() == due[0].next() {
 			n++
 		}
 		sent := time.Now()
 		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].next())
-		if err == nil {
-			e.extended(due[:n], renew, sent, lost)
+		if err != nil {
+			return err
 		}
-		errs, due = append(errs, err), due[n:]
+		e.extended(due[:n], renew, sent, lost)
+		due = due[n:]
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // expiring returns the jobs whose leases are to be extended.

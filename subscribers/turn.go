@@ -168,7 +168,7 @@ func (p *part) noteUnregistered(at *registration, back []*job[turn]) {
 }
 
 // extendTurns extends the leases of broadcasts of a part. Of several parts one that does
-// not answer leaves time for the others.
+// not answer leaves time for another round.
 func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(int, *turn), lost []int, err error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
