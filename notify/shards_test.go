@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -340,6 +341,46 @@ func TestOneMasterIsAway(t *testing.T) {
 			t.Errorf("shard %d has %+v, %v", k, got, err)
 		}
 	}
+}
+
+// A master hangs that has many shards: within the time of a call the others are read nevertheless.
+func TestOneMasterHangs(t *testing.T) {
+	t.Parallel()
+	const shards = 64
+	m := twoMasters(t)
+	pub, db := openAt(t, m.url(), "", shards)
+	there, messages := []string(nil), []notify.Message(nil)
+	for i := range 200 {
+		topic := fmt.Sprintf("topic-%03d", i)
+		messages = append(messages, notify.Message{Topic: topic, ID: "a", Due: future})
+		if db.Of(topic).Number() >= shards/2 {
+			there = append(there, topic)
+		}
+	}
+	storetest.Publish(t, db, messages...)
+	signal(t, m[0], syscall.SIGSTOP)
+	defer signal(t, m[0], syscall.SIGCONT)
+	within := func(read func(context.Context) (int, error)) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		n, err := read(ctx)
+		if missing := store.MissingIn(err); n != len(there) || len(missing) != shards/2 || missing[0] != 0 {
+			t.Errorf("got %d topics, want %d, and %v", n, len(there), err)
+		}
+	}
+	within(func(ctx context.Context) (int, error) {
+		s, err := pub.Survey(ctx, 1)
+		return int(s.Topics), err
+	})
+	within(func(ctx context.Context) (int, error) {
+		var all []string
+		for _, m := range messages {
+			all = append(all, m.Topic)
+		}
+		counts, err := pub.Count(ctx, all...)
+		return len(counts), err
+	})
 }
 
 // publishesWithout checks publishes while the shards from the fourth on are away.

@@ -152,8 +152,9 @@ func (s *Store) known() []*shard {
 	return []*shard{s.root}
 }
 
-// mostAtOnce is how many shards a call on all of them works on at a time.
-const mostAtOnce = 8
+// mostAtOnce is how many shards a call on all of them works on at a time: so many that those
+// of a master that hangs leave room for the others.
+const mostAtOnce = 64
 
 // atOnce calls f with 0 to n-1, several at a time, and returns when all calls have.
 func atOnce(n int, f func(i int)) {
