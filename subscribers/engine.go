@@ -40,6 +40,7 @@ type source[W any] struct {
 	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(int, *W), lost []int, err error)
 
 	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
+	sent  func(*W) time.Time                   // before the call that gave that lease; nil: when claim was called
 	ends  func(error) bool                     // reports whether an error of claim ends the engine
 	about func(*W) []any                       // names a piece of work in the log
 	shard func(*W) int                         // in which a piece of work is: those of several are not extended together; nil: all are in one

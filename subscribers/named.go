@@ -95,6 +95,7 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
 		lease: func(*turn) (lease, most time.Duration) { return n.o.Lease, 0 },
+		sent:  func(t *turn) time.Time { return t.asked },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		shard: func(t *turn) int { return t.part.shard().Number() },

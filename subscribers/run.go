@@ -219,6 +219,9 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 	for i := range got.work {
 		j := &job[W]{work: got.work[i], queued: now}
 		lease, most := e.lease(&j.work)
+		if e.sent != nil {
+			sent = e.sent(&j.work)
+		}
 		j.begin(sent, lease, most)
 		all[i], e.leased[j] = j, true
 		e.shorten(j)

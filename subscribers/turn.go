@@ -15,7 +15,8 @@ type turn struct {
 	*Broadcast
 	part    *part
 	attempt int
-	receipt int64 // the end of the lease, in ms
+	receipt int64     // the end of the lease, in ms
+	asked   time.Time // before the call that claimed it, which may have been a while before the engine gets it
 }
 
 // member returns the name of the broadcast among the leased ones.
@@ -212,7 +213,7 @@ func (p *part) turnsOf(got store.Taken, asked time.Time) []turn {
 		if b == nil {
 			b = &Broadcast{Topic: one.Topic, Position: one.Position}
 		}
-		turns[i] = turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until}
+		turns[i] = turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until, asked: asked}
 	}
 	return turns
 }
