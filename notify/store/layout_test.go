@@ -329,3 +329,24 @@ func TestRootAway(t *testing.T) {
 		}
 	}
 }
+
+// A store is in trouble while all shards that were called are, however many never were.
+func TestTroubleOfShards(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	s := withShards(t, server.URL(), "test", 8)
+	const one, other = "orders", "mail"
+	if s.Of(one) == s.Of(other) {
+		t.Fatal("both topics are in one shard")
+	}
+	if err := publishTo(t, s, one); err != nil || s.Trouble() != nil {
+		t.Fatal(err, s.Trouble())
+	}
+	server.Stop()
+	if err := publishTo(t, s, other); err == nil || s.Trouble() != nil {
+		t.Errorf("one of two is away: %v, %v", err, s.Trouble())
+	}
+	if err := publishTo(t, s, one); err == nil || s.Trouble() == nil {
+		t.Errorf("both are away: %v, %v", err, s.Trouble())
+	}
+}

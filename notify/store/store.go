@@ -269,16 +269,18 @@ func (d *shard) onMaster(ctx context.Context, t *transition, l linked, keys []st
 // Trouble returns why Redis cannot be used at the moment: the error of the last
 // call, if Redis could not be reached, did not answer, took no calls, or did not
 // let its user in. It is nil if the last script was answered, and before the first. Of
-// several shards all are in trouble, or it is nil.
+// several shards all that were called are in trouble, or it is nil.
 func (s *Store) Trouble() (err error) {
 	all := s.laid.Load()
 	if all == nil {
 		return s.root.inTrouble()
 	}
 	for _, d := range *all {
-		if err = d.inTrouble(); err == nil {
+		trouble := d.inTrouble()
+		if trouble == nil && d.wasFit.Load() {
 			return nil
 		}
+		err = cmp.Or(err, trouble)
 	}
 	return err
 }
