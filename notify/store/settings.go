@@ -279,7 +279,7 @@ type revised struct {
 
 // AdoptSettings has the shard take over the settings for all topics. Of several changes
 // the last one holds, in whatever order they arrive: each has a time by the clock of the
-// home shard, and a shard takes over what is newer than it has. If home has lost a change
+// home shard, and a shard takes over what is newer than it has, or as new. If home has lost a change
 // in a failover, it takes that over from the shard. AdoptSettings makes one call to either, and for the
 // home shard none. Errors: an ErrUnreplicated, or that of the connection.
 func (s Shard) AdoptSettings(ctx context.Context) error {
