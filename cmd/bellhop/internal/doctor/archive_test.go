@@ -47,7 +47,7 @@ func TestArchive(t *testing.T) {
 
 	a := archivetest.Open(t, w.store, archive.Options{URL: url, Room: 10})
 	stop := storetest.Run(t, func(ctx context.Context) error {
-		a.Term(ctx, carrier.Term{Shard: w.store.Home()})
+		a.Term(ctx, carrier.Term{Shard: w.store.Of("orders")})
 		return nil
 	})
 	storetest.Eventually(t, "an archive is registered", func() bool {
@@ -62,7 +62,7 @@ func TestArchive(t *testing.T) {
 	stop()
 	w.wantArchived(url, "ok | "+shown+" is up: 0 wait | ")
 
-	w.dies("mail", 2)
+	w.dies(storetest.Beside(w.store, "orders", "mail"), 2)
 	server.Stop()
 	w.wantArchived("", "warn | off here, but the store has one: 2 wait, the oldest for <1m | set BELLHOP_ARCHIVE_URL; if there is to be none any more: bellhop archive close")
 	got := w.archived(url)
