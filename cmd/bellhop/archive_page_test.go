@@ -36,7 +36,7 @@ func TestArchivePage(t *testing.T) {
 		})
 	}
 	storetest.Eventually(t, "an archive is registered", func() bool {
-		b, err := db.Home().Backlog(t.Context())
+		b, err := db.Of("order.timeout").Backlog(t.Context())
 		return err == nil && b.Open
 	})
 	for id, tenant := range map[string]string{"order-4711": "acme", "order-4712": "acme", "order-4713": "other"} {
@@ -68,7 +68,7 @@ func TestArchivePage(t *testing.T) {
 		{line: "prune", want: "pruned 0\n"},
 		{line: "close", want: "closed, removed 0\n"},
 	})
-	if b, err := db.Home().Backlog(t.Context()); err != nil || b.Open {
+	if b, err := db.Of("order.timeout").Backlog(t.Context()); err != nil || b.Open {
 		t.Errorf("the archive is %+v, %v", b, err)
 	}
 }

@@ -114,7 +114,7 @@ func TestRedisFlag(t *testing.T) {
 	}
 	for _, call := range []string{"serve", "work t", "listen t"} {
 		p := s.start(append(strings.Fields(call), "--redis", "redis://127.0.0.1:1")...)
-		p.await(1, "redis at redis://127.0.0.1:1: ")
+		p.await(1, at("redis://127.0.0.1:1"))
 		p.stop()
 	}
 	s.publish("t", 1)

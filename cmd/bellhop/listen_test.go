@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -21,6 +23,25 @@ import (
 func (s *shell) serve() {
 	s.t.Helper()
 	s.start("serve").await(1, "msg=elected")
+	storetest.Eventually(s.t, "all shards are carried", func() bool { return !slices.Contains(s.epochs(), 0) })
+}
+
+// epochs returns the epochs of the carriers of all shards; zero for one without a carrier.
+func (s *shell) epochs() (all []int64) {
+	s.t.Helper()
+	db := storetest.At(s.t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
+	shards, err := db.Shards(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, shard := range shards {
+		status, err := carrier.Look(s.t.Context(), shard)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, status.Epoch)
+	}
+	return all
 }
 
 // broadcast sends broadcasts, "TOPIC ID" each, in this order.
@@ -104,6 +125,7 @@ func TestListenPrints(t *testing.T) {
 }
 
 func TestListenFrom(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
@@ -215,7 +237,10 @@ func TestListenRunsCommand(t *testing.T) {
 	s.serve()
 	s.call("broadcast", "t.a", "--id", "e", "--body", "the body", "--header", "X-Shop=main", "--content-type", "text/plain")
 	s.broadcast("t.a 1", "t.b 2", "t.b 3", "t.b 4")
-	all := s.received(5, "t.>", "--from", "beginning")
+	positions := make(map[string]string)
+	for _, one := range s.received(5, "t.>", "--from", "beginning") {
+		positions[one.ID] = one.Position.String()
+	}
 	script := `
 case $MESSAGE_ID in
 e) echo "$MESSAGE_TOPIC $MESSAGE_POSITION $MESSAGE_ATTEMPT $MESSAGE_CONTENT_TYPE $MESSAGE_HEADER_X_SHOP $(cat)"; date -d "$MESSAGE_DUE" +%Y ;;
@@ -228,8 +253,8 @@ esac`
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	contains(t, r.out, "t.a "+all[0].Position.String()+" 1 text/plain main the body\n20", "body 4 is done\n")
-	contains(t, r.err, "\nbroken input\n", `msg="command failed" topic=t.a id=1 position=`+all[1].Position.String()+` reason="exit status 65: broken input"`,
+	contains(t, r.out, "t.a "+positions["e"]+" 1 text/plain main the body\n20", "body 4 is done\n")
+	contains(t, r.err, "\nbroken input\n", `msg="command failed" topic=t.a id=1 position=`+positions["1"]+` reason="exit status 65: broken input"`,
 		`reason="exit status 1: not now"`, `reason="signal: killed"`)
 }
 

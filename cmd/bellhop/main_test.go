@@ -56,6 +56,14 @@ func newShell(t *testing.T, vars ...string) *shell {
 	return s
 }
 
+// at returns how errors name a Redis: in a store of several shards with one of these.
+func at(url string) string {
+	if storetest.Shards() > 1 {
+		return "redis at " + url + ", shard "
+	}
+	return "redis at " + url + ": "
+}
+
 // setting returns the value of a variable.
 func (s *shell) setting(name string) (value string) {
 	for _, variable := range s.env {

@@ -42,7 +42,11 @@ func TestNoRedis(t *testing.T) {
 	web := httptest.NewServer(nil)
 	defer web.Close()
 	url := "redis://" + web.Listener.Addr().String()
-	want := "redis at " + url + `: what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"; check that BELLHOP_REDIS_URL names the address and port of a Redis, with rediss:// if it requires TLS`
+	where := ""
+	if n := storetest.Shards(); n > 1 {
+		where = fmt.Sprintf(", shard 0/%d", n)
+	}
+	want := "redis at " + url + where + `: what answers there is no Redis: it says "HTTP/1.1 400 Bad Request"; check that BELLHOP_REDIS_URL names the address and port of a Redis, with rediss:// if it requires TLS`
 	for _, call := range []string{"topics", "publish t --body x", "listeners", "carrier"} {
 		got := newShell(t).fails(exitFailed, append(strings.Fields(call), "--redis", url)...)
 		if !strings.HasSuffix(got, want+"\n") || strings.Count(got, "\n") != 1 {

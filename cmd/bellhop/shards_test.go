@@ -98,7 +98,7 @@ func TestShardOfATopic(t *testing.T) {
 	contains(t, s.fails(exitUsage, "topics", "x", "--shard", topic), "--shard names the topic")
 	contains(t, s.fails(exitUsage, "topics", "--shard", topic, "--bad"), "shard")
 	contains(t, s.fails(exitUsage, "topics", "--shard", "a b"), "topic")
-	one := newShell(t)
+	one := newShell(t, "BELLHOP_SHARDS=1")
 	contains(t, one.call("topics", "--shard", "orders"), ":wake:orders\n", ":dead:orders\n")
 }
 

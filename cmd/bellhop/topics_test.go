@@ -21,7 +21,7 @@ func (s *shell) overdue(topic string, ago time.Duration) {
 	s.call("publish", topic, "--id", "old", "--body", "x")
 	store := storetest.At(s.t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
 	since := float64(time.Now().Add(-ago).UnixMilli())
-	for key, member := range map[string]string{store.Keys().Ready(topic): topic + ":old", store.Keys().ReadyTopics(): topic} {
+	for key, member := range map[string]string{store.KeysOf(topic).Ready(topic): topic + ":old", store.KeysOf(topic).ReadyTopics(): topic} {
 		if err := store.Client().ZAdd(s.t.Context(), key, redis.Z{Score: since, Member: member}).Err(); err != nil {
 			s.t.Fatal(err)
 		}
