@@ -122,7 +122,10 @@ func (s *Store) RepairRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return all[0].foundRoot(ctx)
+	if err := all[0].foundRoot(ctx); err != nil {
+		return s.root.explain(ctx, err)
+	}
+	return nil
 }
 
 // repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
