@@ -74,16 +74,35 @@ func (i *Inspector) listenersIn(ctx context.Context, s store.Shard) (map[string]
 	}
 	names := make(map[string]ListenerInfo, len(all))
 	for _, r := range all {
-		one := ListenerInfo{Name: r.Name, Pattern: r.Pattern, From: r.From}
-		if r.Start > 0 {
-			one.Since = r.Start.Time().UTC()
-		}
+		one := ListenerInfo{Name: r.Name, Pattern: r.Pattern, From: r.From, Since: sinceOf(r.Registration)}
 		if err := one.measure(ctx, s, r.Registration, logs); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
 		names[r.Name] = one
 	}
 	return names, nil
+}
+
+// sinceOf returns the time from which a name was registered; zero for the beginning. The
+// first of several shards may have no logs that reach that far: then its words say when.
+func sinceOf(r store.Registration) time.Time {
+	at := r.Start
+	if r.Began > 0 {
+		position, errPosition := ParsePosition(r.From)
+		moment, errMoment := time.Parse(time.RFC3339Nano, r.From)
+		switch {
+		case r.From == "now":
+			at = r.Began
+		case errPosition == nil:
+			at = position
+		case errMoment == nil:
+			at = Position(moment.UnixMicro())
+		}
+	}
+	if at == 0 {
+		return time.Time{}
+	}
+	return at.Time().UTC()
 }
 
 // measure fills in how far a listener is in a shard, given where its logs end.
