@@ -69,22 +69,25 @@ func TestBellsAreRefused(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	moves, set := mover(t, store, server.URL())
 	carry(t, moves)
-	a := gather(t, store, "a")
+	a, b := gather(t, store, "a"), storetest.Beside(store, "a", "b")
 	broadcast(t, store, "a", "1")
-	broadcast(t, store, "b", "2")
+	broadcast(t, store, b, "2")
 	a.want(t, []string{"1", "2"}, []string{"1"})
 
-	base := store.Keys().Base()
-	set("resetchannels", "&"+base+"head", "&"+base+"beat") // no bell, but beats
+	rights := []any{"resetchannels"} // no bell, but beats
+	for _, keys := range store.KeysOfAll() {
+		rights = append(rights, "&"+keys.Head(), "&"+keys.Beat(), "&"+keys.Here("*"))
+	}
+	set(rights...)
 	broadcast(t, store, "a", "3")
-	broadcast(t, store, "b", "4")
+	broadcast(t, store, b, "4")
 	broadcast(t, store, "a", "5")
 	a.want(t, []string{"1", "2", "3", "4", "5"}, []string{"1", "3", "5"})
 
-	broadcast(t, store, "b", "6")
+	broadcast(t, store, b, "6")
 	broadcast(t, store, "a", "7")
 	set("allchannels")
-	broadcast(t, store, "b", "8") // the bell of which follows others that were lost
+	broadcast(t, store, b, "8") // the bell of which follows others that were lost
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "5", "7"})
 }
 
@@ -104,7 +107,7 @@ func unrung(t *testing.T, store *notify.Store, topic, id string) {
 			'id', ARGV[2], 'due', of.due, 'prev', entry[1], 'record', of.record)
 		redis.call('ZADD', KEYS[2], string.format('%.0f', at), ARGV[1])
 		return 1`)
-	keys := store.Keys()
+	keys := store.KeysOf(topic)
 	if err := script.Run(t.Context(), store.Client(), []string{keys.Log(topic), keys.Logs()}, topic, id).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,15 +119,15 @@ func TestBellIsNeverRung(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	carry(t, store)
-	a := gather(t, store, "a")
+	a, b := gather(t, store, "a"), storetest.Beside(store, "a", "b")
 	broadcast(t, store, "a", "1")
-	broadcast(t, store, "b", "2")
+	broadcast(t, store, b, "2")
 	a.want(t, []string{"1", "2"}, []string{"1"})
 	unrung(t, store, "a", "3")
 	a.want(t, []string{"1", "2", "3"}, []string{"1", "3"}) // by the beat
 	unrung(t, store, "a", "4")
-	broadcast(t, store, "b", "5")
-	unrung(t, store, "b", "6")
+	broadcast(t, store, b, "5")
+	unrung(t, store, b, "6")
 	unrung(t, store, "a", "7")
 	broadcast(t, store, "a", "8")
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "4", "7", "8"})
@@ -143,12 +146,12 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 	wantIDs(t, h, "1")
 	var others []string
 	for i := range 600 { // more than a read looks at
-		others = append(others, fmt.Sprintf("other.%03d", i))
+		others = append(others, storetest.Beside(store, "a.x", fmt.Sprintf("other.%03d", i)))
 	}
 	flood(t, store, others, numbers("o", 2000)...)
 	unrung(t, store, "a.x", "2")
 	flood(t, store, others, numbers("p", 1200)...)
-	broadcast(t, store, "a.y", "3")
+	broadcast(t, store, storetest.Beside(store, "a.x", "a.y"), "3")
 	wantIDs(t, h, "1", "2", "3")
 	wantSet(t, n, "1", "2", "3")
 	if n := l.Stats(); n.Gaps > 0 {
@@ -175,7 +178,7 @@ func TestForgedBells(t *testing.T) {
 		n, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: "n" + strings.Trim(pattern, ">")})
 		broadcast(t, store, "px", "1")
 		wantIDs(t, h, "1")
-		keys := store.Keys()
+		keys := store.KeysOf("px")
 		const far, huge = "253402300799999-999", "9007199254740-991"
 		forged := []string{
 			huge + " px", far + "," + far + ",px", "0-0," + huge + ",px", h.all[0].Position.String() + "," + far + ",px",
@@ -187,7 +190,7 @@ func TestForgedBells(t *testing.T) {
 			for channel, payload := range map[string]string{
 				keys.Log("px"): payload, keys.Logs(): payload, keys.Beat(): "1 1 store " + payload + " px",
 			} {
-				if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+				if _, err := shout(t.Context(), store, channel, payload); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -201,7 +204,7 @@ func TestForgedBells(t *testing.T) {
 		wantSet(t, n, "1", "2", "3")
 		for _, payload := range forged { // one at a time: nothing follows it that would have the hub look again
 			for _, channel := range []string{keys.Log("px"), keys.Logs()} {
-				if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+				if _, err := shout(t.Context(), store, channel, payload); err != nil {
 					t.Fatal(err)
 				}
 				id := fmt.Sprint("next-", h.size())
@@ -230,8 +233,7 @@ func TestOthersCostNothing(t *testing.T) {
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")
-	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
-	defer beats.Close()
+	beats := hear(t, store, store.KeysOf(topic).Beat())
 	beat := func() {
 		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
 			t.Fatal(err)

@@ -102,11 +102,11 @@ func TestDeaths(t *testing.T) {
 	if err := inspector.RemoveListener(t.Context(), "undertaker"); err != nil {
 		t.Fatal(err)
 	}
-	if n := db.Client().Exists(t.Context(), db.Keys().Hooks()).Val(); n != 0 {
+	if n := db.Client().Exists(t.Context(), db.KeysOf(topic).Hooks()).Val(); n != 0 {
 		t.Error("there is a hook without a listener")
 	}
 	die(t, db, "orders", "after")
-	if n, err := db.Client().ZCard(t.Context(), db.Keys().Broadcasts()).Result(); n != 0 || err != nil {
+	if n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Broadcasts()).Result(); n != 0 || err != nil {
 		t.Errorf("%d broadcasts wait, %v", n, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestDeaths(t *testing.T) {
 func TestDeathsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf("t")
 	h, _ := listen(t, newListener(t, db), "$dead.>", subscribers.ListenOptions{Name: "all"})
 	claimer := subscriberstest.Claimer(t, db)
 	claim := func(max int) []subscribers.Delivery {

@@ -28,8 +28,12 @@ func carryFew(t *testing.T, store *notify.Store) (stop func()) {
 func sentAll(t testing.TB, store *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "all are sent", func() bool {
-		n, err := store.Client().ZCard(t.Context(), store.Keys().Broadcasts()).Result()
-		return err == nil && n == 0
+		for _, keys := range store.KeysOfAll() {
+			if n, err := store.Client().ZCard(t.Context(), keys.Broadcasts()).Result(); err != nil || n > 0 {
+				return false
+			}
+		}
+		return true
 	})
 }
 
@@ -165,7 +169,7 @@ func TestShortAbsenceIsNoGap(t *testing.T) {
 	named, _ := listen(t, l, "t.*", subscribers.ListenOptions{Name: "n", Concurrency: 4})
 	var topics []string
 	for i := range 600 { // more than one look tells of
-		topics = append(topics, fmt.Sprintf("t.%03d", i))
+		topics = append(topics, storetest.Beside(store, "t.007", fmt.Sprintf("t.%03d", i)))
 	}
 	broadcast(t, store, "t.007", "first")
 	wantIDs(t, one, "first")
@@ -197,6 +201,7 @@ func TestShortAbsenceIsNoGap(t *testing.T) {
 
 // Who begins at the beginning does not miss what was removed before; who begins at a time or behind a position does.
 func TestGapsAtTheBeginning(t *testing.T) {
+	storetest.OneShard(t, "a position is the bookmark of any pattern in one")
 	t.Parallel()
 	store := storetest.Open(t)
 	carryFew(t, store)
@@ -290,7 +295,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 			if gaps := slow.missed(); len(gaps) > 0 {
 				t.Fatalf("at the beginning: %v", gaps)
 			}
-			if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log(topic), 100).Err(); err != nil {
+			if err := store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), 100).Err(); err != nil {
 				t.Fatal(err)
 			}
 			close(slow.hold)
@@ -317,7 +322,7 @@ func TestGapOfAName(t *testing.T) {
 	wantIDs(t, h, "a")
 	stop()
 	flood(t, store, []string{topic}, numbers("n", 1000)...)
-	broadcast(t, store, "other", "o")
+	broadcast(t, store, storetest.Beside(store, topic, "other"), "o")
 	h, _ = listen(t, l, ">", o)
 	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })
 	kept := sentTo(t, store)
@@ -373,9 +378,10 @@ func TestNoGapForTimelyListeners(t *testing.T) {
 	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
+	topics := []string{"a", storetest.Beside(store, "a", "b"), storetest.Beside(store, "a", "c")}
 	ids := numbers("n", 1000)
 	for i := 0; i < len(ids); i += 20 {
-		flood(t, store, []string{"a", "b", "c"}, ids[i:i+20]...)
+		flood(t, store, topics, ids[i:i+20]...)
 		storetest.Eventually(t, "they are received", func() bool { return h.size() == i+20 && named.size() == i+20 })
 	}
 	wantIDs(t, h, ids...)
@@ -409,7 +415,7 @@ func TestLagOfAName(t *testing.T) {
 	}
 	trim := func(keep int64) {
 		t.Helper()
-		if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log(topic), keep).Err(); err != nil {
+		if err := store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), keep).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -420,7 +426,7 @@ func TestLagOfAName(t *testing.T) {
 	want("one is gone", sentAt[2].at, true, true)
 	trim(0)
 	want("all are gone", sentAt[3].at, true, false)
-	if err := store.Client().Set(t.Context(), store.Keys().Log("other"), "foreign", 0).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.KeysOf("other").Log("other"), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if names, err := storetest.Inspector(t, store).Listeners(t.Context()); err != nil || len(names) != 1 {

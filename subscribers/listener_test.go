@@ -289,6 +289,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 }
 
 func TestWhereToBegin(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one, where a position is the bookmark of any pattern")
 	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
@@ -347,6 +348,7 @@ func TestWhereToBegin(t *testing.T) {
 // some slow, while broadcasts flow, connections are cut and scripts forgotten:
 // each receives from where it begins all that is sent, in order, once.
 func TestListenersComeAndGo(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -468,7 +470,7 @@ func TestManyTopics(t *testing.T) {
 	carry(t, store)
 	var topics []string
 	for i := range 250 {
-		topics = append(topics, fmt.Sprintf("many.%03d", i))
+		topics = append(topics, storetest.Beside(store, "many", fmt.Sprintf("many.%03d", i)))
 	}
 	l := newListener(t, store)
 	all, _ := listen(t, l, "many.*", subscribers.ListenOptions{})
@@ -541,7 +543,7 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 	var messages []notify.Message
 	for i, id := range ids {
 		messages = append(messages, notify.Message{
-			Topic: fmt.Sprintf("big.%d", i%7), ID: id, Broadcast: true, Body: bytes.Repeat([]byte{byte(i)}, notify.DefaultMaxBody-i%3),
+			Topic: storetest.Beside(store, "big", fmt.Sprintf("big.%d", i%7)), ID: id, Broadcast: true, Body: bytes.Repeat([]byte{byte(i)}, notify.DefaultMaxBody-i%3),
 			Due: time.Now().Add(-time.Hour + time.Duration(i)*time.Millisecond),
 		})
 	}
@@ -574,6 +576,7 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 
 // A listener that begins long ago catches up while new ones come.
 func TestCatchingUpWhileNewOnesCome(t *testing.T) {
+	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
@@ -616,8 +619,8 @@ func TestListenersShareOneReader(t *testing.T) {
 		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 		all = append(all, h)
 	}
-	if n, err := store.Client().PubSubNumSub(t.Context(), store.Keys().Log(topic)).Result(); err != nil || n[store.Keys().Log(topic)] != 1 {
-		t.Errorf("%v listen in Redis, %v", n, err)
+	if n, err := store.Listening(t.Context(), store.Of(topic).LogChannel(topic)); err != nil || n != 1 {
+		t.Errorf("%d listen in Redis, %v", n, err)
 	}
 	before := scriptCalls(t, store)
 	ids := numbers("n", 20)
@@ -659,6 +662,7 @@ func commandCalls(t testing.TB, store *notify.Store, command string) (n int) {
 
 // Listeners that have nothing to hear cost Redis nothing: there is the carrier's one call a second.
 func TestIdleListenersCostNothing(t *testing.T) {
+	storetest.OneShard(t, "the calls of one are counted")
 	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
@@ -672,7 +676,7 @@ func TestIdleListenersCostNothing(t *testing.T) {
 		listen(t, l, []string{topic, "prices.*", ">", fmt.Sprintf("t.%d", i)}[i%4], o)
 	}
 	broadcast(t, store, topic, "a") // once they are awake
-	beats := store.Client().Subscribe(t.Context(), store.Keys().Beat())
+	beats := store.Client().Subscribe(t.Context(), store.KeysOf(topic).Beat())
 	defer beats.Close()
 	beat := func() {
 		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
@@ -887,16 +891,26 @@ func TestRedisLosesItsData(t *testing.T) {
 			storetest.Eventually(t, "the idle listener gets its gap", func() bool { return len(quiet.missed()) == i+1 })
 		}
 		id := fmt.Sprint(i + 2)
-		broadcast(t, store, []string{"a", "b"}[i%2], id)
+		broadcast(t, store, []string{"a", storetest.Beside(store, "a", "b")}[i%2], id)
 		want = append(want, id)
 		wantIDs(t, h, want...)
+		shards := storetest.Shards() // each has a gap
+		storetest.Eventually(t, "each shard has told of its gap", func() bool { return len(h.missed()) >= (i+1)*shards })
 		gaps := h.missed()
-		if len(gaps) != i+1 {
+		if len(gaps) != (i+1)*shards {
 			t.Fatalf("got the gaps %v", gaps)
 		}
-		g := gaps[i]
-		if g.Topic != ">" || g.After >= g.UpTo || g.After < h.all[i].Position || g.UpTo >= h.all[i+1].Position {
-			t.Errorf("got the gap %+v between %v and %v", g, h.all[i].Position, h.all[i+1].Position)
+		between := 0
+		for _, g := range gaps[i*shards:] {
+			if g.Topic != ">" || g.After >= g.UpTo {
+				t.Errorf("got the gap %+v", g)
+			}
+			if g.After >= h.all[i].Position && g.UpTo < h.all[i+1].Position {
+				between++
+			}
+		}
+		if between == 0 {
+			t.Errorf("none of the gaps %v is between %v and %v", gaps[i*shards:], h.all[i].Position, h.all[i+1].Position)
 		}
 	}
 	if g := quiet.missed()[0]; g.Topic != "quiet" || g.After >= g.UpTo {
@@ -913,18 +927,25 @@ func TestRedisLosesItsData(t *testing.T) {
 // killListeners cuts the connections that listen, and waits until they stand again.
 func killListeners(t *testing.T, store *notify.Store) {
 	t.Helper()
-	client := store.Client()
-	n, err := client.PubSubNumSub(t.Context(), store.Keys().Beat()).Result()
+	shards, err := store.Shards(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+	listening := func() (all int64) {
+		for _, shard := range shards {
+			n, err := store.Listening(t.Context(), shard.BeatChannel())
+			if err != nil {
+				return -1
+			}
+			all += n
+		}
+		return all
+	}
+	before := listening()
+	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "they listen again", func() bool {
-		now, err := client.PubSubNumSub(t.Context(), store.Keys().Beat()).Result()
-		return err == nil && now[store.Keys().Beat()] >= n[store.Keys().Beat()]
-	})
+	storetest.Eventually(t, "they listen again", func() bool { return listening() >= before })
 }
 
 // The set of positions is lost, or foreign: nobody who listens receives anything twice, or misses anything.
@@ -941,11 +962,11 @@ func TestPositionsAreLost(t *testing.T) {
 		broadcast(t, store, "a", "1", "2")
 		wantIDs(t, h, "1", "2")
 		for i, then := range []func(){func() {}, func() { killListeners(t, store) }} {
-			if err := store.Client().Del(t.Context(), store.Keys().Logs()).Err(); err != nil {
+			if err := store.Client().Del(t.Context(), store.KeysOf("a").Logs()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if foreign {
-				if err := store.Client().Set(t.Context(), store.Keys().Logs(), "x", 0).Err(); err != nil {
+				if err := store.Client().Set(t.Context(), store.KeysOf("a").Logs(), "x", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -967,7 +988,8 @@ func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
-	client, keys := store.Client(), store.Keys()
+	client, keys := store.Client(), store.KeysOf("a")
+	b, far, foreign := storetest.Beside(store, "a", "b"), storetest.Beside(store, "a", "far"), storetest.Beside(store, "a", "string")
 	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
@@ -988,20 +1010,20 @@ func TestForeignEntries(t *testing.T) {
 	if err := client.Do(t.Context(), "XADD", keys.Log("a"), fmt.Sprintf("%d-5000000", time.Now().UnixMilli()), "a", "b").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Do(t.Context(), "XADD", keys.Log("far"), "9999999999999999-0", "a", "b").Err(); err != nil {
+	if err := client.Do(t.Context(), "XADD", keys.Log(far), "9999999999999999-0", "a", "b").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Do(t.Context(), "ZADD", keys.Logs(), "inf", "no topic", "-inf", "none", "1e300", "far", "5", "").Err(); err != nil {
+	if err := client.Do(t.Context(), "ZADD", keys.Logs(), "inf", "no topic", "-inf", "none", "1e300", far, "5", "").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Set(t.Context(), keys.Log("string"), "x", 0).Err(); err != nil {
+	if err := client.Set(t.Context(), keys.Log(foreign), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Do(t.Context(), "ZADD", keys.Logs(), time.Now().UnixMicro(), "string").Err(); err != nil {
+	if err := client.Do(t.Context(), "ZADD", keys.Logs(), time.Now().UnixMicro(), foreign).Err(); err != nil {
 		t.Fatal(err)
 	}
 	broadcast(t, store, "a", "2")
-	broadcast(t, store, "b", "3")
+	broadcast(t, store, b, "3")
 	wantIDs(t, h, "1", "2", "3")
 	wantSet(t, named, "1", "2", "3")
 	late, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
@@ -1012,14 +1034,14 @@ func TestForeignEntries(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	// The far one is mended: what comes then is received.
-	if err := client.Del(t.Context(), keys.Log("far"), keys.Log("string")).Err(); err != nil {
+	if err := client.Del(t.Context(), keys.Log(far), keys.Log(foreign)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.ZRem(t.Context(), keys.Logs(), "far").Err(); err != nil {
+	if err := client.ZRem(t.Context(), keys.Logs(), far).Err(); err != nil {
 		t.Fatal(err)
 	}
-	broadcast(t, store, "far", "4")
-	broadcast(t, store, "string", "5")
+	broadcast(t, store, far, "4")
+	broadcast(t, store, foreign, "5")
 	wantIDs(t, h, "1", "2", "3", "4", "5")
 	wantSet(t, named, "1", "2", "3", "4", "5")
 }
@@ -1033,8 +1055,8 @@ func TestForeignBells(t *testing.T) {
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999,1-1," + topic, "\xff", topic + ",1-1"} {
-		for _, channel := range []string{store.Keys().Log(topic), store.Keys().Name("n")} {
-			if err := store.Client().Publish(t.Context(), channel, payload).Err(); err != nil {
+		for _, channel := range []string{store.KeysOf(topic).Log(topic), store.KeysOf(topic).Name("n")} {
+			if _, err := shout(t.Context(), store, channel, payload); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -1078,7 +1100,7 @@ func TestGoingOnByPosition(t *testing.T) {
 	ids := numbers("n", 1000)
 	l := newListener(t, store)
 	begun, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	flood(t, store, []string{"a", "b"}, ids...)
+	flood(t, store, []string{"a", storetest.Beside(store, "a", "b")}, ids...)
 	var got []string
 	at := begun.start
 	for len(got) < len(ids) {
@@ -1107,7 +1129,7 @@ func TestClockWasSetBack(t *testing.T) {
 	store := storetest.At(t, server.URL(), "")
 	storetest.Found(t, store)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	if err := store.Client().Do(t.Context(), "ZADD", store.Keys().Logs(), ahead, "other").Err(); err != nil {
+	if err := store.Client().Do(t.Context(), "ZADD", store.KeysOf("a").Logs(), ahead, "other").Err(); err != nil {
 		t.Fatal(err)
 	}
 	carry(t, store)
@@ -1135,6 +1157,10 @@ func TestRedisLosesAName(t *testing.T) {
 				server := storetest.Server(t)
 				store := storetest.At(t, server.URL(), "")
 				carry(t, store)
+				gaps := 1
+				if pattern == ">" {
+					gaps = storetest.Shards()
+				}
 				o := subscribers.ListenOptions{Name: "n", Lease: time.Minute}
 				busy, idle := &received{hold: make(chan struct{})}, &received{}
 				listenInto(t, newListener(t, store), pattern, busy, o)
@@ -1142,16 +1168,18 @@ func TestRedisLosesAName(t *testing.T) {
 				storetest.Eventually(t, "one is in hand", func() bool { return held(t, store, "n") == 1 })
 				listenInto(t, newListener(t, store), pattern, idle, o) // which never had any
 				emptied(t, store, server, restart)
-				storetest.Eventually(t, "the idle one gets its gap, though nothing is sent", func() bool { return len(idle.missed()) == 1 })
-				g := idle.missed()[0]
-				if g.Topic != pattern || g.After >= g.UpTo {
-					t.Errorf("it got %+v", g)
+				storetest.Eventually(t, "the idle one gets its gap, though nothing is sent", func() bool { return len(idle.missed()) == gaps })
+				for _, g := range idle.missed() {
+					if g.Topic != pattern || g.After >= g.UpTo {
+						t.Errorf("it got %+v", g)
+					}
 				}
-				storetest.Eventually(t, "the busy one gets its gap", func() bool { return len(busy.missed()) == 1 })
+				storetest.Eventually(t, "the busy one gets its gap", func() bool { return len(busy.missed()) == gaps })
 				close(busy.hold) // what it had in hand nobody else has
 				wantIDs(t, busy, "in-hand")
-				if at := busy.all[0].Position; busy.missed()[0].After >= at {
-					t.Errorf("it got %+v, and had %v in hand", busy.missed()[0], at)
+				at := busy.all[0].Position
+				if !slices.ContainsFunc(busy.missed(), func(g subscribers.Gap) bool { return g.After < at }) {
+					t.Errorf("it got %+v, and had %v in hand", busy.missed(), at)
 				}
 				ids := numbers("n", 20)
 				broadcast(t, store, topic, ids...)

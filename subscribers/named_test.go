@@ -29,7 +29,7 @@ const (
 // nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
 func nothingHeld(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
-	keys := db.Keys()
+	keys := db.KeysOf(topic)
 	storetest.Eventually(t, "nothing is in hand", func() bool {
 		n, err := db.Client().Exists(t.Context(), keys.Held(name), keys.Tries(name)).Result()
 		return err == nil && n == 0
@@ -118,7 +118,7 @@ func TestNamedShare(t *testing.T) {
 		})
 	}
 	storetest.Eventually(t, "the name is registered", func() bool {
-		ok, err := db.Client().HExists(t.Context(), db.Keys().Listeners(), "n").Result()
+		ok, err := db.Client().HExists(t.Context(), db.KeysOf(topic).Listeners(), "n").Result()
 		return err == nil && ok
 	})
 	ids := numbers("n", n)
@@ -143,7 +143,7 @@ func onlyInHand(t *testing.T, db *notify.Store, name string) {
 	ctx := context.Background()
 	for end := time.Now().Add(storetest.Deadline); ; runtime.Gosched() {
 		now, errTime := db.Client().Time(ctx).Result()
-		leased, err := db.Client().ZCount(ctx, db.Keys().Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
+		leased, err := db.Client().ZCount(ctx, db.KeysOf(topic).Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
 		switch {
 		case errTime != nil || err != nil:
 			t.Error(errTime, err)
@@ -274,15 +274,11 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
 	first := leaseOf(t, db, "n")
 	listenInto(t, newListener(t, db), topic, b, o)
-	rings := db.Client().Subscribe(t.Context(), db.Keys().Name("n"))
-	defer rings.Close()
-	if _, err := rings.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rings := hear(t, db, db.KeysOf(topic).Name("n"))
 	storetest.Eventually(t, "it was extended often", func() bool {
 		return leaseOf(t, db, "n") > first+lease.Milliseconds()
 	})
-	handed, err := db.Client().ZScore(t.Context(), db.Keys().Handed(), "n").Result()
+	handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Handed(), "n").Result()
 	if err != nil || int64(handed) < first+lease.Milliseconds() {
 		t.Errorf("the carrier looks for it at %.0f, when its lease began at %d, %v", handed, first, err)
 	}
@@ -299,19 +295,22 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	}
 }
 
-func held(t *testing.T, db *notify.Store, name string) int64 {
+func held(t *testing.T, db *notify.Store, name string) (all int64) {
 	t.Helper()
-	n, err := db.Client().ZCard(t.Context(), db.Keys().Held(name)).Result()
-	if err != nil {
-		t.Fatal(err)
+	for _, keys := range db.KeysOfAll() {
+		n, err := db.Client().ZCard(t.Context(), keys.Held(name)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += n
 	}
-	return n
+	return all
 }
 
 // leaseOf returns when the first lease of a name ends, in ms.
 func leaseOf(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
-	all, err := db.Client().ZRangeWithScores(t.Context(), db.Keys().Held(name), 0, 0).Result()
+	all, err := db.Client().ZRangeWithScores(t.Context(), db.KeysOf(topic).Held(name), 0, 0).Result()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -342,9 +341,9 @@ func TestNamedLeaseIsLost(t *testing.T) {
 	broadcast(t, db, topic, "a")
 	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
 	// Another has it, as if this one had been paused.
-	member := db.Client().ZRange(t.Context(), db.Keys().Held("n"), 0, 0).Val()[0]
+	member := db.Client().ZRange(t.Context(), db.KeysOf(topic).Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), far, member).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := storetest.Receive(t, "the context ends", lost); !errors.Is(err, notify.ErrLeaseLost) {
@@ -374,16 +373,16 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	storetest.Receive(t, "it listens", started)
 	broadcast(t, db, topic, "a")
 	storetest.Receive(t, "it is handled", began)
-	member := db.Client().ZRange(t.Context(), db.Keys().Held("n"), 0, 0).Val()[0]
+	member := db.Client().ZRange(t.Context(), db.KeysOf(topic).Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), far, member).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err(); err != nil {
 		t.Fatal(err)
 	}
 	stop()
 	if got := leaseOf(t, db, "n"); got != far {
 		t.Errorf("the lease of the other ends at %d, want %d", got, far)
 	}
-	if n := db.Client().HGet(t.Context(), db.Keys().Tries("n"), member).Val(); n != "" {
+	if n := db.Client().HGet(t.Context(), db.KeysOf(topic).Tries("n"), member).Val(); n != "" {
 		t.Errorf("tries %s", n)
 	}
 }
@@ -495,7 +494,7 @@ func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := db.Client().ZCount(t.Context(), db.Keys().Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+	n, err := db.Client().ZCount(t.Context(), db.KeysOf(topic).Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,7 +540,7 @@ func TestNamedTakesOver(t *testing.T) {
 	for _, s := range sentTo(t, db)[:2] {
 		members = append(members, time.Now().Add(300*time.Millisecond).UnixMilli(), fmt.Sprintf("%d %s", s.at, s.topic))
 	}
-	keys := db.Keys()
+	keys := db.KeysOf(topic)
 	if err := db.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -572,10 +571,10 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 	wantIDs(t, h, "a")
 	stop()
 	member := fmt.Sprintf("%d %s", sentTo(t, db)[0].at, topic)
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), 1, member).Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, member).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Client().HSet(t.Context(), db.Keys().Tries("n"), member, 2).Err(); err != nil {
+	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Tries("n"), member, 2).Err(); err != nil {
 		t.Fatal(err)
 	}
 	again, _ := listen(t, newListener(t, db), topic, o)
@@ -599,10 +598,10 @@ func TestNamedLeasedIsRemoved(t *testing.T) {
 	wantIDs(t, h, "a")
 	stop()
 	at := sentTo(t, db)[0].at
-	if err := db.Client().Do(t.Context(), "ZADD", db.Keys().Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Client().Del(t.Context(), db.Keys().Log(topic)).Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	h, _ = listen(t, newListener(t, db), topic, o)
@@ -639,7 +638,9 @@ func TestNameInUse(t *testing.T) {
 		try("prices.>", subscribers.From{}, "name n", "prices.*")
 		try("prices.gold", subscribers.FromBeginning(), "name n", "prices.*")
 		try("prices.*", subscribers.FromNow(), "from now", "began at beginning")
-		try("prices.*", subscribers.After("0-1"), "from 0-1", "began at beginning")
+		if storetest.Shards() == 1 { // else a position is no bookmark of a pattern
+			try("prices.*", subscribers.After("0-1"), "from 0-1", "began at beginning")
+		}
 		stop()
 	}
 	// The same start is no other, and neither is none: it goes on where it stands.
@@ -698,8 +699,10 @@ func TestNames(t *testing.T) {
 	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
-	if n, err := db.Client().Exists(t.Context(), db.Keys().Places("z"), db.Keys().Held("z"), db.Keys().Tries("z")).Result(); err != nil || n != 0 {
-		t.Errorf("something is left of a name that was removed, %v", err)
+	for _, keys := range db.KeysOfAll() {
+		if n, err := db.Client().Exists(t.Context(), keys.Places("z"), keys.Held("z"), keys.Tries("z")).Result(); err != nil || n != 0 {
+			t.Errorf("something is left of a name that was removed, %v", err)
+		}
 	}
 }
 
@@ -745,7 +748,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
 			t.Errorf("it ended with %v", err)
 		}
-		n, err := db.Client().Exists(t.Context(), db.Keys().Places("n"), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
+		n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Places("n"), db.KeysOf(topic).Held("n"), db.KeysOf(topic).Tries("n"), db.KeysOf(topic).Handed()).Result()
 		if err != nil || n != 0 {
 			t.Errorf("%d keys are left, %v", n, err)
 		}
@@ -757,7 +760,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
-	client, keys := db.Client(), db.Keys()
+	client, keys := db.Client(), db.KeysOf(topic)
 	l := newListener(t, db)
 	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
 		t.Fatal(err)

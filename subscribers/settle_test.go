@@ -91,7 +91,7 @@ func TestNamedStopsWhereItCannotRelease(t *testing.T) {
 	storetest.Receive(t, "it listens", started)
 	flood(t, store, []string{topic}, "n1")
 	storetest.Receive(t, "it is handled", began)
-	if err := store.Client().Set(t.Context(), store.Keys().Held("n"), "foreign", 0).Err(); err != nil {
+	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Held("n"), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	stop()

@@ -108,6 +108,7 @@ func says(t *testing.T, logs map[string]*journal, words map[string]string) {
 // What no call to Redis, or nobody who carries, is waited for is logged by programs without a logger of their own: once
 // when it begins, and once when it is over.
 func TestWaitingIsLogged(t *testing.T) {
+	storetest.OneShard(t, "what several shards log is summed up")
 	away := map[string]string{"": "level=ERROR msg=\"cannot subscribe to redis; retrying\"", "carrier": "level=ERROR msg=\"cannot stand for election; retrying\""}
 	back := map[string]string{"": "level=INFO msg=\"subscribed to redis again\"", "carrier": "level=INFO msg=\"standing for election again\""}
 	all := slices.Sorted(maps.Keys(programs))
