@@ -53,6 +53,7 @@ type Config struct {
 	TLSKeyFile                string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
 	CORSOrigins               List          `split_words:"true" desc:"Origins of web pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
 	Hosts                     List          `split_words:"true" desc:"Names of the daemon beside those of its machine, separated by commas; *.example.com: all names below that. Calls without a token to any other name are refused."`
+	Console                   bool          `split_words:"true" default:"true" desc:"Serve the pages for operators under /ui/, to clients with a token where there are tokens."`
 	MetricsNeedToken          bool          `split_words:"true" default:"false" desc:"Serve /metrics only to clients with a token that has the right metrics on all topics."`
 	MetricsTopics             int           `split_words:"true" default:"100" desc:"Topics with series of their own in /metrics: those in trouble first, then those with most traffic. The others are added up as other."`
 	MetricsNames              List          `split_words:"true" desc:"Further topics that always have series of their own in /metrics, separated by commas."`
@@ -333,7 +334,7 @@ func (c Config) Archive(log *slog.Logger) archive.Options {
 func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
 		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.Words(),
-		LocalHosts: !c.ListenWithoutTokens, Hosts: c.Hosts.Words(), MetricsNeedToken: c.MetricsNeedToken,
+		LocalHosts: !c.ListenWithoutTokens, Hosts: c.Hosts.Words(), MetricsNeedToken: c.MetricsNeedToken, Console: c.Console,
 		MaxBody: int(c.MaxBody), Logger: log,
 	}
 }

@@ -37,6 +37,7 @@ type Options struct {
 	Metrics http.Handler   // of /metrics; nil: there is none
 
 	Archive *archive.Archive // of what ended; nil: there is none
+	Console bool             // serve the pages for operators
 
 	MetricsNeedToken bool // /metrics requires a token with the right metrics, so a TokensFile is needed
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -39,9 +40,12 @@ func (g *Gate) handler() (http.Handler, error) {
 	if g.o.Metrics != nil {
 		mux.Handle("GET /metrics", g.metrics())
 	}
-	mux.HandleFunc("/", g.plain((*call).otherMethod))
+	if err := g.addConsole(mux); err != nil {
+		return nil, err
+	}
+	mux.HandleFunc("/", g.plain((*call).elsewhere))
 	all := g.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if raw := r.URL.EscapedPath(); path.Clean(raw) != raw || raw[0] != '/' { // the mux would redirect it, or refuse it without a problem
+		if raw := r.URL.EscapedPath(); raw != console.Root && path.Clean(raw) != raw || raw[0] != '/' { // the mux would redirect it, or refuse it without a problem
 			g.plain(func(*call) error { return errNoSuchCall })(w, r)
 			return
 		}

@@ -1,0 +1,114 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// maxForm is the most bytes of a form: a body that is published may be as large as one over HTTP.
+const maxForm = notify.DefaultMaxBody + 64<<10
+
+// An act changes something. Its form has the fields edition and once beside its own.
+type act struct {
+	path string // pattern of net/http, without a method
+	name string // for the log
+	// do acts, and returns what it did and on how many, for the viewer and the log.
+	do func(ctx context.Context, c *Console, v *visit) (did string, n int, err error)
+}
+
+// acts are all acts.
+var acts = []act{}
+
+// act returns the handler of an act. It leads back to the page that the form names, which
+// says what was done.
+func (c *Console) act(a act) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		viewer, err := c.viewer(r)
+		if err == nil && viewer == nil {
+			c.toLogin(w, r)
+			return
+		}
+		v := &visit{viewer, r}
+		if err == nil {
+			err = c.check(v)
+		}
+		var did string
+		var n int
+		if err == nil {
+			did, n, err = a.do(r.Context(), c, v)
+		}
+		if err != nil {
+			f := faultOf(err)
+			c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
+			return
+		}
+		c.o.Logger.Info("act of the console", "token", viewer.Name, "act", a.name, "what", did, "count", n)
+		http.Redirect(w, r, backOf(r, did), http.StatusSeeOther)
+	}
+}
+
+// check refuses a form of another edition, and one that was sent before.
+func (c *Console) check(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return &fault{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error()}
+	}
+	if v.r.PostForm.Get("edition") != c.edition {
+		return &fault{Status: http.StatusConflict, Title: "The daemon was updated", Detail: "This form is of the version before. Nothing was done: go back, load the page again, and repeat it."}
+	}
+	if !c.sent.first(v.r.PostForm.Get("once")) {
+		return &fault{Status: http.StatusConflict, Title: "This form was sent before", Detail: "It was done then, and nothing was done now. Go back and load the page again."}
+	}
+	return nil
+}
+
+// backOf returns the page that a form names, with what was done.
+func backOf(r *http.Request, did string) string {
+	u, err := url.Parse(nextOf(r.PostForm.Get("back")))
+	if err != nil || u.Host != "" {
+		u = &url.URL{Path: Root}
+	}
+	q := u.Query()
+	q.Set("done", did)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// doneOf returns what an act did, as the address of the page says: it is shown as text.
+func doneOf(v *visit) string {
+	done := v.query("done")
+	return strings.ToValidUTF8(done[:min(len(done), 500)], "")
+}
+
+// sent are the forms that were sent lately, by the random field once that each has.
+type sent struct {
+	mu    sync.Mutex
+	forms map[string]bool
+	order []string
+}
+
+const mostSent = 10_000
+
+// first reports whether a form is sent for the first time.
+func (s *sent) first(once string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if once == "" || len(once) > 100 || s.forms[once] {
+		return false
+	}
+	if s.forms == nil {
+		s.forms = make(map[string]bool)
+	}
+	if len(s.order) == mostSent {
+		delete(s.forms, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.forms[once] = true
+	s.order = append(s.order, once)
+	return true
+}

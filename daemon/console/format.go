@@ -1,0 +1,80 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// functions are those that templates may call.
+var functions = template.FuncMap{
+	"count":  grouped,
+	"short":  short,
+	"ago":    func(t, now time.Time) string { return short(now.Sub(t)) },
+	"moment": moment,
+	"bytes":  sized,
+	"once":   notify.NewID,
+}
+
+// grouped returns a number with commas between groups of three digits.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	digits := len(text)
+	if n < 0 {
+		digits--
+	}
+	for i := 3; i < digits; i += 3 {
+		at := len(text) - i - (i/3 - 1)
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// short returns a duration in its two largest units, and fractions of a second in
+// milliseconds, so that it stands still while it grows.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + short(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%.4g ms", float64(d.Microseconds())/1000)
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return store.Short(d.Truncate(unitOf(d)))
+}
+
+func unitOf(d time.Duration) time.Duration {
+	switch {
+	case d < time.Hour:
+		return time.Second
+	case d < 24*time.Hour:
+		return time.Minute
+	}
+	return time.Hour
+}
+
+// moment returns a time as an operator reads it; empty for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
+}
+
+// sized returns a number of bytes.
+func sized(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	value, names := float64(n)/unit, "KMGT"
+	for value >= unit && len(names) > 1 {
+		value, names = value/unit, names[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", value, names[0])
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+const (
+	rhythm     = time.Second      // of streams, and how old a snapshot may be
+	quiet      = 15 * time.Second // after which a stream gets a comment, so that no proxy closes it
+	readWithin = 2 * time.Second  // Redis may take for what a page shows
+	notables   = 200              // topics in each list of the snapshot
+)
+
+// stream sends the live part of a page each time that it changed, until the client goes
+// away, the token is taken away, or the daemon stops.
+func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	defer context.AfterFunc(c.o.Closing, cancel)()
+	w.Header().Set("Content-Type", "text/event-stream")
+	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience}
+	ticker := time.NewTicker(rhythm)
+	defer ticker.Stop()
+	for {
+		piece, last := c.piece(ctx, v, p)
+		if ctx.Err() != nil || s.send(piece) != nil || last {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.Valid.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+// piece returns the live part of a page, and whether it is the last one.
+func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
+	f := c.frame(v, p)
+	f.Edition, f.Version = c.edition, c.o.Version
+	block := "live"
+	switch {
+	case v.Valid.Err() != nil:
+		f.Fault, last = &fault{Title: "You are logged out", Detail: "Your token was taken away or changed. Log in again."}, true
+	case v.query("edition") != c.edition:
+		f.Fault, last = &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}, true
+	default:
+		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		data, err := p.data(ctx, c, v)
+		cancel()
+		if f.Data = data; err != nil {
+			f.Fault = faultOf(err)
+		}
+	}
+	if f.Fault != nil && f.Data == nil {
+		block = "faultbox"
+	}
+	text, err := execute(p.name, block, f)
+	if err != nil {
+		c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
+		return []byte("this part could not be made; the daemon's log says why"), true
+	}
+	return text, last
+}
+
+// A sender sends pieces of a stream that differ from the one before.
+type sender struct {
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	patience time.Duration
+	before   []byte
+	sent     time.Time
+}
+
+func (s *sender) send(piece []byte) error {
+	var b bytes.Buffer
+	switch {
+	case !bytes.Equal(piece, s.before):
+		for line := range bytes.SplitSeq(piece, []byte("\n")) {
+			fmt.Fprintf(&b, "data: %s\n", bytes.TrimRight(line, "\r"))
+		}
+		b.WriteString("\n")
+	case time.Since(s.sent) >= quiet:
+		b.WriteString(":\n\n")
+	default:
+		return nil
+	}
+	s.before, s.sent = piece, time.Now()
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.patience))
+	if _, err := s.w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}
+
+// snapshots keep what pages show of Redis for all viewers: each for a second, and read by
+// one of them while the others wait.
+type snapshots struct {
+	console *Console
+	whole   kept[notify.Survey]
+	counts  countsKept
+}
+
+// survey returns what the store holds in all, and which topics stand out.
+func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
+	return s.whole.get(ctx, func(ctx context.Context) (notify.Survey, error) {
+		return s.console.inspector.Survey(ctx, notables)
+	})
+}
+
+// kept is a value that is read again when it is older than the rhythm of streams.
+type kept[T any] struct {
+	mu    sync.Mutex
+	value T
+	err   error
+	at    time.Time
+}
+
+func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.at) < rhythm-rhythm/10 { // viewers do not ask at the same instant
+		return k.value, k.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for the others, too
+	defer cancel()
+	k.value, k.err = read(ctx)
+	k.at = time.Now()
+	return k.value, k.err
+}
+
+// countsKept are the counts of topics whose rows are on a screen.
+type countsKept struct {
+	mu sync.Mutex
+	of map[string]countsAt
+}
+
+type countsAt struct {
+	notify.Counts
+	at time.Time
+}
+
+// count returns the counts of some topics, in their order: those that nobody asked for
+// lately are read in one call.
+func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
+	k := &s.counts
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	var old []string
+	for _, topic := range topics {
+		if now.Sub(k.of[topic].at) >= rhythm-rhythm/10 {
+			old = append(old, topic)
+		}
+	}
+	if len(old) > 0 {
+		fresh, err := s.console.inspector.Count(ctx, old...)
+		if err != nil {
+			return nil, err
+		}
+		for topic, c := range k.of {
+			if now.Sub(c.at) > quiet {
+				delete(k.of, topic)
+			}
+		}
+		if k.of == nil {
+			k.of = make(map[string]countsAt)
+		}
+		for _, c := range fresh {
+			k.of[c.Topic] = countsAt{c, now}
+		}
+	}
+	counts := make([]notify.Counts, len(topics))
+	for i, topic := range topics {
+		counts[i] = k.of[topic].Counts
+	}
+	return counts, nil
+}

@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	cookieName = "bellhop"
+	cookieAge  = 12 * time.Hour
+	maxToken   = 4096 // bytes
+)
+
+// A secret is what cookies are signed with: that of the store, so that each daemon knows
+// the cookies of the others.
+type secret struct {
+	mu  sync.Mutex
+	key []byte
+}
+
+// secretKey returns the secret. The error is that of the connection.
+func (c *Console) secretKey(ctx context.Context) ([]byte, error) {
+	c.secret.mu.Lock()
+	defer c.secret.mu.Unlock()
+	if c.secret.key == nil {
+		text, err := c.store.Home().Secret(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.secret.key = []byte(text)
+	}
+	return c.secret.key, nil
+}
+
+// sign returns the value of the cookie of a viewer until a time: NAME.UNTIL.SIGNATURE. The
+// token is in the signature, so that the cookie ends with the token, in all daemons.
+func sign(key []byte, v *Viewer, until time.Time) string {
+	text := v.Name + "." + strconv.FormatInt(until.Unix(), 10)
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("console\n" + text + "\n" + v.Fingerprint))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// viewer returns whoever sent a request: nil if its cookie is missing, old, or of a token
+// that was taken away. The error is that of the connection.
+func (c *Console) viewer(r *http.Request) (*Viewer, error) {
+	if c.o.Open != nil {
+		return c.o.Open, nil
+	}
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return nil, nil
+	}
+	fields := strings.Split(cookie.Value, ".") // a name may have dots, too
+	if len(fields) < 3 {
+		return nil, nil
+	}
+	seconds, err := strconv.ParseInt(fields[len(fields)-2], 10, 64)
+	until := time.Unix(seconds, 0)
+	v := c.o.Named(r, strings.Join(fields[:len(fields)-2], "."))
+	if err != nil || v == nil || !time.Now().Before(until) {
+		return nil, nil
+	}
+	key, err := c.secretKey(r.Context())
+	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(sign(key, v, until))) {
+		return nil, err
+	}
+	return v, nil
+}
+
+// loginPage asks for a token.
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	c.render(w, http.StatusOK, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: nextOf(r.URL.Query().Get("next"))}})
+}
+
+// A loginForm is what the page for a token shows.
+type loginForm struct {
+	Next  string
+	Fault string
+}
+
+// login gives a cookie for a token.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	next := nextOf(r.FormValue("next"))
+	refuse := func(status int, fault string) {
+		c.render(w, status, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: next, Fault: fault}})
+	}
+	token := strings.TrimSpace(r.FormValue("token"))
+	if token == "" || len(token) > maxToken {
+		refuse(http.StatusUnprocessableEntity, "Token: it is missing; paste one of the lines of the tokens file.")
+		return
+	}
+	v := c.o.Login(r, token)
+	if v == nil {
+		refuse(http.StatusUnauthorized, "Token: no client has it; look for it in the tokens file of this daemon.")
+		return
+	}
+	key, err := c.secretKey(r.Context())
+	if err != nil {
+		refuse(http.StatusServiceUnavailable, "Redis cannot be reached, and cookies are signed with what it holds. Try again: "+err.Error())
+		return
+	}
+	until := time.Now().Add(cookieAge)
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: sign(key, v, until), Path: Root, Expires: until,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+	c.o.Logger.Info("logged in to the console", "token", v.Name)
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// logout takes the cookie away.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.Redirect(w, r, Root+"login", http.StatusSeeOther)
+}
+
+// nextOf returns the page to go to behind the login: one of this console.
+func nextOf(path string) string {
+	if !strings.HasPrefix(path, Root) || strings.HasPrefix(path, Root+"log") {
+		return Root
+	}
+	return path
+}

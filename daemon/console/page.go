@@ -1,0 +1,200 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// A page is one of the pages. Its template has the file of its name, with a block main, and
+// within that a block live if it changes by itself.
+type page struct {
+	path  string // pattern of net/http, without a method
+	title string
+	nav   string // the entry of the navigation that is marked; empty: none
+	name  string // of the template
+	live  bool
+	data  func(ctx context.Context, c *Console, v *visit) (any, error)
+}
+
+// pages are all pages, in the order of the navigation where they are in it.
+var pages = []page{
+	overviewPage,
+}
+
+// noPage is shown for every other address.
+var noPage = page{title: "Not found", name: "missing", data: func(context.Context, *Console, *visit) (any, error) {
+	return nil, errNoPage
+}}
+
+var errNoPage = errors.New("there is no such page")
+
+// A visit is one request of a viewer.
+type visit struct {
+	*Viewer
+	r *http.Request
+}
+
+// query returns a parameter of the address.
+func (v *visit) query(name string) string { return v.r.URL.Query().Get(name) }
+
+// with returns the address of the page with other parameters: pairs of name and value. An
+// empty value takes the parameter away.
+func (v *visit) with(pairs ...string) string {
+	q := v.r.URL.Query()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+		} else {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	u := url.URL{Path: v.r.URL.Path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// A frame is what the layout shows around a page.
+type frame struct {
+	Title    string
+	Nav      string
+	Template string
+	Viewer   *Viewer // nil: nobody is logged in
+	Open     bool    // no token is needed
+	Live     string  // address of the stream; empty: the page does not change by itself
+	Edition  string
+	Version  string
+	Fault    *fault // in place of what could not be read
+	Done     string // what an act did
+	Data     any
+}
+
+// A fault is why something could not be shown or done.
+type fault struct {
+	Status int
+	Title  string
+	Detail string
+	Again  bool // it passes: the page tries again by itself
+}
+
+// serve returns the handler of a page: it shows the page, or streams its live part.
+func (c *Console) serve(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		viewer, err := c.viewer(r)
+		switch {
+		case err != nil:
+			c.render(w, http.StatusServiceUnavailable, &frame{Title: p.title, Template: "fault", Fault: faultOf(err)})
+		case viewer == nil:
+			c.toLogin(w, r)
+		case p.live && accepts(r, "text/event-stream"):
+			c.stream(w, &visit{viewer, r}, p)
+		default:
+			c.show(w, &visit{viewer, r}, p)
+		}
+	}
+}
+
+// toLogin leads to the page for a token. A stream cannot be led there: it ends.
+func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
+	if accepts(r, "text/event-stream") {
+		http.Error(w, "log in", http.StatusUnauthorized)
+		return
+	}
+	http.Redirect(w, r, Root+"login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+}
+
+// show answers with the whole page.
+func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
+	f := c.frame(v, p)
+	data, err := p.data(v.r.Context(), c, v)
+	status := http.StatusOK
+	if f.Data = data; err != nil {
+		f.Fault = faultOf(err)
+		status = f.Fault.Status
+	}
+	if f.Fault != nil && data == nil {
+		f.Template = "fault"
+	}
+	c.render(w, status, f)
+}
+
+// frame returns the frame of a page.
+func (c *Console) frame(v *visit, p page) *frame {
+	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil, Done: doneOf(v)}
+	if p.live {
+		f.Live = v.with("edition", c.edition, "done", "", "n", "")
+	}
+	return f
+}
+
+// render writes a page. A page is made whole before its first byte is sent.
+func (c *Console) render(w http.ResponseWriter, status int, f *frame) {
+	f.Edition, f.Version = c.edition, c.o.Version
+	text, err := execute(f.Template, "layout", f)
+	if err != nil {
+		c.o.Logger.Error("cannot show a page of the console", "page", f.Title, "error", err)
+		http.Error(w, "the page could not be made; the daemon's log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // an error means that the client is gone
+}
+
+// execute returns a block of a template.
+func execute(name, block string, f *frame) ([]byte, error) {
+	var b bytes.Buffer
+	if err := parsed[name].ExecuteTemplate(&b, block, f); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// parsed are the templates by their names, each with the layout.
+var parsed = parse()
+
+func parse() map[string]*template.Template {
+	const dir = "templates/"
+	layout := template.Must(template.New("").Funcs(functions).ParseFS(templates, dir+"layout.html", dir+"parts.html"))
+	all := make(map[string]*template.Template)
+	files, _ := templates.ReadDir("templates")
+	for _, file := range files {
+		if name, ok := bytes.CutSuffix([]byte(file.Name()), []byte(".html")); ok && file.Name() != "layout.html" && file.Name() != "parts.html" {
+			all[string(name)] = template.Must(template.Must(layout.Clone()).ParseFS(templates, dir+file.Name()))
+		}
+	}
+	return all
+}
+
+// errForbidden is the error of what a token does not permit.
+var errForbidden = errors.New("your token does not permit it")
+
+// faultOf describes an error for the viewer.
+func faultOf(err error) *fault {
+	var known *fault
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
+		return &fault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
+	case errors.Is(err, errForbidden):
+		return &fault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
+	case errors.Is(err, notify.ErrInvalid):
+		return &fault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
+	case notify.Retryable(err), errors.Is(err, context.DeadlineExceeded):
+		return &fault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: err.Error(), Again: true}
+	}
+	return &fault{Status: http.StatusInternalServerError, Title: "That failed", Detail: err.Error()}
+}
+
+// Error returns the fault as one sentence.
+func (f *fault) Error() string { return fmt.Sprintf("%s: %s", f.Title, f.Detail) }

@@ -1,0 +1,48 @@
+package console
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// The rights of a token that pages ask for. Admin includes all others.
+const (
+	Publish = "publish"
+	Consume = "consume"
+	Listen  = "listen"
+	Metrics = "metrics"
+	Admin   = "admin"
+)
+
+// A Viewer is the holder of a token, and what the token permits.
+type Viewer struct {
+	Name        string
+	Fingerprint string // of the token: another token of the name has another
+	Rights      []string
+	Patterns    []notify.Pattern
+	Everything  bool            // also what patterns do not match: the topics of the system
+	Valid       context.Context // ends when the token is taken away
+}
+
+// May reports whether any of some rights is granted.
+func (v *Viewer) May(rights ...string) bool {
+	return slices.Contains(v.Rights, Admin) || slices.ContainsFunc(rights, func(r string) bool { return slices.Contains(v.Rights, r) })
+}
+
+// Sees reports whether a topic is granted, whatever the right.
+func (v *Viewer) Sees(topic string) bool {
+	p, err := notify.ParsePattern(topic)
+	return err == nil && v.covers(p)
+}
+
+// SeesAll reports whether all topics are granted.
+func (v *Viewer) SeesAll() bool {
+	all, err := notify.ParsePattern(">")
+	return err == nil && v.covers(all)
+}
+
+func (v *Viewer) covers(p notify.Pattern) bool {
+	return v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Covers(p) })
+}

@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"github.com/bellhopd/bellhop/daemon/console"
+)
+
+// addConsole adds the pages for operators.
+func (g *Gate) addConsole(mux *http.ServeMux) error {
+	if !g.o.Console {
+		return nil
+	}
+	o := console.Options{
+		Version: g.o.Version, Logger: g.o.Logger, Login: g.viewerOf, Named: g.viewerNamed,
+		Closing: g.closing, Patience: g.timing.answer,
+	}
+	if g.o.TokensFile == "" {
+		o.Open = viewer(g.keys.all)
+	}
+	pages, err := console.New(g.store, o)
+	if err != nil {
+		return err
+	}
+	mux.Handle(console.Root, pages)
+	return nil
+}
+
+// elsewhere leads a browser from / to the console, and refuses what is no call.
+func (c *call) elsewhere() error {
+	if c.gate.o.Console && c.r.URL.Path == "/" && c.r.Method == http.MethodGet && strings.Contains(c.r.Header.Get("Accept"), "text/html") {
+		http.Redirect(c.w, c.r, console.Root, http.StatusFound)
+		return nil
+	}
+	return c.otherMethod()
+}
+
+// viewerOf returns the viewer of a token; nil if the token is unknown, which is counted.
+func (g *Gate) viewerOf(r *http.Request, token string) *console.Viewer {
+	asked := r.Clone(context.WithoutCancel(r.Context()))
+	asked.Header.Set("Authorization", "Bearer "+token)
+	grant, err := g.keys.admit(asked)
+	if err != nil {
+		g.logins.refuse(g.o.Logger, r.RemoteAddr, err)
+		return nil
+	}
+	return viewer(grant)
+}
+
+// viewerNamed returns the viewer whose token has a name; nil: there is none.
+func (g *Gate) viewerNamed(r *http.Request, name string) *console.Viewer {
+	all := g.keys.grants.Load()
+	if all == nil {
+		return nil
+	}
+	for _, grant := range *all {
+		if grant.name == name {
+			onSlot(r.Context(), (*slot).authenticate)
+			return viewer(grant)
+		}
+	}
+	return nil
+}
+
+// viewer returns what a grant permits on pages.
+func viewer(g *grant) *console.Viewer {
+	rights := make([]string, len(g.rights))
+	for i, r := range g.rights {
+		rights[i] = string(r)
+	}
+	return &console.Viewer{
+		Name: g.name, Fingerprint: hex.EncodeToString(g.hash[:]), Rights: rights, Patterns: g.patterns, Everything: g.everything, Valid: g.valid,
+	}
+}
