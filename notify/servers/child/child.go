@@ -31,13 +31,15 @@ type Program struct {
 	Env    []string  // its environment; nil: that of this process
 	Output io.Writer // receives what the program prints; nil: discarded
 
-	User *syscall.Credential // runs the program; nil: the user of this process
+	User  *syscall.Credential // runs the program; nil: the user of this process
+	Files []*os.File          // open in the program as 3, 4 and so on
 }
 
 // Start starts a program.
 func Start(program Program) (*Process, error) {
 	p := &Process{name: program.Name, cmd: exec.Command(program.Path, program.Args...), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = program.Env, program.Output, program.Output
+	p.cmd.ExtraFiles = program.Files
 	p.cmd.SysProcAttr = attributes()
 	p.cmd.SysProcAttr.Credential = program.User
 	if err := p.cmd.Start(); err != nil {
