@@ -30,7 +30,11 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	defer ticker.Stop()
 	for {
 		piece, last := c.piece(ctx, v, p)
-		if ctx.Err() != nil || s.send(piece) != nil || last {
+		if ctx.Err() != nil || s.send(piece) != nil {
+			return
+		}
+		if last {
+			_ = s.write([]byte("event: end\ndata:\n\n")) // the client does not connect again
 			return
 		}
 		select {
@@ -94,8 +98,12 @@ func (s *sender) send(piece []byte) error {
 		return nil
 	}
 	s.before, s.sent = piece, time.Now()
+	return s.write(b.Bytes())
+}
+
+func (s *sender) write(text []byte) error {
 	_ = s.rc.SetWriteDeadline(time.Now().Add(s.patience))
-	if _, err := s.w.Write(b.Bytes()); err != nil {
+	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
 	return s.rc.Flush()
