@@ -1,0 +1,251 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
+
+// Tokens of the tokens file of tests, by their names.
+var tokens = map[string]string{
+	"root":    "root-token-0123456789",
+	"shop":    "shop-token-0123456789",
+	"reader":  "reader-token-0123456789",
+	"metrics": "metrics-token-0123456789",
+}
+
+// tokensFile is what the tokens file of tests grants.
+var tokensFile = strings.NewReplacer("ROOT", tokens["root"], "SHOP", tokens["shop"], "READER", tokens["reader"], "METRICS", tokens["metrics"]).Replace(`
+root ROOT admin >
+shop SHOP publish,consume,listen order.>
+reader READER metrics order.>
+metrics METRICS metrics >
+`)
+
+// writeTokens writes a tokens file, and returns its path.
+func writeTokens(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A site is a daemon's gateway with the console.
+type site struct {
+	t     testing.TB
+	store *notify.Store
+	gate  *httpapi.Gate
+	url   string // http://HOST:PORT
+	log   *journal
+	stop  func()
+}
+
+// serve runs a gateway with the console on a store. Without a tokens file it is open.
+func serve(t testing.TB, store *notify.Store, o httpapi.Options) *site {
+	t.Helper()
+	return serveAt(t, store, o, "127.0.0.1:0")
+}
+
+func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, addr string) *site {
+	t.Helper()
+	s := &site{t: t, store: store, log: &journal{}}
+	o.Console = true
+	o.Version = "v1.2.3"
+	o.Logger = slog.New(slog.NewTextHandler(s.log, nil))
+	gate, err := httpapi.New(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gate, s.url = gate, "http://"+l.Addr().String()
+	s.stop = storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
+	return s
+}
+
+// guarded is serve with the tokens file of tests.
+func guarded(t testing.TB, store *notify.Store) *site {
+	t.Helper()
+	return serve(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)})
+}
+
+// open is serve with a store of its own, open to everybody.
+func open(t testing.TB) *site {
+	t.Helper()
+	return serve(t, storetest.Open(t), httpapi.Options{})
+}
+
+// browse opens a page of the site in a browser.
+func (s *site) browse(path string, look consoletest.Look) *consoletest.Page {
+	s.t.Helper()
+	return consoletest.Open(s.t, s.url+path, look)
+}
+
+// A visitor is a client of a site with cookies of its own. It follows no redirect.
+type visitor struct {
+	*site
+	http.Client
+}
+
+// visitor returns one without a cookie.
+func (s *site) visitor() *visitor {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &visitor{s, http.Client{Transport: transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// login returns a visitor who has logged in with the token of a name.
+func (s *site) login(name string) *visitor {
+	s.t.Helper()
+	v := s.visitor()
+	v.post("/ui/login", "token", tokens[name]).is(http.StatusSeeOther)
+	return v
+}
+
+// A shown is what a site answered.
+type shown struct {
+	t      testing.TB
+	call   string
+	status int
+	header http.Header
+	body   string
+}
+
+// get asks for a page, with headers NAME: VALUE.
+func (v *visitor) get(path string, headers ...string) shown {
+	v.t.Helper()
+	return v.send(http.MethodGet, path, "", headers...)
+}
+
+// post sends a form: pairs of name and value.
+func (v *visitor) post(path string, pairs ...string) shown {
+	v.t.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		form.Add(pairs[i], pairs[i+1])
+	}
+	return v.send(http.MethodPost, path, form.Encode(), "Content-Type: application/x-www-form-urlencoded")
+}
+
+func (v *visitor) send(method, path, body string, headers ...string) shown {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.url+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	resp, err := v.Do(r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return shown{v.t, method + " " + path, resp.StatusCode, resp.Header, string(text)}
+}
+
+// is fails the test if the status is another one.
+func (s shown) is(status int) shown {
+	s.t.Helper()
+	if s.status != status {
+		s.t.Fatalf("%.200s answers %d, want %d: %.3000s", s.call, s.status, status, s.body)
+	}
+	return s
+}
+
+// says fails the test if a text is missing.
+func (s shown) says(texts ...string) shown {
+	s.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(s.body, text) {
+			s.t.Errorf("%.200s does not say %q: %.5000s", s.call, text, s.body)
+		}
+	}
+	return s
+}
+
+// hides fails the test if a text is there.
+func (s shown) hides(texts ...string) shown {
+	s.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(s.body, text) {
+			s.t.Errorf("%.200s says %q: %.5000s", s.call, text, s.body)
+		}
+	}
+	return s
+}
+
+// leads fails the test if the answer does not lead to a page.
+func (s shown) leads(path string) shown {
+	s.t.Helper()
+	if s.is(http.StatusSeeOther); s.header.Get("Location") != path {
+		s.t.Errorf("%.200s leads to %q, want %q", s.call, s.header.Get("Location"), path)
+	}
+	return s
+}
+
+var (
+	onceField    = regexp.MustCompile(`name="once" value="([^"]+)"`)
+	editionField = regexp.MustCompile(`name="edition" value="([^"]+)"`)
+	assetEdition = regexp.MustCompile(`\?e=([0-9a-f]+)`)
+)
+
+// field returns what a pattern finds in the page.
+func (s shown) field(pattern *regexp.Regexp) string {
+	s.t.Helper()
+	found := pattern.FindStringSubmatch(s.body)
+	if found == nil {
+		s.t.Fatalf("%.200s has no %s: %.3000s", s.call, pattern, s.body)
+	}
+	return found[1]
+}
+
+// A journal is what a gateway logged.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
