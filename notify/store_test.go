@@ -20,6 +20,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -443,6 +444,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	_, err = storetest.Collect(pub.Topics(ctx))
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
+	must("forecast", errOf(forecast.Of(ctx, db, forecast.Options{})))
 	must("workers", errOf(storetest.Inspector(t, db).Workers(ctx)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
 }

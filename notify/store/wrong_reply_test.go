@@ -237,6 +237,10 @@ func askings() []asking {
 				return err
 			},
 		},
+		{name: "forecast", call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"})
+			return err
+		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
 			return s.Leave(ctx, store.NewInbox("i", true), []string{"t", "u"})
 		}},

@@ -1,0 +1,16 @@
+package forecast
+
+import "time"
+
+// Keep sets how long a cache keeps a forecast.
+func (c *Cache) Keep(d time.Duration) { c.kept = d }
+
+// Len returns how many forecasts a cache holds.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all)
+}
+
+// MostKept is how many forecasts a cache keeps.
+const MostKept = mostKept

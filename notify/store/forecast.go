@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var forecastScript = script("forecast")
+
+// MaxEdges is the most edges of one call of Forecast.
+const MaxEdges = 501
+
+// Forecast counts the scheduled messages of the first topics of some, of as many as take
+// Redis about a millisecond; without topics, the broadcasts of all topics that wait. It
+// returns the number of topics that were counted, at least one of some, and how many
+// messages are due before the first edge, between each edge and the next, and at the last
+// or later. Edges are 2 to MaxEdges times in ms, ascending. The error is that of the
+// connection.
+func (s Shard) Forecast(ctx context.Context, edges []int64, topics []string) (counted int, sums []int64, err error) {
+	args := append(make([]any, 0, 1+len(edges)+len(topics)), len(edges))
+	for _, edge := range edges {
+		args = append(args, edge)
+	}
+	for _, topic := range topics {
+		args = append(args, topic)
+	}
+	r, err := s.run(ctx, forecastScript, args...)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(topics) == 0 {
+		counted = int(r.integer())
+	} else {
+		counted = r.index(len(topics)) + 1
+	}
+	for range len(edges) + 1 {
+		sums = append(sums, r.integer())
+	}
+	return counted, sums, r.end()
+}
+
+// Scheduled returns a page of the topics that have a schedule, in no order, and where the
+// next page begins: zero at the end. A topic that has one all the time is in a page, and
+// may be in two. The error is that of the connection.
+func (s Shard) Scheduled(ctx context.Context, cursor uint64) (topics []string, next uint64, err error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	pairs, next, err := d.client.ZScan(ctx, d.keys.Schedules(), cursor, "", scanPage).Result()
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return nil, 0, nil // a key of the wrong type, which Walk finds, holds no topic
+	}
+	if err != nil {
+		return nil, 0, d.explain(ctx, err)
+	}
+	for i := 0; i < len(pairs); i += 2 { // its time behind it
+		topics = append(topics, pairs[i])
+	}
+	return topics, next, nil
+}

@@ -1,0 +1,46 @@
+-- Counts what waits in the schedules of topics by when it falls due.
+-- ARGV: how many edges, at least two; the edges in ms, ascending; then topics, or none for the broadcasts of all topics.
+-- Reply: of how many topics, at least one; then how many are due before the first edge, between each edge and the next, and at
+--   the last edge or later.
+local MOST = 250 -- counts behind which no other topic is begun
+local n = tonumber(ARGV[1])
+local edges, sums, counted = column(2, n), {}, 0
+for i = 1, n + 1 do sums[i] = 0 end
+
+-- How many members of a schedule are due before an edge.
+local function before(key, i)
+  counted = counted + 1
+  return try('ZCOUNT', key, '-inf', '(' .. edges[i]) or 0
+end
+
+-- Adds the members between two edges, by how many are before each. What is empty is not divided further.
+local function divide(key, from, to, first, last)
+  if first == last then return end
+  if to - from == 1 then
+    sums[to] = sums[to] + last - first
+    return
+  end
+  local middle = math.floor((from + to) / 2)
+  local between = before(key, middle)
+  divide(key, from, middle, first, between)
+  divide(key, middle, to, between, last)
+end
+
+local function add(key)
+  local all = try('ZCARD', key) or 0
+  counted = counted + 1
+  if all == 0 then return end
+  local first, last = before(key, 1), before(key, n)
+  sums[1], sums[n + 1] = sums[1] + first, sums[n + 1] + all - last
+  divide(key, 1, n, first, last)
+end
+
+local topics = 0
+if #ARGV == n + 1 then add(BROADCASTS) end
+for i = n + 2, #ARGV do
+  if counted > MOST then break end
+  local topic = ARGV[i]
+  add(schedule_of(topic))
+  topics = topics + 1
+end
+return { topics, unpack(sums) }
