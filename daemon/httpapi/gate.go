@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -55,6 +56,7 @@ type Gate struct {
 	claimer   *subscribers.Claimer
 	listener  *subscribers.Listener
 	inspector *notify.Inspector
+	forecasts *forecast.Cache
 	keys      keys
 	cert      atomic.Pointer[tls.Certificate]
 	mux       *http.ServeMux

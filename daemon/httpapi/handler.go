@@ -118,6 +118,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	g.registerClaims(mux, doc)
 	g.registerTopics(mux, doc)
 	g.registerArchive(mux, doc)
+	g.registerPlots(mux, doc)
 }
 
 // registerClaims registers the calls of workers and listeners.

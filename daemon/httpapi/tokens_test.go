@@ -27,7 +27,7 @@ var mayCall = map[string][]string{
 	"claim": {"consume"}, "claimAny": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"},
 	"listen": {"listen"},
 	"pause":  {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
-	"listTopics": {}, "countTopic": {}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
+	"listTopics": {}, "countTopic": {}, "forecast": {}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
 	"workers": {"metrics"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},
 }

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+)
+
+// registerPlots registers the calls that answer with numbers over time.
+func (g *Gate) registerPlots(mux *http.ServeMux, doc *huma.OpenAPI) {
+	g.forecasts = forecast.NewCache(g.store)
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/forecast", id: "forecast", tag: tagOperate, status: http.StatusOK, reply: api.Forecast{}, summary: "Count scheduled messages by when they fall due",
+		description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s.",
+	}, g.forecast)
+}
+
+type forecastInput struct {
+	Topic  string `query:"topic" is:"pattern" maxLength:"128" pattern:"^(\\$dead\\.)?(([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?|>)$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; missing: all topics that the token permits"`
+	Bucket string `query:"bucket" enum:"1m,1h,1d" default:"1h" doc:"length of a bucket"`
+	Count  int    `query:"count" minimum:"1" maximum:"1000" default:"24" doc:"number of buckets"`
+}
+
+// buckets are the lengths of buckets by their names.
+var buckets = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": forecast.Day}
+
+// forecast counts what falls due of a topic, of those of a pattern, or of all that the token permits.
+func (g *Gate) forecast(ctx context.Context, c *call, in *forecastInput) (any, error) {
+	topics, err := c.topicsLike(in.Topic)
+	if err != nil {
+		return nil, err
+	}
+	f, err := g.forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: buckets[in.Bucket], Count: in.Count})
+	missing, err := api.MissingOf(err)
+	if err != nil {
+		return nil, err
+	}
+	return api.ForecastOf(f, missing), nil
+}
+
+// topicsLike returns the pattern, or those of the token if the pattern is empty, and checks that
+// a request without a body is about topics that the token permits.
+func (c *call) topicsLike(pattern string) ([]notify.Pattern, error) {
+	if pattern == "" {
+		return c.grant.patterns, c.noBody()
+	}
+	if err := c.enterTopic(pattern); err != nil {
+		return nil, err
+	}
+	p, err := notify.ParsePattern(pattern)
+	return []notify.Pattern{p}, err
+}
