@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -27,16 +26,14 @@ type forecastInput struct {
 	Count  int    `query:"count" minimum:"1" maximum:"1000" default:"24" doc:"number of buckets"`
 }
 
-// buckets are the lengths of buckets by their names.
-var buckets = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": forecast.Day}
-
 // forecast counts what falls due of a topic, of those of a pattern, or of all that the token permits.
 func (g *Gate) forecast(ctx context.Context, c *call, in *forecastInput) (any, error) {
 	topics, err := c.topicsLike(in.Topic)
 	if err != nil {
 		return nil, err
 	}
-	f, err := g.forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: buckets[in.Bucket], Count: in.Count})
+	bucket, _ := forecast.ParseBucket(in.Bucket) // the parameter permits no other
+	f, err := g.forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: bucket, Count: in.Count})
 	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err

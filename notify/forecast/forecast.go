@@ -31,6 +31,19 @@ const (
 // Day is the longest bucket.
 const Day = 24 * time.Hour
 
+// ParseBucket reads the length of a bucket: 1m, 1h or 1d. The error is a Fault.
+func ParseBucket(text string) (time.Duration, error) {
+	switch text {
+	case "1m":
+		return time.Minute, nil
+	case "1h":
+		return time.Hour, nil
+	case "1d":
+		return Day, nil
+	}
+	return 0, store.Faultf("bucket", "bucket %.100q: use 1m, 1h or 1d", text)
+}
+
 // Options are the question that a Forecast answers. The zero value asks for the next 24
 // hours of all topics.
 type Options struct {

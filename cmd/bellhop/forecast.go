@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+func (a *app) forecastCommand() *cobra.Command {
+	var bucket string
+	var o forecast.Options
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "forecast [PATTERN]",
+		Short: "Show how many messages fall due when",
+		Long: `Show how many scheduled messages fall due within each hour from now on, of a
+topic, of those that match a pattern, or of all. Of all topics also broadcasts
+are counted, in a column of their own. Overdue messages are due, and the carrier
+did not make them ready yet; bellhop topics counts those that are ready.
+
+Hours and days begin as in UTC. On a terminal their times are those of the local
+zone.`,
+		Example: `  bellhop forecast
+  bellhop forecast 'order.>' --bucket 1d --count 14
+  bellhop forecast order.timeout --bucket 1m --count 60
+  bellhop forecast --json | jq '.counts | add'`,
+		Args: takes("[PATTERN]"),
+	})
+	c.Flags().StringVar(&bucket, "bucket", "1h", "length of a bucket: 1m, 1h or 1d")
+	c.Flags().IntVar(&o.Count, "count", forecast.DefaultCount, "number of buckets, up to 1000")
+	_ = c.RegisterFlagCompletionFunc("bucket", cobra.FixedCompletions([]string{"1m", "1h", "1d"}, cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) (err error) {
+		if o.Bucket, err = forecast.ParseBucket(bucket); err != nil {
+			return err
+		}
+		if err := store.Within("count", "number of buckets", o.Count, 1, forecast.MaxCount); err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			p, err := notify.ParsePattern(args[0])
+			if err != nil {
+				return err
+			}
+			o.Topics = []notify.Pattern{p}
+		}
+		return a.forecast(ctx, s, o)
+	})
+}
+
+// forecast prints a forecast.
+func (a *app) forecast(ctx context.Context, s *session, o forecast.Options) error {
+	f, err := forecast.Of(ctx, s.store, o)
+	missing, err := partly(err)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		of, _ := api.MissingOf(missing)
+		return cmp.Or(a.printJSON(api.ForecastOf(f, of)), missing)
+	}
+	for _, line := range a.forecastLines(f) {
+		fmt.Fprintln(a.out, line)
+	}
+	return missing
+}
+
+// forecastLayout is the time at which a bucket begins, to the minute.
+const forecastLayout = "2006-01-02T15:04Z07:00"
+
+// forecastLines returns a row for each bucket with a bar for its messages.
+func (a *app) forecastLines(f forecast.Forecast) []string {
+	zone, width := time.UTC, cmp.Or(columnsOf(a.out), helpWidth)
+	if isTerminal(a.out) {
+		zone = time.Local
+	}
+	rows := [][]string{{"FROM", "MESSAGES", "BROADCASTS"}, {"overdue", fmt.Sprint(f.Overdue), ""}}
+	for i, n := range f.Counts {
+		row := []string{f.From.Add(time.Duration(i) * f.Bucket).In(zone).Format(forecastLayout), fmt.Sprint(n), ""}
+		if f.Broadcasts != nil {
+			row[2] = fmt.Sprint(f.Broadcasts[i])
+		}
+		rows = append(rows, row)
+	}
+	rows = append(rows, []string{"later", fmt.Sprint(f.Later), ""})
+	if f.Broadcasts == nil {
+		for i := range rows {
+			rows[i] = rows[i][:2]
+		}
+	}
+	flushRight(rows)
+	lines := layOut(rows, 0)
+	room := width - totalWidth(widthsOf(rows)) - gap
+	most := slices.Max(f.Counts)
+	for i, n := range f.Counts {
+		lines[i+2] = strings.TrimRight(fmt.Sprintf("%-*s%s", width-room, lines[i+2], bar(n, most, room)), " ")
+	}
+	return lines
+}
+
+// flushRight pads the cells of all columns but the first, so that numbers end below each other.
+func flushRight(rows [][]string) {
+	for i, w := range widthsOf(rows) {
+		for _, row := range rows {
+			if i > 0 {
+				row[i] = fmt.Sprintf("%*s", w, row[i])
+			}
+		}
+	}
+}
+
+// bar returns a bar for n, of a width where the most has the whole. What is not zero has a bar.
+func bar(n, most int64, width int) string {
+	if n == 0 || width < 1 {
+		return ""
+	}
+	eighths := max(int(float64(n)/float64(most)*float64(8*width)), 1)
+	return strings.Repeat("█", eighths/8) + []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}[eighths%8]
+}

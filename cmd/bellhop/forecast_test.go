@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestForecast(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	tomorrow := time.Now().UTC().Truncate(forecast.Day).Add(36 * time.Hour)
+	for i := range 4 {
+		storetest.Publish(t, store, notify.Message{Topic: fmt.Sprint("order.", i), Due: tomorrow}, notify.Message{Topic: "mail", Delay: 1000 * time.Hour})
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "order.1", Due: tomorrow.Add(forecast.Day)}, notify.Message{Topic: "news", Broadcast: true, Due: tomorrow})
+	day := tomorrow.Truncate(forecast.Day).Format("2006-01-02") + "T00:00Z"
+	out := s.call("forecast", "--bucket", "1d", "--count", "3")
+	contains(t, out, "FROM               MESSAGES  BROADCASTS\noverdue                   0\n", day+"         4           1  "+strings.Repeat("█", 39)+"\n", "later                     4\n")
+	for line := range strings.Lines(out) {
+		if n := len([]rune(line)); n > helpWidth+1 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	contains(t, s.call("forecast", "order.*", "--bucket", "1d", "--count", "3"), "FROM               MESSAGES\n", day+"         4  █", "later                     0\n")
+	contains(t, s.call("forecast", "order.1", "--bucket", "1d", "--count", "3"), day+"         1  █")
+	contains(t, s.call("forecast", "none"), "later                     0\n")
+	contains(t, s.call("forecast", "mail", "--json", "--count", "2"), `"bucket_ms":3600000,"counts":[0,0],"overdue":0,"later":4}`+"\n")
+	if lines := strings.Count(s.call("forecast", "--bucket", "1m", "--count", "60"), "\n"); lines != 63 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+func TestWrongForecast(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	contains(t, s.fails(exitUsage, "forecast", "a b"), "invalid topic")
+	contains(t, s.fails(exitUsage, "forecast", "--bucket", "2h"), `invalid bucket "2h": use 1m, 1h or 1d`)
+	contains(t, s.fails(exitUsage, "forecast", "--count", "0"), "invalid number of buckets 0: use 1 to 1000")
+	contains(t, s.fails(exitUsage, "forecast", "a", "b"), `unexpected argument "b"`)
+}
+
+func TestBar(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		n, most int64
+		width   int
+		want    string
+	}{
+		{0, 0, 10, ""}, {0, 7, 10, ""}, {7, 7, 2, "██"}, {1, 1000000, 2, "▏"}, {3, 4, 2, "█▌"}, {7, 8, 1, "▉"}, {1, 1, 0, ""}, {1, 1, -3, ""},
+	} {
+		if got := bar(test.n, test.most, test.width); got != test.want {
+			t.Errorf("%d of %d in %d columns: %q", test.n, test.most, test.width, got)
+		}
+	}
+}
