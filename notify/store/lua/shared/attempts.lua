@@ -11,7 +11,7 @@ end
 -- gave one receipt, only what both entries say is known.
 local function holder_of(topic, receipt)
   receipt = tonumber(receipt)
-  if not receipt or receipt % 1 > 0 then return nil end
+  if not receipt or receipt % 1 ~= 0 then return nil end -- infinity has no rest, either
   local base, worker, since = text(receipt - receipt % 10), nil, nil
   for _, entry in ipairs(try('ZRANGE', CLAIMS, base, base, 'BYSCORE', 'LIMIT', 0, 50) or {}) do
     local at, of, name = string.match(entry, '^%d+ (%d+) (%S+) (%S+)$')
