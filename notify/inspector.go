@@ -77,6 +77,16 @@ func (i *Inspector) inspect(ctx context.Context, topic string, members []string)
 	return infos, nil
 }
 
+// InfoOf returns the Info of a message that a store was asked about. The error is a Fault for a
+// member that is none of ours.
+func InfoOf(look *store.Inspected) (Info, error) {
+	topic, id, err := store.SplitMember(look.Member)
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(topic, id, look), nil
+}
+
 // infoOf returns an Info from the store's answer.
 func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{

@@ -15,6 +15,12 @@ func (s Shard) Cancel(ctx context.Context, topic, member string) (State, error) 
 	return s.cancel(ctx, topic, member)
 }
 
+// CancelWaiting is Cancel for a message that is Scheduled or Ready: of another state it
+// changes nothing, and returns Leased or 0.
+func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (State, error) {
+	return s.cancel(ctx, topic, member, 2)
+}
+
 // CancelNext removes the successor of a message alone. It reports whether there was
 // one. The errors are those of Cancel.
 func (s Shard) CancelNext(ctx context.Context, topic, member string) (bool, error) {

@@ -23,7 +23,7 @@ var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
 // shared are the names of the files in lua/shared. A part uses only parts before it.
-var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "describe", "repair"}
+var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "describe", "marks", "repair"}
 
 // A variant is how scripts are linked: for a store of one shard, or of several.
 type variant int

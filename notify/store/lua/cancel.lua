@@ -1,14 +1,17 @@
 -- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
--- ARGV: topic, member, 1 to cancel its successor alone.
+-- ARGV: topic, member, 1 to cancel its successor alone, or 2 to cancel nothing that is neither scheduled nor ready.
 -- Reply: the state that it had (leased: nothing was changed; done: it had ended, and its id was taken), or '' if there is none. For a successor leased.
-local topic, member, next_one = unpack(ARGV)
-if next_one == '1' then
+local topic, member, what = unpack(ARGV)
+if what == '1' then
   local noted = noted_of(member)
   if not successor_in(noted) then return { '' } end
   put_noted(member, string.match(noted, '^[^\n]*'))
   return { 'leased' }
 end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
+if what == '2' and not (try('ZSCORE', schedule_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)) then
+  return { '' }
+end
 if call('EXISTS', EXTRAS) == 1 then note_ends({ member }, 'cancelled') end
 if forget_from(schedule_of(topic), member) then
   index_schedule(topic)

@@ -1,0 +1,235 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A Kind is what is done to messages.
+type Kind string
+
+// The kinds of acts.
+const (
+	Requeue    Kind = "requeue"    // makes dead letters ready again
+	Cancel     Kind = "cancel"     // removes scheduled and ready messages
+	Reschedule Kind = "reschedule" // changes the due time of scheduled and ready messages
+	Purge      Kind = "purge"      // removes dead letters for good
+)
+
+// Kinds are the kinds of acts.
+func Kinds() []Kind { return []Kind{Requeue, Cancel, Reschedule, Purge} }
+
+// An Act is what is done to all messages that a question asks for. Requeue and Purge work on dead ones,
+// the others on scheduled and ready ones; whatever else matches is left alone.
+type Act struct {
+	Kind  Kind
+	Due   time.Time     // of Reschedule; past, or zero without a delay: at once
+	Delay time.Duration // of Reschedule: Due is so long from the beginning of the act on; with Due not allowed
+}
+
+// Acted is what an act did. Matched and Done are of this call, the rest of all calls so far.
+type Acted struct {
+	Matched int    // messages that the question asks for
+	Done    int    // those of them that were changed; others had changed meanwhile, or have no record
+	Looked  int64  // messages that it looked at
+	Of      int64  // how many there were to look at, counted at the beginning
+	Cursor  string // with which it goes on; empty: all is done
+}
+
+// actMatches are the most messages that one call works on.
+const actMatches = 50
+
+// Act acts on the messages that a question asks for, for about a second; a call with the Cursor goes on. A dry run
+// only counts. The act is for what was there when it began: it leaves alone what was published, or died,
+// since then, and so what it moved itself and what came back. Reschedule leaves alone what is due at the new time already,
+// what became due meanwhile if the new time is past, and what was tried meanwhile. A message that was snoozed meanwhile, with
+// attempts used up before, is the one that may be rescheduled again. Errors: a notify.Fault, or that of the connection, a
+// notify.MissingError or notify.ErrUnreplicated beside what is done.
+func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bool) (Acted, error) {
+	if err := act.check(); err != nil {
+		return Acted{}, err
+	}
+	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Due.UnixMilli(), act.Delay, dryRun))
+	if err != nil {
+		return Acted{}, err
+	}
+	if err := s.narrow(act.Kind.states(), string(act.Kind)); err != nil {
+		return Acted{}, err
+	}
+	a := actor{search: s, act: act, dryRun: dryRun}
+	s.most, s.take, s.enter, s.spares = actMatches, a.take, a.enter, a.spares
+	if err = s.tallyFirst(ctx, o); err == nil {
+		err = s.run(ctx)
+	}
+	a.done.Looked, a.done.Of, a.done.Cursor = s.progress()
+	if err != nil {
+		err = fmt.Errorf("%s what matches: %w", act.Kind, err)
+	}
+	return a.done, err
+}
+
+// check returns a Fault for an act that is none.
+func (a Act) check() error {
+	switch {
+	case !slices.Contains(Kinds(), a.Kind):
+		return store.Faultf("act", "act %.100q: use requeue, cancel, reschedule or purge", string(a.Kind))
+	case a.Kind != Reschedule && (!a.Due.IsZero() || a.Delay != 0):
+		return store.Faultf("due", "due or delay: %s has none; leave them out, or use reschedule", a.Kind)
+	case !a.Due.IsZero() && a.Delay != 0:
+		return store.Faultf("delay", "delay and due: give one of them")
+	case a.Delay < 0:
+		return store.Faultf("delay", "delay %v: it is negative; use zero or more", a.Delay)
+	case !a.Due.IsZero() && (a.Due.Before(time.UnixMilli(0)) || a.Due.After(store.MaxDue)):
+		return store.Faultf("due", "due %s: use a time from 1970 to the year 9999", a.Due.Format(time.RFC3339))
+	case a.Delay > time.Until(store.MaxDue):
+		return store.Faultf("delay", "delay %v: that is past the year 9999", a.Delay)
+	}
+	return nil
+}
+
+// states returns the states of messages that can be acted on so.
+func (k Kind) states() []notify.State {
+	if k == Requeue || k == Purge {
+		return []notify.State{notify.Dead}
+	}
+	return []notify.State{notify.Scheduled, notify.Ready}
+}
+
+// narrow leaves out messages that are in none of some states.
+func (s *search) narrow(states []notify.State, act string) error {
+	asked := s.query.asked()
+	s.query.states = slices.DeleteFunc(states, func(state notify.State) bool { return !slices.Contains(asked, state) })
+	if len(s.query.states) == 0 {
+		return store.Faultf("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them",
+			act, strings.Join(strings.Split(joined(Kind(act).states(), notify.State.String), ","), " and "))
+	}
+	s.places = s.query.places()
+	return nil
+}
+
+// An actor is one call of Act.
+type actor struct {
+	*search
+	act    Act
+	dryRun bool
+	done   Acted
+}
+
+// enter notes when the act begins in a shard, and waits until that is past: what changes from then on has a later time.
+func (a *actor) enter(ctx context.Context, shard store.Shard) error {
+	var now time.Time
+	_, err := a.paced(ctx, func(ctx context.Context) (err error) {
+		_, now, err = shard.Tally(ctx, a.sought, nil, nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.at.Began = ms(now); a.at.Due == 0 && a.act.Kind == Reschedule {
+		a.at.Due = max(ms(now.Add(a.act.Delay)), 1)
+		if !a.act.Due.IsZero() {
+			a.at.Due = max(ms(a.act.Due.Add(time.Millisecond-1)), 1)
+		}
+	}
+	return wait(ctx, 2*time.Millisecond)
+}
+
+// spares reports whether a message was not there when the act began, or was moved by it.
+func (a *actor) spares(i *notify.Info, now time.Time) bool {
+	since := func(t time.Time) bool { return !t.IsZero() && ms(t) > a.at.Began }
+	switch {
+	case since(i.Published):
+		return true
+	case a.act.Kind == Requeue || a.act.Kind == Purge:
+		return since(i.Died)
+	case a.act.Kind == Cancel:
+		return false
+	}
+	tried := len(i.History) > 0 && since(i.History[len(i.History)-1].Ended)
+	return tried || a.isMoved(i.Due, now) || a.isMoved(i.FirstDue, now)
+}
+
+// isMoved reports whether a due time is one that the act gives.
+func (a *actor) isMoved(due, now time.Time) bool {
+	to := max(a.at.Due, a.at.Began)
+	return !due.IsZero() && ms(due) >= to && ms(due) <= max(to, ms(now))
+}
+
+// take acts on messages of a shard.
+func (a *actor) take(ctx context.Context, shard store.Shard, found []notify.Info, now time.Time) error {
+	a.done.Matched += len(found)
+	if a.dryRun {
+		return nil
+	}
+	if a.act.Kind == Requeue || a.act.Kind == Purge {
+		return a.deal(ctx, shard, found)
+	}
+	for i := range found {
+		changed, err := a.change(ctx, shard, &found[i], now)
+		if err != nil {
+			return err
+		}
+		if changed {
+			a.done.Done++
+		}
+	}
+	return nil
+}
+
+// deal requeues or purges dead letters.
+func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info) error {
+	run := store.Shard.Requeue
+	if a.act.Kind == Purge {
+		run = store.Shard.Purge
+	}
+	for len(found) > 0 {
+		topic := found[0].Topic
+		var members []string
+		for len(members) < len(found) && found[len(members)].Topic == topic {
+			members = append(members, store.Member(topic, found[len(members)].ID))
+		}
+		dealt, err := run(shard, ctx, topic, store.Letters{Members: members})
+		if a.done.Done += dealt.Done; err != nil {
+			return err
+		}
+		if dealt.Checked < 1 {
+			return errors.New("redis answered that it did nothing")
+		}
+		found = found[dealt.Checked:]
+	}
+	return nil
+}
+
+// change cancels or reschedules a message, and reports whether it was scheduled or ready.
+func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, now time.Time) (bool, error) {
+	member := store.Member(i.Topic, i.ID)
+	if a.act.Kind == Cancel {
+		state, err := shard.CancelWaiting(ctx, i.Topic, member)
+		return state == notify.Scheduled || state == notify.Ready, err
+	}
+	when := store.When(0)
+	if a.at.Due > ms(now) {
+		when = store.At(time.UnixMilli(a.at.Due))
+	}
+	state, _, err := shard.Reschedule(ctx, i.Topic, member, when)
+	return state == notify.Scheduled || state == notify.Ready, err
+}
+
+// wait waits for a while.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,214 @@
+package find_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// act acts on all that a question asks for, and returns the sum.
+func act(t testing.TB, db *notify.Store, question string, a find.Act, o find.Options, dryRun bool) (sum find.Acted) {
+	t.Helper()
+	q, err := find.Parse(question, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := finder(t, db); ; {
+		done, err := f.Act(t.Context(), q, a, o, dryRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done.Matched, done.Done = done.Matched+sum.Matched, done.Done+sum.Done
+		if sum, o.Cursor = done, done.Cursor; o.Cursor == "" {
+			return sum
+		}
+	}
+}
+
+func want(t testing.TB, of string, sum find.Acted, matched, done int) {
+	t.Helper()
+	if sum.Matched != matched || sum.Done != done {
+		t.Errorf("%s: %d matched, %d done, want %d and %d", of, sum.Matched, sum.Done, matched, done)
+	}
+}
+
+func TestRequeueAndPurge(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		for i := range 60 {
+			storetest.Publish(t, db, dead("a", fmt.Sprint(i), "timeout"), dead("b", fmt.Sprint(i), "timeout"), dead("b", fmt.Sprint("x", i), "refused"))
+		}
+		storetest.Publish(t, db, dead("b", "lost", "timeout"), notify.Message{Topic: "a", ID: "later", Delay: time.Hour})
+		db.Client().HDel(t.Context(), db.KeysOf("b").Messages(), "b:lost")
+		want(t, "dry run", act(t, db, "reason~timeout", find.Act{Kind: find.Requeue}, find.Options{}, true), 120, 0)
+		want(t, "requeue", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{Limit: 7}, false), 60, 60)
+		want(t, "again", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{}, false), 0, 0)
+		want(t, "purge", act(t, db, "topic:*", find.Act{Kind: find.Purge}, find.Options{}, false), 120, 120)
+		found, _ := all(t, db, "topic:*", find.Options{})
+		if len(found) != 61 {
+			t.Errorf("%d are left", len(found))
+		}
+	})
+}
+
+func TestCancelAndReschedule(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		for i := range 90 {
+			storetest.Publish(t, db, notify.Message{Topic: fmt.Sprint("t", i%3), ID: fmt.Sprint(i), Delay: time.Duration(1+i) * time.Hour},
+				notify.Message{Topic: fmt.Sprint("r", i%3), ID: fmt.Sprint(i)})
+		}
+		storetest.Publish(t, db, notify.Message{Topic: "all", ID: "b", Broadcast: true, Delay: time.Hour}, dead("t0", "d", "x"))
+		for _, to := range []time.Duration{50 * time.Hour, 200 * time.Hour, time.Hour} {
+			want(t, to.String(), act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Delay: to}, find.Options{Limit: 40}, false), 181, 181)
+		}
+		at := time.Now().Add(30 * time.Hour).Truncate(time.Millisecond)
+		want(t, "at", act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Due: at}, find.Options{}, false), 181, 181)
+		want(t, "at again", act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Due: at}, find.Options{}, false), 0, 0)
+		found, _ := all(t, db, "state:scheduled due>+29h due<+31h", find.Options{})
+		if len(found) != 181 || slices.ContainsFunc(found, func(i notify.Info) bool { return !i.Due.Equal(at) }) {
+			t.Errorf("%d are due then", len(found))
+		}
+		want(t, "at once", act(t, db, "topic:*", find.Act{Kind: find.Reschedule}, find.Options{Limit: 13}, false), 181, 181)
+	})
+}
+
+// What is rescheduled to now moves on to the end of the ready set, and is met there again.
+func TestRescheduleToNow(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		for i := range 100 {
+			storetest.Publish(t, db, notify.Message{Topic: fmt.Sprint("t", i%3), ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(i%2)})
+		}
+		for _, a := range []find.Act{{Kind: find.Reschedule}, {Kind: find.Reschedule, Due: time.Now().Add(-time.Hour)}} {
+			want(t, "now", act(t, db, "topic:*", a, find.Options{Limit: 9}, false), 100, 100)
+		}
+		if found, _ := all(t, db, "state:ready", find.Options{}); len(found) != 100 {
+			t.Errorf("%d are ready", len(found))
+		}
+	})
+}
+
+// A message that was requeued and died again is not requeued again, nor is one that came back after
+// its time passed in the middle of an act that was stopped.
+func TestActIsForWhatWasThere(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		for i := range 20 {
+			storetest.Publish(t, db, dead("t", fmt.Sprint(10+i), "x"))
+		}
+		f, q := finder(t, db), parse(t, "state:dead,ready,scheduled")
+		first, err := f.Act(t.Context(), q, find.Act{Kind: find.Requeue}, find.Options{Limit: 10}, false)
+		if err != nil || first.Done != 10 || first.Cursor == "" {
+			t.Fatal(first, err)
+		}
+		for _, d := range claim(t, db, "t", 10) {
+			if _, err := d.Bury(t.Context(), "again"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(t, "the rest", act(t, db, q.String(), find.Act{Kind: find.Requeue}, find.Options{Cursor: first.Cursor}, false), 10, 10)
+
+		re := find.Act{Kind: find.Reschedule}
+		first, err = f.Act(t.Context(), q, re, find.Options{Limit: 4}, false)
+		if err != nil || first.Done != 4 {
+			t.Fatal(first, err)
+		}
+		for _, d := range claim(t, db, "t", 10) { // of which 4 were moved behind these
+			if _, err := d.Nack(t.Context(), time.Hour, "later"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storetest.Publish(t, db, notify.Message{Topic: "t", ID: "new", Delay: time.Hour})
+		want(t, "nothing new", act(t, db, q.String(), re, find.Options{Cursor: first.Cursor}, false), 0, 0)
+	})
+}
+
+// Acts while others act, publish and claim change each message once.
+func TestActsAtOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		const n = 400
+		for i := range n {
+			storetest.Publish(t, db, notify.Message{Topic: fmt.Sprint("t", i%5), ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(i%2)})
+		}
+		results := make(chan find.Acted, 2)
+		for range 2 {
+			f, err := find.New(db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := parse(t, "topic:*")
+			go func() {
+				sum := find.Acted{}
+				for o := (find.Options{}); ; {
+					done, err := f.Act(context.WithoutCancel(t.Context()), q, find.Act{Kind: find.Cancel}, o, false)
+					if err != nil {
+						t.Error(err)
+					}
+					sum.Matched, sum.Done = sum.Matched+done.Matched, sum.Done+done.Done
+					if o.Cursor = done.Cursor; o.Cursor == "" {
+						results <- sum
+						return
+					}
+				}
+			}()
+		}
+		a, b := storetest.Receive(t, "one", results), storetest.Receive(t, "other", results)
+		if a.Done+b.Done != n || a.Matched+b.Matched < n {
+			t.Errorf("%+v and %+v", a, b)
+		}
+		storetest.Empty(t, db)
+	})
+}
+
+// An act that is stopped goes on where it was, with other processes.
+func TestActStopped(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		const n = 300
+		for i := range n {
+			storetest.Publish(t, db, dead(fmt.Sprint("t", i%7), fmt.Sprint(i), "x"))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		q, calls := parse(t, "state:dead"), 0
+		db.Observe(func(script string, _ time.Duration, _ error) {
+			if calls++; script == "purge" && calls > 3 {
+				cancel()
+			}
+		})
+		done, err := finder(t, db).Act(ctx, q, find.Act{Kind: find.Purge}, find.Options{}, false)
+		if !errors.Is(err, context.Canceled) || done.Cursor == "" {
+			t.Fatal(done, err)
+		}
+		db.Observe(nil)
+		rest := act(t, db, "state:dead", find.Act{Kind: find.Purge}, find.Options{Cursor: done.Cursor}, false)
+		if left, _ := all(t, db, "topic:*", find.Options{}); len(left) != 0 || rest.Done == 0 {
+			t.Errorf("%+v, then %+v: %d left", done, rest, len(left))
+		}
+	})
+}
+
+// Acts leave alone what a token does not permit.
+func TestActMay(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		fill(t, db)
+		o := find.Options{May: func(topic string) bool { return topic == "order.c.d" }}
+		want(t, "purge", act(t, db, "topic:>", find.Act{Kind: find.Purge}, o, false), 1, 1)
+		want(t, "cancel", act(t, db, "topic:>", find.Act{Kind: find.Cancel}, o, false), 0, 0)
+		found, _ := all(t, db, "topic:>", find.Options{})
+		if diff := cmp.Diff(7, len(found)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,358 @@
+package find_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// onEach runs a test with a store of one shard, and with one of eight.
+func onEach(t *testing.T, test func(t *testing.T, db *notify.Store)) {
+	for _, shards := range []int{1, 8} {
+		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {
+			t.Parallel()
+			test(t, storetest.Sharded(t, shards))
+		})
+	}
+}
+
+func finder(t testing.TB, db *notify.Store) *find.Finder {
+	t.Helper()
+	f, err := find.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// all returns all messages that a question asks for, and the last page.
+func all(t testing.TB, db *notify.Store, question string, o find.Options) (found []notify.Info, last find.Page) {
+	t.Helper()
+	q, err := find.Parse(question, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := finder(t, db); ; o.Cursor = last.Cursor {
+		if last, err = f.Find(t.Context(), q, o); err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		if found = append(found, last.Messages...); last.Cursor == "" {
+			return found, last
+		}
+	}
+}
+
+// names returns the members of messages, sorted.
+func names(infos []notify.Info) []string {
+	all := make([]string, 0, len(infos))
+	for _, i := range infos {
+		all = append(all, i.Topic+":"+i.ID)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func claim(t testing.TB, db *notify.Store, topic string, n int) []subscribers.Delivery {
+	t.Helper()
+	claimed, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Hour})
+	if err != nil || len(claimed) != n {
+		t.Fatalf("claimed %d of %d, %v", len(claimed), n, err)
+	}
+	return claimed
+}
+
+// dead returns a message that died.
+func dead(topic, id, reason string) notify.Message {
+	return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: reason}}
+}
+
+// fill publishes messages in all states.
+func fill(t testing.TB, db *notify.Store) {
+	t.Helper()
+	storetest.Publish(t, db,
+		notify.Message{Topic: "done", ID: "kept", Body: []byte("4711")}, notify.Message{Topic: "held", ID: "leased", Body: []byte("4711")})
+	if _, err := claim(t, db, "done", 1)[0].AckWith(t.Context(), notify.AckResult{Keep: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, db, "held", 1)
+	storetest.Publish(t, db,
+		notify.Message{Topic: "order.a", ID: "s1", Delay: 24 * time.Hour, Body: []byte("total 4711"), Headers: map[string]string{"Tenant": "acme"}},
+		notify.Message{Topic: "order.a", ID: "s2", Delay: 48 * time.Hour, Headers: map[string]string{"tenant": "a\"b<é"}},
+		notify.Message{Topic: "order.b", ID: "r~1.-:x", Body: []byte("\x00\xffbin\x00ary")},
+		notify.Message{Topic: "news", ID: "all", Delay: time.Hour, Broadcast: true, Body: []byte("4711")},
+		dead("order.b", "d1", "connection reset by peer"), dead("order.c.d", "d2", "timeout"),
+	)
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		fill(t, db)
+		for question, want := range map[string][]string{
+			"topic:>":                            {"done:kept", "held:leased", "news:all", "order.a:s1", "order.a:s2", "order.b:d1", "order.b:r~1.-:x", "order.c.d:d2"},
+			"topic:order.*":                      {"order.a:s1", "order.a:s2", "order.b:d1", "order.b:r~1.-:x"},
+			"topic:order.>,news state:scheduled": {"news:all", "order.a:s1", "order.a:s2"},
+			"state:dead":                         {"order.b:d1", "order.c.d:d2"},
+			"state:leased":                       {"held:leased"},
+			"state:leased topic:order.*":         {},
+			"state:done":                         {"done:kept"},
+			"state:done,ready":                   {"done:kept", "order.b:r~1.-:x"},
+			"id:s*":                              {"order.a:s1", "order.a:s2"},
+			"id:s1":                              {"order.a:s1"},
+			"id:all":                             {"news:all"},
+			"id:leased":                          {"held:leased"},
+			"id:kept":                            {"done:kept"},
+			"id:s1 topic:held":                   {},
+			"id:*1*":                             {"order.a:s1", "order.b:d1", "order.b:r~1.-:x"},
+			"id:r~1.-:x":                         {"order.b:r~1.-:x"},
+			"id:*.-:*":                           {"order.b:r~1.-:x"},
+			"id:*l*":                             {"held:leased", "news:all"},
+			"id:r*1*x":                           {"order.b:r~1.-:x"},
+			"id:r*x*x":                           {},
+			`reason~"reset by"`:                  {"order.b:d1"},
+			"reason~timeout":                     {"order.c.d:d2"},
+			"reason~%a+":                         {},
+			"body~4711":                          {"held:leased", "news:all", "order.a:s1"},
+			"body~\x00\xffb":                     {"order.b:r~1.-:x"},
+			"body~\x00ary":                       {"order.b:r~1.-:x"},
+			"body~BODY":                          {},
+			`body~"body of d"`:                   {"order.b:d1", "order.c.d:d2"},
+			"header.tenant=acme":                 {"order.a:s1"},
+			"header.TENANT=acme id:s*":           {"order.a:s1"},
+			`header.tenant="a\"b<é"`:             {"order.a:s2"},
+			"header.tenant=acm":                  {},
+			"due<+30h":                           {"held:leased", "news:all", "order.a:s1", "order.b:d1", "order.b:r~1.-:x", "order.c.d:d2"},
+			"due>+30h":                           {"order.a:s2"},
+			"due>+1h due<+30h":                   {"order.a:s1"},
+			"due<now state:leased,ready":         {"held:leased", "order.b:r~1.-:x"},
+		} {
+			found, last := all(t, db, question, find.Options{})
+			if diff := cmp.Diff(want, names(found)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", question, diff)
+			}
+			if last.Looked != last.Of && !strings.Contains(question, "due") {
+				t.Errorf("%s: looked at %d of %d", question, last.Looked, last.Of)
+			}
+		}
+	})
+}
+
+// Messages are described as Inspect does.
+func TestFindDescribes(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		fill(t, db)
+		found, _ := all(t, db, "topic:>", find.Options{})
+		for _, info := range found {
+			want, err := storetest.Inspector(t, db).Inspect(t.Context(), info.Topic, info.ID)
+			if diff := cmp.Diff(want, info); err != nil || diff != "" {
+				t.Errorf("%v (-inspect +find):\n%s", err, diff)
+			}
+		}
+	})
+}
+
+// The order is by state, topic and time in a store of one shard, and pages of any size are the whole.
+func TestFindPages(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		var want []string
+		for topic := range 5 {
+			for i := range 60 {
+				m := notify.Message{Topic: fmt.Sprint("t", topic), ID: fmt.Sprint("m", 100+i), Delay: time.Hour * time.Duration(1+i/20)}
+				want = append(want, m.Topic+":"+m.ID)
+				storetest.Publish(t, db, m)
+			}
+		}
+		for _, limit := range []int{1, 7, 500} {
+			found, last := all(t, db, "topic:* id:m*", find.Options{Limit: limit})
+			if len(found) != len(want) || last.Looked != 300 || last.Of != 300 {
+				t.Fatalf("limit %d: %d messages, looked at %d of %d", limit, len(found), last.Looked, last.Of)
+			}
+			if diff := cmp.Diff(want, names(found)); diff != "" {
+				t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+			}
+			sorted := slices.IsSortedFunc(found, func(a, b notify.Info) int { return strings.Compare(a.Topic, b.Topic) })
+			if len(db.KeysOfAll()) == 1 && !sorted {
+				t.Error("topics are not sorted")
+			}
+		}
+	})
+}
+
+// Who may see some topics sees nothing of others, not even how many there are.
+func TestFindMay(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		fill(t, db)
+		may := func(topic string) bool { return strings.HasPrefix(topic, "order.") }
+		for question, want := range map[string]int64{"topic:>": 5, "state:leased": 0, "id:leased": 18, "topic:held,news": 0, "topic:order.a": 2} {
+			found, last := all(t, db, question, find.Options{May: may})
+			if last.Looked > want || last.Of > want || question == "topic:>" && len(found) != 5 {
+				t.Errorf("%s: %d messages, looked at %d of %d", question, len(found), last.Looked, last.Of)
+			}
+			for _, info := range found {
+				if !may(info.Topic) {
+					t.Errorf("%s: %s", question, info.Topic)
+				}
+			}
+		}
+	})
+}
+
+// Foreign members and keys, and messages without a record, are passed over.
+func TestFindForeign(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: "a", ID: "1", Delay: time.Hour}, notify.Message{Topic: "b", ID: "2", Delay: time.Hour},
+			notify.Message{Topic: "c", ID: "3"})
+		ctx, keys := t.Context(), db.KeysOf("a")
+		long := strings.Repeat("x", 5000)
+		for i, member := range []string{"", "x", "a:", ":", "b:2", "a:lost", "a:\x00", "\xff:\xff", long, "a:" + long, long + "y"} {
+			db.Client().ZAdd(ctx, keys.Schedule("a"), redis.Z{Score: float64(i) / 3, Member: member})
+			db.Client().ZAdd(ctx, keys.Leased(), redis.Z{Score: math.Inf(1), Member: member})
+			db.Client().ZAdd(ctx, keys.Broadcasts(), redis.Z{Score: -1e300, Member: member})
+		}
+		db.Client().HSet(ctx, keys.Messages(), "a:\x00", "x", "a:", "1\n", "x", "y")
+		db.Client().Set(ctx, db.KeysOf("c").Ready("c"), "foreign", 0)
+		for _, limit := range []int{1, 100} {
+			found, _ := all(t, db, "topic:>", find.Options{Limit: limit})
+			if diff := cmp.Diff([]string{"a:1", "b:2"}, names(found)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+// An unreadable record is found by what stands in it.
+func TestFindUnreadable(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		storetest.Publish(t, db, notify.Message{Topic: "a", ID: "1", Delay: time.Hour})
+		db.Client().HSet(t.Context(), db.KeysOf("a").Messages(), "a:1", "what is this")
+		if found, _ := all(t, db, "body~is", find.Options{}); len(found) != 1 || found[0].Fault == nil {
+			t.Errorf("found %+v", found)
+		}
+	})
+}
+
+func TestFindManyTopics(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		const n = 10_000
+		storetest.Fill(t, db, n, func(i int) notify.Message {
+			return notify.Message{Topic: fmt.Sprintf("t%d.x%d", i%10, i), ID: "m", Delay: time.Hour}
+		})
+		var calls atomic.Int64
+		db.Observe(func(string, time.Duration, error) { calls.Add(1) })
+		found, last := all(t, db, "topic:t3.>", find.Options{Limit: 500})
+		if len(found) != n/10 || last.Looked != n/10 || last.Of != n/10 {
+			t.Errorf("found %d, looked at %d of %d", len(found), last.Looked, last.Of)
+		}
+		found, last = all(t, db, "id:m topic:*.x77", find.Options{})
+		if len(found) != 1 {
+			t.Errorf("found %d, %+v", len(found), last)
+		}
+		t.Logf("%d calls", calls.Load())
+	})
+}
+
+func TestFindShardAway(t *testing.T) {
+	t.Parallel()
+	const away = 3
+	db := storetest.ShardAway(t, 8, away)
+	n := 0
+	for i := range 100 {
+		m := notify.Message{Topic: fmt.Sprint("t", i), ID: "m", Delay: time.Hour}
+		if db.Of(m.Topic).Number() != away {
+			storetest.Publish(t, db, m)
+			n++
+		}
+	}
+	f, q := finder(t, db), parse(t, "state:scheduled")
+	o, found := find.Options{Limit: 10}, 0
+	for {
+		page, err := f.Find(t.Context(), q, o)
+		var missing *store.MissingError
+		if !errors.As(err, &missing) || !slices.Equal(missing.Shards, []int{away}) {
+			t.Fatalf("error %v, want that shard %d is missing", err, away)
+		}
+		found += len(page.Messages)
+		if o.Cursor = page.Cursor; o.Cursor == "" {
+			break
+		}
+	}
+	if found != n {
+		t.Errorf("found %d of %d", found, n)
+	}
+}
+
+func TestFindRefuses(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	storetest.Publish(t, db, notify.Message{Topic: "a", ID: "1", Delay: time.Hour}, notify.Message{Topic: "a", ID: "2", Delay: time.Hour})
+	f := finder(t, db)
+	page, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Limit: 1})
+	if err != nil || page.Cursor == "" {
+		t.Fatal(page, err)
+	}
+	dry, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Limit: 1}, true)
+	if err != nil || dry.Cursor == "" {
+		t.Fatal(dry, err)
+	}
+	for field, call := range map[string]func() error{
+		"q":     func() error { _, err := f.Find(t.Context(), find.Query{}, find.Options{}); return err },
+		"limit": func() error { _, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Limit: 501}); return err },
+		"cursor": func() error {
+			for _, cursor := range []string{page.Cursor, "x", "e30", "!", strings.Repeat("A", 5000), dry.Cursor} {
+				_, err := f.Find(t.Context(), parse(t, "topic:b"), find.Options{Cursor: cursor})
+				if !errors.Is(err, notify.ErrInvalid) {
+					return fmt.Errorf("cursor %s: %w", cursor, err)
+				}
+			}
+			if _, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: page.Cursor}, false); !errors.Is(err, notify.ErrInvalid) {
+				return fmt.Errorf("act: %w", err)
+			}
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: dry.Cursor}, false)
+			return err
+		},
+		"due": func() error {
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Purge, Due: time.Now()}, find.Options{}, false)
+			return err
+		},
+		"delay": func() error {
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Reschedule, Delay: -1}, find.Options{}, false)
+			return err
+		},
+		"act": func() error {
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{}, find.Options{}, false)
+			return err
+		},
+	} {
+		var fault *notify.Fault
+		if err := call(); !errors.As(err, &fault) || fault.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := f.Act(t.Context(), parse(t, "state:leased"), find.Act{Kind: find.Requeue}, find.Options{}, false); !errors.Is(err, notify.ErrInvalid) {
+		t.Error(err)
+	}
+	if page, err = f.Find(t.Context(), parse(t, " topic:a "), find.Options{Cursor: page.Cursor}); err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "2" {
+		t.Error(page, err)
+	}
+}

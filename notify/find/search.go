@@ -1,0 +1,388 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	slice     = time.Millisecond // of Redis, about
+	leastWork = 16               // members of a slice
+	firstWork = 64
+	mostWork  = 500
+	namesPage = 500
+	callTime  = 2 * time.Second // within which a shard must answer
+	tallyTime = 400 * time.Millisecond
+)
+
+// errPassed is the error of a shard that did not answer an earlier call.
+var errPassed = errors.New("it did not answer an earlier call of this search; search again when it does")
+
+// A search is one call of Find or Act.
+type search struct {
+	*Finder
+	query  Query
+	sought *store.Sought
+	places []store.Place
+	may    func(topic string) bool
+	limit  int  // 0: none
+	most   int  // matches of a slice
+	eager  bool // returns soon after it found something
+	take   func(ctx context.Context, shard store.Shard, found []notify.Info, now time.Time) error
+	spares func(i *notify.Info, now time.Time) bool           // whether a match does not count; nil: none
+	enter  func(ctx context.Context, shard store.Shard) error // is called with each shard before the search looks at it; nil: nothing
+
+	shards  []store.Shard
+	at      position
+	missing *store.MissingError
+	ended   bool
+
+	topics []string      // of the place, to look at next
+	spans  []store.Names // of further ones, not read yet
+	opened bool          // whether both are those of the place
+
+	began time.Time
+	left  int           // messages until it is full
+	size  int           // bytes of records that were found
+	work  int           // of a slice
+	ahead int           // topics of a slice
+	least time.Duration // that a call took
+}
+
+// search returns a search at its position, and the error of its options. act is what it is for, empty: for
+// Find.
+func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*search, error) {
+	if len(q.String()) == 0 {
+		return nil, store.Faultf("q", "q: it is empty; ask with terms such as %s", allTerms)
+	}
+	if o.Limit != 0 {
+		if err := store.Within("limit", "limit", o.Limit, 1, MaxLimit); err != nil {
+			return nil, err
+		}
+	}
+	s := &search{
+		Finder: f, query: q, may: o.May, limit: o.Limit, missing: &store.MissingError{},
+		began: time.Now(), most: mostWork, work: firstWork, ahead: firstWork,
+	}
+	sign := signOf(act + "\n" + q.String())
+	s.at = position{Question: sign, Now: ms(q.now)}
+	if o.Cursor != "" {
+		var err error
+		if s.at, err = parseCursor(o.Cursor, sign); err != nil {
+			return nil, err
+		}
+	}
+	s.query.now = time.UnixMilli(s.at.Now)
+	s.sought, s.places = s.query.sought(), s.query.places()
+	var err error
+	if s.shards, err = f.store.Shards(ctx); err != nil {
+		return nil, err
+	}
+	for _, n := range s.at.Missing {
+		if n >= 0 && n < len(s.shards) {
+			s.missing.Add(s.shards[n], errPassed)
+		}
+	}
+	return s, nil
+}
+
+// progress returns how far the search is, and the cursor with which it goes on.
+func (s *search) progress() (looked, of int64, cursor string) {
+	if !s.ended {
+		s.at.Missing = s.missing.Shards
+		cursor = s.at.cursor()
+	}
+	return s.at.Looked, max(s.at.Of, s.at.Looked), cursor
+}
+
+// run searches until it has enough, or its time is over. The error is that of the connection, of take, or a
+// MissingError.
+func (s *search) run(ctx context.Context) error {
+	s.left = s.limit
+	for !s.isEnough() {
+		if s.at.Shard >= len(s.shards) || len(s.places) == 0 {
+			s.ended = true
+			break
+		}
+		shard := s.shards[s.at.Shard]
+		if slices.Contains(s.missing.Shards, shard.Number()) {
+			s.nextShard()
+			continue
+		}
+		if err := s.step(ctx, shard); err != nil {
+			if err = s.passOver(ctx, shard, err); err != nil {
+				return err
+			}
+		}
+	}
+	return s.missing.Among(len(s.shards))
+}
+
+// isEnough reports whether the search returns what it has.
+func (s *search) isEnough() bool {
+	took := time.Since(s.began)
+	return s.limit > 0 && s.left <= 0 || s.eager && (s.size >= pageBytes || took > someAfter && s.left < s.limit) || took > endAfter
+}
+
+// passOver notes a shard that does not answer, and returns any other error.
+func (s *search) passOver(ctx context.Context, shard store.Shard, err error) error {
+	if ctx.Err() != nil || len(s.shards) == 1 || !store.Retryable(err) || errors.Is(err, notify.ErrUnreplicated) {
+		return err
+	}
+	if !slices.Contains(s.missing.Shards, shard.Number()) {
+		s.missing.Add(shard, err)
+	}
+	return nil
+}
+
+func (s *search) nextShard() {
+	s.at.Shard, s.at.Place, s.at.Began = s.at.Shard+1, 0, 0
+	s.close()
+}
+
+func (s *search) nextPlace() {
+	if s.at.Place++; s.at.Place >= len(s.places) {
+		s.nextShard()
+	}
+	s.close()
+}
+
+// close leaves a place.
+func (s *search) close() {
+	s.at.Topic, s.opened, s.topics = "", false, nil
+	s.at.setMark(store.Mark{})
+}
+
+// paced makes a call when it is the turn of this search, and pauses as long as it took.
+func (s *search) paced(ctx context.Context, call func(context.Context) error) (took time.Duration, err error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	within, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	start := time.Now()
+	err = call(within)
+	took = time.Since(start)
+	if err == nil {
+		err = wait(ctx, took)
+	}
+	return took, err
+}
+
+// step looks at some members, or reads names of topics.
+func (s *search) step(ctx context.Context, shard store.Shard) error {
+	if s.enter != nil && s.at.Began == 0 {
+		if err := s.enter(ctx, shard); err != nil {
+			return err
+		}
+	}
+	if s.at.Place >= len(s.places) {
+		s.nextShard()
+		return nil
+	}
+	place := s.places[s.at.Place]
+	if place.OfAllTopics() && s.sought.ID == "" {
+		return s.look(ctx, shard, place, s.query.beginnings())
+	}
+	if !s.opened {
+		s.spans, s.opened = store.NamesOf(s.query.topics), true
+		if s.at.Topic != "" {
+			s.spans = from(s.spans, s.at.Topic, s.at.Time != "")
+		}
+	}
+	switch {
+	case len(s.topics) > 0:
+		return s.look(ctx, shard, place, s.topics[:min(s.ahead, len(s.topics))])
+	case len(s.spans) > 0:
+		return s.readNames(ctx, shard)
+	}
+	s.nextPlace()
+	return nil
+}
+
+// from returns what is left of ranges of names behind a name, or from it on.
+func from(spans []store.Names, name string, with bool) []store.Names {
+	if !with {
+		name += store.JustBehind
+	}
+	spans = slices.DeleteFunc(slices.Clone(spans), func(n store.Names) bool { return n.To <= name })
+	if len(spans) > 0 {
+		spans[0].From = max(spans[0].From, name)
+	}
+	return spans
+}
+
+// readNames reads names of topics to look at.
+func (s *search) readNames(ctx context.Context, shard store.Shard) error {
+	names, err := s.names(ctx, shard)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for _, name := range names {
+		if s.looksAt(name) {
+			s.topics = append(s.topics, name)
+		}
+	}
+	if len(s.topics) > 0 && s.topics[0] == s.at.Topic {
+		return nil
+	}
+	if s.at.setMark(store.Mark{}); len(s.topics) == 0 { // the topic of the mark is gone
+		s.at.Topic = names[len(names)-1]
+	}
+	return nil
+}
+
+// names reads a page of names, and moves spans behind them.
+func (s *search) names(ctx context.Context, shard store.Shard) (names []string, err error) {
+	ranges := s.spans[:min(len(s.spans), maxTopics)]
+	_, err = s.paced(ctx, func(ctx context.Context) (err error) {
+		names, err = shard.TopicNames(ctx, namesPage, ranges)
+		return err
+	})
+	switch {
+	case err != nil:
+	case len(names) < namesPage:
+		s.spans = s.spans[len(ranges):]
+	default:
+		s.spans = from(s.spans, names[namesPage-1], false)
+	}
+	return names, err
+}
+
+func (s *search) looksAt(topic string) bool {
+	return store.CheckAnyTopic(topic) == nil && s.query.wantsTopic(topic) && (s.may == nil || s.may(topic))
+}
+
+// look looks at a slice of places of topics.
+func (s *search) look(ctx context.Context, shard store.Shard, place store.Place, topics []string) error {
+	var found store.Found
+	took, err := s.paced(ctx, func(ctx context.Context) (err error) {
+		most := s.most
+		if s.limit > 0 {
+			most = min(most, s.left)
+		}
+		found, err = shard.Find(ctx, s.sought, store.Slice{Place: place, Topics: topics, After: s.at.mark(), Work: s.work, Most: most})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.adapt(took, len(topics), &found)
+	if matches := s.matches(place, &found); len(matches) > 0 {
+		s.left -= len(matches)
+		if err := s.take(ctx, shard, matches, found.Now); err != nil {
+			return err
+		}
+	}
+	s.count(place, &found)
+	s.goOn(place, &found)
+	return nil
+}
+
+// adapt makes the next slice larger or smaller.
+func (s *search) adapt(took time.Duration, topics int, found *store.Found) {
+	if s.least == 0 || took < s.least {
+		s.least = took
+	}
+	switch net := took - s.least; {
+	case net > slice:
+		s.work = max(s.work/2, leastWork)
+	case net < slice/2:
+		s.work = min(s.work*3/2, mostWork)
+	}
+	if found.Through == topics {
+		s.ahead = min(2*s.ahead, mostWork)
+	} else {
+		s.ahead = max(found.Through, 1)
+	}
+}
+
+// matches returns what was found and is what the question asks for.
+func (s *search) matches(place store.Place, found *store.Found) (all []notify.Info) {
+	for i := range found.Matches {
+		look := &found.Matches[i]
+		s.size += look.Size
+		info, err := notify.InfoOf(look)
+		if err == nil && info.State == stateIn(place) && s.query.Match(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
+			all = append(all, info)
+		}
+	}
+	return all
+}
+
+// count counts the members that were looked at, and no others: their number tells of topics.
+func (s *search) count(place store.Place, found *store.Found) {
+	if !place.OfAllTopics() || s.sought.ID != "" {
+		s.at.Looked += found.Looked
+		return
+	}
+	for topic, n := range found.LookedOf {
+		if s.looksAt(topic) {
+			s.at.Looked += int64(n)
+		}
+	}
+}
+
+// goOn moves the position behind what was looked at.
+func (s *search) goOn(place store.Place, found *store.Found) {
+	s.at.setMark(found.Mark)
+	switch {
+	case !place.OfAllTopics() || s.sought.ID != "":
+		if s.at.Topic = s.topics[max(found.Through-1, 0)]; found.Mark.Time != "" && found.Through < len(s.topics) {
+			s.at.Topic = s.topics[found.Through]
+		}
+		s.topics = s.topics[found.Through:]
+	case found.Through > 0:
+		s.nextPlace()
+	}
+}
+
+// tallyFirst counts what there is to look at, at the beginning of a search.
+func (s *search) tallyFirst(ctx context.Context, o Options) error {
+	if o.Cursor != "" {
+		return nil
+	}
+	for _, shard := range s.shards {
+		s.spans = store.NamesOf(s.query.topics)
+		for len(s.spans) > 0 && len(s.places) > 0 && time.Since(s.began) < tallyTime {
+			if err := s.tallySome(ctx, shard); err != nil {
+				if err = s.passOver(ctx, shard, err); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (s *search) tallySome(ctx context.Context, shard store.Shard) error {
+	names, err := s.names(ctx, shard)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(topic string) bool { return !s.looksAt(topic) })
+	if s.sought.ID != "" {
+		s.at.Of += int64(len(names) * len(s.places))
+		return nil
+	}
+	for some := range slices.Chunk(names, mostWork/len(s.places)) {
+		_, err := s.paced(ctx, func(ctx context.Context) error {
+			n, _, err := shard.Tally(ctx, s.sought, s.places, some)
+			s.at.Of += n
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+-- Pages of places.
+
+-- Whether a comes after b in a sorted set, which compares bytes; < would compare by the locale.
+local function comes_behind(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x > y end
+  end
+  return #a > #b
+end
+
+-- The rank in a place of the first one behind the last one seen, which may be gone: a binary search among those of its time.
+local function rank_behind(place, time, last)
+  local from, to = call('ZCOUNT', place, '-inf', '(' .. time), call('ZCOUNT', place, '-inf', time)
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    if comes_behind(call('ZRANGE', place, middle, middle)[1], last) then to = middle else from = middle + 1 end
+  end
+  return from
+end
+
+-- The key of a place, of a topic unless it is that of all, by its name.
+local function place_named(name, topic)
+  if name == 'schedule:' then return schedule_of(topic) end
+  if name == 'ready:' then return ready_of(topic) end
+  if name == 'dead:' then return dead_of(topic) end
+  if name == 'done:' then return done_of(topic) end
+  return name == 'leased' and LEASED or BROADCASTS
+end
