@@ -145,7 +145,7 @@ func (c *call) rows(p archive.Page, err error) (any, error) {
 		row := p.Rows[i]
 		return split(&row.Body, func() any { return api.ArchiveRowOf(row) })
 	}
-	_ = c.list(len(p.Rows), one, p.Cursor) // an error means that the client is gone
+	_ = c.list(len(p.Rows), one, listEnd{p.Cursor}) // an error means that the client is gone
 	return nil, nil
 }
 

@@ -135,7 +135,7 @@ func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
 		d := ds[i]
 		return split(&d.Body, func() any { return api.DeliveryOf(d) })
 	}
-	return c.list(len(ds), one, "")
+	return c.list(len(ds), one, nil)
 }
 
 // bytesOf returns the total size of the bodies of messages.

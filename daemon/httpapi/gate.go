@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -57,6 +58,7 @@ type Gate struct {
 	listener  *subscribers.Listener
 	inspector *notify.Inspector
 	forecasts *forecast.Cache
+	finder    *find.Finder
 	keys      keys
 	cert      atomic.Pointer[tls.Certificate]
 	mux       *http.ServeMux
@@ -121,8 +123,12 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+	finder, err := find.New(store)
+	if err != nil {
+		return nil, err
+	}
 	g := &Gate{
-		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
+		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder,
 		keys: keys{file: o.TokensFile, all: grantAll()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())

@@ -119,6 +119,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	g.registerTopics(mux, doc)
 	g.registerArchive(mux, doc)
 	g.registerPlots(mux, doc)
+	g.registerFind(mux, doc)
 }
 
 // registerClaims registers the calls of workers and listeners.

@@ -288,6 +288,6 @@ func (c *call) page(p notify.Page, err error) (any, error) {
 		bytes += int64(len(p.Messages[i].Body) + len(p.Messages[i].Result))
 	}
 	c.keepReserved(bytes)
-	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, p.Cursor) // an error means that the client is gone
+	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, listEnd{p.Cursor}) // an error means that the client is gone
 	return nil, nil
 }

@@ -326,7 +326,7 @@ func limits(p specParam) (all []string) {
 	if p.Schema.Longest != "" && p.Name != "wait" {
 		all = append(all, p.Schema.Longest)
 	}
-	if n := p.Schema.MaxLength; n > 0 && p.Name != "cursor" && p.Name != "since" {
+	if n := p.Schema.MaxLength; n > 0 && p.Name != "cursor" && p.Name != "since" && p.Name != "q" {
 		all = append(all, strings.Repeat("1", n))
 	}
 	return append(all, p.Schema.Enum...)

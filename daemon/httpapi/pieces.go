@@ -126,8 +126,27 @@ func (p *pieces) end() error {
 	return p.err
 }
 
-// list answers with messages, and with a cursor if there is one.
-func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) error {
+// members writes the members of an object behind others; nil has none.
+func (p *pieces) members(of any) {
+	if of == nil {
+		return
+	}
+	at := p.buffer.Len()
+	p.value(of)
+	if p.buffer.Truncate(p.buffer.Len() - 1); p.buffer.Len() == at+1 {
+		p.buffer.Truncate(at)
+		return
+	}
+	p.buffer.Bytes()[at] = ','
+}
+
+// A listEnd is what follows the messages of a list.
+type listEnd struct {
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// list answers with messages, and with the members of an object behind them.
+func (c *call) list(n int, one func(i int) (v any, body []byte), end any) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
 	p.text(`{"messages":[`)
@@ -138,10 +157,7 @@ func (c *call) list(n int, one func(i int) (v any, body []byte), cursor string) 
 		p.object(one(i))
 	}
 	p.text("]")
-	if cursor != "" {
-		p.text(`,"cursor":`)
-		p.value(cursor)
-	}
+	p.members(end)
 	p.text("}\n")
 	return p.end()
 }

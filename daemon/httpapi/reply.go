@@ -27,6 +27,7 @@ var (
 	errBusy         = errors.New("the token has too many large requests under way; send the request again")
 	errStreams      = errors.New("the token has its limit of streams open")
 	errHungUp       = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
+	errSearches     = errors.New("the token has its limit of searches of bodies under way; send the request again when one is done")
 	errNotReady     = errors.New("redis and its pub/sub do not answer")
 	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
 	errNoArchive    = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
@@ -51,6 +52,7 @@ var problems = []struct {
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
 	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
+	{errSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
 	{errNoArchive, "no-archive", "no archive", http.StatusNotFound},
 	{errArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},

@@ -48,6 +48,7 @@ type grant struct {
 	revoke     func()
 	memory     *memory
 	streams    atomic.Int64
+	searches   atomic.Int64 // of bodies, under way
 }
 
 // grantAll returns the grant of every caller if there is no tokens file.
