@@ -38,6 +38,13 @@ type Inspect struct {
 	Wait string `json:"wait"` // such as 30s: how long to wait for its end; empty: not at all
 }
 
+// Find asks for messages by what they hold.
+type Find struct {
+	Q      string `json:"q"`      // the question, see package find
+	Limit  int    `json:"limit"`  // most messages of the answer
+	Cursor string `json:"cursor"` // of the answer before; empty: from the beginning
+}
+
 // Cancel names a message of a topic to cancel.
 type Cancel struct {
 	ID   string `json:"id"`

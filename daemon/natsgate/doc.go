@@ -55,6 +55,8 @@
 //	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}, and "wait":"30s" for its end
+//	bellhop.find.TOPIC               {"q":"state:dead reason~timeout","limit":10,"cursor":"..."}, to find messages by what they hold
+//	bellhop.find-all                 the same in all topics
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
@@ -72,6 +74,12 @@
 // or done and kept, or as it is when the wait is over: give the request a longer timeout.
 // It is answered with 410 if the message ended and nothing is kept of it, and with 404 at
 // once if it is unknown. 10,000 such requests wait at a time; further ones get a 503.
+//
+// A request to find is answered with a page of messages when it is full, after 100 ms as
+// soon as something is found, and after a second in any case: go on with its cursor, and
+// the same question. A page has no more than fits into an answer. Package find describes
+// questions. Searches of bodies are logged, and two are under way at a time; further ones
+// get a 503.
 //
 // A request to change settings names the ones to change: attempts, lease,
 // backoff_min, backoff_max, and paused, which only single topics have. Null restores
@@ -142,8 +150,8 @@
 // To subscribe to:
 //
 //	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
-//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.settings.>  bellhop.defaults
-//	bellhop.workers  $SRV.>  _INBOX.>
+//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.find.>  bellhop.find-all
+//	bellhop.settings.>  bellhop.defaults  bellhop.workers  $SRV.>  _INBOX.>
 //
 // To publish to:
 //
@@ -162,6 +170,7 @@
 //	bellhop.beat             heartbeats: they hide that no carrier runs
 //	bellhop.event.>          elections and deaths
 //
+// bellhop.find-all reads the messages of all topics, and bellhop.find.TOPIC those of one.
 // bellhop.workers shows the hosts of all workers, and the names of their topics. The
 // right to publish to bellhop.settings.TOPIC suffices to pause that topic, or to have
 // its messages die at the first failure; bellhop.defaults does nearly that for all

@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -182,6 +183,8 @@ type Gate struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
+	finder    *find.Finder
+	searches  atomic.Int64 // of bodies, under way
 	claimer   *subscribers.Claimer
 	listener  *subscribers.Listener // of the bridges
 	hinting   loops
@@ -231,8 +234,12 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+	finder, err := find.New(s)
+	if err != nil {
+		return nil, err
+	}
 	g := &Gate{
-		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
+		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder,
 		secret:   secret{store: s},
 		slots:    newSlots(),
 		waits:    newWaits(),

@@ -56,6 +56,8 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "cancel", rest: ">", handle: g.cancel, most: maxSmallSize},
 		{name: "reschedule", rest: ">", handle: g.reschedule, most: maxSmallSize},
 		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize},
+		{name: "find", rest: ">", handle: g.find, most: maxSmallSize},
+		{name: "find-all", handle: g.findAll, most: maxSmallSize},
 		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
 		{name: "workers", handle: g.workers, most: maxSmallSize},

@@ -65,7 +65,7 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
 		}
 	}
-	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.settings.> bellhop.defaults bellhop.workers"
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.find.> bellhop.find-all bellhop.settings.> bellhop.defaults bellhop.workers"
 	if got := strings.Join(subjects, " "); got != want {
 		t.Errorf("the subjects are %s, want %s", got, want)
 	}
