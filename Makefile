@@ -7,7 +7,7 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test lint vendored screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,15 @@ SHARDS = 8
 
 shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
 	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop ./cmd/bellhop/internal/doctor ./cmd/bellhop/internal/repair
+
+# Pictures of the console's pages, and all that is tested of them in a browser. make test looks at each page once.
+SCREENSHOTS = dist/screenshots
+
+screenshots: tools ## write pictures of the console's pages, light and dark, wide and narrow, to dist/screenshots
+	go test -count=1 -timeout 20m -run '^TestPages$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
+
+console: tools ## run all tests of the console, with each page in both colours, wide and narrow, with and without JavaScript
+	go test -count=1 -race -shuffle=on -timeout 20m ./daemon/console/... -console.all
 
 FUZZTIME = 30s
 
@@ -69,6 +78,25 @@ bench: build ## measure this machine, with a redis-server of its own
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./notify ./subscribers ./carrier ./daemon ./daemon/natsgate
+
+# What the console's pages and tests take from elsewhere. htmx begins in the next turn after its script, so its extension is in
+# the same file: in one of its own it may come too late, and a page would never change.
+HTMX  = htmx.org@4.0.1
+UPLOT = uplot@1.6.32
+AXE   = axe-core@4.14.1
+ASSETS = daemon/console/assets
+
+vendored: tools ## fetch the files again that the console has from npm, at the versions in the Makefile
+	@for package in $(HTMX) $(UPLOT) $(AXE); do \
+		dir=dist/npm/$${package%@*} && rm -rf $$dir && mkdir -p $$dir && \
+		npm pack --silent --pack-destination $$dir $$package >/dev/null && tar xzf $$dir/*.tgz -C $$dir --strip-components 1 || exit 1; done
+	{ cat dist/npm/htmx.org/dist/htmx.min.js; echo; cat dist/npm/htmx.org/dist/ext/hx-sse.min.js; } > $(ASSETS)/htmx.min.js
+	cp dist/npm/htmx.org/LICENSE $(ASSETS)/htmx.LICENSE
+	cp dist/npm/uplot/dist/uPlot.iife.min.js $(ASSETS)/uplot.min.js
+	cp dist/npm/uplot/dist/uPlot.min.css $(ASSETS)/uplot.min.css
+	cp dist/npm/axe-core/axe.min.js dist/npm/axe-core/LICENSE daemon/console/consoletest/testdata/
+	mv daemon/console/consoletest/testdata/LICENSE daemon/console/consoletest/testdata/axe.LICENSE
+	rm -rf dist/npm
 
 generate: ## rewrite the files that are generated from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new

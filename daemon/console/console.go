@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -32,6 +33,8 @@ type Options struct {
 	Closing context.Context
 	// Patience is how long a viewer may take to receive a piece of a stream.
 	Patience time.Duration
+	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
+	MaxPages int
 }
 
 // A Console serves the pages.
@@ -43,6 +46,7 @@ type Console struct {
 	mux       *http.ServeMux
 	edition   string // of the pages: another one has other forms
 	secret    secret
+	viewers   atomic.Int64
 	snapshots snapshots
 	sent      sent
 }
@@ -65,6 +69,9 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	c.routes()
 	return c, nil
 }
+
+// Viewers returns how many pages are open at present, of those that change by themselves.
+func (c *Console) Viewers() int64 { return c.viewers.Load() }
 
 // routes registers all pages and acts.
 func (c *Console) routes() {

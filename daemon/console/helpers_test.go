@@ -3,8 +3,11 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -15,14 +18,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.MainWaiting(m) }
+func TestMain(m *testing.M) {
+	console.Extend()
+	storetest.MainWaiting(m)
+}
 
 // Tokens of the tokens file of tests, by their names.
 var tokens = map[string]string{
@@ -248,4 +256,62 @@ func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
+}
+
+// addresses returns an address of each page.
+func addresses(t testing.TB) (all []string) {
+	t.Helper()
+	for _, pattern := range console.Patterns() {
+		path := strings.NewReplacer("{topic}", "order.timeout", "{id}", "order-4711").Replace(pattern)
+		if strings.Contains(path, "{") {
+			t.Errorf("%s: say here which address of it is looked at", pattern)
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+// message returns a message that is due at once.
+func message(topic, body string) notify.Message {
+	return notify.Message{Topic: topic, Body: []byte(body)}
+}
+
+// fingerprint returns the hash of a token, in hexadecimal digits.
+func fingerprint(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func mustURL(t testing.TB, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+// calls counts the calls of scripts by their names.
+type calls struct {
+	mu sync.Mutex
+	n  map[string]int64
+}
+
+func (c *calls) observe(script string, _ time.Duration, _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = make(map[string]int64)
+	}
+	c.n[script]++
+}
+
+func (c *calls) of(script string) int64 { return c.all()[script] }
+
+func (c *calls) all() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.n)
 }

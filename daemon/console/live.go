@@ -24,6 +24,13 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
 	defer context.AfterFunc(c.o.Closing, cancel)()
+	defer v.Pages.Add(-1)
+	if v.Pages.Add(1) > int64(c.o.MaxPages) {
+		c.crowded(w, v, p)
+		return
+	}
+	c.viewers.Add(1)
+	defer c.viewers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience}
 	ticker := time.NewTicker(rhythm)
@@ -44,6 +51,17 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// crowded refuses a stream of a token that has too many pages open.
+func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
+	f := c.frame(v, p)
+	f.Fault = &fault{Title: "Too many pages are open", Detail: fmt.Sprintf("Your token has %d open, which is the limit. This page shows what was when it was loaded: close others, and load it again.", c.o.MaxPages)}
+	text, _ := execute(p.name, "faultbox", f) // a box that other pages show, too
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Retry-After", "10")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = w.Write(text) // an error means that the client is gone
 }
 
 // piece returns the live part of a page, and whether it is the last one.

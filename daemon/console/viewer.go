@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -24,6 +25,7 @@ type Viewer struct {
 	Patterns    []notify.Pattern
 	Everything  bool            // also what patterns do not match: the topics of the system
 	Valid       context.Context // ends when the token is taken away
+	Pages       *atomic.Int64   // that the token has open at present
 }
 
 // May reports whether any of some rights is granted.

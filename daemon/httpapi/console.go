@@ -9,6 +9,10 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console"
 )
 
+// mostPages is how many pages of the console that change by themselves a token may have
+// open at a time. Each is made again every second.
+const mostPages = 500
+
 // addConsole adds the pages for operators.
 func (g *Gate) addConsole(mux *http.ServeMux) error {
 	if !g.o.Console {
@@ -16,7 +20,7 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 	}
 	o := console.Options{
 		Version: g.o.Version, Logger: g.o.Logger, Login: g.viewerOf, Named: g.viewerNamed,
-		Closing: g.closing, Patience: g.timing.answer,
+		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages),
 	}
 	if g.o.TokensFile == "" {
 		o.Open = viewer(g.keys.all)
@@ -25,7 +29,8 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	mux.Handle(console.Root, pages)
+	g.pages = pages
+	mux.Handle(console.Root, http.NewCrossOriginProtection().Handler(pages)) // a page that may call with a token of its own may not use a viewer's cookie
 	return nil
 }
 
@@ -73,5 +78,6 @@ func viewer(g *grant) *console.Viewer {
 	}
 	return &console.Viewer{
 		Name: g.name, Fingerprint: hex.EncodeToString(g.hash[:]), Rights: rights, Patterns: g.patterns, Everything: g.everything, Valid: g.valid,
+		Pages: &g.pages,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -76,6 +77,7 @@ type Gate struct {
 	cut       atomic.Int64
 	snoozed   atomic.Int64
 	logins    logins
+	pages     *console.Console // nil: there is none
 }
 
 // New returns a gateway to a store. It does not listen yet. Errors: a
@@ -286,6 +288,7 @@ type Stats struct {
 	Polls     int64 // claims that wait at present
 	Streams   int64 // listeners at present
 	Waits     int64 // calls that wait for the end of a message at present
+	Viewers   int64 // pages of the console that are open at present
 	Cut       int64 // streams that were cut off because their clients were too slow
 	Refused   int64 // requests without a known token
 	Snoozed   int64 // messages put off without an attempt used up
@@ -298,8 +301,13 @@ type Stats struct {
 // Stats returns the gateway's statistics.
 func (g *Gate) Stats() Stats {
 	polls := g.claimer.Stats()
+	var viewers int64
+	if g.pages != nil {
+		viewers = g.pages.Viewers()
+	}
 	return Stats{
-		Polls: polls.Waiting, Streams: g.streams.Load(), Waits: g.waits.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
+		Viewers: viewers,
+		Polls:   polls.Waiting, Streams: g.streams.Load(), Waits: g.waits.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
 		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(), Publisher: g.pub.Stats(),
 	}
 }

@@ -49,6 +49,7 @@ type grant struct {
 	memory     *memory
 	streams    atomic.Int64
 	searches   atomic.Int64 // of bodies, under way
+	pages      atomic.Int64 // of the console
 }
 
 // grantAll returns the grant of every caller if there is no tokens file.

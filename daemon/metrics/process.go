@@ -203,6 +203,7 @@ func httpFigures() []figure[httpapi.Stats] {
 		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
 		{desc("bellhop_http_waits", "Calls over HTTP that wait for the end of a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Waits) }},
 		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
+		{desc("bellhop_console_viewers", "Pages of the console that are open and change by themselves."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Viewers) }},
 		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
 		{desc("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
 		{desc("bellhop_http_snoozed_total", "Messages that clients over HTTP put off without using up an attempt."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Snoozed) }},

@@ -88,7 +88,7 @@ func start(t testing.TB) *browser {
 	b := &browser{said: &said{}, in: in, answers: make(map[int]chan answer), sessions: make(map[string]func(event))}
 	b.process, err = child.Start(child.Program{Path: path, Name: "chromium", Output: b.said, Files: []*os.File{hears, tells}, Args: []string{
 		"--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-		"--disable-background-networking", "--force-color-profile=srgb", "--user-data-dir=" + filepath.Join(dir, "profile"),
+		"--disable-background-networking", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--force-color-profile=srgb", "--user-data-dir=" + filepath.Join(dir, "profile"),
 	}})
 	hears.Close()
 	tells.Close()
@@ -201,7 +201,7 @@ func (b *browser) hear(session string, f func(event)) {
 	b.sessions[session] = f
 }
 
-// said is what the browser printed.
+// said is what the browser printed. As a text it is the end of that.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -216,5 +216,6 @@ func (s *said) Write(p []byte) (int, error) {
 func (s *said) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.text.String()
+	text := s.text.Bytes()
+	return string(text[max(0, len(text)-1000):]) // it says much that means nothing here
 }

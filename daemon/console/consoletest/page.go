@@ -31,6 +31,7 @@ type Page struct {
 	browser *browser
 	context string // of the browser, with its cookies
 	session string
+	plain   bool // without JavaScript
 
 	mu         sync.Mutex
 	complaints []string
@@ -50,13 +51,14 @@ func Open(t testing.TB, url string, look Look) *Page {
 	p.must(p.browser.call("", "Target.createBrowserContext", nil, &made))
 	p.context = made.BrowserContextID
 	t.Cleanup(p.close)
-	p.must(p.browser.call("", "Target.createTarget", object{"url": "about:blank", "browserContextId": p.context}, &made))
+	p.must(p.browser.call("", "Target.createTarget", object{"url": "about:blank", "browserContextId": p.context, "newWindow": true}, &made))
 	p.must(p.browser.call("", "Target.attachToTarget", object{"targetId": made.TargetID, "flatten": true}, &made))
 	p.session = made.SessionID
 	p.browser.hear(p.session, p.hear)
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network", "DOM"} {
 		p.call(domain+".enable", nil, nil)
 	}
+	p.call("Emulation.setFocusEmulationEnabled", object{"enabled": true}, nil) // other pages do not bring it to the background
 	p.Look(look)
 	p.Go(url)
 	return p
@@ -149,7 +151,8 @@ func (p *Page) Look(look Look) {
 	}
 	p.call("Emulation.setDeviceMetricsOverride", object{"width": look.Width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 	p.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
-	p.call("Emulation.setScriptExecutionDisabled", object{"value": look.NoScript}, nil)
+	p.plain = look.NoScript
+	p.call("Emulation.setScriptExecutionDisabled", object{"value": p.plain}, nil)
 }
 
 // Go goes to an address, and waits until the page is loaded.
@@ -194,6 +197,12 @@ func (p *Page) eval(script string, result any) error {
 		return nil
 	}
 	return json.Unmarshal(got.Result.Value, result)
+}
+
+// Streams waits until the live part of the page is connected to its stream.
+func (p *Page) Streams() {
+	p.t.Helper()
+	p.Until("the page has its stream", "document.getElementById('live')?._htmx?.sse?.reader")
 }
 
 // Until waits until JavaScript returns something true. Meanwhile another page may load.
@@ -304,6 +313,8 @@ var axe string
 // or do not use a mouse.
 func (p *Page) Axe() {
 	p.t.Helper()
+	p.call("Emulation.setScriptExecutionDisabled", object{"value": false}, nil) // else its promises never end; the page's own scripts were not loaded
+	defer p.call("Emulation.setScriptExecutionDisabled", object{"value": p.plain}, nil)
 	p.Eval(axe+"; undefined", nil)
 	var found []struct {
 		ID, Impact, Help string

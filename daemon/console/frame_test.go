@@ -1,0 +1,421 @@
+package console_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	v := s.visitor()
+	v.get("/ui/topics?sort=name").leads("/ui/login?next=%2Fui%2Ftopics%3Fsort%3Dname")
+	v.get("/ui/login?next=/ui/topics").is(200).says(`value="/ui/topics"`, `type="password"`).hides("Log out", "<nav")
+	v.post("/ui/login", "token", "").is(422).says("it is missing")
+	v.post("/ui/login", "token", strings.Repeat("x", 5000)).is(422)
+	v.post("/ui/login", "token", `wrong"><script>alert(1)</script>`, "next", `"><script>`).is(401).says("no client has it").hides("<script>alert", `"><script>`)
+	if len(v.Jar.Cookies(mustURL(t, s.url+"/ui/"))) != 0 {
+		t.Error("a wrong token got a cookie")
+	}
+	right := v.post("/ui/login", "token", " "+tokens["root"]+"\n", "next", "/ui/topics?sort=name").leads("/ui/topics?sort=name")
+	if c := right.header.Get("Set-Cookie"); !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Strict") || !strings.Contains(c, "Path=/ui/") ||
+		strings.Contains(c, "Secure") || strings.Contains(c, tokens["root"]) {
+		t.Errorf("the cookie is %q", c)
+	}
+	v.get("/ui/").is(200).says("root", "Log out")
+	if log := s.log.String(); !strings.Contains(log, "logged in to the console") || !strings.Contains(log, "token=root") || strings.Contains(log, tokens["root"]) {
+		t.Errorf("the log is %s", log)
+	}
+	v.post("/ui/logout").leads("/ui/login")
+	v.get("/ui/").leads("/ui/login?next=%2Fui%2F")
+}
+
+// A login leads nowhere but to a page of the console.
+func TestLoginLeadsHome(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	for _, next := range []string{"", "//elsewhere.example/", "https://elsewhere.example/", "/v1/topics", "/ui", "/ui/login", "/ui/logout", "javascript:alert(1)", `\\elsewhere.example`} {
+		s.visitor().post("/ui/login", "token", tokens["root"], "next", next).leads("/ui/")
+	}
+}
+
+// A cookie that is no cookie of this store, or is too old, is none.
+func TestForgedCookies(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := guarded(t, store)
+	v := s.login("root")
+	value := v.Jar.Cookies(mustURL(t, s.url+"/ui/"))[0].Value
+	name, rest, _ := strings.Cut(value, ".")
+	until, signature, _ := strings.Cut(rest, ".")
+	if name != "root" {
+		t.Fatalf("the cookie is %q", value)
+	}
+	with := func(value string) shown { return s.visitor().get("/ui/", "Cookie: bellhop="+value) }
+	with(value).is(200)
+	for _, forged := range []string{
+		"", ".", "..", "...", "root", "root.", "root..", "root." + until + ".", "shop." + until + "." + signature, "root.99999999999." + signature, "root.x." + signature,
+		"nobody." + until + "." + signature, value + "x", "x" + value, value[1:], "root." + until + "." + strings.ToUpper(signature), strings.Repeat("root.", 500) + signature,
+	} {
+		with(forged).is(http.StatusSeeOther)
+	}
+	key, err := store.Home().Secret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants := &console.Viewer{Name: "root", Fingerprint: fingerprint(tokens["root"])}
+	with(console.Sign([]byte(key), grants, time.Now().Add(time.Hour))).is(200)
+	with(console.Sign([]byte(key), grants, time.Now().Add(-time.Second))).is(http.StatusSeeOther)
+	other := &console.Viewer{Name: "root", Fingerprint: fingerprint("another-token-012345")}
+	with(console.Sign([]byte(key), other, time.Now().Add(time.Hour))).is(http.StatusSeeOther)
+	with(console.Sign([]byte(key+"x"), grants, time.Now().Add(time.Hour))).is(http.StatusSeeOther)
+}
+
+// A token that is taken away ends the pages and streams of its viewers, in all daemons.
+func TestTokenIsTakenAway(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	path := writeTokens(t, tokensFile)
+	one, two := serve(t, store, httpapi.Options{TokensFile: path}), serve(t, store, httpapi.Options{TokensFile: path})
+	v := one.login("root")
+	there := &visitor{two, v.Client} // cookies do not tell ports apart
+	there.get("/ui/").is(200).says("Log out")
+	streams := []*stream{v.stream("/ui/"), there.stream("/ui/")}
+	for _, stream := range streams {
+		stream.says("Topics")
+	}
+	changed := strings.ReplaceAll(tokensFile, tokens["root"], "new-token-of-root-01234")
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range []*site{one, two} {
+		if err := s.gate.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		streams[i].says("You are logged out")
+		streams[i].says("event end")
+		streams[i].ends()
+		(&visitor{s, v.Client}).get("/ui/").leads("/ui/login?next=%2Fui%2F")
+	}
+	if got := v.stream("/ui/?edition=x"); got.status != http.StatusUnauthorized {
+		t.Errorf("a stream answers %d", got.status)
+	}
+}
+
+// Over TLS the cookie is for TLS alone.
+func TestCookieOverTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	s := serve(t, storetest.Open(t), httpapi.Options{
+		TokensFile: writeTokens(t, tokensFile), CertFile: write("cert.pem", "CERTIFICATE", server.Certificate().Raw), KeyFile: write("key.pem", "PRIVATE KEY", key),
+	})
+	s.url = strings.Replace(s.url, "http:", "https:", 1)
+	v := s.visitor()
+	v.Transport = server.Client().Transport
+	got := v.post("/ui/login", "token", tokens["root"]).is(http.StatusSeeOther)
+	if c := got.header.Get("Set-Cookie"); !strings.Contains(c, "; Secure") {
+		t.Errorf("the cookie is %q", c)
+	}
+	v.get("/ui/").is(200)
+	if c := v.post("/ui/logout").header.Get("Set-Cookie"); !strings.Contains(c, "; Secure") {
+		t.Errorf("the cookie is %q", c)
+	}
+}
+
+func TestOpenConsole(t *testing.T) {
+	t.Parallel()
+	v := open(t).visitor()
+	v.get("/ui/").is(200).says("v1.2.3").hides("Log out")
+	v.get("/", "Accept: text/html,*/*").is(http.StatusFound)
+	v.get("/ui").is(http.StatusTemporaryRedirect)
+	if got := v.get("/").is(404); !strings.Contains(got.header.Get("Content-Type"), "json") {
+		t.Errorf("a program gets %q", got.header.Get("Content-Type"))
+	}
+	v.get("/ui/nothing").is(404).says("there is no such page", "<nav")
+	v.get("/ui/assets/").is(404)
+	v.get("/ui/assets/nothing.js").is(404)
+	v.get("/ui/", "Host: elsewhere.example").is(200) // the header does not set the name of a host
+}
+
+// Every page refuses what it does not need, and is kept nowhere.
+func TestHeadersOfPages(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	v := s.login("root")
+	for _, path := range append(addresses(t), "/ui/login", "/ui/nothing") {
+		got := v.get(path)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		} {
+			if got.header.Get(name) != want {
+				t.Errorf("%s: %s is %q", path, name, got.header.Get(name))
+			}
+		}
+		for _, tag := range []string{"<style", "style=", "javascript:", "onclick=", "<script>", "http://", "https://"} {
+			got.hides(tag)
+		}
+	}
+	edition := v.get("/ui/").field(assetEdition)
+	if got := v.get("/ui/assets/style.css?e=" + edition).is(200).header.Get("Cache-Control"); !strings.Contains(got, "immutable") {
+		t.Errorf("a file of this edition is kept as %q", got)
+	}
+	if got := v.get("/ui/assets/style.css?e=other").is(200).header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("a file of another edition is kept as %q", got)
+	}
+}
+
+// A page of another origin can do nothing in the name of a viewer.
+func TestForeignOrigins(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]httpapi.Options{"none permitted": {}, "all permitted": {CORSOrigins: []string{"*"}}, "that one permitted": {CORSOrigins: []string{"https://elsewhere.example"}}} {
+		v := serve(t, storetest.Open(t), o).visitor()
+		edition := v.get("/ui/").field(assetEdition)
+		form := "edition=" + edition + "&once=" + strings.ReplaceAll(name, " ", "")
+		for _, header := range []string{"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"} {
+			got := v.send("POST", "/ui/test/act", form, "Content-Type: application/x-www-form-urlencoded", header)
+			if got.status != http.StatusForbidden {
+				t.Errorf("%s: %s: got %d %s", name, header, got.status, got.body)
+			}
+		}
+	}
+}
+
+func TestNoConsole(t *testing.T) {
+	t.Parallel()
+	gate, err := httpapi.New(storetest.Open(t), httpapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
+	v := (&site{t: t, gate: gate, url: "http://" + l.Addr().String()}).visitor()
+	for _, path := range []string{"/", "/ui", "/ui/", "/ui/login", "/ui/assets/style.css"} {
+		if got := v.get(path, "Accept: text/html").is(404); !strings.Contains(got.header.Get("Content-Type"), "json") {
+			t.Errorf("%s: a %s", path, got.header.Get("Content-Type"))
+		}
+	}
+}
+
+// A form does what it says once, and what it did is told on the page that it names.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	v := s.login("shop")
+	edition := v.get("/ui/").field(assetEdition)
+	const path = "/ui/test/act"
+	v.post(path, "edition", edition, "once", "forms-1", "back", "/ui/topics?sort=name").leads("/ui/topics?done=Done+%3Ci%3Eonce%3C%2Fi%3E&sort=name")
+	v.get("/ui/?done=Done+%3Ci%3Eonce%3C%2Fi%3E").is(200).says("Done &lt;i&gt;once&lt;/i&gt;").hides("<i>")
+	v.post(path, "edition", edition, "once", "forms-1").is(409).says("This form was sent before")
+	v.post(path, "edition", "other", "once", "forms-2").is(409).says("The daemon was updated")
+	v.post(path, "edition", edition).is(409)
+	v.post(path, "edition", edition, "once", strings.Repeat("x", 200)).is(409)
+	v.post(path, "edition", edition, "once", "forms-3", "refuse", "forbidden").is(403).says("Not permitted")
+	v.post(path, "edition", edition, "once", "forms-4", "refuse", "failed").is(500).says("&lt;b&gt;it&lt;/b&gt; failed")
+	v.post(path, "edition", edition, "once", "forms-5", "back", "https://elsewhere.example/").leads("/ui/?done=Done+%3Ci%3Eonce%3C%2Fi%3E")
+	v.post(path, "edition", edition, "once", "forms-6", "filler", strings.Repeat("x", 6<<20)).is(400)
+	s.visitor().post(path, "edition", edition, "once", "forms-7").leads("/ui/login?next=%2Fui%2Ftest%2Fact")
+	if log := s.log.String(); strings.Count(log, "act of the console") != 2 || !strings.Contains(log, "token=shop") || !strings.Contains(log, "act=test") {
+		t.Errorf("the log is %s", log)
+	}
+}
+
+// A stream of a page of the version before ends, and says what to do.
+func TestStreamOfAnotherEdition(t *testing.T) {
+	t.Parallel()
+	stream := open(t).visitor().stream("/ui/?edition=other")
+	stream.says("The daemon was updated")
+	stream.says("event end")
+	stream.ends()
+}
+
+// A stop ends streams, and does not wait for those who read them.
+func TestStopEndsStreams(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	stream := s.visitor().stream("/ui/")
+	stream.says("Topics")
+	ctx, cancel := context.WithTimeout(t.Context(), storetest.Deadline)
+	defer cancel()
+	s.gate.Quiesce(ctx)
+	if ctx.Err() != nil {
+		t.Error("the stop took too long")
+	}
+	stream.ends()
+	if n := s.gate.Stats().Viewers; n != 0 {
+		t.Errorf("%d viewers are left", n)
+	}
+}
+
+// Each token has its own limit of pages that are open.
+func TestMostPages(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.Open(t), httpapi.Options{TokensFile: writeTokens(t, tokensFile), MaxStreams: 2})
+	root, shop := s.login("root"), s.login("shop")
+	first := root.stream("/ui/")
+	root.stream("/ui/").says("Topics")
+	if third := root.stream("/ui/"); third.status != http.StatusTooManyRequests || third.body.Header.Get("Retry-After") == "" {
+		t.Errorf("a third page got %d", third.status)
+	}
+	shop.stream("/ui/").says("Topics")
+	first.close()
+	storetest.Eventually(t, "it is gone", func() bool { return s.gate.Stats().Viewers == 2 })
+	root.stream("/ui/").says("Topics")
+}
+
+// A viewer who reads nothing is cut off, and nobody waits for him.
+func TestSlowViewer(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	pages, err := console.New(store, console.Options{
+		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64)},
+		Closing: context.Background(), Patience: 100 * time.Millisecond, MaxPages: 10,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	s := &site{t: t, store: store, url: server.URL}
+	edition := s.visitor().get("/ui/").field(assetEdition)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET /ui/test/bulk?edition=" + edition + " HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the stream has begun
+		t.Fatal(err)
+	}
+	other := s.visitor().stream("/ui/")
+	other.says("Topics")
+	storetest.Publish(t, store, message("order.new", "x"))
+	other.says("Messages")
+	storetest.Eventually(t, "the slow one is cut off", func() bool { return pages.Viewers() == 1 })
+}
+
+// While Redis is away a page says so, and comes back by itself.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "away")
+	storetest.Found(t, store)
+	s := serve(t, store, httpapi.Options{})
+	p := s.browse("/ui/", consoletest.Look{})
+	p.Streams()
+	server.Stop()
+	p.Await("#live .fault", "Redis cannot be reached")
+	s.visitor().get("/ui/").is(http.StatusServiceUnavailable).says("Redis cannot be reached", "tries again by itself")
+	if _, err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Await("#live", "Topics")
+	if p.Count(".fault:not([hidden])") != 0 {
+		t.Errorf("a fault is left: %s", p.Text(".fault"))
+	}
+}
+
+// A page goes on when its daemon was restarted, and says meanwhile that it shows the past.
+func TestDaemonRestarts(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := serve(t, store, httpapi.Options{})
+	p := s.browse("/ui/", consoletest.Look{})
+	p.Expect("ERR_CONNECTION_REFUSED")
+	p.Expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
+	p.Expect("htmx:sse:error")
+	p.Streams()
+	s.stop()
+	p.Await("#lost", "The daemon does not answer. This page shows what was at ")
+	again := serveAt(t, store, httpapi.Options{}, strings.TrimPrefix(s.url, "http://"))
+	p.Until("the page goes on", "document.getElementById('lost').hidden")
+	storetest.Eventually(t, "it is seen", func() bool { return again.gate.Stats().Viewers == 1 })
+}
+
+// A page that nobody looks at has no stream.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p := s.browse("/ui/", consoletest.Look{})
+	seen := func(n int64) {
+		t.Helper()
+		storetest.Eventually(t, "viewers are counted", func() bool { return s.gate.Stats().Viewers == n })
+	}
+	seen(1)
+	p.Streams()
+	p.Show(false)
+	seen(0)
+	p.Show(true)
+	seen(1)
+}
+
+// What a browser refuses because of the policy fails a test.
+func TestComplaintsAreHeard(t *testing.T) {
+	t.Parallel()
+	p := open(t).browse("/ui/", consoletest.Look{})
+	p.Eval("document.body.setAttribute('style', 'color: red')", nil)
+	storetest.Eventually(t, "the browser complains", func() bool { return len(p.Complaints()) > 0 })
+	p.Expect("Content Security Policy")
+	if rest := p.Complaints(); len(rest) > 0 {
+		t.Errorf("it complains of more: %q", rest)
+	}
+}
+
+// Fifty viewers cost Redis as much as one, and none costs nothing.
+func TestSnapshotsAreShared(t *testing.T) {
+	t.Parallel()
+	const viewers = 50
+	var calls calls
+	store := storetest.At(t, storetest.URL(), "shared-"+t.Name())
+	store.Observe(calls.observe)
+	storetest.Found(t, store)
+	s := serve(t, store, httpapi.Options{})
+	v := s.visitor()
+	began := time.Now()
+	for range viewers {
+		v.stream("/ui/").says("Topics")
+	}
+	storetest.Eventually(t, "all are there", func() bool { return s.gate.Stats().Viewers == viewers })
+	storetest.Eventually(t, "there were some snapshots", func() bool { return calls.of("survey") >= 4*int64(storetest.Shards()) })
+	if n, most := calls.of("survey"), int64(storetest.Shards())*(int64(time.Since(began)/(900*time.Millisecond))+1); n > most {
+		t.Errorf("%d snapshots within %v", n, time.Since(began))
+	}
+	t.Logf("%d viewers: calls %v within %v", viewers, calls.all(), time.Since(began))
+	s.stop()
+	before := calls.all()
+	if later := calls.all(); len(before) != len(later) {
+		t.Errorf("%v became %v", before, later)
+	}
+}

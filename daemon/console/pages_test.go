@@ -1,0 +1,71 @@
+package console_test
+
+import (
+	"flag"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+)
+
+var (
+	all         = flag.Bool("console.all", false, "look at each page in both colours, wide and narrow, with and without JavaScript")
+	screenshots = flag.String("console.screenshots", "", "folder for pictures of each page; implies -console.all")
+)
+
+// looks are how pages are looked at.
+func looks() (looks []consoletest.Look) {
+	if !*all && *screenshots == "" {
+		return []consoletest.Look{{}}
+	}
+	for _, width := range []int{1400, 320} {
+		for _, dark := range []bool{false, true} {
+			looks = append(looks, consoletest.Look{Width: width, Dark: dark}, consoletest.Look{Width: width, Dark: dark, NoScript: true})
+		}
+	}
+	return looks
+}
+
+// Each page can be read by everybody, fits the window, and does nothing that the policy refuses.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	for _, path := range addresses(t) {
+		for _, look := range looks() {
+			t.Run(nameOf(path, look), func(t *testing.T) {
+				p := consoletest.Open(t, s.url+path, look)
+				if p.Count("#live") > 0 && !look.NoScript {
+					p.Streams()
+				}
+				p.Axe()
+				p.Fits()
+				if p.Count("main h1") != 1 {
+					t.Error("a page has one heading")
+				}
+				if *screenshots != "" && !look.NoScript {
+					p.Screenshot(filepath.Join(*screenshots, nameOf(path, look)+".png"))
+				}
+			})
+		}
+	}
+}
+
+// nameOf returns a name for a page in a look: overview-dark-320.
+func nameOf(path string, look consoletest.Look) string {
+	name := strings.Trim(strings.ReplaceAll(strings.TrimPrefix(path, "/ui/"), "/", "-"), "-")
+	if name == "" {
+		name = "overview"
+	}
+	if look.Dark {
+		name += "-dark"
+	}
+	if look.Width != 0 {
+		name += "-" + strconv.Itoa(look.Width)
+	}
+	if look.NoScript {
+		name += "-plain"
+	}
+	return name
+}
