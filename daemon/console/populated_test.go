@@ -86,8 +86,10 @@ func populated(t testing.TB) *site {
 	var messages []notify.Message
 	for i := range 20 {
 		messages = append(messages,
-			notify.Message{Topic: "order.timeout", ID: fmt.Sprint("order-", 4711+i), Delay: time.Duration(i+1) * 7 * time.Minute, ContentType: "application/json",
-				Headers: map[string]string{"tenant": "acme", "note": hostile[0]}, Body: fmt.Appendf(nil, `{"order":%d,"note":%q}`, 4711+i, hostile[i%len(hostile)])},
+			notify.Message{
+				Topic: "order.timeout", ID: fmt.Sprint("order-", 4711+i), Delay: time.Duration(i+1) * 7 * time.Minute, ContentType: "application/json",
+				Headers: map[string]string{"tenant": "acme", "note": hostile[0]}, Body: fmt.Appendf(nil, `{"order":%d,"note":%q}`, 4711+i, hostile[i%len(hostile)]),
+			},
 			notify.Message{Topic: "order.slow", Body: []byte(hostile[i%len(hostile)])},
 			notify.Message{Topic: "mail.welcome", Body: []byte("welcome")},
 			notify.Message{Topic: "order.refused", Body: []byte(hostile[i%len(hostile)])},
