@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,10 +20,16 @@ type act struct {
 	name string // for the log
 	// do acts, and returns what it did and on how many, for the viewer and the log.
 	do func(ctx context.Context, c *Console, v *visit) (did string, n int, err error)
+	// form is the page with the form, which is shown again with what was written where that
+	// cannot be read; nil: the fault alone is shown.
+	form *page
 }
 
 // acts are all acts.
-var acts = []act{}
+var acts = []act{
+	pauseAct,
+	publishAct,
+}
 
 // act returns the handler of an act. It leads back to the page that the form names, which
 // says what was done.
@@ -43,6 +50,9 @@ func (c *Console) act(a act) http.HandlerFunc {
 		if err == nil {
 			did, n, err = a.do(r.Context(), c, v)
 		}
+		if err != nil && a.form != nil && errors.Is(err, notify.ErrInvalid) && c.again(w, v, *a.form, err) {
+			return
+		}
 		if err != nil {
 			f := faultOf(err)
 			c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
@@ -51,6 +61,23 @@ func (c *Console) act(a act) http.HandlerFunc {
 		c.o.Logger.Info("act of the console", "token", viewer.Name, "act", a.name, "what", did, "count", n)
 		http.Redirect(w, r, backOf(r, did), http.StatusSeeOther)
 	}
+}
+
+// A refusable is the data of a page with a form.
+type refusable interface{ refuse(f *fault) }
+
+// again shows a form that was refused, and reports whether it could.
+func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
+	data, err := p.data(v.r.Context(), c, v)
+	form, ok := data.(refusable)
+	if err != nil || !ok {
+		return false
+	}
+	f, why := c.frame(v, p), faultOf(refused)
+	form.refuse(why)
+	f.Data = data
+	c.render(w, why.Status, f)
+	return true
 }
 
 // check refuses a form of another edition, and one that was sent before.

@@ -48,6 +48,7 @@ type Console struct {
 	secret    secret
 	viewers   atomic.Int64
 	snapshots snapshots
+	shelves   shelves
 	sent      sent
 }
 

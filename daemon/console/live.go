@@ -68,7 +68,6 @@ func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
 func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
 	f := c.frame(v, p)
 	f.Edition, f.Version = c.edition, c.o.Version
-	block := "live"
 	switch {
 	case v.Valid.Err() != nil:
 		f.Fault, last = &fault{Title: "You are logged out", Detail: "Your token was taken away or changed. Log in again."}, true
@@ -82,10 +81,7 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, las
 			f.Fault = faultOf(err)
 		}
 	}
-	if f.Fault != nil && f.Data == nil {
-		block = "faultbox"
-	}
-	text, err := execute(p.name, block, f)
+	text, err := execute(p.name, "piece", f)
 	if err != nil {
 		c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
 		return []byte("this part could not be made; the daemon's log says why"), true
@@ -161,52 +157,4 @@ func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)
 	k.value, k.err = read(ctx)
 	k.at = time.Now()
 	return k.value, k.err
-}
-
-// countsKept are the counts of topics whose rows are on a screen.
-type countsKept struct {
-	mu sync.Mutex
-	of map[string]countsAt
-}
-
-type countsAt struct {
-	notify.Counts
-	at time.Time
-}
-
-// count returns the counts of some topics, in their order: those that nobody asked for
-// lately are read in one call.
-func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
-	k := &s.counts
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	var old []string
-	for _, topic := range topics {
-		if now.Sub(k.of[topic].at) >= rhythm-rhythm/10 {
-			old = append(old, topic)
-		}
-	}
-	if len(old) > 0 {
-		fresh, err := s.console.inspector.Count(ctx, old...)
-		if err != nil {
-			return nil, err
-		}
-		for topic, c := range k.of {
-			if now.Sub(c.at) > quiet {
-				delete(k.of, topic)
-			}
-		}
-		if k.of == nil {
-			k.of = make(map[string]countsAt)
-		}
-		for _, c := range fresh {
-			k.of[c.Topic] = countsAt{c, now}
-		}
-	}
-	counts := make([]notify.Counts, len(topics))
-	for i, topic := range topics {
-		counts[i] = k.of[topic].Counts
-	}
-	return counts, nil
 }

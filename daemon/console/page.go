@@ -9,6 +9,8 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -30,6 +32,8 @@ type page struct {
 // pages are all pages, in the order of the navigation where they are in it.
 var pages = []page{
 	overviewPage,
+	topicsPage,
+	topicPage,
 }
 
 // noPage is shown for every other address.
@@ -181,9 +185,12 @@ var errForbidden = errors.New("your token does not permit it")
 // faultOf describes an error for the viewer.
 func faultOf(err error) *fault {
 	var known *fault
+	var missing *notify.MissingError
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &missing):
+		return &fault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown. " + missing.Err.Error(), Again: true}
 	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
 		return &fault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
 	case errors.Is(err, errForbidden):
@@ -194,6 +201,18 @@ func faultOf(err error) *fault {
 		return &fault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: err.Error(), Again: true}
 	}
 	return &fault{Status: http.StatusInternalServerError, Title: "That failed", Detail: err.Error()}
+}
+
+// missingTitle names shards that do not answer.
+func missingTitle(shards []int) string {
+	names := make([]string, len(shards))
+	for i, n := range shards {
+		names[i] = strconv.Itoa(n)
+	}
+	if len(names) == 1 {
+		return "Shard " + names[0] + " is missing"
+	}
+	return "Shards " + strings.Join(names, ", ") + " are missing"
 }
 
 // Error returns the fault as one sentence.

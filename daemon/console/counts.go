@@ -1,0 +1,124 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A counted is the counts of a topic, and how fast they grow.
+type counted struct {
+	notify.Counts
+	Per *rates // nil: unknown yet
+}
+
+// rates are what a topic got and lost a second.
+type rates struct{ Published, Acked, Sent, Died float64 }
+
+// countsKept are the counts of topics whose rows are on a screen.
+type countsKept struct {
+	mu sync.Mutex
+	of map[string]countsAt
+}
+
+// A countsAt is the counts of a topic at a time, or why there are none.
+type countsAt struct {
+	counted
+	err error
+	at  time.Time
+}
+
+// count returns the counts of some topics, in their order: those that nobody asked for
+// lately are read in one call. Errors: that of the connection; or a MissingError beside the
+// counts of the topics of other shards.
+func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
+	all, err := s.rated(ctx, topics)
+	counts := make([]notify.Counts, len(all))
+	for i, one := range all {
+		counts[i] = one.Counts
+	}
+	return counts, err
+}
+
+// rated is count with the rates since the counts before, where there are some.
+func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, error) {
+	k := &s.counts
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	var old []string
+	for _, topic := range topics {
+		if now.Sub(k.of[topic].at) >= rhythm-rhythm/10 {
+			old = append(old, topic)
+		}
+	}
+	if len(old) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for other viewers, too
+		defer cancel()
+		fresh, err := s.console.inspector.Count(ctx, old...)
+		k.put(old, fresh, err, time.Now())
+	}
+	counts := make([]counted, 0, len(topics))
+	var missing error
+	for _, topic := range topics {
+		one := k.of[topic]
+		switch {
+		case one.err == nil:
+			counts = append(counts, one.counted)
+		case !store.IsPartial(one.err):
+			return nil, one.err
+		default:
+			missing = store.Missing(missing, one.err)
+		}
+	}
+	return counts, missing
+}
+
+// put keeps fresh counts of topics that are old, and the error for those that have none. It
+// drops topics that nobody looks at.
+func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now time.Time) {
+	for topic, c := range k.of {
+		if now.Sub(c.at) > quiet {
+			delete(k.of, topic)
+		}
+	}
+	if k.of == nil {
+		k.of = make(map[string]countsAt)
+	}
+	found := make(map[string]notify.Counts, len(fresh))
+	for _, c := range fresh {
+		found[c.Topic] = c
+	}
+	for _, topic := range old {
+		next := countsAt{at: now}
+		if c, there := found[topic]; there {
+			next.counted = counted{c, k.of[topic].ratesUntil(c, now)}
+		} else {
+			next.err = err
+		}
+		k.of[topic] = next
+	}
+}
+
+// ratesUntil returns the rates from these counts to later ones; nil: they are unknown.
+func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
+	if c.at.IsZero() || c.err != nil {
+		return nil
+	}
+	seconds := now.Sub(c.at).Seconds()
+	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: the topic was forgotten meanwhile
+	return &rates{
+		Published: per(c.Published, later.Published), Acked: per(c.Acked, later.Acked),
+		Sent: per(c.Sent, later.Sent), Died: per(c.Died, later.Died),
+	}
+}
+
+// forget has a topic counted again at once.
+func (s *snapshots) forget(topic string) {
+	s.counts.mu.Lock()
+	defer s.counts.mu.Unlock()
+	delete(s.counts.of, topic)
+}

@@ -1,0 +1,15 @@
+package console
+
+import "net/url"
+
+// findPath returns the address of the page that answers a question.
+func findPath(q string) string { return Root + "find?q=" + url.QueryEscape(q) }
+
+// deadPath returns the address of the dead letters of a topic, with a reason or without.
+func deadPath(topic, reason string) string {
+	q := url.Values{"topic": {topic}}
+	if reason != "" {
+		q.Set("reason", reason)
+	}
+	return Root + "dead?" + q.Encode()
+}

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// shelves are what pages read of Redis beside snapshots, kept for all viewers.
+type shelves struct {
+	topics   shelf[topicsPart]
+	details  shelf[topicDetail]
+	messages shelf[notify.Info]
+}
+
+// Limits of a shelf: what is kept may have bodies.
+const (
+	mostShelved = 200
+	shelvedFor  = quiet // after its last use, while there is room
+)
+
+// A shelf keeps values by their names. Each is read by one viewer while the others wait.
+type shelf[T any] struct {
+	mu sync.Mutex
+	of map[string]*shelved[T]
+}
+
+// A shelved is a value, or why it could not be read.
+type shelved[T any] struct {
+	used time.Time // guarded by the mutex of the shelf
+
+	mu    sync.Mutex
+	value T
+	err   error
+	at    time.Time
+}
+
+// get returns a value that is at most so old, and reads it where it is older.
+func (s *shelf[T]) get(ctx context.Context, name string, age time.Duration, read func(context.Context) (T, error)) (T, error) {
+	k := s.place(name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.at) < age-rhythm/10 { // viewers do not ask at the same instant
+		return k.value, k.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for the others, too
+	defer cancel()
+	k.value, k.err = read(ctx)
+	k.at = time.Now()
+	return k.value, k.err
+}
+
+// place returns the place of a name: one that is not kept where the shelf is full.
+func (s *shelf[T]) place(name string) *shelved[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	k, there := s.of[name]
+	if there {
+		k.used = now
+		return k
+	}
+	for other, o := range s.of {
+		if now.Sub(o.used) > shelvedFor {
+			delete(s.of, other)
+		}
+	}
+	k = &shelved[T]{used: now}
+	if s.of == nil {
+		s.of = make(map[string]*shelved[T])
+	}
+	if len(s.of) < mostShelved {
+		s.of[name] = k
+	}
+	return k
+}
+
+// forget has a value read again at its next use.
+func (s *shelf[T]) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, name)
+}

@@ -1,0 +1,393 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	topicRows  = 50              // on a page
+	byName     = 200             // topics by name that a sorted table compares beside those that stand out
+	mostLooks  = 20              // pages of names that are read for one page of the table
+	reordered  = 5 * time.Second // how long an order stands
+	defaultFor = "overdue"       // order of topics
+)
+
+var topicsPage = page{
+	path: Root + "topics", title: "Topics", nav: "topics", name: "topics", live: true,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topics(ctx, v) },
+}
+
+// topicsView is what the page of topics shows.
+type topicsView struct {
+	*visit
+	Pattern string
+	Sort    string
+	Heads   []head
+	Rows    []topicRow
+	Covers  string // which topics were compared
+	Before  string // address of the page before; empty: this is the first
+	Next    string // address of the next page; empty: this is the last
+	Act     bool   // topics can be paused
+	Exact   string // address of the topic that the pattern names
+}
+
+// A head is the head of a column, by which the table can be sorted where it has a link.
+type head struct {
+	Name   string
+	Link   string
+	Sorted string // value of aria-sort
+	Number bool
+}
+
+// A topicRow is a topic in a table.
+type topicRow struct {
+	counted
+	Link string
+}
+
+// Late returns for how long the oldest ready message has been due; empty: there is none.
+func (c counted) Late() string {
+	if c.Ready == 0 {
+		return ""
+	}
+	return short(c.Overdue)
+}
+
+// lateAfter is how long a message may be ready before its topic counts as late.
+const lateAfter = time.Minute
+
+// Sign returns the worst that is to be said of a topic: a class of the style, which is its
+// word, too.
+func (c counted) Sign() string {
+	switch {
+	case c.Paused:
+		return "paused"
+	case c.Ready > 0 && c.Overdue >= lateAfter:
+		return "late"
+	case c.Dead > 0:
+		return "dead"
+	}
+	return "ok"
+}
+
+// Nobody reports whether messages are ready and nobody waits for them or has some.
+func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
+
+// perSecond returns a rate as text.
+func perSecond(per *rates, of func(*rates) float64) string {
+	if per == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", of(per))
+}
+
+// In and Out return how many messages a second are published, and acknowledged.
+func (c counted) In() string  { return perSecond(c.Per, func(r *rates) float64 { return r.Published }) }
+func (c counted) Out() string { return perSecond(c.Per, func(r *rates) float64 { return r.Acked }) }
+
+// topicPath returns the address of the page of a topic.
+func topicPath(topic string) string { return Root + "topics/" + url.PathEscape(topic) }
+
+// A topicOrder is one by which topics can be sorted: those that stand out come from lists
+// of the survey, and are named by what.
+type topicOrder struct {
+	lists func(s notify.Survey) [][]notify.Notable
+	what  string
+	less  func(a, b counted) int
+}
+
+var topicOrders = map[string]topicOrder{
+	"overdue": {
+		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Overdue, s.Behind} }, "overdue longest",
+		func(a, b counted) int { return cmp.Compare(b.overdue(), a.overdue()) },
+	},
+	"ready": {
+		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Overdue, s.Paused} }, "overdue longest, or paused",
+		func(a, b counted) int { return cmp.Compare(b.Ready, a.Ready) },
+	},
+	"dead": {
+		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Deaths} }, "with the newest deaths",
+		func(a, b counted) int { return cmp.Compare(b.Dead, a.Dead) },
+	},
+	"rate": {
+		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Busy} }, "published to lately",
+		func(a, b counted) int { return cmp.Compare(b.Per.sum(), a.Per.sum()) },
+	},
+}
+
+// overdue returns what the order overdue compares: paused topics are behind the others.
+func (c counted) overdue() time.Duration {
+	switch {
+	case c.Ready == 0:
+		return -2
+	case c.Paused:
+		return -1
+	}
+	return c.Overdue
+}
+
+// sum returns all that came and went a second.
+func (r *rates) sum() float64 {
+	if r == nil {
+		return 0
+	}
+	return r.Published + r.Acked + r.Sent
+}
+
+// topics returns what the page of topics shows.
+func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
+	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.May(Admin)}
+	view.Heads = view.heads()
+	in, err := v.scope(view.Pattern)
+	if err != nil {
+		return view, err
+	}
+	var part topicsPart
+	if view.Sort == "name" {
+		part, err = c.topicsByName(ctx, in, v.query("after"))
+	} else {
+		part, err = c.topicsSorted(ctx, in, view.Sort)
+	}
+	if err != nil && !store.IsPartial(err) {
+		return view, err
+	}
+	names := view.cut(part)
+	all, missing := c.snapshots.rated(ctx, names)
+	for _, one := range all {
+		view.Rows = append(view.Rows, topicRow{one, topicPath(one.Topic)})
+	}
+	if store.CheckTopic(view.Pattern) == nil && v.Sees(view.Pattern) {
+		view.Exact = topicPath(view.Pattern)
+	}
+	return view, store.Missing(err, missing)
+}
+
+// heads returns the heads of the columns.
+func (t *topicsView) heads() []head {
+	all := []head{{Name: "Topic"}, {Name: "State"}, {Name: "Overdue"}, {Name: "Ready"}, {Name: "Scheduled"}, {Name: "Leased"}, {Name: "Dead"}, {Name: "Waiting"}, {Name: "Rate"}}
+	sorts := map[string]string{"Topic": "name", "Overdue": "overdue", "Ready": "ready", "Dead": "dead", "Rate": "rate"}
+	for i := range all {
+		h := &all[i]
+		h.Number = i > 1
+		if by := sorts[h.Name]; by != "" {
+			h.Link = t.Link("sort", by, "page", "", "after", "")
+			if by == t.Sort {
+				h.Sorted = "descending"
+			}
+		}
+	}
+	if t.Sort == "name" {
+		all[0].Sorted = "ascending"
+	}
+	return all
+}
+
+// Link returns the address of the page with other parameters, without those of a stream.
+func (v *visit) Link(pairs ...string) string {
+	return v.with(append(pairs, "edition", "", "done", "", "n", "")...)
+}
+
+// cut returns the names on the page, and sets the addresses of the pages beside it.
+func (t *topicsView) cut(part topicsPart) []string {
+	t.Covers = part.covers
+	if t.Sort == "name" {
+		if t.query("after") != "" {
+			t.Before = t.Link("after", "")
+		}
+		if part.next != "" {
+			t.Next = t.Link("after", part.next)
+		}
+		return part.names
+	}
+	n, _ := strconv.Atoi(t.query("page"))
+	n = max(1, min(n, (len(part.names)+topicRows-1)/topicRows))
+	if n > 1 {
+		t.Before = t.Link("page", strconv.Itoa(n-1))
+	}
+	from, to := (n-1)*topicRows, min(n*topicRows, len(part.names))
+	if to < len(part.names) {
+		t.Next = t.Link("page", strconv.Itoa(n+1))
+	}
+	return part.names[from:to]
+}
+
+// A scope is the topics that a viewer sees and that a pattern names.
+type scope struct {
+	patterns []notify.Pattern // that name them all, and maybe others
+	sees     func(topic string) bool
+	filter   notify.Pattern // > without a filter
+	key      string         // the same for all viewers of the same topics
+}
+
+// has reports whether a topic is in the scope.
+func (s scope) has(topic string) bool {
+	return store.CheckAnyTopic(topic) == nil && s.filter.Match(topic) && s.sees(topic)
+}
+
+// scope returns the topics that a viewer sees of those that a pattern names; empty: of all.
+// The error is a Fault.
+func (v *visit) scope(pattern string) (scope, error) {
+	filter, err := notify.ParsePattern(cmp.Or(pattern, ">"))
+	if err != nil {
+		return scope{}, err
+	}
+	s := scope{sees: v.Sees, filter: filter}
+	for _, own := range v.Patterns {
+		switch {
+		case own.Covers(filter) || v.Everything:
+			s.patterns = []notify.Pattern{filter}
+			s.key = filter.String()
+			return s, nil
+		case filter.Covers(own):
+			s.patterns = append(s.patterns, own)
+		case pattern == "" || overlap(own, filter):
+			s.patterns = append(s.patterns, own)
+		}
+	}
+	texts := make([]string, len(s.patterns))
+	for i, p := range s.patterns {
+		texts[i] = p.String()
+	}
+	slices.Sort(texts)
+	s.key = filter.String() + " of " + strings.Join(texts, ",")
+	return s, nil
+}
+
+// overlap reports whether some topic may match both of two patterns.
+func overlap(a, b notify.Pattern) bool {
+	as, bs := strings.Split(a.String(), "."), strings.Split(b.String(), ".")
+	for i := range min(len(as), len(bs)) {
+		switch {
+		case as[i] == ">" || bs[i] == ">":
+			return true
+		case as[i] != bs[i] && as[i] != "*" && bs[i] != "*":
+			return false
+		}
+	}
+	return len(as) == len(bs)
+}
+
+// A topicsPart is the names of a table of topics, in its order.
+type topicsPart struct {
+	names  []string
+	next   string // name behind which the next page begins, where the order is by name
+	covers string
+}
+
+// topicsByName returns the names of a page of topics behind a name.
+func (c *Console) topicsByName(ctx context.Context, in scope, after string) (topicsPart, error) {
+	if after != "" && store.CheckAnyTopic(after) != nil {
+		return topicsPart{}, store.Faultf("after", "after %.100q: follow the links of the table, or leave it out", after)
+	}
+	return c.shelves.topics.get(ctx, "name "+after+" "+in.key, reordered, func(ctx context.Context) (part topicsPart, err error) {
+		if len(in.patterns) == 0 {
+			return part, nil
+		}
+		var missing error
+		for range mostLooks {
+			counts, next, err := c.inspector.TopicsAfter(ctx, after, topicRows-len(part.names), in.patterns...)
+			if err != nil && !store.IsPartial(err) {
+				return part, err
+			}
+			missing = store.Missing(missing, err)
+			for _, one := range counts {
+				if in.has(one.Topic) {
+					part.names = append(part.names, one.Topic)
+				}
+			}
+			if after, part.next = next, next; next == "" || len(part.names) >= topicRows {
+				break
+			}
+		}
+		if part.next != "" && len(part.names) < topicRows {
+			part.covers = "Topics up to " + part.next + " were looked at: go on to see those behind it."
+		}
+		return part, missing
+	})
+}
+
+// topicsSorted returns the names of the topics that stand out, and of the first by name, in
+// an order.
+func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topicsPart, error) {
+	order, known := topicOrders[by]
+	if !known {
+		return topicsPart{}, store.Faultf("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
+	}
+	return c.shelves.topics.get(ctx, by+" "+in.key, reordered, func(ctx context.Context) (part topicsPart, err error) {
+		if len(in.patterns) == 0 {
+			return part, nil
+		}
+		survey, missing := c.snapshots.survey(ctx)
+		if missing != nil && !store.IsPartial(missing) {
+			return part, missing
+		}
+		known := make(map[string]bool)
+		names := notableIn(in, known, order.lists(survey))
+		first, next, err := c.inspector.TopicsAfter(ctx, "", byName, in.patterns...)
+		if err != nil && !store.IsPartial(err) {
+			return part, err
+		}
+		missing = store.Missing(missing, err)
+		for _, one := range first {
+			if !known[one.Topic] && in.has(one.Topic) {
+				names = append(names, one.Topic)
+			}
+		}
+		all, err := c.snapshots.rated(ctx, names)
+		slices.SortStableFunc(all, func(a, b counted) int { return cmp.Or(order.less(a, b), cmp.Compare(b.Dead, a.Dead)) })
+		for _, one := range all {
+			part.names = append(part.names, one.Topic)
+		}
+		if next != "" {
+			part.covers = fmt.Sprintf("These are compared: of the topics %s those that are here, up to %d of each shard's index, and the first %d by name.", order.what, notables, byName)
+		}
+		return part, store.Missing(missing, err)
+	})
+}
+
+// notableIn returns the names of lists that are in a scope, each once.
+func notableIn(in scope, known map[string]bool, lists [][]notify.Notable) (names []string) {
+	for _, list := range lists {
+		for _, n := range list {
+			if !known[n.Topic] && !strings.HasPrefix(n.Topic, "$") && in.has(n.Topic) {
+				known[n.Topic] = true
+				names = append(names, n.Topic)
+			}
+		}
+	}
+	return names
+}
+
+// pauseAct pauses or resumes a topic: the form has a button named pause or resume for each.
+var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	what, did, do := "pause", "Paused ", c.inspector.Pause
+	if v.r.PostForm.Has("resume") {
+		what, did, do = "resume", "Resumed ", c.inspector.Resume
+	}
+	topic := v.r.PostForm.Get(what)
+	if err := store.CheckTopic(topic); err != nil {
+		return "", 0, err
+	}
+	if !v.May(Admin) || !v.Sees(topic) {
+		return "", 0, errForbidden
+	}
+	err := do(ctx, topic)
+	c.forget(topic)
+	return did + topic, 1, err
+}}
+
+// forget has a topic read again at once: an act changed it.
+func (c *Console) forget(topic string) {
+	c.snapshots.forget(topic)
+	c.shelves.details.forget(topic)
+}
