@@ -1,0 +1,229 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// inertOnly are texts that run something where a page does not escape them.
+var inertOnly = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg/onload=alert(1)>`, `javascript:alert(1)`, `</textarea><script>alert(1)</script>`,
+	`{{.Viewer}}`, "</pre><b>bold</b>", "]]><!--", `<iframe srcdoc="<script>alert(1)</script>">`, "\u202egnp.exe", "a\rdata: b\x00\x1b[2J",
+}
+
+// act sends a form of a page, which has the fields edition and once.
+func (v *visitor) act(page, path string, pairs ...string) shown {
+	v.t.Helper()
+	form := v.get(page)
+	return v.post(path, append(pairs, "edition", form.field(editionField), "once", form.field(onceField), "back", page)...)
+}
+
+func TestTopicsSort(t *testing.T) {
+	s := open(t)
+	storetest.Publish(t, s.store,
+		notify.Message{Topic: "b.ready", ID: "1"}, notify.Message{Topic: "b.ready", ID: "2"}, notify.Message{Topic: "a.one", ID: "1"},
+		notify.Message{Topic: "c.later", ID: "1", Delay: time.Hour})
+	v := s.visitor()
+	for sort, want := range map[string][]string{
+		"name":    {"a.one", "b.ready", "c.later"},
+		"ready":   {"b.ready", "a.one", "c.later"},
+		"overdue": {"b.ready", "c.later"},
+		"dead":    {"a.one"},
+		"rate":    {"b.ready"},
+	} {
+		page := v.get("/ui/topics?sort=" + sort).is(http.StatusOK)
+		at := -1
+		for _, topic := range want {
+			next := strings.Index(page.body, ">"+topic+"</a>")
+			if next <= at {
+				t.Errorf("sort %s: %s is at %d, behind %d", sort, topic, next, at)
+			}
+			at = next
+		}
+	}
+	v.get("/ui/topics?pattern=b.*").is(http.StatusOK).says("b.ready").hides("a.one", "c.later")
+	v.get("/ui/topics?pattern=x.y").is(http.StatusOK).says("No topic", `href="/ui/topics/x.y"`)
+	v.get("/ui/topics?pattern=%22%3E%3Cscript%3E").is(http.StatusUnprocessableEntity).says("pattern").hides("<script>alert", `"><script>`)
+	v.get("/ui/topics?sort=size").is(http.StatusUnprocessableEntity).says("use overdue, ready, dead, rate or name")
+	v.get("/ui/topics?sort=name&after=%00").is(http.StatusUnprocessableEntity).says("follow the links")
+}
+
+func TestTopicsPage(t *testing.T) {
+	s := open(t)
+	storetest.Fill(t, s.store, 120, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t%03d", i), ID: "1"} })
+	v := s.visitor()
+	v.get("/ui/topics?sort=name").says("t000", "t049", "after=t049").hides("t050", "First page")
+	v.get("/ui/topics?sort=name&after=t099").says("t100", "t119", "First page").hides("Next page")
+	v.get("/ui/topics?sort=ready&page=2").says("Page before", "page=3")
+	v.get("/ui/topics?sort=ready&page=99").says("page=2").hides("Next page")
+}
+
+func TestTopicsOfOthersAreHidden(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"}, notify.Message{Topic: "secret.b", ID: "1"})
+	for name, v := range map[string]*visitor{"shop": s.login("shop"), "reader": s.login("reader")} {
+		for _, query := range []string{"", "?sort=name", "?sort=ready", "?sort=rate", "?pattern=secret.*", "?pattern=*.b", "?sort=name&pattern=%3E"} {
+			v.get("/ui/topics" + query).is(http.StatusOK).hides("secret.b", "/ui/topics/secret", `name="pause"`)
+		}
+		v.get("/ui/topics?pattern=*.a").is(http.StatusOK).says("order.a")
+		v.get("/ui/topics/secret.b").is(http.StatusForbidden).hides("Ready")
+		v.act("/ui/topics", "/ui/acts/topics", "pause", "order.a").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/topics/secret.b", "body", "x").is(http.StatusForbidden)
+		if name == "reader" {
+			v.get("/ui/topics/order.a").is(http.StatusOK).hides("<textarea", "Due next", "/ui/dead?topic")
+			v.act("/ui/topics/order.a", "/ui/topics/order.a", "body", "x").is(http.StatusForbidden)
+		}
+	}
+	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Paused || c.Published != 1 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
+	v := s.login("root")
+	v.act("/ui/topics", "/ui/acts/topics", "pause", "order.a").leads("/ui/topics?done=Paused+order.a")
+	v.get("/ui/topics?done=Paused+order.a").says("Paused order.a", `name="resume" value="order.a"`)
+	v.get("/ui/topics/order.a").says("Paused: nothing is handed out")
+	v.act("/ui/topics/order.a", "/ui/acts/topics", "resume", "order.a").leads("/ui/topics/order.a?done=Resumed+order.a")
+	v.get("/ui/topics/order.a").hides("nothing is handed out,")
+	v.act("/ui/topics", "/ui/acts/topics", "pause", "<b>").is(http.StatusUnprocessableEntity).hides("<b>")
+	v.act("/ui/topics", "/ui/acts/topics").is(http.StatusUnprocessableEntity)
+	if log := s.log.String(); !strings.Contains(log, `token=root act="pause or resume" what="Paused order.a" count=1`) {
+		t.Errorf("the log lacks the act: %s", log)
+	}
+}
+
+func TestPublishFromTheForm(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	const topic = "/ui/topics/order.new"
+	form := v.get(topic).is(http.StatusOK)
+	fields := []string{
+		"edition", form.field(editionField), "once", form.field(onceField), "back", topic, "mode", "message",
+		"body", "line 1\r\nline 2", "delay", "1h", "headers", "Tenant: acme\r\nTrace: a:b", "content_type", "text/plain",
+	}
+	v.post(topic, fields...).is(http.StatusSeeOther)
+	v.post(topic, fields...).is(http.StatusConflict).says("sent before")
+	id := form.field(onceField)
+	info, err := storetest.Inspector(t, s.store).Inspect(t.Context(), "order.new", id)
+	if err != nil || string(info.Body) != "line 1\nline 2" || info.Headers["Tenant"] != "acme" || info.Headers["Trace"] != "a:b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	v.get(topic).says(id, "Due next")
+	for what, refused := range map[string][]string{
+		"delay":   {"delay", "soon", "body", "kept text"},
+		"both":    {"delay", "1h", "due", "2030-01-02T15:04:05Z"},
+		"NAME":    {"headers", "no colon"},
+		"in use":  {"id", id},
+		"content": {"content_type", "text\u0000"},
+	} {
+		v.act(topic, topic, append(refused, "mode", "message", "body", what)...).is(http.StatusUnprocessableEntity).says(what, "Nothing was published", refused[0])
+	}
+	v.act(topic, topic, "mode", "broadcast", "body", "42", "id", "b1", "delay", "1h").is(http.StatusSeeOther)
+	v.get(topic).says("Broadcasts due next", "b1")
+}
+
+func TestHostileTextIsInertOnTopics(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	for i, text := range inertOnly {
+		storetest.Publish(t, s.store, notify.Message{Topic: "x", ID: fmt.Sprint(i), Body: []byte(text), Delay: time.Hour})
+		v.act("/ui/topics/x", "/ui/topics/x", "body", text, "id", text, "headers", text, "due", text).is(http.StatusUnprocessableEntity).
+			hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe")
+	}
+	v.get("/ui/topics/x").is(http.StatusOK).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe")
+}
+
+func TestTenThousandTopics(t *testing.T) {
+	s := open(t)
+	storetest.Fill(t, s.store, 10_000, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%05d", i), ID: "1"} })
+	v := s.visitor()
+	for _, query := range []string{"", "?sort=ready", "?sort=dead", "?sort=rate", "?sort=name", "?sort=name&after=t.05000", "?sort=overdue&pattern=t.*"} {
+		began := time.Now()
+		page := v.get("/ui/topics" + query).is(http.StatusOK)
+		took := time.Since(began)
+		t.Logf("%s: %v", query, took)
+		if n := strings.Count(page.body, `name="pause"`); n != 50 || took > 5*time.Second {
+			t.Errorf("%s: %d topics in %v", query, n, took)
+		}
+		if strings.Contains(query, "name") == strings.Contains(page.body, "These are compared") {
+			t.Errorf("%s: what it covers is missing, or wrong", query)
+		}
+	}
+}
+
+func TestTopicsOverShards(t *testing.T) {
+	store := storetest.Sharded(t, 8)
+	s := serve(t, store, httpapi.Options{})
+	storetest.Fill(t, store, 60, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t%02d", i), ID: "1"} })
+	v := s.visitor()
+	v.get("/ui/topics?sort=name").is(http.StatusOK).says("t00", "t49").hides("missing")
+	v.get("/ui/topics?sort=ready&page=2").is(http.StatusOK).says("Page before")
+	v.get("/ui/topics/t07").is(http.StatusOK).says("1 ready")
+}
+
+func TestTopicsWithoutAShard(t *testing.T) {
+	const away = 3
+	store := storetest.ShardAway(t, 8, away)
+	s := serve(t, store, httpapi.Options{})
+	here, gone := topicsBeside(t, store, away)
+	storetest.Publish(t, store, notify.Message{Topic: here, ID: "1"})
+	v := s.visitor()
+	for _, query := range []string{"?sort=name", "?sort=ready"} {
+		v.get("/ui/topics"+query).is(http.StatusOK).says("Shard 3 is missing", here)
+	}
+	v.get("/ui/topics/"+here).is(http.StatusOK).says("1 ready")
+	v.get("/ui/topics/" + gone).is(http.StatusServiceUnavailable)
+}
+
+// topicsBeside returns a topic of a shard that is there, and one of that which is away.
+func topicsBeside(t *testing.T, store *notify.Store, away int) (here, gone string) {
+	t.Helper()
+	for i := 0; here == "" || gone == ""; i++ {
+		topic := fmt.Sprintf("t%d", i)
+		shard, err := store.ShardOf(context.Background(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shard.Number() == away {
+			gone = topic
+		} else {
+			here = topic
+		}
+	}
+	return here, gone
+}
+
+func TestTopicsInABrowser(t *testing.T) {
+	s := open(t)
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
+	for _, look := range []consoletest.Look{{Width: 1400}, {Width: 320, Dark: true}} {
+		page := s.browse("/ui/topics", look)
+		page.Await("tbody", "order.a")
+		page.Await("tbody", "0 in, 0 out/s")
+		page.Axe()
+		page.Fits()
+		page.Click("button[name=pause]")
+		page.Await("[role=status]", "Paused order.a")
+		page.Click("button[name=resume]")
+		page.Await("[role=status]", "Resumed order.a")
+		page.Click("th a[href='/ui/topics/order.a']")
+		page.Await("h1", "order.a")
+		page.Axe()
+		page.Fits()
+		page.Type("textarea[name=body]", "hello")
+		page.Click("button[value=message]")
+		page.Await("[role=status]", "Published")
+	}
+}
