@@ -37,7 +37,12 @@ func (i *Inspector) List(ctx context.Context, topic string, state State, limit i
 	if placeOf[state] == 0 {
 		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased, Dead or Done", state)
 	}
-	return i.list(ctx, topic, placeOf[state], state, limit, cursor)
+	return i.list(ctx, topic, placeOf[state], state, false, limit, cursor)
+}
+
+// LatestDead is List for dead letters, the latest death first.
+func (i *Inspector) LatestDead(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
+	return i.list(ctx, topic, store.PlaceDead, Dead, true, limit, cursor)
 }
 
 // Messages returns all messages of a topic in one state, in the order of List. It
@@ -66,7 +71,7 @@ func (i *Inspector) Messages(ctx context.Context, topic string, state State) ite
 
 // Broadcasts is List for the broadcasts of a topic that were not sent yet.
 func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
-	return i.list(ctx, topic, store.PlaceBroadcasts, Scheduled, limit, cursor)
+	return i.list(ctx, topic, store.PlaceBroadcasts, Scheduled, false, limit, cursor)
 }
 
 // placeOf is the place of the messages in a state.
@@ -75,8 +80,9 @@ var placeOf = map[State]store.Place{
 	Done: store.PlaceDone,
 }
 
-// list returns a page of a place whose messages are in a state.
-func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, limit int, cursor string) (Page, error) {
+// list returns a page of a place whose messages are in a state, with latest in the reverse
+// order of time.
+func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, latest bool, limit int, cursor string) (Page, error) {
 	if err := store.CheckAnyTopic(topic); err != nil {
 		return Page{}, err
 	}
@@ -90,7 +96,7 @@ func (i *Inspector) list(ctx context.Context, topic string, place store.Place, s
 	var members []string
 	for range listScans {
 		var more []string
-		if more, mark, err = i.store.Of(topic).List(ctx, topic, place, limit-len(members), mark); err != nil {
+		if more, mark, err = i.store.Of(topic).List(ctx, topic, place, latest, limit-len(members), mark); err != nil {
 			return Page{}, fmt.Errorf("list %s: %w", topic, err)
 		}
 		if members = append(members, more...); mark.Time == "" || len(members) == limit {

@@ -368,3 +368,36 @@ func TestTopicsAreSorted(t *testing.T) {
 }
 
 func cursor(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+func TestLatestDeadFirst(t *testing.T) {
+	t.Parallel()
+	pub, _ := open(t)
+	const n = 30
+	died := future.Add(-300 * 24 * time.Hour)
+	for i := range n { // three of each time of death
+		publish(t, pub, notify.Message{Topic: topic, ID: fmt.Sprintf("m%02d", i), Restore: &notify.Restore{Died: died.Add(time.Duration(i/3) * time.Second), Reason: "no order 4711"}})
+	}
+	var ids []string
+	for cursor := ""; ; {
+		page, err := pub.LatestDead(t.Context(), topic, 7, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.Messages {
+			ids = append(ids, m.ID)
+			if kind := notify.ReasonOf(m); kind != (notify.Reason{Topic: topic, Reason: "no order #", Dead: 1}) {
+				t.Fatalf("kind %+v", kind)
+			}
+		}
+		if cursor = page.Cursor; cursor == "" {
+			break
+		}
+	}
+	want := make([]string, n)
+	for i := range want {
+		want[i] = fmt.Sprintf("m%02d", n-1-i)
+	}
+	if d := cmp.Diff(want, ids); d != "" {
+		t.Error(d)
+	}
+}

@@ -108,6 +108,13 @@ func kindOf(member, reason string) Reason {
 	})}
 }
 
+// ReasonOf returns the Reason that a dead letter counts for in DeadReasons.
+func ReasonOf(letter Info) Reason {
+	kind := kindOf(store.Member(letter.Topic, letter.ID), letter.Reason)
+	kind.Dead = 1
+	return kind
+}
+
 // byCount returns the counted reasons, the most frequent first.
 func byCount(counted map[Reason]int64) []Reason {
 	reasons := make([]Reason, 0, len(counted))

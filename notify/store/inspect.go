@@ -103,16 +103,16 @@ func (r *reply) inspected(l *reply) Inspected {
 // writes it. The zero Mark is the beginning, and the end.
 type Mark struct{ Time, Member string }
 
-// List returns up to limit members of a place in order of time, from behind a mark,
-// and the mark for the next page. A page may be short, even empty, before the end:
+// List returns up to limit members of a place in order of time, or with latest in the
+// reverse order, from behind a mark, and the mark for the next page. A page may be short, even empty, before the end:
 // PlaceLeased and PlaceBroadcasts hold all topics. The error is that of the
 // connection.
-func (s Shard) List(ctx context.Context, topic string, place Place, limit int, after Mark) (members []string, next Mark, err error) {
+func (s Shard) List(ctx context.Context, topic string, place Place, latest bool, limit int, after Mark) (members []string, next Mark, err error) {
 	row, of := place.row(), topic
 	if row.of == "" {
 		of = ""
 	}
-	r, err := s.runOn(ctx, listScript, func(k Keys) string { return k.name(row, of) }, topic, limit, after.Time, after.Member)
+	r, err := s.runOn(ctx, listScript, func(k Keys) string { return k.name(row, of) }, topic, limit, after.Time, after.Member, latest)
 	if err != nil {
 		return nil, Mark{}, err
 	}

@@ -414,7 +414,7 @@ func askings() []asking {
 		{name: "inspect a message that a worker has", right: []any{[]any{"t:1", "leased", "1000", "1\n7 8 w x y", "2000", nil, "1\nx", "", "w", "7"}}, call: inspectOne},
 		{name: "inspect an id that stays taken", right: []any{[]any{"t:1", "done", "1000", nil, nil, nil, nil, ""}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.List(ctx, "t", store.PlaceReady, 10, store.Mark{})
+			_, _, err := s.List(ctx, "t", store.PlaceReady, false, 10, store.Mark{})
 			return err
 		}},
 		{

@@ -1,15 +1,16 @@
 -- Lists the members of one place, by time, a page at a time.
 -- KEY: the place.
--- ARGV: topic, limit, time and member of the last one seen, or ''.
+-- ARGV: topic, limit, time and member of the last one seen, or '', and 1 for the latest first.
 -- Reply: time and member from which to continue, '' at the end, and the members. A page may be short and not be the last:
 --   broadcasts and leases hold all topics, and 1,000 of them are read.
-local topic, limit, time, last = unpack(ARGV)
+local topic, limit, time, last, latest = unpack(ARGV)
 local SCAN = 1000
-limit = tonumber(limit)
+limit, latest = tonumber(limit), latest == '1'
 local mixed = KEY == LEASED or KEY == BROADCASTS
 
-local rank = time == '' and 0 or rank_behind(KEY, time, last)
-local page = call('ZRANGE', KEY, rank, rank + (mixed and SCAN or limit) - 1, 'WITHSCORES')
+local rank = time == '' and 0 or rank_behind(KEY, time, last, latest)
+local upto = rank + (mixed and SCAN or limit) - 1
+local page = latest and call('ZRANGE', KEY, rank, upto, 'REV', 'WITHSCORES') or call('ZRANGE', KEY, rank, upto, 'WITHSCORES')
 local members = {}
 local seen = 0
 for i = 1, #page, 2 do

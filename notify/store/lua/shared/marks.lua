@@ -9,12 +9,17 @@ local function comes_behind(a, b)
   return #a > #b
 end
 
--- The rank in a place of the first one behind the last one seen, which may be gone: a binary search among those of its time.
-local function rank_behind(place, time, last)
+-- The rank in a place of the first one behind the last one seen, which may be gone: a binary search among those of its time. With
+-- latest ranks are those from the latest on.
+local function rank_behind(place, time, last, latest)
   local from, to = call('ZCOUNT', place, '-inf', '(' .. time), call('ZCOUNT', place, '-inf', time)
+  if latest then from, to = call('ZCOUNT', place, '(' .. time, '+inf'), call('ZCOUNT', place, time, '+inf') end
   while from < to do
     local middle = math.floor((from + to) / 2)
-    if comes_behind(call('ZRANGE', place, middle, middle)[1], last) then to = middle else from = middle + 1 end
+    local found
+    if latest then found = comes_behind(last, call('ZRANGE', place, middle, middle, 'REV')[1])
+    else found = comes_behind(call('ZRANGE', place, middle, middle)[1], last) end
+    if found then to = middle else from = middle + 1 end
   end
   return from
 end
