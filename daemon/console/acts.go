@@ -29,6 +29,7 @@ type act struct {
 var acts = []act{
 	pauseAct,
 	publishAct,
+	messageAct,
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which

@@ -34,6 +34,7 @@ var pages = []page{
 	overviewPage,
 	topicsPage,
 	topicPage,
+	messagePage,
 }
 
 // noPage is shown for every other address.

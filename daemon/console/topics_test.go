@@ -72,7 +72,7 @@ func TestTopicsOfOthersAreHidden(t *testing.T) {
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"}, notify.Message{Topic: "secret.b", ID: "1"})
 	for name, v := range map[string]*visitor{"shop": s.login("shop"), "reader": s.login("reader")} {
 		for _, query := range []string{"", "?sort=name", "?sort=ready", "?sort=rate", "?pattern=secret.*", "?pattern=*.b", "?sort=name&pattern=%3E"} {
-			v.get("/ui/topics" + query).is(http.StatusOK).hides("secret.b", "/ui/topics/secret", `name="pause"`)
+			v.get("/ui/topics"+query).is(http.StatusOK).hides("secret.b", "/ui/topics/secret", `name="pause"`)
 		}
 		v.get("/ui/topics?pattern=*.a").is(http.StatusOK).says("order.a")
 		v.get("/ui/topics/secret.b").is(http.StatusForbidden).hides("Ready")
@@ -183,7 +183,7 @@ func TestTopicsWithoutAShard(t *testing.T) {
 	for _, query := range []string{"?sort=name", "?sort=ready"} {
 		v.get("/ui/topics"+query).is(http.StatusOK).says("Shard 3 is missing", here)
 	}
-	v.get("/ui/topics/"+here).is(http.StatusOK).says("1 ready")
+	v.get("/ui/topics/" + here).is(http.StatusOK).says("1 ready")
 	v.get("/ui/topics/" + gone).is(http.StatusServiceUnavailable)
 }
 

@@ -1,0 +1,392 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// mostShown is how many bytes of a body a page shows.
+const mostShown = 64 << 10
+
+var messagePage = page{
+	path: Root + "topics/{topic}/messages/{id}", title: "Message", nav: "topics", name: "message", live: true,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.message(ctx, v) },
+}
+
+// A messageView is what the page of a message shows.
+type messageView struct {
+	*visit
+	Topic, ID string
+	*notify.Info
+	Now     time.Time
+	Publish bool // the viewer may cancel and reschedule
+	Act     bool // the viewer may requeue and purge
+	Life    []event
+	Asked   []named
+	Body    shownBody
+	Result  shownBody
+	Next    shownBody // of what follows it
+	Refused *fault
+	Delay   string // as the form was sent
+	Due     string
+}
+
+// An event is something in the life of a message.
+type event struct {
+	At     time.Time
+	What   string
+	Class  string // of the style; empty: as other text
+	By     string
+	Took   string
+	Reason string
+}
+
+// A named is a name and a value, both legible.
+type named struct{ Name, Value string }
+
+// messageOf returns the names in the address of a message, which the viewer must be allowed
+// to read.
+func messageOf(v *visit) (topic, id string, err error) {
+	if topic, err = topicOf(v); err != nil {
+		return "", "", err
+	}
+	if !v.May(Publish, Consume) {
+		return "", "", errForbidden
+	}
+	id = v.r.PathValue("id")
+	return topic, id, errors.Join(store.CheckTopic(topic), store.CheckID(id))
+}
+
+// message returns what the page of a message shows.
+func (c *Console) message(ctx context.Context, v *visit) (any, error) {
+	topic, id, err := messageOf(v)
+	if err != nil {
+		return nil, err
+	}
+	view := &messageView{
+		visit: v, Topic: topic, ID: id, Now: time.Now(), Publish: v.May(Publish), Act: v.May(Admin),
+		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
+	}
+	info, err := c.shelves.messages.get(ctx, store.Member(topic, id), rhythm, func(ctx context.Context) (notify.Info, error) {
+		return c.inspector.Inspect(ctx, topic, id)
+	})
+	if errors.Is(err, notify.ErrNotFound) {
+		return view, &fault{
+			Status: http.StatusNotFound, Title: fmt.Sprintf("There is no message %s in the topic %s", id, topic),
+			Detail: "It was acknowledged, cancelled, purged or dropped since, or never published: what has ended is not kept. The archive may have it, if the daemon has one: bellhop archive show " + topic + " " + id,
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	view.show(info)
+	return view, nil
+}
+
+// show fills in what the page shows of a message.
+func (m *messageView) show(info notify.Info) {
+	m.Info = &info
+	m.Life = lifeOf(info)
+	m.Asked = askedOf(info.Record)
+	as := m.query("as")
+	m.Body = bodyOf(info.Body, as)
+	m.Result = bodyOf(info.Result, as)
+	if info.Next != nil {
+		m.Next = bodyOf(info.Next.Body, as)
+	}
+}
+
+// Path returns the address of the page.
+func (m *messageView) Path() string { return messagePath(m.Topic, m.ID) }
+
+// TopicPath returns the address of the page of the topic.
+func (m *messageView) TopicPath() string { return topicPath(m.Topic) }
+
+// As returns the address of the page with the body shown in a form.
+func (m *messageView) As(form string) string { return m.Path() + "?as=" + form }
+
+// refuse shows why the form was refused.
+func (m *messageView) refuse(f *fault) { m.Refused = f }
+
+// Waits reports whether the message is scheduled or ready.
+func (m *messageView) Waits() bool {
+	return m.Info != nil && (m.State == notify.Scheduled || m.State == notify.Ready)
+}
+
+// Cancels reports whether the message can be cancelled, or its id be freed.
+func (m *messageView) Cancels() bool { return m.Waits() || m.Info != nil && m.State == notify.Done }
+
+// Dead reports whether the message is a dead letter.
+func (m *messageView) Dead() bool { return m.Info != nil && m.State == notify.Dead }
+
+// Unread returns why the record cannot be read; empty: it can.
+func (m *messageView) Unread() string {
+	if m.Info == nil || m.Info.Fault == nil {
+		return ""
+	}
+	return legible(m.Info.Fault.Error())
+}
+
+// Headline returns the state of a message, and since when or until when it has that.
+func (m *messageView) Headline() string {
+	switch m.State {
+	case notify.Scheduled:
+		return "Scheduled, due in " + short(m.Info.Due.Sub(m.Now))
+	case notify.Ready:
+		return "Ready, due for " + short(m.Now.Sub(m.Info.Due))
+	case notify.Leased:
+		return "Leased to " + orUnknown(m.By) + ", the lease ends in " + short(m.Until.Sub(m.Now))
+	case notify.Dead:
+		return "Dead: " + brief(m.Reason)
+	case notify.Done:
+		return "Done, its id is free in " + short(m.Until.Sub(m.Now))
+	}
+	return m.State.String()
+}
+
+// Class returns the class of the style of the headline.
+func (m *messageView) Class() string {
+	switch {
+	case m.State == notify.Dead:
+		return "dead"
+	case m.State == notify.Ready && m.Now.Sub(m.Info.Due) >= lateAfter:
+		return "late"
+	}
+	return ""
+}
+
+func orUnknown(name string) string {
+	if name == "" {
+		return "an unknown worker"
+	}
+	return brief(name)
+}
+
+// lifeOf returns the events in the life of a message, in their order.
+func lifeOf(i notify.Info) []event {
+	var all []event
+	add := func(e event) {
+		if !e.At.IsZero() {
+			e.By, e.Reason = brief(e.By), legible(e.Reason)
+			all = append(all, e)
+		}
+	}
+	add(event{At: i.Published, What: "Published"})
+	if !i.FirstDue.Equal(i.Due) {
+		add(event{At: i.FirstDue, What: "First due"})
+	}
+	for n, a := range i.History {
+		took := ""
+		if a.Took >= 0 {
+			took = short(a.Took)
+		}
+		add(event{At: a.Ended, What: fmt.Sprintf("Attempt %d failed", i.Attempts-len(i.History)+n+1), Class: "late", By: a.By, Took: took, Reason: a.Reason})
+	}
+	switch i.State {
+	case notify.Scheduled:
+		add(event{At: i.Due, What: "Due"})
+	case notify.Ready:
+		add(event{At: i.Due, What: "Ready"})
+	case notify.Leased:
+		add(event{At: i.Since, What: "Claimed", By: i.By})
+		add(event{At: i.Until, What: "Lease ends"})
+	case notify.Dead:
+		add(event{At: i.Died, What: "Died", Class: "dead", Reason: i.Reason})
+	case notify.Done:
+		add(event{At: i.Since, What: "Claimed", By: i.By})
+		add(event{At: i.Ended, What: "Acknowledged", Class: "ok", By: i.By})
+		add(event{At: i.Until, What: "Id is free"})
+	}
+	add(event{At: i.Expires, What: "Expires"})
+	if i.Next != nil {
+		add(event{At: i.Next.FirstDue, What: "Due: the message that follows it"})
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// askedOf returns what the publisher of a message asked for.
+func askedOf(r notify.Record) (all []named) {
+	add := func(name, value string) {
+		if value != "" && value != "0" && value != "0s" {
+			all = append(all, named{legible(name), legible(value)})
+		}
+	}
+	add("mode", r.Mode())
+	add("limit of attempts", fmt.Sprint(r.MaxAttempts))
+	add("lease", store.Short(r.Lease))
+	add("try timeout", store.Short(r.TryTimeout))
+	add("time to live", store.Short(r.TTL))
+	add("if it fails", string(r.Fail))
+	add("late after", store.Short(r.LateAfter))
+	add("if it is late", string(r.Late))
+	add("id taken for", store.Short(r.UniqueFor))
+	add("content type", r.ContentType)
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		add("header "+name, r.Headers[name])
+	}
+	return all
+}
+
+// A shownBody is a body as a page shows it.
+type shownBody struct {
+	As    string // text, json or hex
+	Text  string
+	Bytes int64 // of the whole body
+	Cut   bool  // Text is of its first part
+	Note  string
+}
+
+// bodyOf returns a body in a form; an empty one is the best that fits it.
+func bodyOf(body []byte, as string) shownBody {
+	b := shownBody{As: as, Bytes: int64(len(body))}
+	if as != "text" && as != "json" && as != "hex" {
+		b.As = fitting(body)
+	}
+	if b.As == "json" {
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, body, "", "  ") == nil {
+			b.Text, b.Cut = cutText(pretty.Bytes())
+			return b
+		}
+		b.As, b.Note = "text", "It is not JSON."
+	}
+	b.Cut = len(body) > mostShown
+	if b.As == "hex" {
+		b.Text = hex.Dump(body[:min(len(body), mostShown)])
+		return b
+	}
+	b.Text, b.Cut = cutText(body)
+	return b
+}
+
+// cutText returns the first part of a text, legible, and whether there is more.
+func cutText(text []byte) (string, bool) {
+	cut := len(text) > mostShown
+	text = text[:min(len(text), mostShown)]
+	if cut {
+		for range utf8.UTFMax - 1 { // not through a character
+			if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size != 1 {
+				break
+			}
+			text = text[:len(text)-1]
+		}
+	}
+	return legible(string(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))), cut
+}
+
+// fitting returns the form that shows a body best.
+func fitting(body []byte) string {
+	start := bytes.TrimLeft(body, " \t\r\n")
+	switch {
+	case len(start) > 0 && (start[0] == '{' || start[0] == '[') && json.Valid(body):
+		return "json"
+	case utf8.Valid(body) && !bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }):
+		return "text"
+	}
+	return "hex"
+}
+
+// messageAct cancels, reschedules, requeues or purges a message: the form has a button act.
+var messageAct = act{path: messagePage.path, name: "act on a message", form: &messagePage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	topic, id, err := messageOf(v)
+	if err != nil {
+		return "", 0, err
+	}
+	do, known := messageActs[v.r.PostForm.Get("act")]
+	if !known {
+		return "", 0, store.Faultf("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
+	}
+	if !v.May(do.right) {
+		return "", 0, errForbidden
+	}
+	did, err := do.do(ctx, c, v, topic, id)
+	c.forget(topic)
+	c.shelves.messages.forget(store.Member(topic, id))
+	return did, 1, changed(err)
+}}
+
+// messageActs are the acts on a message by the values of their buttons.
+var messageActs = map[string]struct {
+	right string
+	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
+}{
+	"cancel": {Publish, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+		was, err := c.pub.Cancel(ctx, topic, id)
+		return "Cancelled " + id + ", it was " + was.String(), err
+	}},
+	"cancel-next": {Publish, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
+	}},
+	"reschedule": {Publish, reschedule},
+	"requeue": {Admin, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+		return "Requeued " + id, oneOf(c.inspector.Requeue(ctx, topic, id))
+	}},
+	"purge": {Admin, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+		return "Purged " + id, oneOf(c.inspector.Purge(ctx, topic, id))
+	}},
+}
+
+// reschedule gives a message the due time of a form.
+func reschedule(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
+	delay, due, err := whenOf(v.r.PostForm.Get("delay"), v.r.PostForm.Get("due"))
+	if err != nil {
+		return "", err
+	}
+	p, err := api.RescheduleTo(ctx, c.pub, topic, id, delay, due)
+	return "Rescheduled " + id + dueText(p.Due), err
+}
+
+// whenOf reads a delay or a due time. The error joins a Fault for each that cannot be read.
+func whenOf(delay, due string) (time.Duration, time.Time, error) {
+	var m notify.Message
+	var faults []error
+	given := map[string]string{"delay": strings.TrimSpace(delay), "due": strings.TrimSpace(due)}
+	for _, f := range fields.In[notify.Message]() {
+		if text := given[f.Name]; text != "" {
+			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
+		}
+	}
+	if given["delay"] != "" && given["due"] != "" {
+		faults = append(faults, store.Faultf("due", "delay and due: both are given; give one of them"))
+	}
+	return m.Delay, m.Due, errors.Join(faults...)
+}
+
+// oneOf returns an error if an act on one dead letter found none.
+func oneOf(n int, err error) error {
+	if err == nil && n == 0 {
+		return notify.ErrNotFound
+	}
+	return err
+}
+
+// changed describes the error of an act on a message that changed meanwhile.
+func changed(err error) error {
+	for cause, detail := range map[error]string{
+		notify.ErrNotFound: "It is gone, or not in the state any more that the act needs.",
+		notify.ErrLeased:   "A worker has it: it can be cancelled or rescheduled again if that fails.",
+		notify.ErrDead:     "It is dead: requeue or purge it.",
+	} {
+		if errors.Is(err, cause) {
+			return &fault{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
+		}
+	}
+	return err
+}
