@@ -30,6 +30,9 @@ var acts = []act{
 	pauseAct,
 	publishAct,
 	messageAct,
+	deadAct,
+	broadcastAct,
+	forgetAct,
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which

@@ -83,7 +83,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		visit: v, Topic: topic, ID: id, Now: time.Now(), Publish: v.May(Publish), Act: v.May(Admin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
-	info, err := c.shelves.messages.get(ctx, store.Member(topic, id), rhythm, func(ctx context.Context) (notify.Info, error) {
+	info, err := c.shelves.messages.get(ctx, store.Member(topic, id), keep{age: rhythm}, func(ctx context.Context) (notify.Info, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
 	if errors.Is(err, notify.ErrNotFound) {

@@ -35,6 +35,10 @@ var pages = []page{
 	topicsPage,
 	topicPage,
 	messagePage,
+	deadPage,
+	lettersPage,
+	reasonsPage,
+	broadcastsPage,
 }
 
 // noPage is shown for every other address.

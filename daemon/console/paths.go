@@ -11,5 +11,5 @@ func deadPath(topic, reason string) string {
 	if reason != "" {
 		q.Set("reason", reason)
 	}
-	return Root + "dead?" + q.Encode()
+	return Root + "dead/letters?" + q.Encode()
 }

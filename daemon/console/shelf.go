@@ -1,11 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // shelves are what pages read of Redis beside snapshots, kept for all viewers.
@@ -13,7 +15,14 @@ type shelves struct {
 	topics   shelf[topicsPart]
 	details  shelf[topicDetail]
 	messages shelf[notify.Info]
+
+	reasons   shelf[[]notify.Reason]
+	logs      shelf[[]store.LogEnd]
+	listeners shelf[[]notify.ListenerInfo]
 }
+
+// A keep is how old a value may be, and how long it may take to read; zero: readWithin.
+type keep struct{ age, within time.Duration }
 
 // Limits of a shelf: what is kept may have bodies.
 const (
@@ -37,15 +46,15 @@ type shelved[T any] struct {
 	at    time.Time
 }
 
-// get returns a value that is at most so old, and reads it where it is older.
-func (s *shelf[T]) get(ctx context.Context, name string, age time.Duration, read func(context.Context) (T, error)) (T, error) {
+// get returns a value that is not older than may be, and reads it where it is.
+func (s *shelf[T]) get(ctx context.Context, name string, may keep, read func(context.Context) (T, error)) (T, error) {
 	k := s.place(name)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.at) < age-rhythm/10 { // viewers do not ask at the same instant
+	if time.Since(k.at) < may.age-rhythm/10 { // viewers do not ask at the same instant
 		return k.value, k.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for the others, too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(may.within, readWithin)) // for the others, too
 	defer cancel()
 	k.value, k.err = read(ctx)
 	k.at = time.Now()

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view.counted = all[0]
-	view.topicDetail, err = c.shelves.details.get(ctx, topic, relisted, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
+	view.topicDetail, err = c.shelves.details.get(ctx, topic, keep{age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if !view.Reads {
 		view.topicDetail = topicDetail{Settings: view.Settings}
 	}
@@ -275,24 +276,27 @@ func headersIn(text string) (map[string]string, error) {
 	return headers, nil
 }
 
-// publishAct publishes a message or a broadcast. Without an id the form's own name is the
-// id, so that a form that is sent again is refused by the store, too.
-var publishAct = act{path: Root + "topics/{topic}", name: "publish", form: &topicPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+// publishAct publishes a message or a broadcast.
+var publishAct = act{path: topicPage.path, name: "publish", form: &topicPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic, err := topicOf(v)
 	if err != nil {
 		return "", 0, err
 	}
-	if !v.May(Publish) || store.CheckTopic(topic) != nil {
+	return c.publish(ctx, v, topic, v.r.PostForm.Get("mode") == "broadcast")
+}}
+
+// publish publishes what a form describes. Without an id the form's own name is the id, so
+// that a form that is sent again is refused by the store, too.
+func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast bool) (string, int, error) {
+	if !v.May(Publish) || !v.Sees(topic) || store.CheckTopic(topic) != nil {
 		return "", 0, errForbidden
 	}
 	m, err := formOf(v.r.PostForm).message(topic)
 	if err != nil {
 		return "", 0, err
 	}
-	if m.ID == "" {
-		m.ID = v.r.PostForm.Get("once")
-	}
-	m.Broadcast = v.r.PostForm.Get("mode") == "broadcast"
+	m.Broadcast = broadcast
+	m.ID = cmp.Or(m.ID, v.r.PostForm.Get("once"))
 	p, err := c.pub.Publish(ctx, m)
 	if errors.Is(err, notify.ErrExists) {
 		err = store.Faultf("id", "id %s: it is in use in this topic; give another one, or none", m.ID)
@@ -302,11 +306,11 @@ var publishAct = act{path: Root + "topics/{topic}", name: "publish", form: &topi
 	}
 	c.forget(topic)
 	did := "Published "
-	if m.Broadcast {
+	if broadcast {
 		did = "Broadcast "
 	}
-	return did + m.ID + ", " + p.State.String() + dueText(p.Due), 1, nil
-}}
+	return did + m.ID + " to " + topic + ", " + p.State.String() + dueText(p.Due), 1, nil
+}
 
 // dueText returns when a message is due, for the end of a sentence.
 func dueText(due time.Time) string {

@@ -289,7 +289,7 @@ func (c *Console) topicsByName(ctx context.Context, in scope, after string) (top
 	if after != "" && store.CheckAnyTopic(after) != nil {
 		return topicsPart{}, store.Faultf("after", "after %.100q: follow the links of the table, or leave it out", after)
 	}
-	return c.shelves.topics.get(ctx, "name "+after+" "+in.key, reordered, func(ctx context.Context) (part topicsPart, err error) {
+	return c.shelves.topics.get(ctx, "name "+after+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
 			return part, nil
 		}
@@ -323,7 +323,7 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 	if !known {
 		return topicsPart{}, store.Faultf("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
 	}
-	return c.shelves.topics.get(ctx, by+" "+in.key, reordered, func(ctx context.Context) (part topicsPart, err error) {
+	return c.shelves.topics.get(ctx, by+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
 			return part, nil
 		}

@@ -23,4 +23,13 @@
   setInterval(() => {
     if (!ended && !document.hidden && !live._htmx?.sse) htmx.ajax("GET", address, { source: live });
   }, 5000);
+  // A button that ticks all boxes of a name needs this file.
+  for (const button of document.querySelectorAll("button[data-tick]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const boxes = [...document.querySelectorAll(`input[type=checkbox][name="${button.dataset.tick}"]`)];
+      const tick = boxes.some((box) => !box.checked);
+      for (const box of boxes) box.checked = tick;
+    });
+  }
 })();

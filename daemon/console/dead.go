@@ -1,0 +1,251 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	letterRows  = 50                     // dead letters on a page
+	letterLooks = 20                     // pages of letters that are read for one page of a reason
+	lookFor     = 500 * time.Millisecond // after which a page of a reason is shown short
+	reasonRows  = 500                    // reasons on the page
+)
+
+// reasonsKept is how long a count of all reasons stands: it reads every dead letter.
+var reasonsKept = keep{age: 30 * time.Second, within: time.Minute}
+
+var deadPage = page{
+	path: Root + "dead", title: "Dead letters", nav: "dead", name: "dead", live: true,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.dead(ctx, v) },
+}
+
+var lettersPage = page{
+	path: Root + "dead/letters", title: "Dead letters", nav: "dead", name: "letters",
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.letters(ctx, v) },
+}
+
+var reasonsPage = page{
+	path: Root + "dead/reasons", title: "Dead letters by reason", nav: "dead", name: "reasons",
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.reasons(ctx, v) },
+}
+
+// A deadView is what the page of dead letters shows: the topics that have some.
+type deadView struct {
+	*visit
+	Now   time.Time
+	Total int64 // in all topics; negative: the viewer does not see all
+	Rows  []deadRow
+	More  bool // there may be more topics with dead letters
+	Reads bool // the viewer may read letters
+}
+
+// A deadRow is a topic with dead letters.
+type deadRow struct {
+	counted
+	Newest time.Time
+	Link   string // its letters, or its page
+}
+
+// Dying returns how many messages a second die.
+func (c counted) Dying() string { return perSecond(c.Per, func(r *rates) float64 { return r.Died }) }
+
+// dead returns the topics that have dead letters.
+func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
+	view := &deadView{visit: v, Now: time.Now(), Total: -1, Reads: v.May(Consume)}
+	in, err := v.scope("")
+	if err != nil {
+		return nil, err
+	}
+	survey, err := c.snapshots.survey(ctx)
+	if err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	if v.SeesAll() {
+		view.Total = survey.Dead
+	}
+	view.More = len(survey.Deaths) >= notables
+	newest := make(map[string]time.Time)
+	for _, n := range survey.Deaths {
+		newest[n.Topic] = n.Since
+	}
+	names := notableIn(in, make(map[string]bool), [][]notify.Notable{survey.Deaths})
+	all, missing := c.snapshots.rated(ctx, names[:min(len(names), topicRows)])
+	view.More = view.More || len(names) > topicRows
+	for _, one := range all {
+		row := deadRow{one, newest[one.Topic], topicPath(one.Topic)}
+		if view.Reads {
+			row.Link = deadPath(one.Topic, "")
+		}
+		if one.Dead > 0 {
+			view.Rows = append(view.Rows, row)
+		}
+	}
+	return view, store.Missing(err, missing)
+}
+
+// A lettersView is a page of the dead letters of a topic, the latest death first.
+type lettersView struct {
+	*visit
+	Topic  string
+	Reason string // that all share; empty: any
+	Dead   int64  // letters of the topic
+	Rows   []messageRow
+	Looked int    // letters that were read for the page
+	Next   string // address of the next page; empty: this is the last
+	Act    bool   // the viewer may requeue and purge
+	Now    time.Time
+}
+
+// letters returns a page of the dead letters of a topic.
+func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
+	topic, err := deadTopic(v, v.query("topic"))
+	if err != nil {
+		return nil, err
+	}
+	if !v.May(Consume) {
+		return nil, errForbidden
+	}
+	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.May(Admin), Now: time.Now()}
+	counts, err := c.snapshots.count(ctx, []string{topic})
+	if err != nil {
+		return nil, err
+	}
+	view.Dead = counts[0].Dead
+	cursor, began := v.query("cursor"), time.Now()
+	for range letterLooks {
+		page, err := c.inspector.LatestDead(ctx, topic, letterRows-len(view.Rows), cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rowsOf(page.Messages) {
+			view.Looked++
+			if view.Reason == "" || notify.ReasonOf(row.Info).Reason == view.Reason {
+				view.Rows = append(view.Rows, row)
+			}
+		}
+		if cursor = page.Cursor; cursor == "" || len(view.Rows) >= letterRows || time.Since(began) > lookFor {
+			break
+		}
+	}
+	if cursor != "" {
+		view.Next = v.Link("cursor", cursor)
+	}
+	return view, nil
+}
+
+// deadTopic returns a topic if the viewer sees it.
+func deadTopic(v *visit, topic string) (string, error) {
+	if err := store.CheckTopic(topic); err != nil {
+		return "", err
+	}
+	if !v.Sees(topic) {
+		return "", errForbidden
+	}
+	return topic, nil
+}
+
+// TopicPath returns the address of the page of the topic.
+func (l *lettersView) TopicPath() string { return topicPath(l.Topic) }
+
+// AnyReason returns the address of all dead letters of the topic.
+func (l *lettersView) AnyReason() string { return deadPath(l.Topic, "") }
+
+// All returns the address of the page that shows how many an act on all letters is for.
+func (l *lettersView) All(kind string) string {
+	return actPath("topic:"+l.Topic+" state:dead", kind)
+}
+
+// A reasonsView is what the page of reasons shows.
+type reasonsView struct {
+	Rows  []reasonRow
+	Total int64 // letters that were counted
+	More  int   // reasons that are not shown
+}
+
+// A reasonRow is a reason, and its letters.
+type reasonRow struct {
+	Topic  string
+	Reason string
+	Dead   int64
+	Share  string // of all that were counted
+	Link   string
+}
+
+// reasons counts all dead letters by topic and reason.
+func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
+	if !v.May(Consume) {
+		return nil, errForbidden
+	}
+	all, err := c.shelves.reasons.get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
+	if err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	view := &reasonsView{}
+	for _, r := range all {
+		others := r.Topic == "*" && v.SeesAll()
+		if !others && (store.CheckTopic(r.Topic) != nil || !v.Sees(r.Topic)) {
+			continue
+		}
+		view.Total += r.Dead
+		if len(view.Rows) == reasonRows {
+			view.More++
+			continue
+		}
+		row := reasonRow{Topic: r.Topic, Reason: brief(r.Reason), Dead: r.Dead}
+		if !others {
+			row.Link = deadPath(r.Topic, r.Reason)
+		}
+		view.Rows = append(view.Rows, row)
+	}
+	for i := range view.Rows {
+		view.Rows[i].Share = fmt.Sprintf("%.1f %%", 100*float64(view.Rows[i].Dead)/float64(view.Total))
+	}
+	return view, err
+}
+
+// deadAct requeues or purges the ticked dead letters of a topic.
+var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	form := v.r.PostForm
+	topic, err := deadTopic(v, form.Get("topic"))
+	if err != nil {
+		return "", 0, err
+	}
+	if !v.May(Admin) {
+		return "", 0, errForbidden
+	}
+	ids := form["id"]
+	if len(ids) == 0 {
+		return "", 0, store.Faultf("id", "no letter is ticked; tick those that are meant")
+	}
+	for _, id := range ids {
+		if err := store.CheckID(id); err != nil {
+			return "", 0, err
+		}
+	}
+	did, do := "Requeued ", c.inspector.Requeue
+	if form.Get("act") == "purge" {
+		did, do = "Purged ", c.inspector.Purge
+	}
+	n, err := do(ctx, topic, ids...)
+	c.forget(topic)
+	for _, id := range ids {
+		c.shelves.messages.forget(store.Member(topic, id))
+	}
+	did += strconv.Itoa(n) + " of " + strconv.Itoa(len(ids)) + " dead letters of " + topic
+	if n < len(ids) {
+		did += "; the others changed meanwhile"
+	}
+	return did, n, err
+}}
+
+// actPath returns the address of the page that shows how many messages an act is for.
+func actPath(q, kind string) string {
+	return Root + "find/act?" + url.Values{"q": {q}, "act": {kind}}.Encode()
+}
