@@ -23,6 +23,9 @@ type act struct {
 	// form is the page with the form, which is shown again with what was written where that
 	// cannot be read; nil: the fault alone is shown.
 	form *page
+	// shows acts in place of do, and returns what the page form shows then; nil: the page that
+	// the form names is led back to.
+	shows func(ctx context.Context, c *Console, v *visit) (data any, did string, n int, err error)
 }
 
 // acts are all acts.
@@ -33,6 +36,8 @@ var acts = []act{
 	deadAct,
 	broadcastAct,
 	forgetAct,
+	foundAct,
+	allAct,
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which
@@ -49,6 +54,10 @@ func (c *Console) act(a act) http.HandlerFunc {
 		if err == nil {
 			err = c.check(v)
 		}
+		if err == nil && a.shows != nil {
+			c.showAct(w, v, a)
+			return
+		}
 		var did string
 		var n int
 		if err == nil {
@@ -58,13 +67,36 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		if err != nil {
-			f := faultOf(err)
-			c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
+			c.fail(w, viewer, err)
 			return
 		}
 		c.o.Logger.Info("act of the console", "token", viewer.Name, "act", a.name, "what", did, "count", n)
 		http.Redirect(w, r, backOf(r, did), http.StatusSeeOther)
 	}
+}
+
+// showAct acts, and answers with the page of the act.
+func (c *Console) showAct(w http.ResponseWriter, v *visit, a act) {
+	data, did, n, err := a.shows(v.r.Context(), c, v)
+	if err == nil || n > 0 {
+		c.o.Logger.Info("act of the console", "token", v.Name, "act", a.name, "what", did, "count", n)
+	}
+	if data == nil {
+		c.fail(w, v.Viewer, err)
+		return
+	}
+	f, status := c.frame(v, *a.form), http.StatusOK
+	if f.Data = data; err != nil {
+		f.Fault = faultOf(err)
+		status = f.Fault.Status
+	}
+	c.render(w, status, f)
+}
+
+// fail answers with an error alone.
+func (c *Console) fail(w http.ResponseWriter, viewer *Viewer, err error) {
+	f := faultOf(err)
+	c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
 }
 
 // A refusable is the data of a page with a form.

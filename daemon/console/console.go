@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
 )
 
 // Root is the path below which all pages are.
@@ -31,6 +32,8 @@ type Options struct {
 	Open *Viewer
 	// Closing ends when streams are to end.
 	Closing context.Context
+	// Finder finds messages; nil: the console has one of its own.
+	Finder *find.Finder
 	// Patience is how long a viewer may take to receive a piece of a stream.
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
@@ -43,12 +46,14 @@ type Console struct {
 	store     *notify.Store
 	inspector *notify.Inspector
 	pub       *notify.Publisher
+	finder    *find.Finder
 	mux       *http.ServeMux
 	edition   string // of the pages: another one has other forms
 	secret    secret
 	viewers   atomic.Int64
 	snapshots snapshots
 	shelves   shelves
+	searches  searches
 	sent      sent
 }
 
@@ -65,7 +70,13 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
+	finder := o.Finder
+	if finder == nil {
+		if finder, err = find.New(store); err != nil {
+			return nil, err
+		}
+	}
+	c := &Console{finder: finder, o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
 	c.snapshots.console = c
 	c.routes()
 	return c, nil
@@ -81,6 +92,7 @@ func (c *Console) routes() {
 	c.mux.HandleFunc("GET "+Root+"login", c.loginPage)
 	c.mux.HandleFunc("POST "+Root+"login", c.login)
 	c.mux.HandleFunc("POST "+Root+"logout", c.logout)
+	c.mux.HandleFunc("GET "+Root+"find/export", c.export)
 	for _, p := range pages {
 		c.mux.HandleFunc("GET "+p.path, c.serve(p))
 	}

@@ -39,6 +39,8 @@ var pages = []page{
 	lettersPage,
 	reasonsPage,
 	broadcastsPage,
+	findPage,
+	findActPage,
 }
 
 // noPage is shown for every other address.

@@ -33,3 +33,19 @@
     });
   }
 })();
+
+(() => {
+  // An act on very many messages goes on by itself, a page at a time, until it is stopped.
+  const form = document.querySelector("form[data-goes-on]");
+  const stopped = sessionStorage.getItem("stop");
+  sessionStorage.removeItem("stop");
+  if (!form || stopped) return;
+  const stop = form.querySelector("[data-stop]");
+  stop.hidden = false;
+  stop.addEventListener("click", () => {
+    sessionStorage.setItem("stop", "1");
+    stop.disabled = true;
+    stop.textContent = "Stops after this page";
+  });
+  form.requestSubmit();
+})();

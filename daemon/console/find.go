@@ -1,0 +1,280 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	foundRows    = 50  // on a page
+	exportedPage = 200 // messages that an export reads at a time
+	mostSearches = 2   // of bodies that a viewer may have under way
+)
+
+var findPage = page{
+	path: Root + "find", title: "Find", nav: "find", name: "find",
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.find(ctx, v) },
+}
+
+// A findView is what the page of a search shows.
+type findView struct {
+	*visit
+	Q        string
+	Asked    bool
+	Examples []example
+	Mark     *mark // where the question stops making sense
+	Rows     []messageRow
+	Progress progress
+	Next     string // address that goes on; empty: all was looked at
+	Goes     bool   // it goes on by itself: nothing was found yet
+	Publish  bool   // the viewer may cancel and reschedule
+	Act      bool   // the viewer may requeue and purge, and act on all that match
+	Export   string
+	Now      time.Time
+}
+
+// A progress is how far a search is.
+type progress struct{ Looked, Of int64 }
+
+// Percent returns how far it is, from 0 to 100.
+func (p progress) Percent() int64 {
+	if p.Of <= 0 {
+		return 100
+	}
+	return min(100, 100*p.Looked/p.Of)
+}
+
+// An example is a question, and what it finds.
+type example struct{ Q, What string }
+
+// Link returns the address of the example's answer.
+func (e example) Link() string { return findPath(e.Q) }
+
+var examples = []example{
+	{"topic:order.* state:dead", "dead letters of the topics of orders"},
+	{"id:order-47*", "whose id begins with order-47"},
+	{"state:dead reason~timeout", "that died of a timeout"},
+	{"header.tenant=acme", "with this header"},
+	{"topic:order.* body~4711", "with 4711 in the body"},
+	{"state:scheduled due<+1h", "that fall due within the hour"},
+	{"state:ready due<-5m", "that have been due for five minutes"},
+}
+
+// A mark is a question in which a character is marked.
+type mark struct{ Before, At, Behind string }
+
+// atCharacter finds in the fault of a question the first character that makes no sense.
+var atCharacter = regexp.MustCompile(`^invalid q: at character (\d+) stands`)
+
+// markOf returns a question with the character that a fault is about; nil: it is about none.
+func markOf(q string, err error) *mark {
+	var f *notify.Fault
+	if !errors.As(err, &f) {
+		return nil
+	}
+	found := atCharacter.FindStringSubmatch(f.Error())
+	if found == nil {
+		return nil
+	}
+	n, _ := strconv.Atoi(found[1])
+	runes := []rune(q)
+	if n = max(0, min(n-1, len(runes))); n == len(runes) {
+		return &mark{Before: legible(q), At: "(end)"}
+	}
+	return &mark{legible(string(runes[:n])), legible(string(runes[n])), legible(string(runes[n+1:]))}
+}
+
+// find answers a question.
+func (c *Console) find(ctx context.Context, v *visit) (any, error) {
+	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Publish: v.May(Publish), Act: v.May(Admin), Now: time.Now()}
+	if !v.May(Publish, Consume) {
+		return nil, errForbidden
+	}
+	if view.Q == "" {
+		return view, nil
+	}
+	q, done, err := c.ask(v, view.Q)
+	if err != nil {
+		view.Mark = markOf(view.Q, err)
+		return view, err
+	}
+	defer done()
+	page, err := c.finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.Sees})
+	if err != nil && !store.IsPartial(err) {
+		return view, err
+	}
+	view.Asked, view.Rows, view.Progress = true, rowsOf(page.Messages), progress{page.Looked, page.Of}
+	view.Export = Root + "find/export?" + url.Values{"q": {view.Q}}.Encode()
+	if page.Cursor != "" {
+		view.Next = v.Link("cursor", page.Cursor, "stop", "")
+		view.Goes = len(view.Rows) == 0 && v.query("stop") == ""
+	}
+	return view, err
+}
+
+// Stop returns the address of the page where it does not go on by itself.
+func (f *findView) Stop() string { return f.Link("stop", "1") }
+
+// All returns the address of the page that shows how many an act on all that match is for.
+func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
+
+// searches counts the searches of bodies that viewers have under way, by their names.
+type searches struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// begin reports whether a viewer may have one search more.
+func (s *searches) begin(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[name] >= mostSearches {
+		return false
+	}
+	if s.of == nil {
+		s.of = make(map[string]int)
+	}
+	s.of[name]++
+	return true
+}
+
+func (s *searches) end(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[name]--; s.of[name] == 0 {
+		delete(s.of, name)
+	}
+}
+
+// ask admits a question. The caller calls done when it is answered. The error is a
+// notify.Fault, or a fault for too many searches of bodies.
+func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
+	if q, err = find.Parse(text, time.Now()); err != nil || !q.AsksBodies() {
+		return q, func() {}, err
+	}
+	if !c.searches.begin(v.Name) {
+		return q, nil, &fault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", mostSearches)}
+	}
+	c.o.Logger.Info("search of bodies", "token", v.Name, "question", q.String())
+	return q, func() { c.searches.end(v.Name) }, nil
+}
+
+// foundAct acts on the ticked messages of a search.
+var foundAct = act{path: Root + "acts/found", name: "act on found messages", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	form := v.r.PostForm
+	kind, members := form.Get("act"), form["m"]
+	do, known := messageActs[kind]
+	switch {
+	case !known:
+		return "", 0, store.Faultf("act", "act %.100q: use one of the buttons of the page", kind)
+	case !v.May(do.right):
+		return "", 0, errForbidden
+	case len(members) == 0:
+		return "", 0, store.Faultf("m", "no message is ticked; tick those that are meant")
+	case len(members) > notify.MaxPage:
+		return "", 0, store.Faultf("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
+	}
+	for _, member := range members { // all of them before the first is changed
+		topic, id, _ := strings.Cut(member, ":")
+		if err := errors.Join(store.CheckTopic(topic), store.CheckID(id)); err != nil {
+			return "", 0, err
+		}
+		if !v.Sees(topic) {
+			return "", 0, errForbidden
+		}
+	}
+	n := 0
+	for _, member := range members {
+		topic, id, _ := strings.Cut(member, ":")
+		_, err := do.do(ctx, c, v, topic, id)
+		c.forget(topic)
+		c.shelves.messages.forget(member)
+		var f *fault
+		switch err = changed(err); {
+		case err == nil:
+			n++
+		case !errors.As(err, &f):
+			return "", n, err
+		}
+	}
+	did := fmt.Sprintf("%s: %d of %d messages", kind, n, len(members))
+	if n < len(members) {
+		did += "; the others had changed, or are in another state"
+	}
+	return did, n, nil
+}}
+
+// export writes what a question finds as lines of JSON, which can be published again.
+func (c *Console) export(w http.ResponseWriter, r *http.Request) {
+	viewer, err := c.viewer(r)
+	if err == nil && viewer == nil {
+		c.toLogin(w, r)
+		return
+	}
+	v := &visit{viewer, r}
+	var q find.Query
+	done := func() {}
+	switch {
+	case err != nil:
+	case !v.May(Publish, Consume):
+		err = errForbidden
+	default:
+		q, done, err = c.ask(v, v.query("q"))
+	}
+	if err != nil {
+		c.fail(w, viewer, err)
+		return
+	}
+	defer done()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", `attachment; filename="messages.ndjson"`)
+	n, err := c.exportTo(r.Context(), w, v, q)
+	c.o.Logger.Info("exported what was found", "token", v.Name, "question", q.String(), "count", n)
+	if err != nil {
+		c.o.Logger.Warn("an export of the console is cut", "error", err)
+		panic(http.ErrAbortHandler) // so that the client does not take it for whole
+	}
+}
+
+// exportTo writes all that a question finds, and returns how many messages that are.
+func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit, q find.Query) (n int, err error) {
+	rc := http.NewResponseController(w)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.o.Closing, cancel)()
+	defer context.AfterFunc(v.Valid, cancel)()
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	for cursor := ""; ; {
+		page, err := c.finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.Sees})
+		if err != nil {
+			return n, err
+		}
+		_ = rc.SetWriteDeadline(time.Now().Add(c.o.Patience))
+		for _, info := range page.Messages {
+			if err := encoder.Encode(info.Line()); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if err := rc.Flush(); err != nil {
+			return n, err
+		}
+		if cursor = page.Cursor; cursor == "" {
+			return n, nil
+		}
+	}
+}
