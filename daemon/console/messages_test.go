@@ -1,0 +1,277 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// bury publishes messages with an id each, of which all die of a reason.
+func bury(t testing.TB, store *notify.Store, topic, reason string, ids ...string) {
+	t.Helper()
+	for i, id := range ids {
+		storetest.Publish(t, store, notify.Message{
+			Topic: topic, ID: id, Body: []byte(`{"order":1}`),
+			Restore: &notify.Restore{Died: time.Now().Add(time.Duration(i-len(ids)) * time.Minute).Truncate(time.Millisecond), Reason: reason, AttemptsUsed: 1},
+		})
+	}
+}
+
+// claimOne claims a message, which must be ready.
+func claimOne(t testing.TB, store *notify.Store, topic string) *subscribers.Delivery {
+	t.Helper()
+	claimer, err := subscribers.NewClaimer(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Worker: "worker-7"})
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	return &ds[0]
+}
+
+func TestMessageLife(t *testing.T) {
+	s := open(t)
+	const path = "/ui/topics/order.a/messages/m1"
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "m1", Body: []byte(`{"a":[1,2]}`), Headers: map[string]string{"Tenant": "acme"}, MaxAttempts: 2})
+	v := s.visitor()
+	v.get(path).is(http.StatusOK).says("Ready, due for", "Published", "header Tenant", "acme", "&#34;a&#34;: [", `value="cancel"`, `value="reschedule"`)
+	if _, err := claimOne(t, s.store, "order.a").Nack(t.Context(), time.Hour, "first <b>reason</b>"); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the failed attempt", func() bool { return strings.Contains(v.get(path).body, "Attempt 1 failed") })
+	v.get(path).says("Scheduled, due in", "worker-7", "first &lt;b&gt;reason&lt;/b&gt;")
+	v.act(path, path, "act", "reschedule").is(http.StatusSeeOther)
+	claimOne(t, s.store, "order.a")
+	storetest.Eventually(t, "the lease", func() bool { return strings.Contains(v.get(path).body, "Leased to worker-7") })
+	v.get(path).hides(`value="cancel"`, `value="reschedule"`).says("Lease ends", "1 attempt used")
+	v.get("/ui/topics/order.a").says("In hand", "worker-7")
+	v.act("/ui/topics/order.a", path, "act", "cancel").is(http.StatusConflict).says("changed meanwhile", "A worker has it")
+	v.act("/ui/topics/order.a", path, "act", "purge").is(http.StatusConflict).says("Nothing was done")
+	v.act("/ui/topics/order.a", path, "act", "explode").is(http.StatusUnprocessableEntity)
+}
+
+func TestMessageActs(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	const dead, waits = "/ui/topics/order.a/messages/dead", "/ui/topics/order.a/messages/waits"
+	bury(t, s.store, "order.a", "no use", "dead")
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "waits", Delay: time.Hour})
+	v.get(dead).says("Dead: no use", `value="requeue"`, `value="purge"`).hides(`value="cancel"`)
+	v.act(dead, dead, "act", "requeue").leads(dead + "?done=Requeued+dead")
+	v.get(dead).says("Ready").hides(`value="requeue"`)
+	v.act("/ui/topics/order.a", dead, "act", "requeue").is(http.StatusConflict)
+	v.act(waits, waits, "act", "reschedule", "delay", "much").is(http.StatusUnprocessableEntity).says("Nothing was changed", `value="much"`)
+	v.act(waits, waits, "act", "reschedule", "delay", "1h", "due", "2030-01-02T15:04:05Z").is(http.StatusUnprocessableEntity).says("both are given")
+	v.act(waits, waits, "act", "reschedule", "due", "2030-01-02T15:04:05Z").is(http.StatusSeeOther)
+	v.get(waits).says("2030-01-02 15:04:05.000 UTC")
+	v.act(waits, waits, "act", "cancel").leads(waits + "?done=Cancelled+waits%2C+it+was+scheduled")
+	v.get(waits).is(http.StatusNotFound).says("There is no message waits in the topic order.a", "bellhop archive show order.a waits")
+	v.act("/ui/topics/order.a", waits, "act", "cancel").is(http.StatusConflict)
+}
+
+func TestMessageRights(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1", Body: []byte("hidden body")}, notify.Message{Topic: "secret.b", ID: "1", Body: []byte("hidden body")})
+	bury(t, s.store, "order.a", "why", "dead")
+	shop, reader := s.login("shop"), s.login("reader")
+	reader.get("/ui/topics/order.a/messages/1").is(http.StatusForbidden).hides("hidden body")
+	for _, v := range []*visitor{shop, reader} {
+		v.get("/ui/topics/secret.b/messages/1").is(http.StatusForbidden).hides("hidden body")
+		v.act("/ui/topics", "/ui/topics/secret.b/messages/1", "act", "cancel").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/topics/order.a/messages/dead", "act", "purge").is(http.StatusForbidden)
+	}
+	reader.act("/ui/topics", "/ui/topics/order.a/messages/1", "act", "cancel").is(http.StatusForbidden)
+	shop.get("/ui/topics/order.a/messages/dead").is(http.StatusOK).hides(`value="purge"`, `value="requeue"`)
+	shop.get("/ui/topics/order.a/messages/1").says("hidden body", `value="cancel"`)
+	shop.act("/ui/topics", "/ui/topics/order.a/messages/1", "act", "cancel").is(http.StatusSeeOther)
+}
+
+func TestHostileBodiesAreInert(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	for i, text := range inertOnly {
+		id := fmt.Sprint(i)
+		bury(t, s.store, "x", text, id)
+		for n, as := range []string{"", "text", "json", "hex", text} {
+			other := fmt.Sprintf("b%d-%d", i, n)
+			storetest.Publish(t, s.store, notify.Message{Topic: "x", ID: other, Body: []byte(text), Headers: map[string]string{"X-H": strings.ToValidUTF8(strings.Map(printableOnly, text), "")}, Delay: time.Hour})
+			for _, path := range []string{"/ui/topics/x/messages/" + id, "/ui/topics/x/messages/" + other} {
+				v.get(path+"?as="+urlOf(as)).is(http.StatusOK).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe", "\u202e", "\x1b", "\x00", "a\rdata")
+			}
+		}
+	}
+	for _, path := range []string{"/ui/dead/letters?topic=x", "/ui/dead/reasons", "/ui/dead", "/ui/find?q=topic:x"} {
+		v.get(path).is(http.StatusOK).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe", "\u202e", "\x1b", "\x00")
+	}
+	for _, text := range inertOnly {
+		for _, path := range []string{"/ui/dead/letters?topic=x&reason=", "/ui/dead/letters?topic=", "/ui/find?q=", "/ui/find?q=topic:x&cursor=", "/ui/find/act?act=purge&q=", "/ui/find/act?q=topic:x&act=", "/ui/topics/x/messages/", "/ui/topics?pattern=", "/ui/broadcasts?done="} {
+			v.get(path+urlOf(text)).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe")
+		}
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	long := strings.Repeat("é", 100<<10)
+	storetest.Publish(t, s.store, notify.Message{Topic: "x", ID: "long", Body: []byte(long)}, notify.Message{Topic: "x", ID: "zero", Body: []byte{0, 1, 0xff, 'a'}})
+	page := v.get("/ui/topics/x/messages/long").is(http.StatusOK).says("200.0 KiB, shown as text: the first 64 KiB")
+	if n := strings.Count(page.body, "é"); n != 32<<10 {
+		t.Errorf("%d characters are shown", n)
+	}
+	v.get("/ui/topics/x/messages/long?as=hex").says("00000000  c3 a9", "shown as hex: the first 64 KiB")
+	v.get("/ui/topics/x/messages/long?as=json").says("It is not JSON.")
+	v.get("/ui/topics/x/messages/zero").says("00000000  00 01 ff 61")
+	v.get("/ui/topics/x/messages/zero?as=text").says(`\x00\x01\xffa`)
+}
+
+func TestDeadLetters(t *testing.T) {
+	s := open(t)
+	bury(t, s.store, "order.a", "timeout of order-4711", "old", "new")
+	bury(t, s.store, "order.a", "no such shop", "shop")
+	bury(t, s.store, "order.b", "timeout of order-4712", "other")
+	v := s.visitor()
+	v.get("/ui/dead").is(http.StatusOK).says("4 dead", "order.a", "order.b")
+	const letters = "/ui/dead/letters?topic=order.a"
+	page := v.get(letters).is(http.StatusOK).says("3 in all", "Purge all 3")
+	if strings.Index(page.body, ">new<") > strings.Index(page.body, ">old<") {
+		t.Error("the latest death is not the first")
+	}
+	v.get("/ui/dead/reasons").says("timeout of order-#", "no such shop", "4 were counted")
+	v.get(letters+"&reason=timeout+of+order-%23").says(">new<", ">old<", "3 were looked at").hides(">shop<")
+	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue").is(http.StatusUnprocessableEntity).says("tick")
+	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue", "id", "old", "id", "gone").
+		leads(letters2("Requeued 1 of 2 dead letters of order.a; the others changed meanwhile"))
+	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "shop", "id", "new").is(http.StatusSeeOther)
+	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Dead != 0 || c.Ready != 1 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func letters2(done string) string {
+	return "/ui/dead/letters?done=" + urlOf(done) + "&topic=order.a"
+}
+
+func TestDeadRights(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	bury(t, s.store, "order.a", "why", "1")
+	bury(t, s.store, "secret.b", "hidden", "1")
+	shop, reader := s.login("shop"), s.login("reader")
+	for _, v := range []*visitor{shop, reader} {
+		v.get("/ui/dead").is(http.StatusOK).says("order.a").hides("secret.b", "2 dead")
+		v.get("/ui/dead/letters?topic=secret.b").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "1").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/acts/dead", "topic", "secret.b", "act", "purge", "id", "1").is(http.StatusForbidden)
+	}
+	reader.get("/ui/dead/letters?topic=order.a").is(http.StatusForbidden)
+	reader.get("/ui/dead/reasons").is(http.StatusForbidden)
+	shop.get("/ui/dead/letters?topic=order.a").is(http.StatusOK).says("why").hides("checkbox", "Purge")
+	shop.get("/ui/dead/reasons").is(http.StatusOK).says("1 were counted").hides("hidden", "secret.b")
+}
+
+func TestBroadcastsPage(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	root, shop, reader := s.login("root"), s.login("shop"), s.login("reader")
+	root.get("/ui/broadcasts").is(http.StatusOK).says("No named listener", "0 broadcasts are to come")
+	l, err := subscribers.NewListener(s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pattern := range map[string]string{"billing": "order.*", "spy": "secret.>"} {
+		stop := storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
+		})
+		storetest.Eventually(t, "the listener "+name, func() bool {
+			all, err := storetest.Inspector(t, s.store).Listeners(t.Context())
+			for _, one := range all {
+				if one.Name == name {
+					return true
+				}
+			}
+			return err != nil
+		})
+		stop()
+	}
+	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "order.a", "body", "42", "delay", "1h", "id", "b1").is(http.StatusSeeOther)
+	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "<b>bold", "body", "kept text").is(http.StatusUnprocessableEntity).says("Nothing was sent", "kept text").hides("<b>bold")
+	storetest.Eventually(t, "the listeners on the page", func() bool { return strings.Contains(root.get("/ui/broadcasts").body, "spy") })
+	root.get("/ui/broadcasts").says("billing", "spy", `name="remove" value="billing"`, "1 broadcast is to come")
+	for _, v := range []*visitor{shop, reader} {
+		v.get("/ui/broadcasts").is(http.StatusOK).says("billing").hides("spy", `name="remove"`, "to come;")
+		v.act("/ui/topics", "/ui/acts/listeners", "remove", "billing").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/broadcasts", "topic", "secret.b").is(http.StatusForbidden)
+	}
+	reader.act("/ui/topics", "/ui/broadcasts", "topic", "order.a").is(http.StatusForbidden)
+	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "spy").leads("/ui/broadcasts?done=Removed+the+listener+spy")
+	root.get("/ui/broadcasts").hides("spy")
+	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "spy").is(http.StatusConflict).says("no such listener")
+	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "<b>bold").is(http.StatusUnprocessableEntity).hides("<b>bold")
+}
+
+func TestPagesOverShards(t *testing.T) {
+	store := storetest.Sharded(t, 8)
+	s := serve(t, store, httpapi.Options{})
+	for i := range 40 {
+		bury(t, store, fmt.Sprintf("t%02d", i), "why 4711", "1")
+	}
+	v := s.visitor()
+	v.get("/ui/dead").is(http.StatusOK).says("40 dead", "t00", "t39")
+	v.get("/ui/dead/reasons").is(http.StatusOK).says("40 were counted")
+	v.get("/ui/find?q=state:dead+id:1").is(http.StatusOK).says("40 found")
+	v.get("/ui/find/act?q=state:dead&act=purge").is(http.StatusOK).says("Purge 40 dead letters?")
+	v.get("/ui/broadcasts").is(http.StatusOK)
+}
+
+func TestPagesWithoutAShard(t *testing.T) {
+	const away = 3
+	store := storetest.ShardAway(t, 8, away)
+	s := serve(t, store, httpapi.Options{})
+	here, gone := topicsBeside(t, store, away)
+	bury(t, store, here, "why", "1")
+	v := s.visitor()
+	for path, says := range map[string]string{
+		"/ui/dead": here, "/ui/dead/reasons": here, "/ui/broadcasts": "Logs", "/ui/find?q=state:dead": here, "/ui/find/act?q=state:dead&act=purge": "Purge 1 dead letters",
+	} {
+		v.get(path).is(http.StatusOK).says("Shard 3 is missing", says)
+	}
+	v.get("/ui/dead/letters?topic=" + gone).is(http.StatusServiceUnavailable)
+	v.get("/ui/topics/" + gone + "/messages/1").is(http.StatusServiceUnavailable)
+}
+
+func TestMessagesInABrowser(t *testing.T) {
+	s := open(t)
+	bury(t, s.store, "order.a", "timeout", "m1", "m2", "m3")
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "w", Delay: time.Hour})
+	for _, look := range []consoletest.Look{{Width: 1400, Dark: true}, {Width: 320}} {
+		page := s.browse("/ui/dead", look)
+		page.Await("tbody", "order.a")
+		for _, path := range []string{"/ui/dead", "/ui/dead/reasons", "/ui/dead/letters?topic=order.a", "/ui/broadcasts", "/ui/topics/order.a/messages/m1", "/ui/topics/order.a/messages/w", "/ui/find", "/ui/find?q=state:dead", "/ui/find?q=x", "/ui/find/act?q=state:dead&act=purge"} {
+			if path == "/ui/find?q=x" {
+				page.Expect("422")
+			}
+			page.Go(s.url + path)
+			page.Axe()
+			page.Fits()
+		}
+	}
+	page := s.browse("/ui/dead", consoletest.Look{Width: 1400})
+	page.Click("tbody a")
+	page.Await("h1", "Dead letters of order.a")
+	page.Click("input[value=m1]")
+	page.Click("button[value=requeue]")
+	page.Await("[role=status]", "Requeued 1 of 1 dead letters of order.a")
+	page.Click("button[data-tick]")
+	page.Click("button[value=purge]")
+	page.Await("[role=status]", "Purged 2 of 2")
+}
