@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 // Root is the path below which all pages are.
@@ -77,7 +78,7 @@ func New(store *notify.Store, o Options) (*Console, error) {
 		}
 	}
 	c := &Console{finder: finder, o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
-	c.snapshots.console = c
+	c.snapshots.console, c.snapshots.forecasts = c, forecast.NewCache(store)
 	c.routes()
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 const (
@@ -128,13 +129,24 @@ func (s *sender) write(text []byte) error {
 type snapshots struct {
 	console *Console
 	whole   kept[notify.Survey]
+	pulse   pulse
 	counts  countsKept
+
+	terms     kept[[]term]
+	listeners kept[[]notify.ListenerInfo]
+	servers   kept[[]server]
+	workers   kept[[]notify.Worker]
+	forecasts *forecast.Cache
 }
 
 // survey returns what the store holds in all, and which topics stand out.
 func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
 	return s.whole.get(ctx, func(ctx context.Context) (notify.Survey, error) {
-		return s.console.inspector.Survey(ctx, notables)
+		survey, err := s.console.inspector.Survey(ctx, notables)
+		if err == nil {
+			s.pulse.add(survey)
+		}
+		return survey, err
 	})
 }
 
@@ -147,9 +159,14 @@ type kept[T any] struct {
 }
 
 func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	return k.every(ctx, rhythm, read)
+}
+
+// every is get for a value that may be older.
+func (k *kept[T]) every(ctx context.Context, age time.Duration, read func(context.Context) (T, error)) (T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.at) < rhythm-rhythm/10 { // viewers do not ask at the same instant
+	if time.Since(k.at) < age-rhythm/10 { // viewers do not ask at the same instant
 		return k.value, k.err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for the others, too

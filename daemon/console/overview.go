@@ -1,23 +1,229 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	troubleRows = 20               // topics on the overview
+	freshDeath  = 15 * time.Minute // for which a death stands out
 )
 
 var overviewPage = page{
 	path: Root + "{$}", title: "Overview", nav: "overview", name: "overview", live: true,
-	data: func(ctx context.Context, c *Console, v *visit) (any, error) {
-		survey, err := c.snapshots.survey(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return overview{Survey: survey}, nil
-	},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.overview(ctx, v) },
 }
 
 // An overview is what the first page shows.
 type overview struct {
 	notify.Survey
+	*visit
+	Wrong    []wrong // worst first; empty: nothing
+	Office   office
+	Per      *rates // of the whole store; nil: not yet known, or not for this viewer
+	Trouble  []topicRow
+	More     int // topics in trouble that are not shown
+	Lagging  []notify.ListenerInfo
+	Fullest  *server // nil: not for this viewer
+	River    *river
+	HasTotal bool // the viewer sees all topics, so also their totals
+}
+
+// A wrong is something that an operator has to know first.
+type wrong struct {
+	Sign string // a class of the style
+	Text string
+	Link string
+}
+
+// overview returns what the first page shows: what is wrong first.
+func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
+	survey, err := c.snapshots.survey(ctx)
+	if err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	missing := err
+	terms, err := c.snapshots.officers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &overview{Survey: survey, visit: v, Office: officeOf(terms), HasTotal: v.SeesAll()}
+	for _, list := range []*[]notify.Notable{&o.Overdue, &o.Behind, &o.Deaths, &o.Paused} {
+		*list = slices.DeleteFunc(slices.Clone(*list), func(n notify.Notable) bool { return !v.Sees(n.Topic) })
+	}
+	if o.HasTotal {
+		o.Per = c.snapshots.pulse.rates()
+	}
+	if err := c.trouble(ctx, o); err != nil {
+		if missing = store.Missing(missing, err); !store.IsPartial(missing) {
+			return nil, missing
+		}
+	}
+	if o.Lagging, err = c.lagging(ctx, v, survey.Now); err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	if v.SeesStore() {
+		o.Fullest = c.fullest(ctx)
+	}
+	if o.River, err = c.river(ctx, v, survey.Now); err != nil {
+		missing = store.Missing(missing, err)
+	}
+	o.judge()
+	return o, missing
+}
+
+// fullest returns the server that has the least memory left; nil if none is known.
+func (c *Console) fullest(ctx context.Context) *server {
+	all, _ := c.snapshots.redis(ctx) // the fault of a server that is away is told by what it holds
+	all = slices.DeleteFunc(slices.Clone(all), func(s server) bool { return s.Away != nil || s.Replica })
+	if len(all) == 0 {
+		return nil
+	}
+	return new(slices.MaxFunc(all, func(a, b server) int { return cmp.Or(cmp.Compare(a.Share(), b.Share()), cmp.Compare(a.Used, b.Used)) }))
+}
+
+// trouble finds the topics that need somebody: those that are late first, then those that
+// nobody serves, those with deaths, and those that are paused.
+func (c *Console) trouble(ctx context.Context, o *overview) error {
+	var names []string
+	for _, list := range [][]notify.Notable{o.Overdue, o.Behind, o.freshDeaths(), o.Paused} {
+		for _, n := range list[:min(len(list), troubleRows)] {
+			if !slices.Contains(names, n.Topic) {
+				names = append(names, n.Topic)
+			}
+		}
+	}
+	all, err := c.snapshots.rated(ctx, names)
+	for _, one := range all {
+		if one.urgency() > 0 {
+			o.Trouble = append(o.Trouble, topicRow{one, topicPath(one.Topic)})
+		}
+	}
+	slices.SortStableFunc(o.Trouble, func(a, b topicRow) int {
+		return cmp.Or(cmp.Compare(b.urgency(), a.urgency()), cmp.Compare(b.overdue(), a.overdue()))
+	})
+	o.More = max(0, len(o.Trouble)-troubleRows)
+	o.Trouble = o.Trouble[:len(o.Trouble)-o.More]
+	return err
+}
+
+// freshDeaths returns the topics whose last dead letter is new.
+func (o *overview) freshDeaths() []notify.Notable {
+	end, _ := slices.BinarySearchFunc(o.Deaths, o.Now.Add(-freshDeath), func(n notify.Notable, old time.Time) int { return old.Compare(n.Since) })
+	return o.Deaths[:end]
+}
+
+// urgency returns how much a topic needs somebody; zero: it does not.
+func (c counted) urgency() int {
+	switch sign := c.Sign(); {
+	case sign == "late":
+		return 4
+	case c.Nobody() && c.Overdue >= rhythm: // it may just have come
+		return 3
+	case sign == "dead":
+		return 2
+	case sign == "paused":
+		return 1
+	}
+	return 0
+}
+
+// judge finds what is wrong.
+func (o *overview) judge() {
+	say := func(sign, link, format string, args ...any) {
+		o.Wrong = append(o.Wrong, wrong{sign, fmt.Sprintf(format, args...), link})
+	}
+	switch vacant := len(o.Office.Vacant); {
+	case vacant > 0 && vacant == len(o.Office.Terms):
+		say("late", Root+"carriers", "No carrier is elected: nothing falls due")
+	case vacant > 0:
+		say("late", Root+"carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
+	}
+	if late := o.lateSince(o.Behind, rhythm); len(late) > 0 {
+		say("late", Root+"carriers", "The carrier is behind: %s due since %s not ready yet", plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
+	}
+	if late := o.lateSince(o.Overdue, lateAfter); len(late) > 0 {
+		say("late", Root+"topics?sort=overdue", "%s late, the oldest by %s", plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
+	}
+	if s := o.Fullest; s != nil && s.IsFull() {
+		say("late", Root+"carriers", "Redis %s uses %d %% of its memory", s.Name, s.Share())
+	}
+	if s := o.Fullest; s != nil && s.Evicts() {
+		say("late", Root+"carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)
+	}
+	if alone := o.alone(); len(alone) == 1 {
+		say("late", alone[0].Link, "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
+	} else if len(alone) > 1 {
+		say("late", alone[0].Link, "Nobody waits for messages of %d topics, such as %s", len(alone), alone[0].Topic)
+	}
+	for _, l := range o.Lagging {
+		say("late", Root+"broadcasts", "Listener %s is behind", l.Name)
+	}
+	if deaths := o.freshDeaths(); len(deaths) > 0 {
+		say("dead", Root+"dead", "%s dead letters of the last %s", plural(len(deaths), "topic has", "topics have"), short(freshDeath))
+	}
+}
+
+// alone returns the topics whose messages nobody waits for.
+func (o *overview) alone() []topicRow {
+	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Nobody() || row.Overdue < rhythm })
+}
+
+// State returns what is wrong with a topic, in words.
+func (c counted) State() string {
+	sign := c.Sign()
+	switch {
+	case !c.Nobody():
+		return sign
+	case sign == "ok":
+		return "nobody waits"
+	}
+	return sign + ", nobody waits"
+}
+
+// Class returns the class of the style for what is wrong with a topic.
+func (c counted) Class() string {
+	if sign := c.Sign(); sign != "ok" {
+		return sign
+	}
+	return "late"
+}
+
+// lateSince returns the topics of a list that stand out for longer than a time.
+func (o *overview) lateSince(list []notify.Notable, after time.Duration) []notify.Notable {
+	end := slices.IndexFunc(list, func(n notify.Notable) bool { return o.Now.Sub(n.Since) < after })
+	if end < 0 {
+		end = len(list)
+	}
+	return list[:end]
+}
+
+// Oldest returns for how long the oldest message that the viewer sees is overdue; empty: none is.
+func (o *overview) Oldest() string {
+	if len(o.Overdue) == 0 {
+		return ""
+	}
+	return short(o.Now.Sub(o.Overdue[0].Since))
+}
+
+// In and Out return how many messages a second are published, and acknowledged, in the store.
+func (o *overview) In() string {
+	return perSecond(o.Per, func(r *rates) float64 { return r.Published })
+}
+
+func (o *overview) Out() string { return perSecond(o.Per, func(r *rates) float64 { return r.Acked }) }
+
+// plural returns a number with the word for one or for several.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
 }

@@ -64,7 +64,7 @@ func (c counted) Late() string {
 }
 
 // lateAfter is how long a message may be ready before its topic counts as late.
-const lateAfter = time.Minute
+const lateAfter = 10 * time.Second
 
 // Sign returns the worst that is to be said of a topic: a class of the style, which is its
 // word, too.

@@ -45,6 +45,9 @@ func (v *Viewer) SeesAll() bool {
 	return err == nil && v.covers(all)
 }
 
+// SeesStore reports whether a viewer may see what is of the whole store: its past, and Redis.
+func (v *Viewer) SeesStore() bool { return v.SeesAll() && v.May(Admin) }
+
 func (v *Viewer) covers(p notify.Pattern) bool {
 	return v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Covers(p) })
 }

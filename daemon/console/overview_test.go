@@ -1,0 +1,104 @@
+package console_test
+
+import (
+	"encoding/json"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// The first page says what is wrong, and where, before all else.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	v := s.visitor()
+	storetest.Eventually(t, "it is noticed that nobody waits", func() bool {
+		return strings.Contains(v.get("/ui/").body, "Nobody waits for messages of 2 topics, such as order.")
+	})
+	v.get("/ui/").is(200).says("1 topic has dead letters", `href="/ui/topics/order.slow"`, `href="/ui/topics/invoice.held"`, "paused", "Redis memory", "falls due").hides("Nothing is late", "mail.welcome")
+	v.get("/ui/?river=week").is(200).says("messages a day")
+	v.get("/ui/?river=<script>").is(200).says("messages a minute").hides("<script>")
+}
+
+// A viewer of some topics sees nothing of the others, and nothing of the whole store.
+func TestOverviewOfSome(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := guarded(t, store)
+	storetest.Publish(t, store, message("order.new", "x"), message("secret.plan", "x"), notify.Message{Topic: "secret.later", Delay: time.Minute}, notify.Message{Topic: "order.later", Delay: time.Minute})
+	pause := storetest.Inspector(t, store).Pause
+	for _, topic := range []string{"order.held", "secret.held"} {
+		if err := pause(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	some := s.login("shop").get("/ui/").is(200).says("order.held", "No carrier is elected").hides("secret", "Redis memory", "Messages kept", "acknowledged, while")
+	all := s.login("root").get("/ui/").is(200).says("order.held", "secret.held", "Redis memory", "Messages kept", "acknowledged, while")
+	if one, two := dueIn(t, some), dueIn(t, all); one != 1 || two != 2 {
+		t.Errorf("%d messages fall due for a viewer of some, and %d for one of all", one, two)
+	}
+	s.login("metrics").get("/ui/").is(200).says("Messages kept").hides("Redis memory", "acknowledged, while")
+}
+
+var riverData = regexp.MustCompile(`data-river="([^"]*)"`)
+
+// dueIn returns how many messages fall due in the river of a page.
+func dueIn(t *testing.T, page shown) (sum int64) {
+	t.Helper()
+	var drawn struct{ Due []*int64 }
+	if err := json.Unmarshal([]byte(html.UnescapeString(page.field(riverData))), &drawn); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range drawn.Due {
+		if n != nil {
+			sum += *n
+		}
+	}
+	return sum
+}
+
+func TestNothingIsWrong(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	carry(t, s.store)
+	storetest.Eventually(t, "a carrier is elected", func() bool {
+		return strings.Contains(s.visitor().get("/ui/").body, "Nothing is late")
+	})
+}
+
+// Shards that are away are named, and the others are shown.
+func TestOverviewWithoutAShard(t *testing.T) {
+	t.Parallel()
+	store := storetest.ShardAway(t, 8, 3)
+	s := serve(t, store, httpapi.Options{})
+	s.visitor().get("/ui/").is(200).says("Shard 3 is missing", "Topics in trouble", "0 of 8", "No carrier is elected for shards 0, 1, 2, 4")
+}
+
+// The river is drawn, and is a table for whoever does not see it.
+func TestRiver(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	p := s.browse("/ui/", consoletest.Look{})
+	p.Until("it is drawn", "document.querySelector('#river canvas')")
+	p.Await("#river-at", "within a minute")
+	if n := p.Count("#river canvas"); n != 1 {
+		t.Errorf("%d plots", n)
+	}
+	p.Look(consoletest.Look{Dark: true, Width: 320})
+	p.Until("it fits", "document.querySelector('#river canvas').clientWidth <= 320")
+	p.Fits()
+	p.Click(".choose a")
+	p.Await("h2", "messages an hour")
+	plain := s.browse("/ui/", consoletest.Look{NoScript: true})
+	plain.Await(".plain", "Falls due")
+	if plain.Count("#river canvas") != 0 {
+		t.Error("it is drawn without JavaScript")
+	}
+}

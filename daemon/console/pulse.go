@@ -1,0 +1,67 @@
+package console
+
+import (
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A pulse is what a store's totals were while somebody looked.
+type pulse struct {
+	mu    sync.Mutex
+	beats []beat // oldest first
+}
+
+// A beat is the totals of a store at a time of Redis's clock.
+type beat struct {
+	at                           time.Time
+	published, acked, sent, died int64
+}
+
+const (
+	pulseLasts = time.Hour + time.Minute
+	rateOver   = 5 * time.Second // a rate of one second would not stand still
+)
+
+// add notes the totals of a survey.
+func (p *pulse) add(s notify.Survey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.beats); n > 0 && !s.Now.After(p.beats[n-1].at) {
+		p.beats = nil // the clock was set back
+	}
+	p.beats = append(p.beats, beat{s.Now, s.Published, s.Acked, s.Sent, s.Died})
+	for s.Now.Sub(p.beats[0].at) > pulseLasts {
+		p.beats = p.beats[1:]
+	}
+}
+
+// rates returns how many messages come and go a second at present; nil: it is unknown yet.
+func (p *pulse) rates() *rates {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.beats) < 2 {
+		return nil
+	}
+	last := p.beats[len(p.beats)-1]
+	first := p.beats[len(p.beats)-2]
+	for i := len(p.beats) - 3; i >= 0 && last.at.Sub(p.beats[i].at) <= rateOver; i-- {
+		first = p.beats[i]
+	}
+	seconds := last.at.Sub(first.at).Seconds()
+	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: Redis lost its data
+	return &rates{Published: per(first.published, last.published), Acked: per(first.acked, last.acked), Sent: per(first.sent, last.sent), Died: per(first.died, last.died)}
+}
+
+// acked returns how many messages were acknowledged in each bucket of time of which
+// something is known, by its beginning.
+func (p *pulse) acked(bucket time.Duration) map[time.Time]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make(map[time.Time]int64)
+	for i := 1; i < len(p.beats); i++ {
+		all[p.beats[i].at.Truncate(bucket)] += max(0, p.beats[i].acked-p.beats[i-1].acked)
+	}
+	return all
+}

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/forecast"
+)
+
+// A river is what was delivered, and what falls due, over time.
+type river struct {
+	Span   string // hour, day or week
+	Spans  []riverSpan
+	Bucket string // a minute, an hour or a day
+	Past   string // what the past shows; empty: nothing of it is known to this viewer
+	Bars   []bar
+	Later  int64 // messages that fall due behind the last bar
+	now    time.Time
+	step   time.Duration
+}
+
+// A riverSpan is one that a viewer may choose.
+type riverSpan struct {
+	Name, Link string
+	Chosen     bool
+}
+
+// A bar is a bucket of time.
+type bar struct {
+	At         time.Time
+	Delivered  *int64 // nil: unknown
+	Due        *int64 // nil: it is over
+	Broadcasts int64  // that fall due, beside Due
+	P50, P99   *time.Duration
+}
+
+var riverSpans = []struct {
+	name, bucket string
+	step         time.Duration
+	buckets      int
+}{
+	{"hour", "a minute", time.Minute, 60},
+	{"day", "an hour", time.Hour, 24},
+	{"week", "a day", forecast.Day, 7},
+}
+
+// river returns the river as a viewer may see it: what is to come of the viewer's topics, and
+// the past of the whole store for whoever may see that. The error may be a MissingError.
+func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, error) {
+	span := riverSpans[0]
+	r := &river{now: now}
+	for _, one := range riverSpans {
+		if one.name == v.query("river") {
+			span = one
+		}
+	}
+	for _, one := range riverSpans {
+		r.Spans = append(r.Spans, riverSpan{one.name, v.Link("river", one.name), one.name == span.name})
+	}
+	r.Span, r.Bucket, r.step = span.name, span.bucket, span.step
+	o := forecast.Options{Bucket: span.step, Count: span.buckets}
+	if !v.SeesAll() {
+		o.Topics = v.Patterns
+	}
+	f, err := c.snapshots.forecasts.Of(ctx, o)
+	if len(f.Counts) == 0 {
+		return nil, err
+	}
+	r.Later = f.Later
+	if v.SeesStore() {
+		r.Past = "acknowledged, while somebody looked at this page"
+		acked := c.snapshots.pulse.acked(span.step)
+		for i := range span.buckets {
+			at := f.From.Add(time.Duration(i-span.buckets) * span.step)
+			b := bar{At: at}
+			if n, known := acked[at]; known {
+				b.Delivered = &n
+			}
+			r.Bars = append(r.Bars, b)
+		}
+	}
+	for i, n := range f.Counts {
+		b := bar{At: f.From.Add(time.Duration(i) * span.step), Due: &n}
+		if i == 0 {
+			n += f.Overdue
+		}
+		if i < len(f.Broadcasts) {
+			b.Broadcasts = f.Broadcasts[i]
+		}
+		r.Bars = append(r.Bars, b)
+	}
+	return r, err
+}
+
+// JSON returns the river as console.js draws it.
+func (r *river) JSON() (string, error) {
+	drawn := struct {
+		Step      float64    `json:"step"` // in seconds, as all times
+		Now       int64      `json:"now"`
+		Unit      string     `json:"unit"`
+		At        []int64    `json:"at"`
+		Delivered []*int64   `json:"delivered"`
+		Due       []*int64   `json:"due"`
+		P50       []*float64 `json:"p50"` // in milliseconds
+		P99       []*float64 `json:"p99"`
+	}{Step: r.step.Seconds(), Now: r.now.Unix(), Unit: r.Bucket}
+	for _, b := range r.Bars {
+		drawn.At = append(drawn.At, b.At.Unix())
+		drawn.Delivered = append(drawn.Delivered, b.Delivered)
+		drawn.Due = append(drawn.Due, b.Due)
+		drawn.P50 = append(drawn.P50, milliseconds(b.P50))
+		drawn.P99 = append(drawn.P99, milliseconds(b.P99))
+	}
+	data, err := json.Marshal(drawn)
+	return string(data), err
+}
+
+func milliseconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(float64(*d) / float64(time.Millisecond))
+}
+
+// Known returns the bars of which there is something to say.
+func (r *river) Known() (some []bar) {
+	for _, b := range r.Bars {
+		if b.Delivered != nil && *b.Delivered > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts) > 0 {
+			some = append(some, b)
+		}
+	}
+	return some
+}
+
+// Clock returns the time of a bar as short as its river permits.
+func (r *river) Clock(t time.Time) string {
+	switch r.step {
+	case time.Minute:
+		return t.UTC().Format("15:04")
+	case time.Hour:
+		return t.UTC().Format("Jan 2, 15:04")
+	}
+	return t.UTC().Format("Mon, Jan 2")
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const serversEvery = 10 * time.Second
+
+// A server is a Redis server of the store.
+type server struct {
+	Name     string // its address
+	Replica  bool   // of a Cluster
+	Shards   []int  // that it holds, where there are several
+	Trial    bool   // the Redis in memory of bellhop dev
+	Version  string
+	Uptime   time.Duration
+	Used     int64 // bytes that count against Max
+	Max      int64 // maxmemory; zero: there is no limit
+	Policy   string
+	Clients  int64
+	Replicas int64
+	Appends  bool  // it keeps an append-only file
+	Away     error // why nothing is known of it
+}
+
+// redis returns the servers of the store: masters first.
+func (s *snapshots) redis(ctx context.Context) ([]server, error) {
+	return s.servers.every(ctx, serversEvery, func(ctx context.Context) ([]server, error) {
+		found, err := s.console.store.Servers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]server, len(found))
+		var each sync.WaitGroup
+		for i, one := range found {
+			each.Go(func() {
+				info, err := one.Info(ctx)
+				all[i] = serverOf(one, info, err)
+			})
+		}
+		each.Wait()
+		return all, s.place(ctx, all)
+	})
+}
+
+// place notes which shards each server holds. Those of a shard that is away are unknown.
+func (s *snapshots) place(ctx context.Context, all []server) error {
+	shards, err := s.console.store.Shards(ctx)
+	if err != nil || len(shards) == 1 {
+		return err
+	}
+	for _, shard := range shards {
+		site, err := shard.Site(ctx)
+		if i := slices.IndexFunc(all, func(one server) bool { return one.Name == site.Server }); err == nil && i >= 0 {
+			all[i].Shards = append(all[i].Shards, shard.Number())
+		}
+	}
+	return nil
+}
+
+// serverOf reads the fields of INFO.
+func serverOf(one store.Server, info map[string]string, err error) server {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
+		return n
+	}
+	s := server{
+		Name: one.Address, Replica: one.IsReplica, Away: err, Trial: err == nil && info["redis_version"] == "",
+		Version:  strings.TrimSpace(cmp.Or(info["server_name"], "Redis") + " " + cmp.Or(info["valkey_version"], info["redis_version"])),
+		Uptime:   time.Duration(number("uptime_in_seconds")) * time.Second,
+		Used:     number("used_memory") - number("mem_not_counted_for_evict"),
+		Max:      number("maxmemory"),
+		Policy:   info["maxmemory_policy"],
+		Clients:  number("connected_clients"),
+		Replicas: number("connected_slaves"),
+		Appends:  info["aof_enabled"] == "1",
+	}
+	return s
+}
+
+// Share returns how much of its memory a server uses, in percent; zero if there is no limit.
+func (s server) Share() int64 {
+	if s.Max == 0 {
+		return 0
+	}
+	return s.Used * 100 / s.Max
+}
+
+// Evicts reports whether a server may evict messages.
+func (s server) Evicts() bool { return s.Max > 0 && s.Policy != "noeviction" && s.Policy != "" }
+
+const fullShare = 85 // percent of a server's memory from which on it is told
+
+// IsFull reports whether a server has little memory left.
+func (s server) IsFull() bool { return s.Share() >= fullShare }
+
+// ShardsText names the shards of a server.
+func (s server) ShardsText() string {
+	texts := make([]string, len(s.Shards))
+	for i, n := range s.Shards {
+		texts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(texts, ", ")
+}

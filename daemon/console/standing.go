@@ -1,0 +1,112 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A term is the term of office of a shard's carrier.
+type term struct {
+	Shard int
+	carrier.Status
+	Standbys int64 // that would take over
+	Away     error // why nothing is known of the shard
+}
+
+// officers returns the term of office of each shard, in the order of shards. That of a shard
+// that does not answer has Away.
+func (s *snapshots) officers(ctx context.Context) ([]term, error) {
+	return s.terms.get(ctx, func(ctx context.Context) ([]term, error) {
+		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
+			t.Shard = shard.Number()
+			if t.Status, err = carrier.Look(ctx, shard); err != nil {
+				return t, err
+			}
+			t.Standbys, err = carrier.Standbys(ctx, shard)
+			return t, err
+		})
+		if missing := (*store.MissingError)(nil); errors.As(err, &missing) {
+			for _, shard := range missing.Shards {
+				all = append(all, term{Shard: shard, Away: missing.Err})
+			}
+			err = nil
+		}
+		slices.SortFunc(all, func(a, b term) int { return cmp.Compare(a.Shard, b.Shard) })
+		return all, err
+	})
+}
+
+// An office is who carries the shards, in a few words.
+type office struct {
+	Terms  []term
+	Names  []string // of carriers
+	Vacant []string // shards without a carrier
+	Next   time.Time
+}
+
+// officeOf sums up terms of office.
+func officeOf(terms []term) (o office) {
+	o.Terms = terms
+	for _, t := range terms {
+		if t.Away != nil {
+			continue
+		}
+		if t.Name == "" {
+			o.Vacant = append(o.Vacant, strconv.Itoa(t.Shard))
+		} else if !slices.Contains(o.Names, t.Name) {
+			o.Names = append(o.Names, t.Name)
+		}
+		if !t.Next.IsZero() && (o.Next.IsZero() || t.Next.Before(o.Next)) {
+			o.Next = t.Next
+		}
+	}
+	return o
+}
+
+// One returns the only term, if there is one shard.
+func (o office) One() *term {
+	if len(o.Terms) != 1 {
+		return nil
+	}
+	return &o.Terms[0]
+}
+
+// Carried returns how many shards have a carrier.
+func (o office) Carried() (n int) {
+	for _, t := range o.Terms {
+		if t.Away == nil && t.Name != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// VacantText names the shards without a carrier.
+func (o office) VacantText() string {
+	if len(o.Vacant) == 1 {
+		return "shard " + o.Vacant[0]
+	}
+	return "shards " + strings.Join(o.Vacant, ", ")
+}
+
+const listenersEvery = 5 * time.Second
+
+// lagging returns the named listeners that a viewer sees and that are behind.
+func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
+	all, err := c.snapshots.listeners.every(ctx, listenersEvery, c.inspector.Listeners)
+	for _, l := range all {
+		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.Sees(l.Pattern) {
+			some = append(some, l)
+		}
+	}
+	return some, err
+}
