@@ -133,6 +133,7 @@ type snapshots struct {
 	counts  countsKept
 
 	terms     kept[[]term]
+	waiting   kept[map[int]int64]
 	listeners kept[[]notify.ListenerInfo]
 	servers   kept[[]server]
 	workers   kept[[]notify.Worker]

@@ -32,6 +32,7 @@ type page struct {
 // pages are all pages, in the order of the navigation where they are in it.
 var pages = []page{
 	overviewPage,
+	carriersPage,
 	topicsPage,
 	topicPage,
 	messagePage,

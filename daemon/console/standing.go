@@ -18,8 +18,7 @@ import (
 type term struct {
 	Shard int
 	carrier.Status
-	Standbys int64 // that would take over
-	Away     error // why nothing is known of the shard
+	Away error // why nothing is known of the shard
 }
 
 // officers returns the term of office of each shard, in the order of shards. That of a shard
@@ -28,10 +27,7 @@ func (s *snapshots) officers(ctx context.Context) ([]term, error) {
 	return s.terms.get(ctx, func(ctx context.Context) ([]term, error) {
 		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
 			t.Shard = shard.Number()
-			if t.Status, err = carrier.Look(ctx, shard); err != nil {
-				return t, err
-			}
-			t.Standbys, err = carrier.Standbys(ctx, shard)
+			t.Status, err = carrier.Look(ctx, shard)
 			return t, err
 		})
 		if missing := (*store.MissingError)(nil); errors.As(err, &missing) {
@@ -43,6 +39,28 @@ func (s *snapshots) officers(ctx context.Context) ([]term, error) {
 		slices.SortFunc(all, func(a, b term) int { return cmp.Compare(a.Shard, b.Shard) })
 		return all, err
 	})
+}
+
+const standbysEvery = 5 * time.Second
+
+// standbys returns how many carriers stand by, by shard, where that is known.
+func (s *snapshots) standbys(ctx context.Context) map[int]int64 {
+	type count struct {
+		shard int
+		n     int64
+	}
+	counts, _ := s.waiting.every(ctx, standbysEvery, func(ctx context.Context) (map[int]int64, error) {
+		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (count, error) {
+			n, err := carrier.Standbys(ctx, shard)
+			return count{shard.Number(), n}, err
+		})
+		counts := make(map[int]int64)
+		for _, one := range all {
+			counts[one.shard] = one.n
+		}
+		return counts, err
+	})
+	return counts
 }
 
 // An office is who carries the shards, in a few words.

@@ -1,0 +1,118 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+var carriersPage = page{
+	path: Root + "carriers", title: "Carriers and Redis", nav: "carriers", name: "carriers", live: true,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.carriers(ctx, v) },
+}
+
+// carriersView is what the page of carriers, workers and Redis shows.
+type carriersView struct {
+	*visit
+	Now      time.Time
+	Office   office
+	Standbys map[int]int64 // by shard, where they are known
+	Workers  []worker      // nil: not for this viewer
+	MoreThan int           // workers that are not shown
+	Servers  []server      // nil: not for this viewer
+	Fault    string        // why nothing is known of the servers
+}
+
+// Fallback returns how many carriers stand by for a shard, as text.
+func (view *carriersView) Fallback(shard int) string {
+	n, known := view.Standbys[shard]
+	switch {
+	case !known:
+		return "unknown"
+	case n == 0:
+		return "none"
+	}
+	return grouped(n)
+}
+
+// A worker is a daemon, a worker or a listener that is there.
+type worker struct {
+	api.Worker
+	Shown string // topics, as many as there is room for
+	More  int    // topics that are not shown
+}
+
+const (
+	workersEvery = 5 * time.Second
+	mostWorkers  = 200 // on the page
+	mostTopics   = 5   // of a worker
+)
+
+// carriers returns what the page shows. The error may be a MissingError.
+func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
+	terms, err := c.snapshots.officers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	survey, err := c.snapshots.survey(ctx) // it is as late as all that the page shows
+	if err != nil && !store.IsPartial(err) {
+		return nil, err
+	}
+	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
+	missing := missingOf(terms)
+	if v.May(Metrics) {
+		all, err := c.snapshots.workers.every(ctx, workersEvery, c.inspector.Workers)
+		if err != nil {
+			return nil, err
+		}
+		view.setWorkers(all)
+	}
+	if v.SeesStore() {
+		if view.Servers, err = c.snapshots.redis(ctx); err != nil {
+			view.Fault = err.Error()
+		}
+	}
+	return view, missing
+}
+
+// setWorkers shows the workers of the topics that the viewer sees: daemons first, by name.
+func (view *carriersView) setWorkers(all []notify.Worker) {
+	list := api.WorkersOf(all)
+	if !view.SeesAll() {
+		list = list.Only(view.Sees)
+	}
+	view.Workers = []worker{}
+	for _, one := range list.Workers {
+		w := worker{Worker: one, More: max(0, len(one.Topics)-mostTopics)}
+		w.Shown = strings.Join(one.Topics[:len(one.Topics)-w.More], ", ")
+		view.Workers = append(view.Workers, w)
+	}
+	slices.SortStableFunc(view.Workers, func(a, b worker) int {
+		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(a.Name, b.Name))
+	})
+	view.MoreThan = max(0, len(view.Workers)-mostWorkers)
+	view.Workers = view.Workers[:len(view.Workers)-view.MoreThan]
+}
+
+// rank returns the place of a kind of worker in the list.
+func rank(kind string) int { return slices.Index([]string{"daemon", "worker", "listener"}, kind) }
+
+// missingOf returns a MissingError for shards of which nothing is known; nil if there are none.
+func missingOf(terms []term) error {
+	missing := new(store.MissingError)
+	for _, t := range terms {
+		if t.Away != nil {
+			missing.Shards, missing.Err = append(missing.Shards, t.Shard), t.Away
+		}
+	}
+	if len(missing.Shards) == 0 {
+		return nil
+	}
+	return missing
+}
