@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	slice     = time.Millisecond // of Redis, about
-	leastWork = 16               // members of a slice
+	slice     = 500 * time.Microsecond // of Redis, at the most, about
+	leastWork = 16                     // members of a slice
 	firstWork = 64
 	mostWork  = 500
 	namesPage = 500
