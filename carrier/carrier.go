@@ -58,6 +58,8 @@ type Options struct {
 	KeepTopics    time.Duration // how long an empty topic's counters are kept, at least KeepAge; zero: DefaultKeepTopics
 	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
+	NoHistory bool // keep no history of what was published, claimed and acknowledged, and how late
+
 	// OnTerm is called in its own goroutine when this carrier is elected for a shard. Its
 	// context ends with the term. The carrier does not wait for it to return: meanwhile it
 	// gives up its lease, stands for election again and may carry. The next call for the

@@ -46,6 +46,7 @@ type term struct {
 	policy string        // that lets Redis evict messages; empty: it evicts nothing
 
 	lookout lookout
+	sampler sampler
 }
 
 func newTerm(m *mover, token string, epoch int64) *term {
@@ -173,6 +174,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Look: looks, Ready: t.ready,
+		History: !t.o.NoHistory, Samples: t.sampler.next,
 	})
 	if err != nil {
 		return 0, err
@@ -188,6 +190,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		t.beaten = began
 		t.beats++
 		t.addRepeated(m.Repeated)
+		t.noteTotals(ctx, m)
 		if t.shares.giveTo(m.Standby) {
 			t.heir = m.Standby.Name
 		}

@@ -74,7 +74,7 @@ func TestRoundOverRememberedTopics(t *testing.T) {
 	storetest.OneShard(t, "it counts the steps of one")
 	t.Parallel()
 	store, steps := remember(t)
-	run(t, store, carrier.Options{Sweep: carrier.MinSweep})
+	run(t, store, carrier.Options{Sweep: carrier.MinSweep, NoHistory: true})
 	storetest.Eventually(t, "all were looked at", func() bool {
 		n, err := store.Client().ZCount(t.Context(), store.KeysOf(topic).SeenTopics(), "0", "0").Result()
 		return err == nil && n == 0
@@ -120,7 +120,7 @@ func TestManyTopicsAreForgotten(t *testing.T) {
 	storetest.OneShard(t, "it counts the topics of one")
 	t.Parallel()
 	store, _ := remember(t)
-	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
+	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep, NoHistory: true})
 	storetest.Eventually(t, "they are forgotten", func() bool { return state(c).TopicsForgotten == remembered })
 	for _, name := range []string{"topics", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest"} {
 		n, err := store.Client().Exists(t.Context(), store.KeysOf(topic).Base()+name).Result()

@@ -25,21 +25,22 @@ func TestCommandsAtRest(t *testing.T) {
 	sent := broadcast
 	sent.Delay = 0
 	for name, test := range map[string]struct {
-		messages []notify.Message
-		rare     int64
+		messages      []notify.Message
+		rare, history int64
 	}{
 		"nothing waits":                {},
-		"a message waits":              {[]notify.Message{hour}, 0},
-		"one has a time to live":       {[]notify.Message{mortal}, 1},
-		"a broadcast waits":            {[]notify.Message{broadcast}, 1},
-		"a broadcast was sent":         {[]notify.Message{sent}, 1},
-		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1},
+		"a message waits":              {[]notify.Message{hour}, 0, 0},
+		"one has a time to live":       {[]notify.Message{mortal}, 1, 0},
+		"a broadcast waits":            {[]notify.Message{broadcast}, 1, 0},
+		"a broadcast was sent":         {[]notify.Message{sent}, 1, 0},
+		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1, 0},
+		"a history is kept":            {[]notify.Message{hour}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.At(t, storetest.Server(t).URL(), "")
 			beats := subscribe(t, db, db.KeysOf(topic).Beat())
-			run(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MaxSweep})
+			run(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MaxSweep, NoHistory: test.history == 0})
 			handled(t, db, topic, func(*subscribers.Delivery) {})
 			storetest.Publish(t, db, test.messages...)
 			if len(test.messages) > 3 { // broadcasts that a process of this name had and never settled
@@ -56,7 +57,7 @@ func TestCommandsAtRest(t *testing.T) {
 			for range 20 {
 				storetest.Receive(t, "a beat", beats)
 			}
-			n, looks := wantRest(t, before, commands(t, db), test.rare)
+			n, looks := wantRest(t, before, commands(t, db), test.rare, test.history)
 			if looks < n/10 || looks > n/10+1 {
 				t.Errorf("%d of %d beats looked at what changes slowly", looks, n)
 			}
@@ -65,7 +66,7 @@ func TestCommandsAtRest(t *testing.T) {
 }
 
 // wantRest checks the commands between two counts, and returns how many beats there were, and how many of them looked.
-func wantRest(t *testing.T, before, after map[string]int64, rare int64) (beats, looks int64) {
+func wantRest(t *testing.T, before, after map[string]int64, rare, history int64) (beats, looks int64) {
 	t.Helper()
 	got := make(map[string]int64)
 	for command, n := range after {
@@ -82,6 +83,12 @@ func wantRest(t *testing.T, before, after map[string]int64, rare int64) (beats, 
 		"evalsha": n, "get": 2 * n, "pexpire": n, "time": n, "exists": n, "zrange": (2 + 4*rare) * n, "zscan": rare * n, "publish": n,
 		"hlen": looks, "zcard": rare * looks, // beside INFO
 	}
+	samples := got["setrange"] // one a second for each ring, whatever the time between two beats
+	for command, more := range map[string]int64{"hmget": n, "hgetall": n, "exists": 2 * looks, "pexpire": 3 * looks, "hset": looks, "setrange": samples, "getrange": got["getrange"]} {
+		if history > 0 && more > 0 {
+			want[command] += more
+		}
+	}
 	if rare == 0 {
 		delete(want, "zscan")
 		delete(want, "zcard")
@@ -90,7 +97,7 @@ func wantRest(t *testing.T, before, after map[string]int64, rare int64) (beats, 
 		t.Errorf("%d beats (-want +got):\n%s", n, diff)
 	}
 	all := sum(got) - n // without the call itself
-	if most := 8*n + 5*rare*n + (1+rare)*looks; all > most || n < 20 {
+	if most := 8*n + 5*rare*n + (1+rare)*looks + history*(2*n+6*looks+samples+1); all > most || n < 20 {
 		t.Errorf("%d beats made %d commands, want at most %d", n, all, most)
 	}
 	return n, looks

@@ -49,8 +49,11 @@ type Carry struct {
 	KeepCount int           // broadcasts that the log of a topic keeps, or some more
 	KeepAge   time.Duration // how long a log keeps them, or some longer
 
-	Beat  bool   // send a beat, too
-	Look  bool   // and look at what changes slowly: Carried.Kept and Carried.Policy
+	Beat    bool           // send a beat, too
+	Look    bool           // and look at what changes slowly: Carried.Kept and Carried.Policy
+	History bool           // a beat keeps claims counting their lateness, and answers with Carried.Totals
+	Samples *[Rings]Sample // that a beat writes into the rings, if it has History; nil: none
+
 	Ready string // cursor from which a beat checks the topics that have something ready; "0" at first
 }
 
@@ -72,6 +75,7 @@ type Carried struct {
 	Handed   int64    // messages among those moved that were handed over, see [Handover]
 	Lapsed   int64    // hand-overs, by any process, that ended unconfirmed
 	Standby  *Standby // of a beat in a store of several shards: the one that carries the fewest, of those that said so lately; nil: none did
+	Totals   *Totals  // of a beat with History; nil: it had none
 	Policy   string   // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
 }
 
@@ -96,8 +100,14 @@ type Buried struct {
 // Carry moves due messages and broadcasts, and with a beat renews the lease. Errors:
 // a DeposedError, see [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
-	r, err := s.run(ctx, carryScript, c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch,
-		c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Look, c.Ready)
+	args := []any{c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch, c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Look, c.Ready}
+	if c.History && c.Beat {
+		args = append(args, Seconds.bytes(), Minutes.bytes())
+		for ring := Ring(0); c.Samples != nil && ring < Rings; ring++ {
+			args = append(args, ring.offset(c.Samples[ring].At), c.Samples[ring].encode())
+		}
+	}
+	r, err := s.run(ctx, carryScript, args...)
 	if err != nil {
 		return Carried{}, err
 	}
@@ -119,9 +129,13 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 		m.Dropped = r.buried()
 	}
 	if r.more() {
-		l := r.list()
-		m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
-		_ = l.end() // which ends r
+		if l := r.list(); l.more() || !c.History {
+			m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
+			_ = l.end() // which ends r
+		}
+	}
+	if r.more() {
+		m.Totals = r.list().totals()
 	}
 	return m, r.end()
 }

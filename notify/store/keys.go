@@ -157,6 +157,15 @@ func (k Keys) ReadyTopics() string { return k.one("READY") }
 // Topics is the hash of the counters of topics; those of "*" are of all topics, forgotten ones too.
 func (k Keys) Topics() string { return k.one("TOPICS") }
 
+// Lateness is the hash of how many messages were claimed how late, by buckets of lateness.
+func (k Keys) Lateness() string { return k.one("LATE") }
+
+// Seconds is the string with the history of the last hour, by second.
+func (k Keys) Seconds() string { return k.one("SECONDS") }
+
+// Minutes is the string with the history of the last week, by minute.
+func (k Keys) Minutes() string { return k.one("MINUTES") }
+
 // OldestDeaths is the sorted set of the topics that have dead letters by the time of the oldest, or some earlier one that is gone.
 func (k Keys) OldestDeaths() string { return k.one("OLDEST") }
 

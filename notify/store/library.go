@@ -17,13 +17,13 @@ type part struct {
 
 // rare are the functions that few calls reach. A part that only they use is defined
 // inside them.
-var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_published", "note_removed", "publish_heirs", "retire", "taker_of_shard", "undertaker", "use_up"}
+var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_history", "note_published", "note_removed", "publish_heirs", "retire", "taker_of_shard", "undertaker", "use_up"}
 
 // isRare reports whether few calls reach a part.
 func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 
 // shared are the names of the files in lua/shared. A part uses only parts before it.
-var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "describe", "marks", "repair"}
+var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "history", "describe", "marks", "repair"}
 
 // A variant is how scripts are linked: for a store of one shard, or of several.
 type variant int

@@ -13,10 +13,10 @@ import (
 // rehearsed: a script stops half way at a call that its user may not make.
 const (
 	listens = "subscribe psubscribe"
-	sent    = "cluster|slots"
+	sent    = "cluster|slots getrange"
 	runs    = "eval evalsha"
 	waits   = "wait" // for Config.WaitReplicas
-	called  = "info time publish pubsub|numsub get set del exists incr pexpire pttl rename unlink" +
+	called  = "info time publish pubsub|numsub get set setrange del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"

@@ -187,6 +187,24 @@ func askings() []asking {
 			[]any{},
 			[]any{"other", int64(3)},
 		}},
+		{name: "carry, with a history", takes: func(what string) bool {
+			return fewer(what) || fewerWithin(what) || strings.HasPrefix(what, "value 16 ")
+		}, right: []any{
+			int64(1), int64(0), "-1", "1763676000123456", int64(900), "0", int64(12), "",
+			[]any{},
+			int64(0), "",
+			[]any{},
+			int64(0), int64(0),
+			[]any{},
+			[]any{},
+			[]any{"5", "4", "3", "7", "2"},
+		}, call: func(ctx context.Context, s store.Shard) error {
+			m, err := s.Carry(ctx, store.Carry{Token: "no", Lease: time.Second, Batch: 1, Beat: true, History: true, Ready: "0"})
+			if err == nil && m.Totals != nil && m.Totals.Claimed != 2 {
+				return errors.New("other totals")
+			}
+			return unlessDeposed(err)
+		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6)}},
 		{name: "open_archive", call: func(ctx context.Context, s store.Shard) error { return s.OpenArchive(ctx, 10) }},

@@ -305,15 +305,15 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 }
 
 // kept are the beginnings of the keys that remain when every message is gone.
-var kept = []string{"format", "carrier", "epoch", "standbys", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers"}
+var kept = []string{"format", "carrier", "epoch", "standbys", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers", "lateness", "history-"}
 
 // forEver are the fields of a topic that remain: its totals, times and settings.
-var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "released", "idle", "settings", "revised"}
+var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "released", "idle", "settings", "revised", "history"}
 
 // Empty fails the test if a key is left that should not outlast the messages. Allowed
 // are those of the format, the election, the housekeeping, totals and settings,
-// waiting lists, logs and listeners, workers and what they claimed, and the measure of
-// free memory.
+// waiting lists, logs and listeners, workers and what they claimed, the measure of
+// free memory, and the history.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	for _, keys := range store.KeysOfAll() {

@@ -1,7 +1,8 @@
 -- Moves due messages and broadcasts, for the elected carrier only, and with a beat renews its lease.
 -- ARGV: token, epoch, lease in ms, how many due members at the most, but for those of a whole schedule, how many broadcasts a log keeps, and for how many ms,
 --   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
---   the beat.
+--   the beat; if the carrier keeps a history, with a beat the lengths in bytes of the rings of seconds and of minutes, and if it has samples of the
+--   second before, for each ring the place of the sample, and the sample.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
 --   thing is due (-1: nothing is scheduled), now in us, how many us this took (0: a beat that moved nothing does not say), the cursor
 --   for the next beat, how many messages and broadcasts there are (-1 if it did not look), when the earliest of those that were carried
@@ -9,7 +10,8 @@
 --   ready, for how many topics the beat repeated a ring, the policy that lets Redis evict messages ('' if it did not look, and if Redis
 --   evicts nothing), and a list of those that were buried: member, reason, attempts used up; how many of those moved were handed over,
 --   and how many hand-overs ended unconfirmed. If any were dropped a list of those follows, as of the buried. In a store of several shards
---   a list follows, and behind it that of a standby that could take over: its name and how many shards it carries, if there is one.
+--   a list follows, and behind it that of a standby that could take over: its name and how many shards it carries, if there is one. With a
+--   history both follow, empty if there is nothing to tell, and behind them the list of note_history.
 local token, lease, beats, cursor = ARGV[1], ARGV[3], ARGV[7], ARGV[9]
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
@@ -37,7 +39,7 @@ local function answer(next_due)
   local took = (moved > 0 or beats ~= '1') and clock() - us or 0
   return {
     1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed, buried.dropped,
-    SHARDED and buried.taker or nil,
+    buried.taker, buried.history,
   }
 end
 
@@ -632,5 +634,6 @@ if beats == '1' then
   end
   cursor = beat()
   if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(ARGV[3]), now) end
+  if ARGV[10] then buried.dropped, buried.taker, buried.history = buried.dropped or {}, buried.taker or {}, note_history(us) end
 end
 return answer(first)

@@ -17,7 +17,7 @@ local handed = inbox ~= '' and tonumber(try('ZSCORE', waiting, inbox) or 0) - HA
 if handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED then -- older than what could be claimed
   return { 1, 0, 0, {}, {}, {}, {}, {}, -1, us, 1 }
 end
-local own, common, given_back = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
+local own, common, given_back, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
 if setting('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   return { 1, 0, 0, {}, {}, {}, {}, {}, -1, us, 0 }
@@ -85,6 +85,9 @@ local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, leased, buried, oldest = {}, 0, {}, nil
+local counts = history and us < (tonumber(history) or 0)
+local on_time = us - age * 1000 -- the due time, in us, of what is not late
+
 local byte, others = string.byte, nil -- others: what is told of messages that are not as most are
 for i = 1, n do
   local member, record, own_lease, state = members[i], records[i], lease, nil
@@ -96,6 +99,7 @@ for i = 1, n do
     local list = others[state]
     if state then
       records[i] = false
+      if counts then try('HINCRBY', LATE, late_bucket(on_time - call('ZSCORE', ready, member) * 1000), -1) end
       if list then list[#list + 1], list[#list + 2] = member, reason end
     elseif not record then
       others.bare = others.bare + 1
@@ -120,6 +124,19 @@ if leased > 0 then
   end
   oldest = oldest == members[1] and runs[1] or call('ZSCORE', ready, oldest)
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
+end
+-- All are counted, also those that are not leased, which are taken off above. They are sorted by time, so one look finds how many have the
+-- bucket of the first that is left, or one behind it.
+local counted, newest, least = counts and 0 or n, runs[#runs - 1], nil
+while counted < n do
+  local due, to = counted == 0 and runs[1] or call('ZSCORE', ready, members[counted + 1]), n
+  least = least or late_bucket(on_time - newest * 1000)
+  local bucket = due == newest and least or late_bucket(on_time - due * 1000)
+  if bucket > least then
+    to = math.max(math.min(call('ZCOUNT', ready, '-inf', (on_time - 100 * 2 ^ ((bucket - 1) / 2)) / 1000), n), counted + 1)
+  end
+  try('HINCRBY', LATE, bucket, to - counted)
+  counted = to
 end
 local reply = { short and 1 or 0, lease, receipt, members, runs, records, attempts, buried, -1, us, 0 }
 if others then reply[12], reply[13] = others.leases, others.dropped end

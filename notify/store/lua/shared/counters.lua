@@ -39,6 +39,9 @@ local function count_all(what, by)
   if by > 0 then try('HINCRBY', TOPICS, '*:' .. what, by) end
 end
 
+-- The number of the bucket of a lateness in us: each is wider by the square root of two than the one before, from 100 us on.
+local function late_bucket(us) return us < 100 and 0 or math.min(math.floor(math.log(us / 100) * 2 / math.log(2)) + 1, 43) end
+
 -- Whether note_published has something to note of a count of published messages, which grew by some: when a topic is new, and when
 -- the count passes a multiple of 64.
 local function is_notable(n, by)

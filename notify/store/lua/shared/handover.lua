@@ -11,9 +11,9 @@ local function taker_of(topic)
   if not inbox or tonumber(since) >= RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
   local ready = try('ZRANGE', ready_of(topic), 0, 0)
   if not ready or ready[1] then return nil end
-  local own, common, released = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released') or {})
+  local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
   if setting('paused', own, nil) == 1 or setting('ring_only', own, common) == 1 then return nil end
-  return { inbox = inbox, lease = setting('lease', own, common), released = digit_of(released) }
+  return { inbox = inbox, lease = setting('lease', own, common), released = digit_of(released), history = history }
 end
 
 -- Leases a due message to its taker. The caller sends it, when all else is done.
@@ -28,11 +28,15 @@ end
 local function send_handed(taker, topic, due, member, used, record, us, lines)
   local waiting, receipt = waiting_of(topic), string.format('%.1f', taker.receipt)
   count(topic, 'leased', 1)
-  try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - due * 1000, LAST)))
+  local late = us - due * 1000
+  try('HSET', TOPICS, topic .. ':lateness', text(math.min(late, LAST)))
   call('ZADD', waiting, text(us + HANDOVER), taker.inbox)
   local tries = lines and used .. '/' .. #lines or used
   local line = table.concat({ topic, text(us), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
-  if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then return true end
+  if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then
+    if taker.history and us < (tonumber(taker.history) or 0) then redis.pcall('HINCRBY', LATE, late_bucket(late), 1) end
+    return true
+  end
   try('ZREM', waiting, taker.inbox)
   if put_ready(topic, { due, member }, due) then
     take_leased({ member })

@@ -1,0 +1,9 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
