@@ -184,6 +184,8 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		return "", 0, errForbidden
 	case len(members) == 0:
 		return "", 0, store.Faultf("m", "no message is ticked; tick those that are meant")
+	case kind == "reschedule" && form.Get("delay") == "" && form.Get("due") == "":
+		return "", 0, store.Faultf("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
 	case len(members) > notify.MaxPage:
 		return "", 0, store.Faultf("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
 	}

@@ -77,6 +77,7 @@ func TestActOnTheTicked(t *testing.T) {
 	storetest.Publish(t, s.store, notify.Message{Topic: "b", ID: "1", Delay: time.Hour})
 	v := s.visitor()
 	const page = "/ui/find?q=topic%3A%3E"
+	v.act(page, "/ui/acts/found", "act", "reschedule", "m", "b:1").is(http.StatusUnprocessableEntity).says("none is given")
 	v.act(page, "/ui/acts/found", "act", "cancel").is(http.StatusUnprocessableEntity).says("tick")
 	v.act(page, "/ui/acts/found", "act", "cancel", "m", "order.a:1", "m", "<b>bold").is(http.StatusUnprocessableEntity).hides("<b>bold")
 	v.act(page, "/ui/acts/found", "act", "requeue", "m", "order.a:1", "m", "b:1").leads(page[:8] + "?done=" + urlOf("requeue: 1 of 2 messages; the others had changed, or are in another state") + "&q=topic%3A%3E")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 const (
@@ -104,7 +103,7 @@ func (s *sender) send(piece []byte) error {
 	switch {
 	case !bytes.Equal(piece, s.before):
 		for line := range bytes.SplitSeq(piece, []byte("\n")) {
-			fmt.Fprintf(&b, "data: %s\n", bytes.TrimRight(line, "\r"))
+			fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil)) // which ends a line, too
 		}
 		b.WriteString("\n")
 	case time.Since(s.sent) >= quiet:
@@ -137,7 +136,6 @@ type snapshots struct {
 	listeners kept[[]notify.ListenerInfo]
 	servers   kept[[]server]
 	workers   kept[[]notify.Worker]
-	forecasts *forecast.Cache
 }
 
 // survey returns what the store holds in all, and which topics stand out.

@@ -121,6 +121,8 @@ func (m *messageView) TopicPath() string { return topicPath(m.Topic) }
 // As returns the address of the page with the body shown in a form.
 func (m *messageView) As(form string) string { return m.Path() + "?as=" + form }
 
+func (m *messageView) title() string { return m.ID + " of " + m.Topic }
+
 // refuse shows why the form was refused.
 func (m *messageView) refuse(f *fault) { m.Refused = f }
 

@@ -136,8 +136,14 @@ func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	if f.Fault != nil && data == nil {
 		f.Template = "fault"
 	}
+	if named, ok := data.(titled); ok {
+		f.Title = named.title()
+	}
 	c.render(w, status, f)
 }
+
+// A titled is the data of a page with a title of its own.
+type titled interface{ title() string }
 
 // frame returns the frame of a page.
 func (c *Console) frame(v *visit, p page) *frame {

@@ -64,7 +64,7 @@ func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, e
 	if !v.SeesAll() {
 		o.Topics = v.Patterns
 	}
-	f, err := c.snapshots.forecasts.Of(ctx, o)
+	f, err := c.forecasts.Of(ctx, o)
 	if len(f.Counts) == 0 {
 		return nil, err
 	}

@@ -36,9 +36,10 @@ type topicView struct {
 	Now     time.Time
 	Reads   bool // the viewer may see its messages
 	Publish bool
-	Act     bool   // the viewer may pause and resume
-	Dead    string // address of its dead letters; empty: the viewer may not see them
-	All     string // address of all its messages
+	Act     bool    // the viewer may pause and resume
+	Dead    string  // address of its dead letters; empty: the viewer may not see them
+	All     string  // address of all its messages
+	Coming  *coming // what falls due when; nil: the viewer may not see messages
 	Form    publishForm
 	Refused *fault // why the form was
 }
@@ -48,7 +49,7 @@ type topicDetail struct {
 	Settings []settingRow
 	InHand   []messageRow
 	Next     []messageRow // that fall due next
-	Coming   []messageRow // broadcasts that fall due next
+	Sends    []messageRow // broadcasts that fall due next
 }
 
 // A settingRow is a setting of a topic.
@@ -156,14 +157,18 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	view.counted = all[0]
 	view.topicDetail, err = c.shelves.details.get(ctx, topic, keep{age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
-	if !view.Reads {
+	if err != nil || !view.Reads {
 		view.topicDetail = topicDetail{Settings: view.Settings}
+		return view, err
 	}
+	view.Coming, err = c.coming(ctx, v, topic)
 	return view, err
 }
 
 // Link returns the address of the page, without what was done.
 func (t *topicView) Link() string { return topicPath(t.Topic) }
+
+func (t *topicView) title() string { return t.Topic }
 
 // refuse shows why the form was refused.
 func (t *topicView) refuse(f *fault) { t.Refused = f }
@@ -183,7 +188,7 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 		{&d.Next, func(ctx context.Context) (notify.Page, error) {
 			return c.inspector.List(ctx, topic, notify.Scheduled, topicLists, "")
 		}},
-		{&d.Coming, func(ctx context.Context) (notify.Page, error) {
+		{&d.Sends, func(ctx context.Context) (notify.Page, error) {
 			return c.inspector.Broadcasts(ctx, topic, topicLists, "")
 		}},
 	} {

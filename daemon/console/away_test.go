@@ -1,0 +1,60 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Pages tell that Redis does not answer, and are there again when it does.
+func TestPagesWhileRedisIsAway(t *testing.T) {
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "away:")
+	s := serve(t, store, httpapi.Options{})
+	bury(t, store, "order.a", "why", "1")
+	v := s.visitor()
+	pages := []string{"/ui/topics", "/ui/topics?sort=name", "/ui/topics/order.a", "/ui/topics/order.a/messages/1", "/ui/dead", "/ui/dead/letters?topic=order.a", "/ui/broadcasts", "/ui/find?q=state:dead", "/ui/find/act?q=state:dead&act=purge"}
+	form := v.get("/ui/topics/order.a")
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan shown)
+	for _, path := range pages {
+		go func() { answers <- v.get(path) }()
+	}
+	for range pages {
+		storetest.Receive(t, "an answer", answers).is(http.StatusServiceUnavailable).says("Redis cannot be reached")
+	}
+	v.post("/ui/topics/order.a/messages/1", "act", "purge", "edition", form.field(editionField), "once", form.field(onceField)).is(http.StatusServiceUnavailable)
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range pages[:4] {
+		storetest.Eventually(t, path, func() bool { return v.get(path).status != http.StatusServiceUnavailable })
+	}
+}
+
+// The pages of very many dead letters take no longer than those of few.
+func TestManyDeadLetters(t *testing.T) {
+	s := open(t)
+	storetest.Fill(t, s.store, 20_000, func(i int) notify.Message {
+		return notify.Message{Topic: "t", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: fmt.Sprintf("order %d failed", 10_000+i)}}
+	})
+	v := s.visitor()
+	for _, path := range []string{"/ui/dead", "/ui/dead/letters?topic=t", "/ui/dead/letters?topic=t&reason=other", "/ui/dead/reasons", "/ui/find?q=state:dead"} {
+		began := time.Now()
+		v.get(path).is(http.StatusOK)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s took %v", path, took)
+		} else {
+			t.Logf("%s took %v", path, took)
+		}
+	}
+	v.get("/ui/dead/reasons").says("order # failed", "20,000")
+}
