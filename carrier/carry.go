@@ -66,6 +66,7 @@ func (t *term) carry(ctx context.Context) error {
 	defer stop()
 	beside.Go(func() { t.sweep(besideCtx) })
 	beside.Go(func() { t.agree(besideCtx) })
+	beside.Go(func() { t.forgetHistory(besideCtx) })
 	beside.Go(func() {
 		t.shard.Store().Subscribe(besideCtx, func(e store.Event) {
 			nudge(e, nudges)

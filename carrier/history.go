@@ -71,3 +71,13 @@ func (t *term) noteTotals(ctx context.Context, m store.Carried) {
 		return found[0]
 	})
 }
+
+// forgetHistory removes what carriers noted that keep a history.
+func (t *term) forgetHistory(ctx context.Context) {
+	if !t.o.NoHistory {
+		return
+	}
+	if err := t.shard.ForgetHistory(ctx); err != nil && ctx.Err() == nil {
+		t.log.Warn("cannot remove the history", "error", err)
+	}
+}

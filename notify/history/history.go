@@ -28,14 +28,23 @@ const (
 
 // A Sample is what happened in a span of time.
 type Sample struct {
-	Time time.Time     // its beginning, in UTC
-	Step time.Duration // its length: a second, or a minute
+	Time  time.Time     // its beginning, in UTC
+	Step  time.Duration // its length: a second or a minute, or that of In
+	Noted time.Duration // how much of it is noted: less than Step in a minute of a takeover, and in the present one
 
 	Published int64 // messages, not broadcasts
 	Claimed   int64 // messages claimed or handed over, each as often as it was
 	Acked     int64
 	Died      int64
 	Late      Histogram // how late those claimed were: from due to claimed, less the age that the claim asked for
+}
+
+// PerSecond returns how many of a count of the sample there were in each second that is noted.
+func (s Sample) PerSecond(count int64) float64 {
+	if s.Noted == 0 {
+		return 0
+	}
+	return float64(count) / s.Noted.Seconds()
 }
 
 // add adds the part of some totals that the i-th of n seconds has, if all have the same.
@@ -97,7 +106,7 @@ func sumOf(parts []part, from int64) (all []Sample) {
 	}
 	for _, p := range parts {
 		for _, m := range p.minutes {
-			sum.at(m.At, time.Minute).add(&m.Totals, 0, 1)
+			sum.at(m.At, time.Minute, m.Seconds).add(&m.Totals, 0, 1)
 		}
 		for _, s := range p.seconds {
 			sum.spread(s, from)
@@ -112,12 +121,14 @@ func sumOf(parts []part, from int64) (all []Sample) {
 // sums are samples by the Unix second at which they begin.
 type sums map[int64]*Sample
 
-// at returns the sample of a time.
-func (s sums) at(second int64, step time.Duration) *Sample {
+// at returns the sample of a time, of which a shard has noted some seconds.
+func (s sums) at(second int64, step time.Duration, noted int) *Sample {
 	if s[second] == nil {
 		s[second] = &Sample{Time: time.Unix(second, 0).UTC(), Step: step}
 	}
-	return s[second]
+	one := s[second]
+	one.Noted = max(one.Noted, min(time.Duration(noted)*time.Second, step))
+	return one
 }
 
 // spread spreads a sample over the seconds that it covers. What is before a time belongs to minutes.
@@ -126,9 +137,28 @@ func (s sums) spread(one store.Sample, from int64) {
 	for i := range n {
 		second := one.At - n + 1 + i
 		if second >= from {
-			s.at(second, time.Second).add(&one.Totals, i, n)
+			s.at(second, time.Second, 1).add(&one.Totals, i, n)
 		} else if one.At < from && i == 0 {
-			s.at(one.At-one.At%60, time.Minute).add(&one.Totals, 0, 1)
+			s.at(one.At-one.At%60, time.Minute, 60).add(&one.Totals, 0, 1)
 		}
 	}
+}
+
+// In adds samples up in steps of a length, which begin at whole multiples of it. Spans of
+// which nothing is noted have no sample.
+func In(step time.Duration, samples []Sample) (all []Sample) {
+	for _, one := range samples {
+		begin := one.Time.Truncate(step)
+		if len(all) == 0 || !all[len(all)-1].Time.Equal(begin) {
+			all = append(all, Sample{Time: begin, Step: step})
+		}
+		sum := &all[len(all)-1]
+		sum.Noted += one.Noted
+		sum.Published += one.Published
+		sum.Claimed += one.Claimed
+		sum.Acked += one.Acked
+		sum.Died += one.Died
+		sum.Late.Add(one.Late)
+	}
+	return all
 }

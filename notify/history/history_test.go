@@ -193,7 +193,7 @@ func TestMinutesAndSeconds(t *testing.T) {
 	}
 	var want []history.Sample
 	add := func(ago, step time.Duration, acked int64) {
-		want = append(want, history.Sample{Time: now.Add(-ago).UTC(), Step: step, Acked: 2 * acked})
+		want = append(want, history.Sample{Time: now.Add(-ago).UTC(), Step: step, Noted: step, Acked: 2 * acked})
 	}
 	add(24*time.Hour, time.Minute, 600)
 	add(2*time.Hour, time.Minute, 60)
@@ -252,6 +252,29 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
+// A carrier that keeps no history removes that of those before.
+func TestHistoryIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	_, stop := keep(t, s)
+	stop()
+	c, err := carrier.New(s, carrier.Options{NoHistory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "it is gone", func() bool {
+		n := int64(0)
+		for _, keys := range s.KeysOfAll() {
+			n += s.Client().Exists(t.Context(), keys.Lateness(), keys.Seconds(), keys.Minutes()).Val()
+			if s.Client().HExists(t.Context(), keys.Topics(), "*:history").Val() {
+				n++
+			}
+		}
+		return n == 0
+	})
+}
+
 func TestHistoryInTheTrialServer(t *testing.T) {
 	t.Parallel()
 	storetest.OneShard(t, "the trial server has no other")
@@ -267,6 +290,25 @@ func TestHistoryInTheTrialServer(t *testing.T) {
 	}
 	await(t, s)
 	if got := sum(read(t, s)); counts(got) != [4]int64{1, 1, 1, 0} {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	var samples []history.Sample
+	for i := range 10 {
+		one := history.Sample{Time: at.Add(time.Duration(i) * time.Second), Step: time.Second, Noted: time.Second, Published: 1, Claimed: 2, Acked: 3, Died: 4}
+		one.Late[i] = 1
+		samples = append(samples, one)
+	}
+	samples = slices.Delete(samples, 6, 8)
+	got := history.In(5*time.Second, samples)
+	if len(got) != 2 || !got[0].Time.Equal(at) || got[1].Noted != 3*time.Second || got[1].PerSecond(got[1].Acked) != 3 || got[1].Died != 12 || got[1].Late.Sum() != 3 {
+		t.Errorf("got %+v", got)
+	}
+	if got := history.In(time.Hour, nil); got != nil || (history.Sample{}).PerSecond(7) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

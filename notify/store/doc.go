@@ -140,9 +140,9 @@
 //	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
 //	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
-//	                                 store of several shards: us of the last change of *:settings; *:history: us until which the lateness
-//	                                 of claims is counted
-//	lateness                hash     numbers of buckets of lateness, see Histogram; while a carrier keeps a history → how many messages
+//	                                 store of several shards: us of the last change of *:settings; *:history: 1 while the lateness of
+//	                                 claims is counted
+//	lateness                hash     buckets of lateness from A on, see Histogram; while carriers keep a history → how many messages
 //	                                 were claimed, or handed over, so late
 //	history-seconds         string   a ring of samples: what happened in each second of the last hour, see Sample
 //	history-minutes         string   the same of each minute of the last week

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,12 +50,15 @@ func (t *Totals) combine(other *Totals, sign int64) {
 	}
 }
 
+// bucketNames are the names of the buckets in the hash of lateness, a character each.
+const bucketNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijkl"
+
 // totals reads the totals at the end of a carry.
 func (r *reply) totals() *Totals {
 	t := &Totals{Published: r.number(), Acked: r.number(), Died: r.number()}
 	for r.more() {
-		bucket, n := r.text(), r.number()
-		if i, err := strconv.Atoi(bucket); err == nil && i >= 0 && i < LateBuckets {
+		name, n := r.text(), r.number()
+		if i := strings.Index(bucketNames, name); len(name) == 1 && i >= 0 {
 			t.Late[i] = n
 			t.Claimed += n
 		}
@@ -174,4 +177,21 @@ func (s Shard) History(ctx context.Context, ring Ring, from, to int64) (all []Sa
 		}
 	}
 	return all, nil
+}
+
+// ForgetHistory removes the history of a shard, and has claims count no lateness. The
+// error is that of the connection.
+func (s Shard) ForgetHistory(ctx context.Context) error {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	err = d.client.HDel(ctx, d.keys.Topics(), AllTopics+":history").Err()
+	if err == nil || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = d.client.Del(ctx, d.keys.Lateness(), d.keys.Seconds(), d.keys.Minutes()).Err()
+	}
+	if err != nil {
+		return d.explain(ctx, err)
+	}
+	return nil
 }

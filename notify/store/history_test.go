@@ -85,19 +85,16 @@ func TestRings(t *testing.T) {
 	for _, span := range [][2]int64{{0, 0}, {10, 5}, {-10, -5}, {-100, 10}, {0, math.MaxInt32}, {base + 4000, base + 5000}} {
 		history(t, shard, store.Seconds, span[0], span[1])
 	}
-	want := time.Duration(0)
+	var most int64
 	for _, key := range []string{s.Keys().Seconds(), s.Keys().Minutes()} {
 		bytes, err := s.Client().MemoryUsage(t.Context(), key).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want += time.Duration(bytes)
-		if ttl := s.Client().TTL(t.Context(), key).Val(); ttl < 6*24*time.Hour {
-			t.Errorf("%s lives for %v", key, ttl)
-		}
+		most += bytes
 	}
-	if want > 1<<20 {
-		t.Errorf("the rings take %d bytes", want)
+	if most > 1<<20 {
+		t.Errorf("the rings take %d bytes", most)
 	}
 }
 
@@ -126,7 +123,7 @@ func TestForeignRings(t *testing.T) {
 		}
 	}
 	s.Client().Del(t.Context(), keys.Lateness())
-	s.Client().HSet(t.Context(), keys.Lateness(), "3", "7", "44", "1", "-1", "1", "x", "1", "4", "x", "5", "2")
+	s.Client().HSet(t.Context(), keys.Lateness(), "D", "7", "m", "1", "@", "1", "", "1", "AB", "1", "E", "x", "F", "2")
 	if totals := beat(store.Sample{At: 60}, store.Sample{At: 60}); totals.Claimed != 9 || totals.Late[3] != 7 || totals.Late[5] != 2 {
 		t.Errorf("got %+v", totals)
 	}

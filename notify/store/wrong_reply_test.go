@@ -197,7 +197,7 @@ func askings() []asking {
 			int64(0), int64(0),
 			[]any{},
 			[]any{},
-			[]any{"5", "4", "3", "7", "2"},
+			[]any{"5", "4", "3", "H", "2"},
 		}, call: func(ctx context.Context, s store.Shard) error {
 			m, err := s.Carry(ctx, store.Carry{Token: "no", Lease: time.Second, Batch: 1, Beat: true, History: true, Ready: "0"})
 			if err == nil && m.Totals != nil && m.Totals.Claimed != 2 {

@@ -634,6 +634,6 @@ if beats == '1' then
   end
   cursor = beat()
   if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(ARGV[3]), now) end
-  if ARGV[10] then buried.dropped, buried.taker, buried.history = buried.dropped or {}, buried.taker or {}, note_history(us) end
+  if ARGV[10] then buried.dropped, buried.taker, buried.history = buried.dropped or {}, buried.taker or {}, note_history() end
 end
 return answer(first)

@@ -23,7 +23,7 @@ if setting('paused', own, nil) == 1 then -- the inbox waits, so that it is rung 
   return { 1, 0, 0, {}, {}, {}, {}, {}, -1, us, 0 }
 end
 local FEW = 16 -- messages whose due times are read with them: reading those of more costs too much
-local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', 0, math.min(most, FEW), 'WITHSCORES')
+local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', '0', most > FEW and FEW or ARGV[2], 'WITHSCORES')
 if #found == 0 then
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
@@ -85,7 +85,6 @@ local released = digit_of(given_back)
 local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, leased, buried, oldest = {}, 0, {}, nil
-local counts = history and us < (tonumber(history) or 0)
 local on_time = us - age * 1000 -- the due time, in us, of what is not late
 
 local byte, others = string.byte, nil -- others: what is told of messages that are not as most are
@@ -99,7 +98,7 @@ for i = 1, n do
     local list = others[state]
     if state then
       records[i] = false
-      if counts then try('HINCRBY', LATE, late_bucket(on_time - call('ZSCORE', ready, member) * 1000), -1) end
+      if history then redis.pcall('HINCRBY', LATE, string.char(65 + late_bucket(on_time - call('ZSCORE', ready, member) * 1000)), -1) end
       if list then list[#list + 1], list[#list + 2] = member, reason end
     elseif not record then
       others.bare = others.bare + 1
@@ -125,17 +124,20 @@ if leased > 0 then
   oldest = oldest == members[1] and runs[1] or call('ZSCORE', ready, oldest)
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
 end
--- All are counted, also those that are not leased, which are taken off above. They are sorted by time, so one look finds how many have the
--- bucket of the first that is left, or one behind it.
-local counted, newest, least = counts and 0 or n, runs[#runs - 1], nil
+-- All are counted, also those that are not leased, which are taken off above. They are sorted by time: where they differ, one look finds
+-- how many have the bucket of the first that is left, or one behind it.
+local newest, counted = runs[#runs - 1], history and 0 or n
+local least = history and late_bucket(on_time - newest * 1000)
 while counted < n do
-  local due, to = counted == 0 and runs[1] or call('ZSCORE', ready, members[counted + 1]), n
-  least = least or late_bucket(on_time - newest * 1000)
-  local bucket = due == newest and least or late_bucket(on_time - due * 1000)
+  local bucket, to = least, n
+  if runs[1] ~= newest then
+    local due = counted == 0 and runs[1] or call('ZSCORE', ready, members[counted + 1])
+    bucket = late_bucket(on_time - due * 1000)
+  end
   if bucket > least then
     to = math.max(math.min(call('ZCOUNT', ready, '-inf', (on_time - 100 * 2 ^ ((bucket - 1) / 2)) / 1000), n), counted + 1)
   end
-  try('HINCRBY', LATE, bucket, to - counted)
+  redis.pcall('HINCRBY', LATE, string.char(65 + bucket), n == 1 and '1' or to - counted)
   counted = to
 end
 local reply = { short and 1 or 0, lease, receipt, members, runs, records, attempts, buried, -1, us, 0 }

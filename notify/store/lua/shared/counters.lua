@@ -39,8 +39,13 @@ local function count_all(what, by)
   if by > 0 then try('HINCRBY', TOPICS, '*:' .. what, by) end
 end
 
--- The number of the bucket of a lateness in us: each is wider by the square root of two than the one before, from 100 us on.
-local function late_bucket(us) return us < 100 and 0 or math.min(math.floor(math.log(us / 100) * 2 / math.log(2)) + 1, 43) end
+-- The number of the bucket of a lateness in us: each is wider by the square root of two than the one before, from 100 us on. LATE has them as
+-- characters, from A on.
+local function late_bucket(us)
+  if us < 100 then return 0 end
+  local bucket = math.log(us) * 2.8853900817779268 - 12.287712379549449 -- 2 log2(us / 100) + 1
+  return bucket < 43 and bucket - bucket % 1 or 43
+end
 
 -- Whether note_published has something to note of a count of published messages, which grew by some: when a topic is new, and when
 -- the count passes a multiple of 64.

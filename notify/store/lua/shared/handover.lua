@@ -7,9 +7,9 @@ local LARGEST = 4096 -- bytes of the largest record that is handed over
 -- The subscriber that the next due message of a topic is handed to: the one that waits longest, if it takes messages. Nil if the
 -- message must be made ready instead.
 local function taker_of(topic)
-  local inbox, since = unpack(try('ZRANGE', waiting_of(topic), 0, 0, 'WITHSCORES') or {})
+  local inbox, since = unpack(try('ZRANGE', waiting_of(topic), '0', '0', 'WITHSCORES') or {})
   if not inbox or tonumber(since) >= RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
-  local ready = try('ZRANGE', ready_of(topic), 0, 0)
+  local ready = try('ZRANGE', ready_of(topic), '0', '0')
   if not ready or ready[1] then return nil end
   local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
   if setting('paused', own, nil) == 1 or setting('ring_only', own, common) == 1 then return nil end
@@ -34,7 +34,7 @@ local function send_handed(taker, topic, due, member, used, record, us, lines)
   local tries = lines and used .. '/' .. #lines or used
   local line = table.concat({ topic, text(us), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
   if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then
-    if taker.history and us < (tonumber(taker.history) or 0) then redis.pcall('HINCRBY', LATE, late_bucket(late), 1) end
+    if taker.history then redis.pcall('HINCRBY', LATE, string.char(65 + late_bucket(late)), '1') end
     return true
   end
   try('ZREM', waiting, taker.inbox)

@@ -1,21 +1,19 @@
 -- The history: samples of what happened in a second or a minute, which the carrier makes of the totals that beats return.
 
--- Lets a ring live on for a week. A new one is made as long as it will be: one that grows takes up to twice the memory.
-local function keep_ring(ring, length)
+-- Makes a ring as long as it will be: one that grows takes up to twice the memory.
+local function make_ring(ring, length)
   if call('EXISTS', ring) == 0 then call('SETRANGE', ring, length - 1, '\0') end
-  call('PEXPIRE', ring, 604800000)
 end
 
--- Writes the samples of a beat, if it has some: of a second, and of the minute up to then. With a look it keeps the rings, and has claims
--- count their lateness for an hour. Returns the totals of messages ever published, acknowledged and dead, then buckets of lateness, each
--- with how many were claimed.
-local function note_history(us)
+-- Writes the samples of a beat, if it has some: of a second, and of the minute up to then. With a look it makes the rings, and has claims
+-- count their lateness. Returns the totals of messages ever published, acknowledged and dead, then buckets of lateness, each with how many
+-- were claimed.
+local function note_history()
   local length_s, length_m, offset_s, sample_s, offset_m, sample_m = unpack(ARGV, 10, 15)
   if ARGV[8] == '1' then
-    keep_ring(SECONDS, length_s)
-    keep_ring(MINUTES, length_m)
-    try('HSET', TOPICS, '*:history', text(us + 3600000000))
-    call('PEXPIRE', LATE, 7200000)
+    make_ring(SECONDS, length_s)
+    make_ring(MINUTES, length_m)
+    try('HSET', TOPICS, '*:history', '1')
   end
   if sample_m then
     try('SETRANGE', SECONDS, offset_s, sample_s)

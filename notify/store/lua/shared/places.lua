@@ -49,7 +49,7 @@ end
 
 -- Takes the oldest out of the ready set of a topic.
 local function take_oldest_ready(topic, n)
-  call('ZREMRANGEBYRANK', ready_of(topic), 0, n - 1)
+  call('ZREMRANGEBYRANK', ready_of(topic), '0', n > 1 and n - 1 or '0')
   index_ready(topic)
 end
 

@@ -18,6 +18,11 @@ func (g *Gate) registerPlots(mux *http.ServeMux, doc *huma.OpenAPI) {
 		method: "GET", path: "/v1/forecast", id: "forecast", tag: tagOperate, status: http.StatusOK, reply: api.Forecast{}, summary: "Count scheduled messages by when they fall due",
 		description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s.",
 	}, g.forecast)
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/history", id: "history", tag: tagOperate, status: http.StatusOK, reply: api.History{},
+		rights: []right{mayAdmin}, summary: "Get how many messages were published, claimed and acknowledged in the past, and how late they were claimed",
+		description: "The token must permit all topics. The past is noted by second for an hour, and by minute for a week; not with BELLHOP_CONSOLE=false.",
+	}, g.history)
 }
 
 type forecastInput struct {
