@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
@@ -310,5 +311,46 @@ func TestIn(t *testing.T) {
 	}
 	if got := history.In(time.Hour, nil); got != nil || (history.Sample{}).PerSecond(7) != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Messages of known lateness have the quantiles that these have, within a bucket.
+func TestKnownLateness(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	keep(t, s)
+	const n, topic = 1000, "late"
+	keys := s.KeysOf(topic)
+	now := time.Now()
+	late := func(i int) time.Duration { return time.Duration(2+i/10) * time.Second } // 2 to 101 s
+	for i := range n {
+		member := store.Member(topic, fmt.Sprintf("m%04d", i))
+		due := float64(now.Add(-late(i)).UnixMilli())
+		if err := s.Client().HSet(t.Context(), keys.Messages(), member, "1\nx").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Client().ZAdd(t.Context(), keys.Ready(topic), redis.Z{Score: due, Member: member}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claimer := subscriberstest.Claimer(t, s)
+	for claimed := 0; claimed < n; {
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed += len(ds)
+	}
+	took := time.Since(now)
+	await(t, s)
+	got := sum(read(t, s))
+	if got.Claimed != n {
+		t.Errorf("%d were claimed", got.Claimed)
+	}
+	for _, p := range []float64{0.1, 0.5, 0.9, 0.99} {
+		least, most := late(int(p*n)), late(int(p*n))+took
+		if q := got.Late.Quantile(p); float64(q) < float64(least)/1.5 || float64(q) > float64(most)*1.5 {
+			t.Errorf("the %v quantile is %v, want %v to %v", p, q, least, most)
+		}
 	}
 }
