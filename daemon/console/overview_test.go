@@ -39,12 +39,12 @@ func TestOverviewOfSome(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	some := s.login("shop").get("/ui/").is(200).says("order.held", "No carrier is elected").hides("secret", "Redis memory", "Messages kept", "acknowledged, while")
-	all := s.login("root").get("/ui/").is(200).says("order.held", "secret.held", "Redis memory", "Messages kept", "acknowledged, while")
+	some := s.login("shop").get("/ui/").is(200).says("order.held", "No carrier is elected").hides("secret", "Redis memory", "Messages kept", "delivered</span>")
+	all := s.login("root").get("/ui/").is(200).says("order.held", "secret.held", "Redis memory", "Messages kept", "delivered</span>")
 	if one, two := dueIn(t, some), dueIn(t, all); one != 1 || two != 2 {
 		t.Errorf("%d messages fall due for a viewer of some, and %d for one of all", one, two)
 	}
-	s.login("metrics").get("/ui/").is(200).says("Messages kept").hides("Redis memory", "acknowledged, while")
+	s.login("metrics").get("/ui/").is(200).says("Messages kept").hides("Redis memory", "delivered</span>")
 }
 
 var riverData = regexp.MustCompile(`data-river="([^"]*)"`)
@@ -101,4 +101,30 @@ func TestRiver(t *testing.T) {
 	if plain.Count("#river canvas") != 0 {
 		t.Error("it is drawn without JavaScript")
 	}
+}
+
+// What was delivered stands to the left of now in the river, with how late it was.
+func TestRiverHasAPast(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	v := s.visitor()
+	for _, span := range []string{"hour", "day", "week"} {
+		storetest.Eventually(t, "the past is noted", func() bool {
+			var drawn struct {
+				Delivered []*int64
+				P99       []*float64
+			}
+			page := v.get("/ui/?river=" + span).is(200)
+			if err := json.Unmarshal([]byte(html.UnescapeString(page.field(riverData))), &drawn); err != nil {
+				t.Fatal(err)
+			}
+			for i, n := range drawn.Delivered {
+				if n != nil && *n >= 20 && drawn.P99[i] != nil && *drawn.P99[i] > 0 {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	v.get("/ui/").says("Delivered", "p99 late")
 }

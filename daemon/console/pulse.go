@@ -19,10 +19,7 @@ type beat struct {
 	published, acked, sent, died int64
 }
 
-const (
-	pulseLasts = time.Hour + time.Minute
-	rateOver   = 5 * time.Second // a rate of one second would not stand still
-)
+const rateOver = 5 * time.Second // a rate of one second would not stand still
 
 // add notes the totals of a survey.
 func (p *pulse) add(s notify.Survey) {
@@ -32,7 +29,7 @@ func (p *pulse) add(s notify.Survey) {
 		p.beats = nil // the clock was set back
 	}
 	p.beats = append(p.beats, beat{s.Now, s.Published, s.Acked, s.Sent, s.Died})
-	for s.Now.Sub(p.beats[0].at) > pulseLasts {
+	for s.Now.Sub(p.beats[0].at) > 2*rateOver {
 		p.beats = p.beats[1:]
 	}
 }
@@ -52,16 +49,4 @@ func (p *pulse) rates() *rates {
 	seconds := last.at.Sub(first.at).Seconds()
 	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: Redis lost its data
 	return &rates{Published: per(first.published, last.published), Acked: per(first.acked, last.acked), Sent: per(first.sent, last.sent), Died: per(first.died, last.died)}
-}
-
-// acked returns how many messages were acknowledged in each bucket of time of which
-// something is known, by its beginning.
-func (p *pulse) acked(bucket time.Duration) map[time.Time]int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := make(map[time.Time]int64)
-	for i := 1; i < len(p.beats); i++ {
-		all[p.beats[i].at.Truncate(bucket)] += max(0, p.beats[i].acked-p.beats[i-1].acked)
-	}
-	return all
 }

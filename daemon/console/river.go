@@ -4,21 +4,25 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/history"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // A river is what was delivered, and what falls due, over time.
 type river struct {
-	Span   string // hour, day or week
-	Spans  []riverSpan
-	Bucket string // a minute, an hour or a day
-	Past   string // what the past shows; empty: nothing of it is known to this viewer
-	Bars   []bar
-	Later  int64 // messages that fall due behind the last bar
-	now    time.Time
-	step   time.Duration
+	Span    string // hour, day or week
+	Spans   []riverSpan
+	Bucket  string // a minute, an hour or a day
+	HasPast bool   // the viewer may see it
+	Bars    []bar
+	Later   int64 // messages that fall due behind the last bar
+	now     time.Time
+	step    time.Duration
 }
 
 // A riverSpan is one that a viewer may choose.
@@ -36,14 +40,18 @@ type bar struct {
 	P50, P99   *time.Duration
 }
 
-var riverSpans = []struct {
+// A riverOf is how far a river goes before and behind now.
+type riverOf struct {
 	name, bucket string
 	step         time.Duration
-	buckets      int
-}{
-	{"hour", "a minute", time.Minute, 60},
-	{"day", "an hour", time.Hour, 24},
-	{"week", "a day", forecast.Day, 7},
+	buckets      int           // on each side
+	every        time.Duration // its past is read
+}
+
+var riverSpans = []riverOf{
+	{"hour", "a minute", time.Minute, 60, 5 * time.Second},
+	{"day", "an hour", time.Hour, 24, time.Minute},
+	{"week", "a day", forecast.Day, 7, time.Minute},
 }
 
 // river returns the river as a viewer may see it: what is to come of the viewer's topics, and
@@ -70,28 +78,60 @@ func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, e
 	}
 	r.Later = f.Later
 	if v.SeesStore() {
-		r.Past = "acknowledged, while somebody looked at this page"
-		acked := c.snapshots.pulse.acked(span.step)
-		for i := range span.buckets {
-			at := f.From.Add(time.Duration(i-span.buckets) * span.step)
-			b := bar{At: at}
-			if n, known := acked[at]; known {
-				b.Delivered = &n
-			}
-			r.Bars = append(r.Bars, b)
+		past, missing := c.past(ctx, f.From, span)
+		if err = store.Missing(err, missing); err != nil && !store.IsPartial(err) {
+			return nil, err
 		}
+		r.HasPast, r.Bars = true, slices.Clone(past)
 	}
+	r.add(f)
+	return r, err
+}
+
+// add adds what falls due. The first bucket of it may be the last of the past.
+func (r *river) add(f forecast.Forecast) {
 	for i, n := range f.Counts {
-		b := bar{At: f.From.Add(time.Duration(i) * span.step), Due: &n}
-		if i == 0 {
+		at := f.From.Add(time.Duration(i) * r.step)
+		if last := len(r.Bars) - 1; last < 0 || !r.Bars[last].At.Equal(at) {
+			r.Bars = append(r.Bars, bar{At: at})
+		}
+		b := &r.Bars[len(r.Bars)-1]
+		if b.Due = &n; i == 0 {
 			n += f.Overdue
 		}
 		if i < len(f.Broadcasts) {
 			b.Broadcasts = f.Broadcasts[i]
 		}
-		r.Bars = append(r.Bars, b)
 	}
-	return r, err
+}
+
+// past returns what was delivered before a bucket of the present, and within it. A bucket of
+// which nothing was noted is unknown.
+func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]bar, error) {
+	from, to := now.Add(-time.Duration(span.buckets)*span.step), now.Add(span.step)
+	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), span.every, func(ctx context.Context) ([]bar, error) {
+		samples, err := history.Read(ctx, c.store, from, to)
+		bars := make([]bar, span.buckets+1)
+		late := make([]history.Histogram, len(bars))
+		for i := range bars {
+			bars[i].At = from.Add(time.Duration(i) * span.step)
+		}
+		for _, s := range samples {
+			i := min(int(s.Time.Sub(from)/span.step), span.buckets)
+			b := &bars[i]
+			if b.Delivered == nil {
+				b.Delivered = new(int64)
+			}
+			*b.Delivered += s.Claimed
+			late[i].Add(s.Late)
+		}
+		for i, h := range late {
+			if h.Sum() > 0 {
+				bars[i].P50, bars[i].P99 = new(h.Quantile(0.5)), new(h.Quantile(0.99))
+			}
+		}
+		return bars, err
+	})
 }
 
 // JSON returns the river as console.js draws it.

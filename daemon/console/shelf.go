@@ -14,6 +14,7 @@ import (
 type shelves struct {
 	topics   shelf[topicsPart]
 	details  shelf[topicDetail]
+	past     shelf[[]bar]
 	messages shelf[notify.Info]
 
 	reasons   shelf[[]notify.Reason]
