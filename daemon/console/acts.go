@@ -62,6 +62,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		var n int
 		if err == nil {
 			did, n, err = a.do(r.Context(), c, v)
+			c.shelves.pieces.clear() // they show what was before
 		}
 		if err != nil && a.form != nil && errors.Is(err, notify.ErrInvalid) && c.again(w, v, *a.form, err) {
 			return

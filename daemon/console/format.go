@@ -15,6 +15,7 @@ var functions = template.FuncMap{
 	"count":  grouped,
 	"short":  short,
 	"ago":    func(t, now time.Time) string { return short(now.Sub(t)) },
+	"soon":   soon,
 	"moment": moment,
 	"bytes":  sized,
 	"once":   notify.NewID,
@@ -56,6 +57,18 @@ func unitOf(d time.Duration) time.Duration {
 		return time.Minute
 	}
 	return time.Hour
+}
+
+// soon returns when something is due, so that it stands still where much is.
+func soon(now, due time.Time) string {
+	switch left := due.Sub(now); {
+	case left >= time.Second:
+		return "in " + short(left)
+	case left > -time.Second:
+		return "now"
+	default:
+		return short(-left) + " ago"
+	}
 }
 
 // moment returns a time as an operator reads it; empty for none.

@@ -64,24 +64,29 @@ func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
 	_, _ = w.Write(text) // an error means that the client is gone
 }
 
-// piece returns the live part of a page, and whether it is the last one.
+// piece returns the live part of a page, and whether it is the last one. Those who look at
+// the same page with the same token get the same piece.
 func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
 	f := c.frame(v, p)
 	f.Edition, f.Version = c.edition, c.o.Version
+	var err error
 	switch {
 	case v.Valid.Err() != nil:
 		f.Fault, last = &fault{Title: "You are logged out", Detail: "Your token was taken away or changed. Log in again."}, true
 	case v.query("edition") != c.edition:
 		f.Fault, last = &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}, true
 	default:
-		ctx, cancel := context.WithTimeout(ctx, readWithin)
-		data, err := p.data(ctx, c, v)
-		cancel()
-		if f.Data = data; err != nil {
-			f.Fault = faultOf(err)
-		}
+		text, err = c.shelves.pieces.get(ctx, v.Name+" "+v.Fingerprint+" "+v.r.URL.RequestURI(), rhythm, func(ctx context.Context) ([]byte, error) {
+			data, err := p.data(ctx, c, v)
+			if f.Data = data; err != nil {
+				f.Fault = faultOf(err)
+			}
+			return execute(p.name, "piece", f)
+		})
 	}
-	text, err := execute(p.name, "piece", f)
+	if last {
+		text, err = execute(p.name, "piece", f)
+	}
 	if err != nil {
 		c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
 		return []byte("this part could not be made; the daemon's log says why"), true

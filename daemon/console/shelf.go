@@ -14,6 +14,7 @@ import (
 type shelves struct {
 	topics   shelf[topicsPart]
 	details  shelf[topicDetail]
+	pieces   shelf[[]byte]
 	past     shelf[[]bar]
 	messages shelf[notify.Info]
 
@@ -92,4 +93,11 @@ func (s *shelf[T]) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, name)
+}
+
+// clear has all values read again.
+func (s *shelf[T]) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of = nil
 }

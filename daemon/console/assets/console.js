@@ -38,7 +38,7 @@
   const river = { plot: null, text: "", data: null };
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  const late = (ms) => (ms < 1000 ? `${ms.toPrecision(2)} ms` : `${(ms / 1000).toFixed(1)} s`);
+  const late = (ms) => (ms < 1000 ? `${+ms.toPrecision(2)} ms` : `${+(ms / 1000).toPrecision(2)} s`);
   const clock = (t) => new Date(t * 1000).toISOString().slice(0, 16).replace("T", " ");
 
   function told(i) {
@@ -79,7 +79,7 @@
     const colour = (name) => style.getPropertyValue(name).trim();
     const bars = uPlot.paths.bars({ size: [0.85, 40], align: 1 });
     const bar = (label, name) => ({ label, stroke: colour(name), fill: colour(name), paths: bars, points: { show: false } });
-    const line = (label, dash) => ({ label, scale: "late", stroke: colour("--late"), width: 2, dash, points: { show: false } });
+    const line = (label, dash) => ({ label, scale: "late", stroke: colour("--late"), width: 2, dash, points: { show: true, size: 5, fill: colour("--late") } });
     const axis = { stroke: () => colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const time = (t) => {
       const text = new Date(t * 1000).toISOString();
@@ -89,7 +89,7 @@
     return {
       width: box.clientWidth, height: 260, legend: { show: false }, tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "UTC"),
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.05, 4)] }, late: { distr: 3, range: (_u, min, max) => [Math.min(min || 0.1, 0.1), Math.max(max || 10, 10)] } },
+      scales: { x: { range: (_u, min, max) => [min, max + river.data.step] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 4)] }, late: { distr: 3, range: (_u, min, max) => [Math.min(min || 0.1, 0.1), Math.max(max || 10, 10)] } },
       series: [{}, bar("delivered", "--ok"), bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
       axes: [{ ...axis, values: (_u, all) => all.map(time) }, { ...axis, size: 60, values: (_u, all) => all.map((v) => (Number.isInteger(v) ? v.toLocaleString("en") : "")) },
         { ...axis, scale: "late", side: 1, size: 60, show: hasLate, grid: { show: false }, values: (_u, all) => all.map((v) => (v == null || Math.log10(v) % 1 ? "" : late(v))) }],
