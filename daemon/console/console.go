@@ -48,7 +48,7 @@ type Console struct {
 	inspector *notify.Inspector
 	pub       *notify.Publisher
 	finder    *find.Finder
-	forecasts *forecast.Cache
+	forecasts forecasts
 	mux       *http.ServeMux
 	edition   string // of the pages: another one has other forms
 	secret    secret
@@ -78,7 +78,7 @@ func New(store *notify.Store, o Options) (*Console, error) {
 			return nil, err
 		}
 	}
-	c := &Console{finder: finder, forecasts: forecast.NewCache(store), o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
+	c := &Console{finder: finder, forecasts: forecasts{cache: forecast.NewCache(store)}, o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
 	c.snapshots.console = c
 	c.routes()
 	return c, nil

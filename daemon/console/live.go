@@ -76,7 +76,7 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, las
 	case v.query("edition") != c.edition:
 		f.Fault, last = &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}, true
 	default:
-		text, err = c.shelves.pieces.get(ctx, v.Name+" "+v.Fingerprint+" "+v.r.URL.RequestURI(), rhythm, func(ctx context.Context) ([]byte, error) {
+		text, err = c.shelves.pieces.get(ctx, v.Name+" "+v.Fingerprint+" "+v.r.URL.RequestURI(), keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) ([]byte, error) {
 			data, err := p.data(ctx, c, v)
 			if f.Data = data; err != nil {
 				f.Fault = faultOf(err)

@@ -72,7 +72,7 @@ func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, e
 	if !v.SeesAll() {
 		o.Topics = v.Patterns
 	}
-	f, err := c.forecasts.Of(ctx, o)
+	f, err := c.forecasts.of(ctx, o)
 	if len(f.Counts) == 0 {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *river) add(f forecast.Forecast) {
 // which nothing was noted is unknown.
 func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]bar, error) {
 	from, to := now.Add(-time.Duration(span.buckets)*span.step), now.Add(span.step)
-	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), span.every, func(ctx context.Context) ([]bar, error) {
+	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), keep{age: span.every}, func(ctx context.Context) ([]bar, error) {
 		samples, err := history.Read(ctx, c.store, from, to)
 		bars := make([]bar, span.buckets+1)
 		late := make([]history.Histogram, len(bars))

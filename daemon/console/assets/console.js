@@ -100,7 +100,7 @@
   function draw(anew) {
     const box = document.getElementById("river");
     const text = document.getElementById("river-data")?.dataset.river;
-    if (!box || !text || !window.uPlot || (!anew && text === river.text)) return;
+    if (!box || !text || !window.uPlot || (!anew && text === river.text && river.plot?.root.isConnected)) return;
     const before = river.data;
     river.text = text;
     const d = river.data = JSON.parse(text);
@@ -120,11 +120,11 @@
     box.setAttribute("aria-label", "What was delivered and what falls due, as in the table behind the plot");
   }
 
-  if (document.getElementById("river")) {
+  if (live) {
     draw();
     new MutationObserver(() => draw()).observe(live, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-river"] });
     dark.addEventListener("change", () => draw(true));
-    addEventListener("resize", () => river.plot?.setSize({ width: document.getElementById("river").clientWidth, height: 260 }));
+    addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: document.getElementById("river").clientWidth, height: 260 }); });
   }
 })();
 

@@ -1,0 +1,63 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/forecast"
+)
+
+// forecasts have what falls due. A forecast of very many topics takes longer than a page may: until
+// it is there, the page shows the one before.
+type forecasts struct {
+	cache *forecast.Cache
+
+	mu   sync.Mutex
+	last map[string]forecast.Forecast // by the question
+}
+
+const (
+	paintWithin = 100 * time.Millisecond // for which a page waits
+	countWithin = 10 * time.Second       // a forecast may take
+	mostForecasts    = 200                    // questions that are kept
+)
+
+// of returns a forecast; an empty one if it is not there yet. Errors: see [forecast.Cache.Of].
+func (c *forecasts) of(ctx context.Context, o forecast.Options) (forecast.Forecast, error) {
+	question := fmt.Sprint(o)
+	type answer struct {
+		forecast.Forecast
+		err error
+	}
+	answers := make(chan answer, 1)
+	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), countWithin) // for later pages, too
+	go func() {
+		defer cancel()
+		f, err := c.cache.Of(counting, o)
+		if len(f.Counts) > 0 {
+			c.keep(question, f)
+		}
+		answers <- answer{f, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.Forecast, a.err
+	case <-ctx.Done():
+		return forecast.Forecast{}, ctx.Err()
+	case <-time.After(paintWithin):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.last[question], nil
+	}
+}
+
+func (c *forecasts) keep(question string, f forecast.Forecast) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || len(c.last) >= mostForecasts {
+		c.last = make(map[string]forecast.Forecast)
+	}
+	c.last[question] = f
+}
