@@ -19,9 +19,9 @@ type forecasts struct {
 }
 
 const (
-	paintWithin = 100 * time.Millisecond // for which a page waits
-	countWithin = 10 * time.Second       // a forecast may take
-	mostForecasts    = 200                    // questions that are kept
+	paintWithin   = 100 * time.Millisecond // for which a page waits
+	countWithin   = 10 * time.Second       // a forecast may take
+	mostForecasts = 200                    // questions that are kept
 )
 
 // of returns a forecast; an empty one if it is not there yet. Errors: see [forecast.Cache.Of].
