@@ -330,7 +330,8 @@ func (s *findRun) confirmAll(ctx context.Context) error {
 		return errors.New("no message matches that it is for")
 	}
 	nothing := "nothing was " + s.done()
-	return s.ask(ctx, fmt.Sprintf("%s %s messages?", strings.ToUpper(string(s.act.Kind[:1]))+string(s.act.Kind[1:]), thousands(strconv.Itoa(sum.Matched))), nothing)
+	verb := strings.ToUpper(string(s.act.Kind[:1])) + string(s.act.Kind[1:])
+	return s.ask(ctx, fmt.Sprintf("%s %s messages?", verb, thousands(strconv.Itoa(sum.Matched))), nothing)
 }
 
 // perform acts until all is done, and returns the sum.
@@ -363,7 +364,8 @@ func (a *app) completeTerms(c *cobra.Command, args []string, begun string) ([]st
 	case known && name == "state":
 		found = states()
 	default:
-		return slices.DeleteFunc(find.Terms(), func(t string) bool { return !strings.HasPrefix(t, begun) }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		begins := slices.DeleteFunc(find.Terms(), func(t string) bool { return !strings.HasPrefix(t, begun) })
+		return begins, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var terms []string
 	for _, one := range found {

@@ -26,7 +26,7 @@ func BenchmarkFind(b *testing.B) {
 		b.Fatal(err)
 	}
 	storetest.Run(b, c.Run)
-	for _, question := range []string{"", "id:order-99999*", "body~4711", "topic:> reason~timeout id:x*", "header.tenant=acme"} {
+	for _, question := range []string{"", "id:order-99999*", "body~4711", "header.tenant=acme", "topic:order.*"} {
 		b.Run("question="+question, func(b *testing.B) {
 			var late storetest.Lateness
 			worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{})

@@ -325,10 +325,11 @@ func TestFindRefuses(t *testing.T) {
 					return fmt.Errorf("cursor %s: %w", cursor, err)
 				}
 			}
-			if _, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: page.Cursor}, false); !errors.Is(err, notify.ErrInvalid) {
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: page.Cursor}, false)
+			if !errors.Is(err, notify.ErrInvalid) {
 				return fmt.Errorf("act: %w", err)
 			}
-			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: dry.Cursor}, false)
+			_, err = f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel}, find.Options{Cursor: dry.Cursor}, false)
 			return err
 		},
 		"due": func() error {
@@ -352,7 +353,8 @@ func TestFindRefuses(t *testing.T) {
 	if _, err := f.Act(t.Context(), parse(t, "state:leased"), find.Act{Kind: find.Requeue}, find.Options{}, false); !errors.Is(err, notify.ErrInvalid) {
 		t.Error(err)
 	}
-	if page, err = f.Find(t.Context(), parse(t, " topic:a "), find.Options{Cursor: page.Cursor}); err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "2" {
+	page, err = f.Find(t.Context(), parse(t, " topic:a "), find.Options{Cursor: page.Cursor})
+	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "2" {
 		t.Error(page, err)
 	}
 }

@@ -36,7 +36,7 @@ func New(s *notify.Store) (*Finder, error) {
 
 // Options are how to search. The zero Options are the defaults.
 type Options struct {
-	Limit  int                     // most messages of a page; of an act, most that it works on. Zero: DefaultLimit, and for an act as many as it can within its time
+	Limit  int                     // most messages of a page, or of a call of an act. Zero: DefaultLimit; of an act as many as fit into its time
 	Cursor string                  // of the page before; empty: the beginning
 	May    func(topic string) bool // which topics are looked at; nil: all
 }

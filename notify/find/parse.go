@@ -251,7 +251,8 @@ func (p *parser) setTopics(value string) (wrong string) {
 	for _, text := range texts {
 		pattern, err := notify.ParsePattern(text)
 		if err != nil {
-			return fmt.Sprintf("%.140q is no topic; use tokens of letters, digits, _ and - joined by single dots, * for any one, > at the end for one or more, and commas between several", text)
+			return fmt.Sprintf("%.140q is no topic; use tokens of letters, digits, _ and - joined by single dots, * for any one, "+
+				"> at the end for one or more, and commas between several", text)
 		}
 		p.topics = append(p.topics, pattern)
 	}
