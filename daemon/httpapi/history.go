@@ -32,7 +32,7 @@ func (in *historyInput) span(now time.Time) (from, to time.Time) {
 		}
 	}
 	if from.IsZero() {
-		from = to.Add(-min(cmp.Or(in.Step*usualSteps, history.Seconds), history.Minutes))
+		from = to.Add(-min(cmp.Or(in.Step*usualSteps, history.Fine), history.Whole))
 	}
 	return from, to
 }

@@ -22,8 +22,8 @@ import (
 
 // How long a history goes back.
 const (
-	Seconds = time.Hour
-	Minutes = 7 * 24 * time.Hour
+	Fine  = time.Hour          // by second
+	Whole = 7 * 24 * time.Hour // by minute
 )
 
 // A Sample is what happened in a span of time.
@@ -86,7 +86,7 @@ func read(ctx context.Context, shard store.Shard, from, to time.Time) (p part, e
 	if err != nil {
 		return p, err
 	}
-	p.fine = now.Add(-Seconds).Truncate(time.Minute).Unix() + 60
+	p.fine = now.Add(-Fine).Truncate(time.Minute).Unix() + 60
 	first, last := unix(from), min(unix(to), now.Unix()) // behind it, the clock was set back
 	if p.minutes, err = shard.History(ctx, store.Minutes, first, min(last, p.fine)); err != nil {
 		return p, err
