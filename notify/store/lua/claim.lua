@@ -86,7 +86,6 @@ local receipt = receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, leased, buried, oldest = {}, 0, {}, nil
 local on_time = us - age * 1000 -- the due time, in us, of what is not late
-
 local byte, others = string.byte, nil -- others: what is told of messages that are not as most are
 for i = 1, n do
   local member, record, own_lease, state = members[i], records[i], lease, nil
