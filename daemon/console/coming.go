@@ -15,14 +15,14 @@ const tallest = 64
 
 // A coming is what falls due of a topic when.
 type coming struct {
-	Bars                  []comingBar
+	Bars                  []bar
 	Total, Later, Overdue int64
 	Unit, Span            string // of a bar, and of all
 	Minute, Hour, Day     string // addresses of the page with other bars
 }
 
-// A comingBar is what falls due within one minute, hour or day.
-type comingBar struct {
+// A bar is what falls due within one minute, hour or day.
+type bar struct {
 	Count     int64
 	Y, Height int64 // pixels
 	Label     string
@@ -50,7 +50,7 @@ func (c *Console) coming(ctx context.Context, v *visit, topic string) (*coming, 
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.forecasts.of(ctx, forecast.Options{Topics: []notify.Pattern{p}, Bucket: of.bucket, Count: of.count})
+	f, err := c.forecasts.Of(ctx, forecast.Options{Topics: []notify.Pattern{p}, Bucket: of.bucket, Count: of.count})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (c *Console) coming(ctx context.Context, v *visit, topic string) (*coming, 
 	}
 	for i, n := range f.Counts {
 		height := (n*tallest + most - 1) / most
-		view.Bars = append(view.Bars, comingBar{n, tallest - height, height, f.From.Add(time.Duration(i) * f.Bucket).UTC().Format(of.label)})
+		view.Bars = append(view.Bars, bar{n, tallest - height, height, f.From.Add(time.Duration(i) * f.Bucket).UTC().Format(of.label)})
 	}
 	return view, nil
 }

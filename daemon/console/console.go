@@ -48,7 +48,7 @@ type Console struct {
 	inspector *notify.Inspector
 	pub       *notify.Publisher
 	finder    *find.Finder
-	forecasts forecasts
+	forecasts *forecast.Cache
 	mux       *http.ServeMux
 	edition   string // of the pages: another one has other forms
 	secret    secret
@@ -78,8 +78,8 @@ func New(store *notify.Store, o Options) (*Console, error) {
 			return nil, err
 		}
 	}
-	c := &Console{finder: finder, forecasts: forecasts{cache: forecast.NewCache(store)}, o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
-	c.snapshots.console = c
+	c := &Console{finder: finder, forecasts: forecast.NewCache(store), o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
+	c.snapshots.console, c.snapshots.comes.cache = c, c.forecasts
 	c.routes()
 	return c, nil
 }

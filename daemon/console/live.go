@@ -64,29 +64,44 @@ func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
 	_, _ = w.Write(text) // an error means that the client is gone
 }
 
-// piece returns the live part of a page, and whether it is the last one. Those who look at
-// the same page with the same token get the same piece.
+// A piece is the live part of a page, and whether it is the last one.
+type piece struct {
+	text []byte
+	last bool
+}
+
+// piece returns the live part of a page, which is made once a second for all who may see the
+// same and look at the same.
 func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
+	if v.Valid.Err() != nil {
+		return c.makePiece(ctx, v, p)
+	}
+	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
+	made, _ := c.shelves.pieces.get(ctx, whose, keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) (piece, error) {
+		text, last := c.makePiece(ctx, v, p)
+		return piece{text, last}, nil
+	})
+	return made.text, made.last
+}
+
+// makePiece makes the live part of a page, and tells whether it is the last one.
+func (c *Console) makePiece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
 	f := c.frame(v, p)
 	f.Edition, f.Version = c.edition, c.o.Version
-	var err error
 	switch {
 	case v.Valid.Err() != nil:
 		f.Fault, last = &fault{Title: "You are logged out", Detail: "Your token was taken away or changed. Log in again."}, true
 	case v.query("edition") != c.edition:
 		f.Fault, last = &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}, true
 	default:
-		text, err = c.shelves.pieces.get(ctx, v.Name+" "+v.Fingerprint+" "+v.r.URL.RequestURI(), keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) ([]byte, error) {
-			data, err := p.data(ctx, c, v)
-			if f.Data = data; err != nil {
-				f.Fault = faultOf(err)
-			}
-			return execute(p.name, "piece", f)
-		})
+		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		data, err := p.data(ctx, c, v)
+		cancel()
+		if f.Data = data; err != nil {
+			f.Fault = faultOf(err)
+		}
 	}
-	if last {
-		text, err = execute(p.name, "piece", f)
-	}
+	text, err := execute(p.name, "piece", f)
 	if err != nil {
 		c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
 		return []byte("this part could not be made; the daemon's log says why"), true
@@ -141,6 +156,7 @@ type snapshots struct {
 	listeners kept[[]notify.ListenerInfo]
 	servers   kept[[]server]
 	workers   kept[[]notify.Worker]
+	comes     foreseen
 }
 
 // survey returns what the store holds in all, and which topics stand out.

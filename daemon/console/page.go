@@ -32,7 +32,6 @@ type page struct {
 // pages are all pages, in the order of the navigation where they are in it.
 var pages = []page{
 	overviewPage,
-	carriersPage,
 	topicsPage,
 	topicPage,
 	messagePage,
@@ -42,6 +41,7 @@ var pages = []page{
 	broadcastsPage,
 	findPage,
 	findActPage,
+	carriersPage,
 }
 
 // noPage is shown for every other address.

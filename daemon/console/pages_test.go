@@ -54,6 +54,7 @@ func TestPages(t *testing.T) {
 
 // nameOf returns a name for a page in a look: overview-dark-320.
 func nameOf(path string, look consoletest.Look) string {
+	path, _, _ = strings.Cut(path, "?")
 	name := strings.Trim(strings.ReplaceAll(strings.TrimPrefix(path, "/ui/"), "/", "-"), "-")
 	if name == "" {
 		name = "overview"

@@ -28,8 +28,8 @@ func carry(t testing.TB, store *notify.Store) {
 	storetest.Run(t, c.Run)
 }
 
-// buryClaimed claims messages of a topic and gives them up, each for a reason.
-func buryClaimed(t testing.TB, store *notify.Store, topic string, reasons ...string) {
+// buryAll claims messages of a topic and gives them up, each for a reason.
+func buryAll(t testing.TB, store *notify.Store, topic string, reasons ...string) {
 	t.Helper()
 	claimer, err := subscribers.NewClaimer(store, subscribers.ClaimerOptions{Kind: "worker", Version: "v0.9", Logger: discard})
 	if err != nil {
@@ -98,7 +98,7 @@ func populated(t testing.TB) *site {
 		)
 	}
 	storetest.Publish(t, s.store, messages...)
-	buryClaimed(t, s.store, "order.refused", append([]string{"no such customer 4711", "connection refused"}, hostile...)...)
+	buryAll(t, s.store, "order.refused", append([]string{"no such customer 4711", "connection refused"}, hostile...)...)
 	if err := storetest.Inspector(t, s.store).Pause(t.Context(), "invoice.held"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ type river struct {
 	Spans   []riverSpan
 	Bucket  string // a minute, an hour or a day
 	HasPast bool   // the viewer may see it
-	Bars    []bar
+	Bars    []riverBar
 	Later   int64 // messages that fall due behind the last bar
 	now     time.Time
 	step    time.Duration
@@ -31,8 +31,8 @@ type riverSpan struct {
 	Chosen     bool
 }
 
-// A bar is a bucket of time.
-type bar struct {
+// A riverBar is a bucket of time.
+type riverBar struct {
 	At         time.Time
 	Delivered  *int64 // nil: unknown
 	Due        *int64 // nil: it is over
@@ -72,7 +72,7 @@ func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, e
 	if !v.SeesAll() {
 		o.Topics = v.Patterns
 	}
-	f, err := c.forecasts.of(ctx, o)
+	f, err := c.snapshots.comes.of(ctx, o)
 	if len(f.Counts) == 0 {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (r *river) add(f forecast.Forecast) {
 	for i, n := range f.Counts {
 		at := f.From.Add(time.Duration(i) * r.step)
 		if last := len(r.Bars) - 1; last < 0 || !r.Bars[last].At.Equal(at) {
-			r.Bars = append(r.Bars, bar{At: at})
+			r.Bars = append(r.Bars, riverBar{At: at})
 		}
 		b := &r.Bars[len(r.Bars)-1]
 		if b.Due = &n; i == 0 {
@@ -107,11 +107,11 @@ func (r *river) add(f forecast.Forecast) {
 
 // past returns what was delivered before a bucket of the present, and within it. A bucket of
 // which nothing was noted is unknown.
-func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]bar, error) {
+func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]riverBar, error) {
 	from, to := now.Add(-time.Duration(span.buckets)*span.step), now.Add(span.step)
-	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), keep{age: span.every}, func(ctx context.Context) ([]bar, error) {
+	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), keep{age: span.every}, func(ctx context.Context) ([]riverBar, error) {
 		samples, err := history.Read(ctx, c.store, from, to)
-		bars := make([]bar, span.buckets+1)
+		bars := make([]riverBar, span.buckets+1)
 		late := make([]history.Histogram, len(bars))
 		for i := range bars {
 			bars[i].At = from.Add(time.Duration(i) * span.step)
@@ -165,7 +165,7 @@ func milliseconds(d *time.Duration) *float64 {
 }
 
 // Known returns the bars of which there is something to say.
-func (r *river) Known() (some []bar) {
+func (r *river) Known() (some []riverBar) {
 	for _, b := range r.Bars {
 		if b.Delivered != nil && *b.Delivered > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts) > 0 {
 			some = append(some, b)

@@ -14,9 +14,9 @@ import (
 type shelves struct {
 	topics   shelf[topicsPart]
 	details  shelf[topicDetail]
-	pieces   shelf[[]byte]
-	past     shelf[[]bar]
 	messages shelf[notify.Info]
+	pieces   shelf[piece]
+	past     shelf[[]riverBar]
 
 	reasons   shelf[[]notify.Reason]
 	logs      shelf[[]store.LogEnd]
@@ -95,9 +95,9 @@ func (s *shelf[T]) forget(name string) {
 	delete(s.of, name)
 }
 
-// clear has all values read again.
+// clear has all values read again at their next use.
 func (s *shelf[T]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of = nil
+	clear(s.of)
 }

@@ -2,7 +2,8 @@
 "use strict";
 
 (() => {
-  const lost = document.getElementById("lost");
+  const lost = Object.assign(document.createElement("p"), { id: "lost", className: "fault", role: "alert", hidden: true });
+  document.getElementById("main").prepend(lost);
 
   // The daemon is gone, or restarts: what is shown grows old, and must not look as if it were true.
   document.addEventListener("htmx:sse:error", () => {
@@ -23,17 +24,6 @@
   setInterval(() => {
     if (!ended && !document.hidden && !live._htmx?.sse) htmx.ajax("GET", address, { source: live });
   }, 5000);
-
-  // A button that ticks all boxes of a name needs this file.
-  for (const button of document.querySelectorAll("button[data-tick]")) {
-    button.hidden = false;
-    button.addEventListener("click", () => {
-      const boxes = [...document.querySelectorAll(`input[type=checkbox][name="${button.dataset.tick}"]`)];
-      const tick = boxes.some((box) => !box.checked);
-      for (const box of boxes) box.checked = tick;
-    });
-  }
-
   // The river: what was delivered to the left of now, and how late, and what falls due to the right.
   const river = { plot: null, text: "", data: null };
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -125,6 +115,18 @@
     new MutationObserver(() => draw()).observe(live, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-river"] });
     dark.addEventListener("change", () => draw(true));
     addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: document.getElementById("river").clientWidth, height: 260 }); });
+  }
+})();
+
+(() => {
+  // A button that ticks all boxes of a name needs this file.
+  for (const button of document.querySelectorAll("button[data-tick]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const boxes = [...document.querySelectorAll(`input[type=checkbox][name="${button.dataset.tick}"]`)];
+      const tick = boxes.some((box) => !box.checked);
+      for (const box of boxes) box.checked = tick;
+    });
   }
 })();
 

@@ -9,9 +9,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
-// forecasts have what falls due. A forecast of very many topics takes longer than a page may: until
+// foreseen is what falls due. A forecast of very many topics takes longer than a page may: until
 // it is there, the page shows the one before.
-type forecasts struct {
+type foreseen struct {
 	cache *forecast.Cache
 
 	mu   sync.Mutex
@@ -19,13 +19,13 @@ type forecasts struct {
 }
 
 const (
-	paintWithin   = 100 * time.Millisecond // for which a page waits
-	countWithin   = 10 * time.Second       // a forecast may take
-	mostForecasts = 200                    // questions that are kept
+	paintWithin  = 100 * time.Millisecond // for which a page waits
+	countWithin  = 10 * time.Second       // a forecast may take
+	mostForeseen = 200                    // questions that are kept
 )
 
 // of returns a forecast; an empty one if it is not there yet. Errors: see [forecast.Cache.Of].
-func (c *forecasts) of(ctx context.Context, o forecast.Options) (forecast.Forecast, error) {
+func (c *foreseen) of(ctx context.Context, o forecast.Options) (forecast.Forecast, error) {
 	question := fmt.Sprint(o)
 	type answer struct {
 		forecast.Forecast
@@ -53,10 +53,10 @@ func (c *forecasts) of(ctx context.Context, o forecast.Options) (forecast.Foreca
 	}
 }
 
-func (c *forecasts) keep(question string, f forecast.Forecast) {
+func (c *foreseen) keep(question string, f forecast.Forecast) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == nil || len(c.last) >= mostForecasts {
+	if c.last == nil || len(c.last) >= mostForeseen {
 		c.last = make(map[string]forecast.Forecast)
 	}
 	c.last[question] = f
