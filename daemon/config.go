@@ -53,7 +53,7 @@ type Config struct {
 	TLSKeyFile                string        `split_words:"true" desc:"File of the PEM private key of the first certificate."`
 	CORSOrigins               List          `split_words:"true" desc:"Origins of web pages that may call over HTTP, separated by commas, such as https://example.com; *: all."`
 	Hosts                     List          `split_words:"true" desc:"Names of the daemon beside those of its machine, separated by commas; *.example.com: all names below that. Calls without a token to any other name are refused."`
-	Console                   bool          `split_words:"true" default:"true" desc:"Serve the pages for operators under /ui/, to clients with a token where there are tokens."`
+	Console                   bool          `split_words:"true" default:"true" desc:"Serve the console, the pages for operators under /ui/, to clients with a token where there are tokens, and keep a history of rates and lateness for it."`
 	MetricsNeedToken          bool          `split_words:"true" default:"false" desc:"Serve /metrics only to clients with a token that has the right metrics on all topics."`
 	MetricsTopics             int           `split_words:"true" default:"100" desc:"Topics with series of their own in /metrics: those in trouble first, then those with most traffic. The others are added up as other."`
 	MetricsNames              List          `split_words:"true" desc:"Further topics that always have series of their own in /metrics, separated by commas."`
@@ -309,7 +309,7 @@ func (c Config) Carrier(log *slog.Logger) carrier.Options {
 		Lease: c.CarrierLease, Batch: c.CarrierBatch,
 		KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age, Logger: log,
 		KeepDeadCount: c.DeadKeep.Count, KeepDeadAge: c.DeadKeep.Age, KeepTopics: c.TopicKeep,
-		KeepDoneCount: c.DoneKeep.Count, KeepDoneAge: c.DoneKeep.Age,
+		KeepDoneCount: c.DoneKeep.Count, KeepDoneAge: c.DoneKeep.Age, NoHistory: !c.Console,
 	}
 }
 

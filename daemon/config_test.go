@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := daemon.Config{
-		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: store.DefaultMemoryShare, Listen: daemon.DefaultListen, MetricsTopics: 100,
+		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: store.DefaultMemoryShare, Listen: daemon.DefaultListen, Console: true, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
 		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, DoneKeep: daemon.Keep{Count: carrier.DefaultKeepDoneCount, Age: carrier.DefaultKeepDoneAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,
@@ -75,7 +75,7 @@ func TestSettings(t *testing.T) {
 	tokens, cert, key := httpFiles(t)
 	vars := map[string]string{
 		"BELLHOP_LISTEN": "0.0.0.0:443", "BELLHOP_LISTEN_WITHOUT_TOKENS": "true", "BELLHOP_TOKENS_FILE": tokens, "BELLHOP_TLS_CERT_FILE": cert, "BELLHOP_TLS_KEY_FILE": key,
-		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7", "BELLHOP_METRICS_NAMES": "orders,payments.card", "BELLHOP_HOSTS": "bell.example, *.fleet.example", "BELLHOP_METRICS_NEED_TOKEN": "true",
+		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7", "BELLHOP_METRICS_NAMES": "orders,payments.card", "BELLHOP_HOSTS": "bell.example, *.fleet.example", "BELLHOP_METRICS_NEED_TOKEN": "true", "BELLHOP_CONSOLE": "false",
 		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_DEAD_KEEP": "500,48h", "BELLHOP_DONE_KEEP": "700,24h", "BELLHOP_TOPIC_KEEP": "12h",
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
 		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",

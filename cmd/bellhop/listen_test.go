@@ -29,7 +29,11 @@ func (s *shell) serve() {
 // epochs returns the epochs of the carriers of all shards; zero for one without a carrier.
 func (s *shell) epochs() (all []int64) {
 	s.t.Helper()
-	db := storetest.At(s.t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
+	db, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL"), Prefix: s.setting("BELLHOP_PREFIX")}) // with the shards that it has
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
 	shards, err := db.Shards(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)

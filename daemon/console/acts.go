@@ -126,7 +126,7 @@ func (c *Console) check(v *visit) error {
 		return &fault{Status: http.StatusConflict, Title: "The daemon was updated", Detail: "This form is of the version before. Nothing was done: go back, load the page again, and repeat it."}
 	}
 	if !c.sent.first(v.r.PostForm.Get("once")) {
-		return &fault{Status: http.StatusConflict, Title: "This form was sent before", Detail: "It was done then, and nothing was done now. Go back and load the page again."}
+		return &fault{Status: http.StatusConflict, Title: "This form was sent before", Detail: "The answer then said what was done, and nothing was done now. Go back and load the page again."}
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -127,6 +128,13 @@ func listen(address string) ([]net.Listener, error) {
 
 // introduce prints which servers run, and how to reach them at unusual ports.
 func introduce(out io.Writer, c daemon.Config, servers []server, http []net.Listener) {
+	address := c.Listen
+	if len(http) > 0 {
+		address = http[0].Addr().String()
+	}
+	if c.Console {
+		fmt.Fprintf(out, "Console: http://%s%s\n", address, console.Root)
+	}
 	fmt.Fprintf(out, "Redis: %s\n", servers[0].About())
 	switch {
 	case len(servers) > 1:
@@ -135,10 +143,6 @@ func introduce(out io.Writer, c daemon.Config, servers []server, http []net.List
 		fmt.Fprintf(out, "NATS: %s\n", c.NatsURL)
 	default:
 		fmt.Fprintln(out, "NATS: none, since nats-server is not on PATH")
-	}
-	address := c.Listen
-	if len(http) > 0 {
-		address = http[0].Addr().String()
 	}
 	fmt.Fprintf(out, "HTTP: http://%s\n", address)
 	if len(http) > 0 && address != daemon.DefaultListen {
