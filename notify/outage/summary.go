@@ -11,8 +11,11 @@ import (
 // summed is how long records of one message are summed up, once the first few were logged.
 const summed = time.Second
 
-// shardKey is the key of a record that names its shard.
-const shardKey = "shard"
+// The keys of what a record says of its shard, and why.
+const (
+	shardKey = "shard"
+	errorKey = "error"
+)
 
 // A Summary keeps what happens to all shards at once from flooding the log: of the records
 // of a message that name a shard the first few are logged, and a second later one that names
@@ -28,8 +31,9 @@ type Summary struct {
 // A sum is what a Summary has of one message.
 type sum struct {
 	level slog.Level
-	n     int      // records
-	left  []string // shards whose records were not logged
+	n     int       // records
+	left  []string  // shards whose records were not logged
+	fault slog.Attr // error of the first of these; empty: it has none
 	timer *time.Timer
 }
 
@@ -44,8 +48,9 @@ func NewSummary(log *slog.Logger, few int) *Summary {
 // logged as they are.
 func (s *Summary) Logger() *slog.Logger { return slog.New(summing{Handler: s.log.Handler(), sums: s}) }
 
-// adds counts a record, and reports whether it is to be logged by itself.
-func (s *Summary) adds(shard string, r slog.Record) bool {
+// adds counts a record with an error, which may be empty, and reports whether it is to be
+// logged by itself.
+func (s *Summary) adds(shard string, fault slog.Attr, r slog.Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.all[r.Message]
@@ -59,6 +64,9 @@ func (s *Summary) adds(shard string, r slog.Record) bool {
 		few = 1
 	}
 	if one.n++; one.n > few {
+		if len(one.left) == 0 {
+			one.fault = fault
+		}
 		one.left = append(one.left, shard)
 	}
 	return one.n <= few
@@ -75,7 +83,7 @@ func (s *Summary) end(message string) {
 	}
 	one.timer.Stop()
 	if len(one.left) > 0 {
-		s.log.Log(context.Background(), one.level, message, "shards", strings.Join(one.left, " "))
+		s.log.LogAttrs(context.Background(), one.level, message, slog.String("shards", strings.Join(one.left, " ")), one.fault) // an empty one is left out
 	}
 }
 
@@ -101,14 +109,17 @@ type summing struct {
 
 // Handle implements slog.Handler.
 func (h summing) Handle(ctx context.Context, r slog.Record) error {
-	shard := h.shard
+	shard, fault := h.shard, slog.Attr{}
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == shardKey {
+		switch a.Key {
+		case shardKey:
 			shard = a.Value.String()
+		case errorKey:
+			fault = a
 		}
 		return true
 	})
-	if shard != "" && !h.sums.adds(shard, r) {
+	if shard != "" && !h.sums.adds(shard, fault, r) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

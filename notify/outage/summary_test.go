@@ -79,10 +79,10 @@ func TestSummary(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		all.Error("cannot carry", "shard", "4/16")
-		all.Error("cannot carry", "shard", "5/16")
+		all.Error("cannot carry", "shard", "5/16", "error", "loading")
 		s.Flush()
 		s.Flush()
-		want("at the end", "msg=\"cannot carry\" shard=4/16\nmsg=\"cannot carry\" shards=5/16\n")
+		want("at the end", "msg=\"cannot carry\" shard=4/16\nmsg=\"cannot carry\" shards=5/16 error=loading\n")
 		time.Sleep(2 * time.Second)
 		want("after it", "")
 	})
