@@ -166,7 +166,7 @@ func (s *Server) URL() string {
 
 // Follow makes the server a replica of the one at host and port, or with NO and ONE a master.
 func (s *Server) Follow(ctx context.Context, host, port string) error {
-	return ask(ctx, s, func(client *redis.Client) error { return client.SlaveOf(ctx, host, port).Err() })
+	return ask(ctx, s, func(client *redis.Client) error { return client.ReplicaOf(ctx, host, port).Err() })
 }
 
 // Restart starts the server again, with the same options and at the same address,
