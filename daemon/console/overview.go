@@ -163,12 +163,22 @@ func (o *overview) judge() {
 	} else if len(alone) > 1 {
 		say("late", alone[0].Link, "Nobody waits for messages of %d topics, such as %s", len(alone), alone[0].Topic)
 	}
+	if held := o.held(); len(held) == 1 {
+		say("paused", held[0].Link, "%s is paused, and %s ready", held[0].Topic, plural(int(held[0].Ready), "message is", "messages are"))
+	} else if len(held) > 1 {
+		say("paused", held[0].Link, "%d topics that have messages ready are paused, such as %s", len(held), held[0].Topic)
+	}
 	for _, l := range o.Lagging {
 		say("late", Root+"broadcasts", "Listener %s is behind", l.Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
 		say("dead", Root+"dead", "%s dead letters of the last %s", plural(len(deaths), "topic has", "topics have"), short(freshDeath))
 	}
+}
+
+// held returns the topics that have messages ready and are paused.
+func (o *overview) held() []topicRow {
+	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Paused || row.Ready == 0 })
 }
 
 // alone returns the topics whose messages nobody waits for.
