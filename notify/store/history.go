@@ -160,7 +160,9 @@ func (s Shard) History(ctx context.Context, ring Ring, from, to int64) (all []Sa
 	for next := max((from+unit-1)/unit, last-n, 0); next < last; {
 		first := next % n
 		end := min(first+last-next, n)
-		text, err := d.client.GetRange(ctx, ring.key(d.keys), first*sampleBytes, end*sampleBytes-1).Result()
+		text, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { // a client of a Cluster would ask for the keys of GETRANGE by COMMAND
+			return node.GetRange(ctx, ring.key(d.keys), first*sampleBytes, end*sampleBytes-1).Result()
+		})
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil, nil // a key of the wrong type, which Walk finds, holds no sample
 		}

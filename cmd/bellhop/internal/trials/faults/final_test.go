@@ -108,7 +108,7 @@ func (r *reader) read(f *history.Final, name string) {
 	case "log":
 		f.Logs = append(f.Logs, r.log(topic)...)
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
-		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept",
+		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "done", "done-first", "hooks", "outbox", "standbys":
 	default:
 		f.Foreign = append(f.Foreign, r.base+name)
