@@ -65,6 +65,10 @@ var calls = []call{
 	{line: `curl --data-binary @-`, status: "200", body: `^{"topic":"order.timeout",.*"state":"scheduled","outcome":"created"}$`},
 	{line: `PATCH -d`, status: "200", body: `"topic":"order.timeout","attempts":5,"lease_ms":60000,.*"own":\["attempts","lease"\]`},
 	{line: `/*/settings`, status: "200", body: `"topic":"\*","attempts":10,.*"own":\[\]`},
+	{line: `/v1/find `, status: "200", body: `"messages":\[.*"looked":\d+,"of":\d+`},
+	{line: `/v1/find/requeue`, status: "200", body: `"matched":0,"done":0`},
+	{line: `/v1/forecast`, status: "200", body: `"counts":\[`},
+	{line: `/v1/history`, status: "200", body: `"samples":\[`},
 	{line: `curl -N`}, // the stream, which does not end
 	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},
 	{line: `'Authorization: Bearer `, status: "201", body: `"topic":"mail",.*"state":"ready"`},
