@@ -21,7 +21,7 @@ REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
 test: tools ## run all tests with the race detector, on redis-server or the program that REDIS_SERVER names
-	go test -race -shuffle=on -timeout 10m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./...
+	go test -race -shuffle=on -timeout 10m ./...
 
 lint: linters ## run the linters; any finding fails
 	@found=$$(go run $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
