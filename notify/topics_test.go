@@ -194,8 +194,8 @@ func TestTopicKnownByADeath(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	names, err := store.Client().HKeys(t.Context(), store.KeysOf(topic).Base()+"topics").Result()
-	if err != nil || len(names) != 2 {
-		t.Errorf("counters %q, %v; want that of its deaths, and of all", names, err)
+	if err != nil || len(names) != 3 {
+		t.Errorf("counters %q, %v; want that of its deaths, and of all, and that there is a history", names, err)
 	}
 }
 

@@ -188,10 +188,12 @@ func (s Shard) ForgetHistory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.client.HDel(ctx, d.keys.Topics(), AllTopics+":history").Err()
-	if err == nil || redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = d.client.Del(ctx, d.keys.Lateness(), d.keys.Seconds(), d.keys.Minutes()).Err()
-	}
+	_, err = onNode(ctx, d, func(node redis.UniversalClient) (int64, error) {
+		if n, err := node.HDel(ctx, d.keys.Topics(), AllTopics+":history").Result(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return n, err
+		}
+		return node.Del(ctx, d.keys.Lateness(), d.keys.Seconds(), d.keys.Minutes()).Result()
+	})
 	if err != nil {
 		return d.explain(ctx, err)
 	}
