@@ -116,7 +116,7 @@ func TestRedisUnfit(t *testing.T) {
 	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
 	for _, a := range s.everyCall() {
 		switch a.call {
-		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
+		case "GET /v1/carrier", "GET /v1/history", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			a.is(200)
 		default:
 			a.is(503).kind("unavailable")
@@ -155,7 +155,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	same := s.unchangedIn(admin)
 	for _, a := range s.everyCall() {
 		switch a.call {
-		case "GET /v1/carrier", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
+		case "GET /v1/carrier", "GET /v1/history", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			continue
 		}
 		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights("test", storetest.Shards())).problem()
