@@ -114,7 +114,7 @@ func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
 
 // readLogs fills in the logs, that of the newest broadcast first.
 func (b *broadcastsView) readLogs(ctx context.Context, c *Console) error {
-	ends, err := c.shelves.logs.get(ctx, "", relogged, c.logEnds)
+	ends, err := c.shelves.logs.get(ctx, relogged, c.logEnds)
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
@@ -153,7 +153,7 @@ func (c *Console) logEnds(ctx context.Context) ([]store.LogEnd, error) {
 // readListeners fills in the named listeners whose patterns the viewer sees, those in trouble
 // first.
 func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
-	all, err := c.shelves.listeners.get(ctx, "", relogged, c.inspector.Listeners)
+	all, err := c.shelves.listeners.get(ctx, relogged, c.inspector.Listeners)
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
@@ -205,7 +205,7 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 		return "", 0, errForbidden
 	}
 	err = c.inspector.RemoveListener(ctx, name)
-	c.shelves.listeners.forget("")
+	c.shelves.listeners.forget()
 	if errors.Is(err, notify.ErrNoListener) {
 		err = &fault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
 	}

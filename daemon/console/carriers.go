@@ -67,7 +67,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
 	missing := missingOf(terms)
 	if v.May(Metrics) {
-		all, err := c.snapshots.workers.every(ctx, workersEvery, c.inspector.Workers)
+		all, err := c.snapshots.workers.get(ctx, keep{age: workersEvery}, c.inspector.Workers)
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func (c *Console) coming(ctx context.Context, v *visit, topic string) (*coming, 
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.forecasts.Of(ctx, forecast.Options{Topics: []notify.Pattern{p}, Bucket: of.bucket, Count: of.count})
+	f, err := c.o.Forecasts.Of(ctx, forecast.Options{Topics: []notify.Pattern{p}, Bucket: of.bucket, Count: of.count})
 	if err != nil {
 		return nil, err
 	}

@@ -33,8 +33,9 @@ type Options struct {
 	Open *Viewer
 	// Closing ends when streams are to end.
 	Closing context.Context
-	// Finder finds messages; nil: the console has one of its own.
-	Finder *find.Finder
+	// Finder and Forecasts are those of the daemon: what one asks for is kept for the other.
+	Finder    *find.Finder
+	Forecasts *forecast.Cache
 	// Patience is how long a viewer may take to receive a piece of a stream.
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
@@ -47,8 +48,6 @@ type Console struct {
 	store     *notify.Store
 	inspector *notify.Inspector
 	pub       *notify.Publisher
-	finder    *find.Finder
-	forecasts *forecast.Cache
 	mux       *http.ServeMux
 	edition   string // of the pages: another one has other forms
 	secret    secret
@@ -72,14 +71,8 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	finder := o.Finder
-	if finder == nil {
-		if finder, err = find.New(store); err != nil {
-			return nil, err
-		}
-	}
-	c := &Console{finder: finder, forecasts: forecast.NewCache(store), o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
-	c.snapshots.console, c.snapshots.comes.cache = c, c.forecasts
+	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
+	c.snapshots.console, c.snapshots.comes.cache = c, o.Forecasts
 	c.routes()
 	return c, nil
 }

@@ -112,7 +112,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	defer done()
-	page, err := c.finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.Sees})
+	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.Sees})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
 	}
@@ -261,7 +261,7 @@ func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit,
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	for cursor := ""; ; {
-		page, err := c.finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.Sees})
+		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.Sees})
 		if err != nil {
 			return n, err
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -297,7 +299,12 @@ func TestMostPages(t *testing.T) {
 func TestSlowViewer(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
+	finder, err := find.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pages, err := console.New(store, console.Options{
+		Finder: finder, Forecasts: forecast.NewCache(store),
 		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64)},
 		Closing: context.Background(), Patience: 100 * time.Millisecond, MaxPages: 10,
 	})
@@ -404,8 +411,11 @@ func TestSnapshotsAreShared(t *testing.T) {
 	s := serve(t, store, httpapi.Options{})
 	v := s.visitor()
 	began := time.Now()
+	var open []*stream
 	for range viewers {
-		v.stream("/ui/").says("Topics")
+		one := v.stream("/ui/")
+		one.says("Topics")
+		open = append(open, one)
 	}
 	storetest.Eventually(t, "all are there", func() bool { return s.gate.Stats().Viewers == viewers })
 	storetest.Eventually(t, "there were some snapshots", func() bool { return calls.of("survey") >= 4*int64(storetest.Shards()) })
@@ -413,9 +423,12 @@ func TestSnapshotsAreShared(t *testing.T) {
 		t.Errorf("%d snapshots within %v", n, time.Since(began))
 	}
 	t.Logf("%d viewers: calls %v within %v", viewers, calls.all(), time.Since(began))
-	s.stop()
-	before := calls.all()
-	if later := calls.all(); len(before) != len(later) {
-		t.Errorf("%v became %v", before, later)
+	for _, one := range open {
+		one.close()
+	}
+	storetest.Eventually(t, "all have left", func() bool { return s.gate.Stats().Viewers == 0 })
+	last := calls.of("survey")
+	if storetest.Poll(50*time.Millisecond, 3*time.Second, func() bool { return calls.of("survey") > last }) {
+		t.Errorf("there are snapshots without a viewer: %v", calls.all())
 	}
 }

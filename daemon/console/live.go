@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -151,47 +150,20 @@ type snapshots struct {
 	pulse   pulse
 	counts  countsKept
 
-	terms     kept[[]term]
-	waiting   kept[map[int]int64]
-	listeners kept[[]notify.ListenerInfo]
-	servers   kept[[]server]
-	workers   kept[[]notify.Worker]
-	comes     foreseen
+	terms   kept[[]term]
+	waiting kept[map[int]int64]
+	servers kept[[]server]
+	workers kept[[]notify.Worker]
+	comes   foreseen
 }
 
 // survey returns what the store holds in all, and which topics stand out.
 func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
-	return s.whole.get(ctx, func(ctx context.Context) (notify.Survey, error) {
+	return s.whole.get(ctx, keep{age: rhythm}, func(ctx context.Context) (notify.Survey, error) {
 		survey, err := s.console.inspector.Survey(ctx, notables)
 		if err == nil {
 			s.pulse.add(survey)
 		}
 		return survey, err
 	})
-}
-
-// kept is a value that is read again when it is older than the rhythm of streams.
-type kept[T any] struct {
-	mu    sync.Mutex
-	value T
-	err   error
-	at    time.Time
-}
-
-func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
-	return k.every(ctx, rhythm, read)
-}
-
-// every is get for a value that may be older.
-func (k *kept[T]) every(ctx context.Context, age time.Duration, read func(context.Context) (T, error)) (T, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if time.Since(k.at) < age-rhythm/10 { // viewers do not ask at the same instant
-		return k.value, k.err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for the others, too
-	defer cancel()
-	k.value, k.err = read(ctx)
-	k.at = time.Now()
-	return k.value, k.err
 }

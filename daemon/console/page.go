@@ -149,7 +149,7 @@ type titled interface{ title() string }
 func (c *Console) frame(v *visit, p page) *frame {
 	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil, Done: doneOf(v)}
 	if p.live {
-		f.Live = v.with("edition", c.edition, "done", "", "n", "")
+		f.Live = v.with("edition", c.edition, "done", "")
 	}
 	return f
 }

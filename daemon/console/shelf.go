@@ -18,39 +18,24 @@ type shelves struct {
 	pieces   shelf[piece]
 	past     shelf[[]riverBar]
 
-	reasons   shelf[[]notify.Reason]
-	logs      shelf[[]store.LogEnd]
-	listeners shelf[[]notify.ListenerInfo]
+	reasons   kept[[]notify.Reason]
+	logs      kept[[]store.LogEnd]
+	listeners kept[[]notify.ListenerInfo]
 }
 
 // A keep is how old a value may be, and how long it may take to read; zero: readWithin.
 type keep struct{ age, within time.Duration }
 
-// Limits of a shelf: what is kept may have bodies.
-const (
-	mostShelved = 200
-	shelvedFor  = quiet // after its last use, while there is room
-)
-
-// A shelf keeps values by their names. Each is read by one viewer while the others wait.
-type shelf[T any] struct {
-	mu sync.Mutex
-	of map[string]*shelved[T]
-}
-
-// A shelved is a value, or why it could not be read.
-type shelved[T any] struct {
-	used time.Time // guarded by the mutex of the shelf
-
+// A kept is a value that one viewer reads for all, or why it could not be read.
+type kept[T any] struct {
 	mu    sync.Mutex
 	value T
 	err   error
 	at    time.Time
 }
 
-// get returns a value that is not older than may be, and reads it where it is.
-func (s *shelf[T]) get(ctx context.Context, name string, may keep, read func(context.Context) (T, error)) (T, error) {
-	k := s.place(name)
+// get returns the value unless it is older than may be; then it is read, while others wait.
+func (k *kept[T]) get(ctx context.Context, may keep, read func(context.Context) (T, error)) (T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if time.Since(k.at) < may.age-rhythm/10 { // viewers do not ask at the same instant
@@ -61,6 +46,36 @@ func (s *shelf[T]) get(ctx context.Context, name string, may keep, read func(con
 	k.value, k.err = read(ctx)
 	k.at = time.Now()
 	return k.value, k.err
+}
+
+// forget has the value read again at its next use.
+func (k *kept[T]) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.at = time.Time{}
+}
+
+// Limits of a shelf: what is kept may have bodies.
+const (
+	mostShelved = 200
+	shelvedFor  = quiet // after its last use, while there is room
+)
+
+// A shelf keeps values by their names.
+type shelf[T any] struct {
+	mu sync.Mutex
+	of map[string]*shelved[T]
+}
+
+// A shelved is a value on a shelf.
+type shelved[T any] struct {
+	used time.Time // guarded by the mutex of the shelf
+	kept[T]
+}
+
+// get is get of the value of a name.
+func (s *shelf[T]) get(ctx context.Context, name string, may keep, read func(context.Context) (T, error)) (T, error) {
+	return s.place(name).get(ctx, may, read)
 }
 
 // place returns the place of a name: one that is not kept where the shelf is full.

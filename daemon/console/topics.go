@@ -194,7 +194,7 @@ func (t *topicsView) heads() []head {
 
 // Link returns the address of the page with other parameters, without those of a stream.
 func (v *visit) Link(pairs ...string) string {
-	return v.with(append(pairs, "edition", "", "done", "", "n", "")...)
+	return v.with(append(pairs, "edition", "", "done", "")...)
 }
 
 // cut returns the names on the page, and sets the addresses of the pages beside it.

@@ -19,7 +19,7 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 		return nil
 	}
 	o := console.Options{
-		Version: g.o.Version, Logger: g.o.Logger, Finder: g.finder, Login: g.viewerOf, Named: g.viewerNamed,
+		Version: g.o.Version, Logger: g.o.Logger, Finder: g.finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
 		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages),
 	}
 	if g.o.TokensFile == "" {

@@ -130,7 +130,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder,
+		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder, forecasts: forecast.NewCache(store),
 		keys: keys{file: o.TokensFile, all: grantAll()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())

@@ -13,7 +13,6 @@ import (
 
 // registerPlots registers the calls that answer with numbers over time.
 func (g *Gate) registerPlots(mux *http.ServeMux, doc *huma.OpenAPI) {
-	g.forecasts = forecast.NewCache(g.store)
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/forecast", id: "forecast", tag: tagOperate, status: http.StatusOK, reply: api.Forecast{}, summary: "Count scheduled messages by when they fall due",
 		description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s.",

@@ -67,11 +67,11 @@ func TestSummary(t *testing.T) {
 			}
 		}
 		want("the first ones", first+"msg=running\nmsg=running\n")
-		time.Sleep(time.Second - time.Nanosecond) // by the bubble's clock, as below
+		time.Sleep(time.Second - time.Nanosecond) // of the bubble's clock
 		all.Error("cannot carry", "shard", "3/16")
 		synctest.Wait()
 		want("within a second", "")
-		time.Sleep(time.Nanosecond)
+		time.Sleep(time.Nanosecond) // of the bubble's clock
 		synctest.Wait()
 		got := log.take()
 		elected, faults := "msg=elected shards=\"8/16 9/16\"\n", "msg=\"cannot carry\" shards=\"1/16 2/16 3/16\"\n"
@@ -83,7 +83,7 @@ func TestSummary(t *testing.T) {
 		s.Flush()
 		s.Flush()
 		want("at the end", "msg=\"cannot carry\" shard=4/16\nmsg=\"cannot carry\" shards=5/16 error=loading\n")
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // of the bubble's clock
 		want("after it", "")
 	})
 }
