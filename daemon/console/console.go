@@ -54,7 +54,6 @@ type Console struct {
 	viewers   atomic.Int64
 	snapshots snapshots
 	shelves   shelves
-	searches  searches
 	sent      sent
 }
 

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -21,7 +20,6 @@ import (
 const (
 	foundRows    = 50  // on a page
 	exportedPage = 200 // messages that an export reads at a time
-	mostSearches = 2   // of bodies that a viewer may have under way
 )
 
 var findPage = page{
@@ -131,45 +129,19 @@ func (f *findView) Stop() string { return f.Link("stop", "1") }
 // All returns the address of the page that shows how many an act on all that match is for.
 func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 
-// searches counts the searches of bodies that viewers have under way, by their names.
-type searches struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-// begin reports whether a viewer may have one search more.
-func (s *searches) begin(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[name] >= mostSearches {
-		return false
-	}
-	if s.of == nil {
-		s.of = make(map[string]int)
-	}
-	s.of[name]++
-	return true
-}
-
-func (s *searches) end(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[name]--; s.of[name] == 0 {
-		delete(s.of, name)
-	}
-}
-
 // ask admits a question. The caller calls done when it is answered. The error is a
 // notify.Fault, or a fault for too many searches of bodies.
 func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
 	if q, err = find.Parse(text, time.Now()); err != nil || !q.AsksBodies() {
 		return q, func() {}, err
 	}
-	if !c.searches.begin(v.Name) {
-		return q, nil, &fault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", mostSearches)}
+	done = func() { v.Searches.Add(-1) }
+	if v.Searches.Add(1) > find.MaxOfBodies {
+		done()
+		return q, nil, &fault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
 	}
 	c.o.Logger.Info("search of bodies", "token", v.Name, "question", q.String())
-	return q, func() { c.searches.end(v.Name) }, nil
+	return q, done, nil
 }
 
 // foundAct acts on the ticked messages of a search.

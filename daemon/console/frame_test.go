@@ -305,7 +305,7 @@ func TestSlowViewer(t *testing.T) {
 	}
 	pages, err := console.New(store, console.Options{
 		Finder: finder, Forecasts: forecast.NewCache(store),
-		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64)},
+		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64)},
 		Closing: context.Background(), Patience: 100 * time.Millisecond, MaxPages: 10,
 	})
 	if err != nil {

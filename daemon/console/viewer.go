@@ -26,6 +26,7 @@ type Viewer struct {
 	Everything  bool            // also what patterns do not match: the topics of the system
 	Valid       context.Context // ends when the token is taken away
 	Pages       *atomic.Int64   // that the token has open at present
+	Searches    *atomic.Int64   // of bodies that the token has under way, over HTTP, too
 }
 
 // May reports whether any of some rights is granted.

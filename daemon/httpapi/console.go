@@ -78,6 +78,6 @@ func viewer(g *grant) *console.Viewer {
 	}
 	return &console.Viewer{
 		Name: g.name, Fingerprint: hex.EncodeToString(g.hash[:]), Rights: rights, Patterns: g.patterns, Everything: g.everything, Valid: g.valid,
-		Pages: &g.pages,
+		Pages: &g.pages, Searches: &g.searches,
 	}
 }

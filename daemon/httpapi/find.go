@@ -14,9 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// maxSearches is how many searches of bodies a token may have under way.
-const maxSearches = 2
-
 // registerFind registers the calls that find messages by what they hold.
 func (g *Gate) registerFind(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
@@ -73,7 +70,7 @@ func (c *call) ask(in question) (q find.Query, done func(), err error) {
 		return q, func() {}, err
 	}
 	done = func() { c.grant.searches.Add(-1) }
-	if c.grant.searches.Add(1) > maxSearches {
+	if c.grant.searches.Add(1) > find.MaxOfBodies {
 		done()
 		return q, nil, errSearches
 	}

@@ -12,10 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-const (
-	findLimit   = 10 // messages of an answer unless the request says else: many fit into few payloads
-	maxSearches = 2  // of bodies, at a time
-)
+const findLimit = 10 // messages of an answer unless the request says else: many fit into few payloads
 
 // find finds messages of one topic by what they hold.
 func (g *Gate) find(ctx context.Context, r request) (*nats.Msg, error) {
@@ -45,8 +42,8 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 	}
 	if q.AsksBodies() {
 		defer g.searches.Add(-1)
-		if g.searches.Add(1) > maxSearches {
-			return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, maxSearches)
+		if g.searches.Add(1) > find.MaxOfBodies {
+			return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, find.MaxOfBodies)
 		}
 		g.o.Logger.Info("search of bodies", "by", "nats", "subject", r.name, "question", q.String())
 	}

@@ -14,6 +14,9 @@ const (
 	MaxLimit     = 500
 	DefaultLimit = 100
 
+	// MaxOfBodies is how many searches of bodies a gateway permits a client at a time.
+	MaxOfBodies = 2
+
 	pageBytes = 8 << 20 // of records that fill a page
 	someAfter = 100 * time.Millisecond
 	endAfter  = time.Second
