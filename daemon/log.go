@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -47,7 +48,7 @@ func (h remedies) Handle(ctx context.Context, r slog.Record) error {
 	if redis.HasErrorPrefix(fault, "LOADING") {
 		r.Level = min(r.Level, slog.LevelInfo)
 	}
-	if remedy := Remedy(fault); remedy != "" {
+	if remedy := doctor.Remedy(fault); remedy != "" {
 		r.AddAttrs(slog.String("remedy", remedy))
 	}
 	if !h.Enabled(ctx, r.Level) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -67,7 +68,7 @@ func Waiting(store *notify.Store) string {
 		return text
 	}
 	text += ": " + terminal.Escape(fault.Error())
-	if remedy := Remedy(fault); remedy != "" {
+	if remedy := doctor.Remedy(fault); remedy != "" {
 		text += "; " + remedy
 	}
 	return text

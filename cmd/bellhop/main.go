@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -147,7 +148,7 @@ func withRemedy(text string, err error) string {
 	if errors.As(err, new(*store.MissingError)) {
 		return text + "; see bellhop shards"
 	}
-	if remedy := daemon.Remedy(err); remedy != "" {
+	if remedy := doctor.Remedy(err); remedy != "" {
 		return strings.TrimSuffix(text, ".") + "; " + remedy
 	}
 	return text

@@ -222,7 +222,7 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement) (_ 
 	if s.inspector, err = notify.NewInspector(db); err != nil {
 		return nil, err
 	}
-	if s.clock, err = Clock(ctx, db.Home()); err != nil {
+	if s.clock, err = db.Home().ClockOffset(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.calm(ctx); err != nil {
@@ -272,21 +272,4 @@ func (s *stage) calm(ctx context.Context) error {
 		}
 	}
 	return nil // other programs remove keys, too
-}
-
-// Clock returns by how much the clock of a shard's Redis is ahead of this host's: of
-// several answers the one that came fastest, less half of the time that it took.
-func Clock(ctx context.Context, shard store.Shard) (time.Duration, error) {
-	best, offset := time.Hour, time.Duration(0)
-	for range 20 {
-		sent := time.Now()
-		there, err := shard.Time(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("ask redis at %s for its time: %w", shard.Store().Address(), err)
-		}
-		if took := time.Since(sent); took < best {
-			best, offset = took, there.Sub(sent.Add(took/2))
-		}
-	}
-	return offset, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
-	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -101,10 +101,10 @@ func TestTLSAndLeastRights(t *testing.T) {
 		if err == nil {
 			t.Fatal("Redis requires no certificate")
 		}
-		return strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CERT_FILE")
+		return strings.Contains(doctor.Remedy(err), "BELLHOP_REDIS_CERT_FILE")
 	})
 	config.CAFile = ""
-	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_CA_FILE") {
+	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(doctor.Remedy(err), "BELLHOP_REDIS_CA_FILE") {
 		t.Errorf("it trusts any certificate: %v", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	} {
 		wrong := guest
 		change(&wrong)
-		if err := open(t, wrong).Check(t.Context()); !store.SentinelsRefuse(err) || store.Refused(err) || !strings.Contains(daemon.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
+		if err := open(t, wrong).Check(t.Context()); !store.SentinelsRefuse(err) || store.Refused(err) || !strings.Contains(doctor.Remedy(err), "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

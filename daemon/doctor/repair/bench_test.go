@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )

@@ -74,6 +74,9 @@ type Options struct {
 	// Defaults are the topic settings in the configuration, for topics without settings of their own.
 	Defaults notify.SettingsChange
 
+	// WaitReplicas is that of the configuration, from which Run takes it itself.
+	WaitReplicas int
+
 	// Archive are the options of the archive in the configuration; without a URL there is none.
 	Archive archive.Options
 
@@ -127,46 +130,77 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 		return Fail, err
 	}
 	defer db.Close()
-	inspector, err := notify.NewInspector(db)
+	o.WaitReplicas = c.WaitReplicas
+	e, err := newExam(ctx, db, o, on)
 	if err != nil {
 		return Fail, err
 	}
-	e := &exam{store: db, inspector: inspector, o: o, worst: OK, on: func(f Finding) {
+	fit := e.look(ctx, func(waitReplicas int, fit bool) {
+		c.WaitReplicas = waitReplicas
+		switch {
+		case !fit:
+			e.report("rights", Warn, "not tried on an unfit Redis", "fix what failed above, then run bellhop doctor again")
+		case e.away:
+			e.report("rights", Warn, "not tried while a server is away", "have it answer, then run bellhop doctor again")
+		default:
+			e.rights(ctx, c)
+		}
+	})
+	if fit && !o.Quick && ctx.Err() == nil {
+		e.contents(ctx, false)
+	}
+	return e.worst, ctx.Err()
+}
+
+// Look is a quick Run on an open store, without the checks of rights and of rings, so that it
+// writes nothing. It waits for the beat of each carrier, for a second if all is well. The error
+// is that of ctx, or a notify.Fault for a nil store; the findings so far are beside it.
+func Look(ctx context.Context, db *notify.Store, o Options) ([]Finding, error) {
+	o.Quick = true
+	var all []Finding
+	e, err := newExam(ctx, db, o, func(f Finding) { all = append(all, f) })
+	if err != nil {
+		return nil, err
+	}
+	e.look(ctx, func(int, bool) {})
+	return all, ctx.Err()
+}
+
+// newExam returns an examination of a store. It reads nothing yet.
+func newExam(ctx context.Context, db *notify.Store, o Options, on func(Finding)) (*exam, error) {
+	inspector, err := notify.NewInspector(db)
+	return &exam{store: db, inspector: inspector, o: o, worst: OK, on: func(f Finding) {
 		if ctx.Err() == nil || f.Check == Contents { // else the check was cut short
 			on(f)
 		}
-	}}
+	}}, err
+}
+
+// look makes the checks that only read, and calls tries where those belong that try what this
+// user may do: with the number of replicas there are to wait for, and whether this Redis may hold
+// messages. It reports whether that is so.
+func (e *exam) look(ctx context.Context, tries func(waitReplicas int, fit bool)) (fit bool) {
 	if !e.reach(ctx) {
-		return e.worst, ctx.Err()
+		return false
 	}
 	e.onEach((*server).version)
-	e.onEach(func(s *server) { s.cluster(db.InCluster()) })
+	e.onEach(func(s *server) { s.cluster(e.store.InCluster()) })
 	e.spread(ctx)
 	e.onEach(func(s *server) { s.persistence(ctx) })
 	e.onEach((*server).eviction)
 	e.onEach(func(s *server) { s.memory(ctx) })
 	e.format(ctx)
-	wanted := c.WaitReplicas
-	e.onEach(func(s *server) { c.WaitReplicas = min(c.WaitReplicas, s.replicas(wanted)) })
-	fit := e.worst < Fail || e.fit(ctx)
-	switch {
-	case !fit:
-		e.report("rights", Warn, "not tried on an unfit Redis", "fix what failed above, then run bellhop doctor again")
-	case e.away:
-		e.report("rights", Warn, "not tried while a server is away", "have it answer, then run bellhop doctor again")
-	default:
-		e.rights(ctx, c)
-	}
+	waited := e.o.WaitReplicas
+	e.onEach(func(s *server) { waited = min(waited, s.replicas(e.o.WaitReplicas)) })
+	fit = e.worst < Fail || e.fit(ctx)
+	tries(waited, fit)
 	e.clock(ctx)
 	e.carrier(ctx)
 	if fit {
 		e.service(ctx)
 		e.archive(ctx)
 	}
-	if fit && !o.Quick && ctx.Err() == nil {
-		e.contents(ctx, false)
-	}
-	return e.worst, ctx.Err()
+	return fit
 }
 
 func (s *server) version() {

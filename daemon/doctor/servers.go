@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
-	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -90,7 +88,7 @@ func (e *exam) reach(ctx context.Context) bool {
 
 // unreached returns what to do about a server that does not answer INFO.
 func unreached(err error) string {
-	if remedy := daemon.Remedy(err); remedy != "" {
+	if remedy := Remedy(err); remedy != "" {
 		return remedy
 	}
 	return "check user and password: BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME, BELLHOP_REDIS_PASSWORD_FILE; the user needs +info"
@@ -229,7 +227,7 @@ func (e *exam) clock(ctx context.Context) {
 	const check = "clock"
 	var offsets []time.Duration
 	e.onEach(func(s *server) {
-		offset, err := bench.Clock(ctx, s.shard)
+		offset, err := s.shard.ClockOffset(ctx)
 		switch {
 		case err != nil:
 			s.report(check, Fail, err.Error(), "the user needs +time")

@@ -1,4 +1,4 @@
-package daemon_test
+package doctor_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -45,13 +45,13 @@ func TestRemedy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := publish(t, test.url)
-			if got := daemon.Remedy(err); err == nil || !strings.Contains(got, test.want) {
+			if got := doctor.Remedy(err); err == nil || !strings.Contains(got, test.want) {
 				t.Errorf("of %v: got %q, want %q", err, got, test.want)
 			}
 		})
 	}
 	for _, err := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrFull, context.Canceled, errors.New("else")} {
-		if got := daemon.Remedy(err); got != "" {
+		if got := doctor.Remedy(err); got != "" {
 			t.Errorf("of %v: got %q, want none", err, got)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -503,12 +503,13 @@ func TestListenersGoOn(t *testing.T) {
 	at := ms + fmt.Sprintf("%03s", us)
 	do(t, store, "HSET", "places:n", "news", at) // of a process that died
 	do(t, store, "ZADD", "held:n", 1, at+" news")
+	do(t, store, "HSET", "owners:n", at+" news", "1 w")
 	do(t, store, "DEL", "listeners")
 	stop()
 
-	want := []string{"no listener n held:n", "no listener n places:n"}
+	want := []string{"no listener n held:n", "no listener n owners:n", "no listener n places:n"}
 	got, sum := run(t, store, true)
-	if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 2 || sum.Repairable != 0 {
+	if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 3 || sum.Repairable != 0 {
 		t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
 	}
 	defer storetest.Run(t, func(ctx context.Context) error { return listen(ctx, received) })()

@@ -5,7 +5,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
+	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"

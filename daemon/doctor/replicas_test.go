@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/doctor"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"

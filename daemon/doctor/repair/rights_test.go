@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/repair"
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
+	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -63,18 +62,6 @@ func TestRightsAreMissing(t *testing.T) {
 		_, err := repair.Run(t.Context(), limited, repair.Options{}, func(repair.Finding) {})
 		if right != "+xrevrange" && err == nil { // needed only if a log is in no index
 			t.Errorf("without %s there is no error", right)
-		}
-	}
-}
-
-// The page quotes both rules exactly.
-func TestPageNamesTheRights(t *testing.T) {
-	page := pagestest.Lines(t, "../../../../daemon/README.md", "Rights in Redis")
-	rights := store.Rights(notify.DefaultPrefix, 1)
-	more := strings.TrimPrefix(store.RepairRights(notify.DefaultPrefix, 1), rights)
-	for _, rule := range []string{"ACL SETUSER bellhop on >PASSWORD " + rights, "ACL SETUSER bellhop" + more} {
-		if !slices.Contains(page, rule) {
-			t.Errorf("the page does not say %s", rule)
 		}
 	}
 }
