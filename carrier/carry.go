@@ -43,7 +43,6 @@ type term struct {
 	beat   time.Duration // between two beats
 	beats  int           // of this term
 	heir   string        // the standby that the shard is handed over to; empty: it is not
-	policy string        // that lets Redis evict messages; empty: it evicts nothing
 
 	lookout lookout
 	sampler sampler
@@ -238,15 +237,15 @@ func lateness(runs []store.Run, at int64) []Lateness {
 
 // notePolicy logs when a policy begins to let Redis evict messages, and when that
 // ends. An empty policy evicts nothing.
-func (t *term) notePolicy(policy string) {
-	switch before := t.policy; {
+func (m *mover) notePolicy(policy string) {
+	switch before := m.policy; {
 	case policy == before:
 	case policy != "":
-		t.log.Error("redis may evict messages, so publishes are refused; run CONFIG SET maxmemory-policy noeviction", "maxmemory-policy", policy)
+		m.log.Error("redis may evict messages, so publishes are refused; run CONFIG SET maxmemory-policy noeviction", "maxmemory-policy", policy)
 	default:
-		t.log.Info("redis evicts nothing any more", "maxmemory-policy", before)
+		m.log.Info("redis evicts nothing any more", "maxmemory-policy", before)
 	}
-	t.policy = policy
+	m.policy = policy
 }
 
 // adapt adapts the batch so that a call stays short, for the sake of all others. It

@@ -19,6 +19,7 @@ type mover struct {
 	shares *shares      // of all movers of the Carrier
 	beats  chan int64   // epochs of carriers that are heard
 	loop   *progress.Loop
+	policy string // that lets Redis evict messages, as its terms found it; empty: it evicts nothing
 
 	mu    sync.Mutex
 	state State
