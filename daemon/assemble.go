@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -22,6 +23,7 @@ type process struct {
 	store     *notify.Store
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
+	finder    *find.Finder
 	archive   *archive.Archive // nil: none
 	listeners []net.Listener   // of HTTP; none: no HTTP
 	parts     parts
@@ -52,6 +54,9 @@ func (p *process) assemble() (err error) {
 		TopicLimit: p.config.MetricsTopics, Topics: p.config.MetricsNames.Words(), Version: p.options.Version,
 	})
 	if err != nil {
+		return err
+	}
+	if p.finder, err = find.New(p.store); err != nil {
 		return err
 	}
 	p.store.Observe(p.metrics.Observe)
@@ -120,7 +125,7 @@ func (p *process) addHTTP() error {
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
 	o.Alive = func() error { return p.parts.alive() }
 	o.Heard = p.heard
-	o.OnRequest, o.OnClaimed, o.Archive = p.metrics.Request, p.claimed, p.archive
+	o.OnRequest, o.OnClaimed, o.Archive, o.Finder = p.metrics.Request, p.claimed, p.archive, p.finder
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {
 		return err
@@ -152,7 +157,7 @@ func (p *process) addNATS() error {
 	if err != nil {
 		return err
 	}
-	o.Version, o.OnClaimed = p.options.Version, p.claimed
+	o.Version, o.OnClaimed, o.Finder = p.options.Version, p.claimed, p.finder
 	gate, err := natsgate.New(p.store, o)
 	if err != nil {
 		return err

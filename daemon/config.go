@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -165,14 +166,18 @@ func readField(field reflect.StructField, into reflect.Value) error {
 	return fmt.Errorf("%s %q: write %s", bad.KeyName, bad.Value, grammar(into.Interface()))
 }
 
-// settingName returns the name of a field's variable, which envconfig shows only in a template of its usage.
-func settingName(field reflect.StructField) string {
-	var name bytes.Buffer
-	if err := envconfig.Usagef(envPrefix, alone(field).Interface(), &name, "{{range .}}{{usage_key .}}{{end}}"); err != nil {
-		return field.Name
+// settingNames are the names of all variables, in the order of the fields. envconfig shows them only in a template of
+// its usage, which takes a millisecond.
+var settingNames = sync.OnceValue(func() []string {
+	var names strings.Builder
+	if err := envconfig.Usagef(envPrefix, &Config{}, &names, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
+		panic(err) // it is part of the program
 	}
-	return name.String()
-}
+	return strings.Fields(names.String())
+})
+
+// settingName returns the name of the variable of a field of Config.
+func settingName(field reflect.StructField) string { return settingNames()[field.Index[0]] }
 
 // grammar describes how to write a value of a type.
 func grammar(value any) string {
@@ -218,14 +223,10 @@ var settingsOf = map[string]string{
 // ofPart returns the faults of a part's options under the names of their settings. It
 // leaves out options without a setting, which have their defaults.
 func ofPart(part string, err error) (all []*store.Fault) {
-	settings := make(map[string]bool)
-	for field := range reflect.TypeFor[Config]().Fields() {
-		settings[settingName(field)] = true
-	}
 	for _, f := range store.Faults(err) {
 		name := cmp.Or(settingsOf[f.Field], strings.ToUpper(f.Field))
 		for _, setting := range []string{envPrefix + "_" + part + "_" + name, envPrefix + "_" + name} {
-			if settings[setting] {
+			if slices.Contains(settingNames(), setting) {
 				all = append(all, &store.Fault{Field: setting, Err: f})
 				break
 			}
@@ -330,12 +331,17 @@ func (c Config) Archive(log *slog.Logger) archive.Options {
 	return archive.Options{URL: string(c.ArchiveURL), PasswordFile: c.ArchivePasswordFile, Room: 2 * c.DeadKeep.Count, Logger: log}
 }
 
+// Doctor returns what the doctor compares the store with.
+func (c Config) Doctor(log *slog.Logger) doctor.Options {
+	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log)}
+}
+
 // HTTP returns the options of a gateway to HTTP.
 func (c Config) HTTP(log *slog.Logger) httpapi.Options {
 	return httpapi.Options{
 		TokensFile: c.TokensFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, CORSOrigins: c.CORSOrigins.Words(),
 		LocalHosts: !c.ListenWithoutTokens, Hosts: c.Hosts.Words(), MetricsNeedToken: c.MetricsNeedToken, Console: c.Console,
-		MaxBody: int(c.MaxBody), Logger: log,
+		MaxBody: int(c.MaxBody), Logger: log, Doctor: c.Doctor(log),
 	}
 }
 

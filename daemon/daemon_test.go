@@ -106,7 +106,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	storetest.Eventually(t, "the daemon logs that Redis is away", func() bool {
-		return strings.Contains(log.String(), "cannot stand for election")
+		return strings.Contains(log.String(), "cannot stand for election") && strings.Contains(log.String(), "cannot subscribe to redis")
 	})
 	again, err := server.Restart(t.Context())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,19 +84,13 @@ func shown(value any) string {
 
 // unknown returns an error for each variable that looks like a setting and is none.
 func unknown(environ []string) []error {
-	var names []string
-	known := make(map[string]bool)
-	for _, s := range (Config{}).Settings() {
-		names = append(names, s.Name)
-		known[s.Name] = true
-	}
 	var faults []error
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, envPrefix+"_") || known[name] {
+		if !strings.HasPrefix(name, envPrefix+"_") || slices.Contains(settingNames(), name) {
 			continue
 		}
-		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, api.Nearest(name, names))))
+		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, api.Nearest(name, settingNames()))))
 	}
 	return faults
 }

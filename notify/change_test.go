@@ -186,6 +186,9 @@ func TestReschedule(t *testing.T) {
 				expires = test.due.Add(anHour).Local()
 			}
 			wantRescheduled(t, pub, p, expires, first)
+			if info, err := pub.Inspect(t.Context(), topic, p.ID); err != nil || info.Moved.Before(before) || info.Moved.After(after) {
+				t.Errorf("moved at %v, %v; want from %v to %v", info.Moved, err, before, after)
+			}
 		})
 	}
 }
@@ -199,7 +202,7 @@ func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, fi
 		t.Fatal(err)
 	}
 	want := notify.Info{
-		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires, History: info.History,
+		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires, History: info.History, Moved: info.Moved,
 		Record: notify.Record{Published: info.Published, FirstDue: first, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
 	}
 	if diff := cmp.Diff(want, info); diff != "" {

@@ -99,7 +99,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		began := time.Now()
 		_, err := inspector.Count(ctx, topic)
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !notify.Retryable(err) || took > time.Second {
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !notify.Retryable(err) || took > 2*time.Second { // a read alone would take 3 s
 			t.Errorf("it returned after %v: %v", took, err)
 		}
 		cancel()
@@ -108,7 +108,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("Close took %v", took)
 	}
 	if err := storetest.Receive(t, "the call ends", patient); !notify.Retryable(err) || errors.Is(err, context.Canceled) {

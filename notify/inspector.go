@@ -40,6 +40,7 @@ type Info struct {
 	Ended    time.Time // when a Done message was acknowledged; zero: only its id is taken
 	Result   []byte    // that the acknowledgement of a Done message left; nil: none
 	Snoozed  int       // how often it was snoozed
+	Moved    time.Time // when it was rescheduled last, if it had used up attempts then; zero: never, or unknown
 	Expires  time.Time // zero: never
 	Next     *Record   // what follows it once it ended (After), due at its FirstDue; nil: nothing does
 	Record
@@ -94,6 +95,9 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 		Snoozed: look.Snoozed, Next: look.Next,
 		History: look.History, By: look.By, Since: look.Since, Ended: look.Ended, Result: look.Result,
 		Record: look.Record, Fault: look.Fault,
+	}
+	if look.Moved > 0 {
+		info.Moved = time.UnixMilli(look.Moved)
 	}
 	switch look.State {
 	case Leased, Done:

@@ -79,7 +79,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	delayed := func(id string, delay time.Duration) notify.Message {
 		return notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id), Delay: delay, TTL: anHour}
 	}
-	publish(t, pub, delayed("cancelled", 100*time.Millisecond))
+	publish(t, pub, delayed("cancelled", anHour))
 	if was, err := pub.Cancel(t.Context(), topic, "cancelled"); err != nil || was != notify.Scheduled {
 		t.Errorf("cancel: it was %v, %v", was, err)
 	}
@@ -91,10 +91,10 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 		t.Error(err)
 	}
 	got := map[string]bool{}
-	for range 5 {
+	want := map[string]bool{"at-once 1": true, "delayed 1": true, "fails-once 1": true, "fails-once 2": true, "rescheduled 1": true}
+	for len(got) < len(want) { // a hand-over to a process that stands still for a second comes again
 		got[storetest.Receive(t, "a delivery", handled)] = true
 	}
-	want := map[string]bool{"at-once 1": true, "delayed 1": true, "fails-once 1": true, "fails-once 2": true, "rescheduled 1": true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("deliveries (-want +got):\n%s", diff)
 	}
@@ -216,7 +216,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	fine := func(context.Context, *subscribers.Broadcast) error { return nil }
 	hangs := func(ctx context.Context, _ *subscribers.Broadcast) error { <-ctx.Done(); return ctx.Err() }
 	plain, _ := listen("order.*", subscribers.ListenOptions{}, fine)
-	named := subscribers.ListenOptions{Name: "n", Lease: 100 * time.Millisecond}
+	named := subscribers.ListenOptions{Name: "n", Lease: time.Minute} // a shorter one may end, and use up an attempt, where the machine stands still
 	hanging, stopHanging := listen(topic, named, hangs)
 	want := func(heard chan string, want ...string) {
 		t.Helper()

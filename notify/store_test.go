@@ -445,6 +445,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
 	must("forecast", errOf(forecast.Of(ctx, db, forecast.Options{})))
+	must("deaths", errOf(forecast.DeathsOf(ctx, db, []string{topic}, time.Hour, 24)))
 	must("workers", errOf(storetest.Inspector(t, db).Workers(ctx)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
 }

@@ -22,25 +22,26 @@ type attendance struct {
 
 	mu       sync.Mutex
 	patterns map[string]int // how many calls of Listen have one
+	names    map[string]int // the same of names
 }
 
 func newAttendance(s *notify.Store, w store.Worker) *attendance {
-	return &attendance{store: s, worker: w, patterns: make(map[string]int)}
+	return &attendance{store: s, worker: w, patterns: make(map[string]int), names: make(map[string]int)}
 }
 
 // add notes a call of Listen, and returns what notes its end. The first call that is in
 // several shards begins the subscription, the end of the last one ends it.
-func (a *attendance) add(pattern string, several bool) (remove func()) {
+func (a *attendance) add(pattern, name string, several bool) (remove func()) {
 	a.life.Lock()
 	defer a.life.Unlock()
-	a.count(pattern, 1)
+	a.count(pattern, name, 1)
 	if several && a.stop == nil {
 		a.start()
 	}
 	return func() {
 		a.life.Lock()
 		defer a.life.Unlock()
-		if last := a.count(pattern, -1); last && a.stop != nil {
+		if last := a.count(pattern, name, -1); last && a.stop != nil {
 			a.stop()
 			a.stop = nil
 		}
@@ -48,11 +49,14 @@ func (a *attendance) add(pattern string, several bool) (remove func()) {
 }
 
 // count adds a call of Listen, by 1, or removes it, by -1, and reports whether none is left.
-func (a *attendance) count(pattern string, by int) (none bool) {
+func (a *attendance) count(pattern, name string, by int) (none bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.patterns[pattern] += by; a.patterns[pattern] == 0 {
 		delete(a.patterns, pattern)
+	}
+	if a.names[name] += by; a.names[name] == 0 || name == "" {
+		delete(a.names, name)
 	}
 	return len(a.patterns) == 0
 }
@@ -72,11 +76,11 @@ func (a *attendance) start() {
 	}
 }
 
-// list returns the patterns, sorted.
-func (a *attendance) list() []string {
+// duty returns the patterns and the names.
+func (a *attendance) duty() duty {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Sorted(maps.Keys(a.patterns))
+	return duty{slices.Sorted(maps.Keys(a.patterns)), slices.Sorted(maps.Keys(a.names))}
 }
 
 // begin begins to keep the entry by a subscription. It returns what takes the events of
@@ -85,6 +89,6 @@ func (a *attendance) begin(ctx context.Context) (note func(store.Event), channel
 	if a == nil {
 		return func(store.Event) {}, nil, func() {}
 	}
-	here := newPresence(a.store, a.worker, a.list)
+	here := newPresence(a.store, a.worker, a.duty)
 	return func(e store.Event) { here.note(ctx, e) }, []store.Channel{here.channel()}, func() { here.end(ctx) }
 }

@@ -85,7 +85,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		connected: make(map[store.Shard]bool), pings: make(map[string]chan struct{}),
 	}
-	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() []string { return nil })
+	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{} })
 	c.polls.init(c.leases, c.inbox, ended)
 	c.across.init(c.leases, store.NewSpanningInbox(notify.NewID()), ended)
 	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}

@@ -17,12 +17,22 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// newPoller returns a poller that runs until stop is called or the test ends, and whose connection stands.
+// newPoller returns a poller that runs until stop is called or the test ends, whose connection stands, and which
+// is among the workers, so that it makes no call before it is claimed from.
 func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
 	t.Helper()
+	inspector := storetest.Inspector(t, db)
+	others, err := inspector.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	p = subscriberstest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	storetest.Eventually(t, "the poller receives itself", func() bool { return p.Ping(t.Context()) == nil })
+	storetest.Eventually(t, "the poller is among the workers", func() bool {
+		all, err := inspector.Workers(t.Context())
+		return err == nil && len(all) > len(others)
+	})
 	return p, stop
 }
 
@@ -107,7 +117,8 @@ func alone(t *testing.T) *notify.Store {
 // beating has beats that name nothing received on a store until the test ends.
 // There is no carrier in most of these tests, so that no beat repeats a ring
 // that got lost; and where none is received connections are made anew, which has
-// those who wait look for themselves.
+// those who wait look for themselves. The beats name no epoch, since one of another
+// carrier would have every worker call.
 func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
 	every := time.NewTicker(store.Heartbeat / 10)
@@ -115,7 +126,7 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 	storetest.Run(t, func(ctx context.Context) error {
 		for {
 			for _, keys := range db.KeysOfAll() {
-				_, _ = shout(ctx, db, keys.Beat(), "1 1") // one that fails does no harm
+				_, _ = shout(ctx, db, keys.Beat(), "0 1") // one that fails does no harm
 			}
 			select {
 			case <-every.C:

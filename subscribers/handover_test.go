@@ -772,7 +772,7 @@ func TestHandoverExpires(t *testing.T) {
 			carry(t, db)
 			one := newHand(t, db, "one")
 			m := body("a")
-			m.Delay, m.TTL = 10*time.Millisecond, 50*time.Millisecond
+			m.Delay, m.TTL = 10*time.Millisecond, store.HandoverLease/2 // it is handed over before that ends, and acknowledged before the lease does
 			storetest.Publish(t, db, m)
 			got := one.taken()
 			storetest.Eventually(t, "its time to live ends", func() bool {

@@ -69,7 +69,7 @@ func (l *Listener) beginnings(f From, hubs []*hub) ([]beginning, error) {
 // join makes a listener a member of hubs.
 func (l *Listener) join(hubs []*hub, p notify.Pattern, name string) *merge {
 	g := &merge{bell: make(chan struct{}, 1), at: make([]notify.Position, len(hubs)), aside: make([]aside, len(hubs))}
-	g.remove = l.here.add(p.String(), len(l.made()) > 1)
+	g.remove = l.here.add(p.String(), name, len(l.made()) > 1)
 	for i, h := range hubs {
 		g.members = append(g.members, h.enter(p, name, g.bell))
 		g.aside[i].retry = newRetry(h.log)

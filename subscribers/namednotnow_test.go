@@ -13,7 +13,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -93,7 +92,7 @@ func TestNamedNotNow(t *testing.T) {
 	}
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+store.Heartbeat/2 {
+		if wait := probe.Sub(last); wait < pause || wait > pause+moments {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
 		}
 		last = probe

@@ -12,7 +12,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -86,7 +85,7 @@ func TestNotNow(t *testing.T) {
 	}
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+store.Heartbeat/2 {
+		if wait := probe.Sub(last); wait < pause || wait > pause+moments {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
 		}
 		last = probe
@@ -145,12 +144,12 @@ func TestNotNowWakesByItself(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	settled(t, db)
 	for i := range n {
-		if wait := calls[i+1].Sub(calls[i]); wait < pause {
-			t.Errorf("again after %v", wait)
+		if wait := calls[i+1].Sub(calls[i]); wait < pause || wait > pause+moments {
+			t.Errorf("again after %v, want %v", wait, pause)
 		}
 	}
-	if took := calls[n].Sub(calls[0]); len(calls) != n+1 || took > 10*n*(work+pause) {
-		t.Errorf("%d calls, %d pauses of %v took %v", len(calls), n, pause, took)
+	if len(calls) != n+1 {
+		t.Errorf("%d calls", len(calls))
 	}
 }
 

@@ -63,8 +63,21 @@ const (
 	departFor = 500 * time.Millisecond // one that forgets it, when it stops
 )
 
-// mostTopics is how many topics the entry of a worker names.
+// mostTopics is how many topics the entry of a worker names, and how many names under which it listens.
 const mostTopics = 100
+
+// A duty is what a worker is there for.
+type duty struct{ topics, names []string } // sorted
+
+// cut returns as much of a duty as an entry names.
+func (d duty) cut() duty {
+	return duty{d.topics[:min(len(d.topics), mostTopics)], d.names[:min(len(d.names), mostTopics)]}
+}
+
+// is reports whether a duty is another one.
+func (d duty) is(other duty) bool {
+	return slices.Equal(d.topics, other.topics) && slices.Equal(d.names, other.names)
+}
 
 // A presence keeps the entry of a subscription among the workers. It makes a call when
 // the connection is new, when another carrier was elected or another store founded, since
@@ -73,18 +86,18 @@ const mostTopics = 100
 type presence struct {
 	store  *notify.Store
 	worker store.Worker
-	topics func() []string // that it has now, sorted
+	duty   func() duty // that it has now
 
 	calls sync.WaitGroup
 
 	mu     sync.Mutex
-	up     bool     // the subscription
-	noted  bool     // the entry is there, as far as is known,
-	names  []string // with these topics
-	asking bool     // a call is under way
-	denied bool     // Redis refuses such calls: none is made before the next connection
-	at     reign    // when it was noted
-	heard  reign    // of the last beat, which brings about one call, whatever the call returns
+	up     bool  // the subscription
+	noted  bool  // the entry is there, as far as is known,
+	as     duty  // with this duty
+	asking bool  // a call is under way
+	denied bool  // Redis refuses such calls: none is made before the next connection
+	at     reign // when it was noted
+	heard  reign // of the last beat, which brings about one call, whatever the call returns
 }
 
 // A reign is an election in a store.
@@ -94,12 +107,9 @@ type reign struct {
 }
 
 // newPresence returns the presence of a worker.
-func newPresence(s *notify.Store, w store.Worker, topics func() []string) *presence {
+func newPresence(s *notify.Store, w store.Worker, duty func() duty) *presence {
 	w.ID, w.Host = notify.NewID(), host()
-	return &presence{store: s, worker: w, topics: func() []string {
-		all := topics()
-		return all[:min(len(all), mostTopics)]
-	}}
+	return &presence{store: s, worker: w, duty: duty}
 }
 
 // channel returns the channel of which the subscription says that the worker is there.
@@ -121,7 +131,7 @@ func (p *presence) note(ctx context.Context, e store.Event) {
 		now := reign{e.Epoch(), e.StoreID()}
 		same := now == p.at || now == p.heard || now.epoch == 0 // else another program sent it
 		p.heard = now
-		p.noted = p.noted && same && slices.Equal(p.names, p.topics())
+		p.noted = p.noted && same && p.as.is(p.duty().cut())
 	}
 	if p.up && !p.noted && !p.asking && !p.denied {
 		p.asking = true
@@ -134,9 +144,9 @@ func (p *presence) arrive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, arriveFor)
 	defer cancel()
 	p.mu.Lock()
-	p.noted, p.names = true, p.topics() // unless the connection is renewed meanwhile
+	p.noted, p.as = true, p.duty().cut() // unless the connection is renewed meanwhile
 	w := p.worker
-	w.Topics = p.names
+	w.Topics, w.Names = p.as.topics, p.as.names
 	p.mu.Unlock()
 	id, epoch, err := p.store.Home().Arrive(ctx, w)
 	p.mu.Lock()

@@ -116,6 +116,48 @@ func TestTopicsOfAListener(t *testing.T) {
 	wantWorkers(t, db, "l  listener all.>")
 }
 
+// A named listener has the names of the workers that listen under it, for as long as they do.
+func TestWhoListens(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 8} {
+		db := storetest.Sharded(t, shards)
+		carry(t, db)
+		listen := func(worker string, names ...string) (stop func()) {
+			l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Name: worker})
+			var stops []func()
+			for _, name := range names {
+				stops = append(stops, storetest.Run(t, func(ctx context.Context) error {
+					return l.Listen(ctx, "t.>", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
+				}))
+			}
+			return func() {
+				for _, stop := range stops {
+					stop()
+				}
+			}
+		}
+		want := func(names ...string) {
+			t.Helper()
+			var got []string
+			if !storetest.Poll(5*time.Millisecond, storetest.Deadline, func() bool {
+				got = nil
+				all, err := storetest.Inspector(t, db).Listeners(t.Context())
+				for _, one := range all {
+					got = append(got, one.Name+": "+strings.Join(one.By, " "))
+				}
+				return err == nil && cmp.Equal(names, got)
+			}) {
+				t.Fatalf("got %q, want %q", got, names)
+			}
+		}
+		listen("desk-1", "billing", "mail", "")
+		stop := listen("desk-2", "billing")
+		want("billing: desk-1 desk-2", "mail: desk-1")
+		stop()
+		want("billing: desk-1", "mail: desk-1")
+	}
+}
+
 // One that died without a word is not shown, and the housekeeping forgets it. Foreign entries are not shown.
 func TestWorkersThatDied(t *testing.T) {
 	t.Parallel()

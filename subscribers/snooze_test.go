@@ -119,7 +119,7 @@ func TestSnoozeWhenTheTimeToLiveIsOver(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
-	storetest.Publish(t, db, asking("a", notify.Message{TTL: 50 * time.Millisecond, Lease: time.Minute}))
+	storetest.Publish(t, db, asking("a", notify.Message{TTL: brief, Lease: time.Minute})) // it has to be claimed before
 	d := claimed(t, c, subscribers.ClaimOptions{})
 	storetest.Eventually(t, "its expiry is postponed", func() bool {
 		score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Expiries(), topic+":a").Result()

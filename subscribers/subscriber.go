@@ -170,8 +170,8 @@ func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) 
 	watch := newWatch(s.store.Home(), sums.Logger())
 	watch.begin()
 	defer watch.end()
-	here := newPresence(s.store, store.Worker{Name: s.o.Name, Version: s.o.Version, Kind: kindWorker}, func() []string {
-		return slices.Sorted(maps.Keys(s.workers))
+	here := newPresence(s.store, store.Worker{Name: s.o.Name, Version: s.o.Version, Kind: kindWorker}, func() duty {
+		return duty{topics: slices.Sorted(maps.Keys(s.workers))}
 	})
 	defer here.end(ctx)
 	channels := []store.Channel{here.channel()}

@@ -600,7 +600,7 @@ func TestStalledHandlerClaimsNoMore(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
 	stuck := make(chan struct{}, 1)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(200 * time.Millisecond)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	handle(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "stuck" {
 			stuck <- struct{}{}

@@ -180,7 +180,7 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 		ctx, cancel = context.WithTimeout(ctx, lease/8)
 		defer cancel()
 	}
-	until, lost, err := all[0].part.shard().Hold(ctx, n.name, leases, lease)
+	until, lost, err := all[0].part.shard().Hold(ctx, n.name, n.Listener.o.Name, leases, lease)
 	if err != nil {
 		return nil, nil, fmt.Errorf("extend leases: %w", err)
 	}
@@ -189,7 +189,7 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.
 func (p *part) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
-	asked := store.Take{Name: p.name, Registration: at.Text, Lease: p.o.Lease, Max: free, Topics: topics}
+	asked := store.Take{Name: p.name, Registration: at.Text, Worker: p.Listener.o.Name, Lease: p.o.Lease, Max: free, Topics: topics}
 	for i := range done {
 		asked.Acked = append(asked.Acked, done[i].member())
 	}

@@ -56,12 +56,13 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 		SilenceErrors:              true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(explainValue)
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
 		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.forecastCommand(),
 		a.pauseCommand(), a.resumeCommand(),
 		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.exportCommand(),
-		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
+		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.rotateCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
 	)
 	a.complete(root)
 	root.InitDefaultCompletionCmd()
@@ -75,25 +76,26 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 		}
 	}
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", fmt.Sprintf("FlagUsagesWrapped %d |", helpWidth)))
-	foldHelp(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not before: to fold all helps takes longer than many a command
+		c.Long = fold(c.Long)
+		help(c, args)
+	})
 	return root
 }
 
 // helpWidth is the width of the help in columns.
 const helpWidth = 80
 
-// foldHelp wraps the paragraphs of the help of a command and those below it.
-func foldHelp(c *cobra.Command) {
-	paragraphs := strings.Split(c.Long, "\n\n")
+// fold wraps the paragraphs of a help.
+func fold(help string) string {
+	paragraphs := strings.Split(help, "\n\n")
 	for i, text := range paragraphs {
 		if !strings.Contains("\n"+text, "\n ") && !strings.Contains(text, "\t") { // else it is laid out
 			paragraphs[i] = strings.Join(wrap(text, helpWidth), "\n")
 		}
 	}
-	c.Long = strings.Join(paragraphs, "\n\n")
-	for _, below := range c.Commands() {
-		foldHelp(below)
-	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // command sets what a command runs. Once it runs, the call was valid.

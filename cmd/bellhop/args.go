@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -26,6 +29,25 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// explainValue says what a flag for a number, or for true or false, takes, where it got
+// something else.
+func explainValue(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	name, value := invalid.GetFlag().Name, invalid.GetValue()
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case kind == "int" && errors.Is(err, strconv.ErrRange):
+		return misused(name, "%s %.100q: it has too many digits; write a smaller number", name, value)
+	case kind == "int":
+		return misused(name, "%s %.100q: write a whole number", name, value)
+	case kind == "bool":
+		return misused(name, "%s %.100q: leave the value out, or write --%s=true or --%s=false", name, value, name, name)
+	}
+	return err
 }
 
 // parseHeaders parses headers of the form NAME=VALUE.

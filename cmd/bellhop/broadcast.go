@@ -47,11 +47,11 @@ bellhop publish --file sends many.`,
 	})
 }
 
-// explainFlag adds to the error of an unknown flag why only publish has it.
-func explainFlag(_ *cobra.Command, err error) error {
+// explainFlag is explainValue that adds to the error of an unknown flag why only publish has it.
+func explainFlag(c *cobra.Command, err error) error {
 	var unknown interface{ GetSpecifiedName() string }
 	if !errors.As(err, &unknown) {
-		return err
+		return explainValue(c, err)
 	}
 	switch unknown.GetSpecifiedName() {
 	case "lease":

@@ -105,7 +105,8 @@ func (a *app) examine(ctx context.Context, settings daemon.Config, f doctorFlags
 			a.printFinding(one)
 		}
 	}
-	o := doctor.Options{Quick: f.quick || f.check, Defaults: settings.TopicDefaults(), Archive: settings.Archive(nil), OnProgress: func(done, all int) { bar.set(a, done, all) }}
+	o := settings.Doctor(nil)
+	o.Quick, o.OnProgress = f.quick || f.check, func(done, all int) { bar.set(a, done, all) }
 	_, err := doctor.Run(ctx, c, o, on)
 	bar.finish()
 	if n := seen.repairable; err == nil && f.repair && n > 0 {

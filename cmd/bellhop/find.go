@@ -136,7 +136,11 @@ func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
 			act.Kind = kind
 		}
 	}
-	if act.Delay, err = fields.ParseDuration("reschedule_in", f.delay); err == nil && f.due != "" {
+	if f.delay != "" {
+		var delay time.Duration
+		delay, err = fields.ParseDuration("reschedule_in", f.delay)
+		act.Delay = &delay
+	} else if f.due != "" {
 		act.Due, err = fields.ParseTime("reschedule_at", f.due)
 	}
 	switch {

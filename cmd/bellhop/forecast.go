@@ -42,7 +42,7 @@ zone.`,
 		if o.Bucket, err = forecast.ParseBucket(bucket); err != nil {
 			return err
 		}
-		if err := store.Within("count", "number of buckets", o.Count, 1, forecast.MaxCount); err != nil {
+		if err := store.Within("count", "count", o.Count, 1, forecast.MaxCount); err != nil {
 			return err
 		}
 		if len(args) > 0 {

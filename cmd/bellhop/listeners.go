@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -19,11 +19,12 @@ func (a *app) listenersCommand() *cobra.Command {
 		Short: "List the named listeners, or remove one",
 		Long: `List the named listeners, which bellhop listen --name creates: the pattern of each,
 where it began, how many broadcasts its processes have leased, on how many topics it
-is behind, whether a process listens now, and when the oldest broadcast was sent
-that it has not received yet. The log keeps broadcasts as long as
+is behind, who listens under it now and holds how many of the leased ones, and when
+the oldest broadcast was sent that it has not received yet. The log keeps broadcasts as long as
 BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 		Example: `  bellhop listeners
   bellhop listeners --json | jq '.[] | select(.active | not)'
+  bellhop listeners --json | jq '.[] | {name, held_by}'
   bellhop listeners remove billing`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -46,17 +47,18 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 			fmt.Fprintln(a.out, "no named listener")
 			return missing
 		}
-		return cmp.Or(table(a.out, func(w io.Writer) {
-			fmt.Fprintln(w, "NAME\tPATTERN\tFROM\tLEASED\tTOPICS BEHIND\tACTIVE\tOLDEST")
-			for _, n := range names {
-				active := "no"
-				if n.Active {
-					active = "yes"
-				}
-				terminal.Printf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", n.Name, n.Pattern, n.From, n.Held, n.Behind, active, oldest(n))
-			}
-		}), missing)
+		a.printRows(listenerRows(names), 0, 1, 2, 5, 6)
+		return missing
 	})
+}
+
+// listenerRows returns the table of named listeners.
+func listenerRows(names []notify.ListenerInfo) [][]string {
+	rows := [][]string{{"NAME", "PATTERN", "FROM", "LEASED", "BEHIND", "LISTENS", "OLDEST"}}
+	for _, n := range names {
+		rows = append(rows, []string{n.Name, n.Pattern, n.From, fmt.Sprint(n.Held), fmt.Sprint(n.Behind), api.WhoListens(n), oldest(n)})
+	}
+	return rows
 }
 
 // oldest returns when the oldest broadcast was sent that a name has not received yet, and whether some are lost or at risk.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) workersCommand() *cobra.Command {
@@ -17,8 +17,9 @@ func (a *app) workersCommand() *cobra.Command {
 		Use:   "workers",
 		Short: "List the daemons, workers and listeners that are there",
 		Long: `List the daemons, workers and listeners that are connected to Redis: the name of
-each, its machine, since when it is there, its version, and its topics. One that was
-killed stays in the list until the carrier's housekeeping notices.
+each, its machine, since when it is there, how many messages it has claimed and not
+settled, its version, and its topics. One that was killed stays in the list until the
+carrier's housekeeping notices.
 
 bellhop inspect TOPIC ID shows which of them has a leased message.`,
 		Example: `  bellhop workers
@@ -27,25 +28,42 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
 		workers, err := s.inspector.Workers(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		hand, err := store.InHandOf(ctx, s.store)
+		if err != nil {
+			return err
+		}
+		all := api.WorkersOf(workers, hand, nil).Workers
+		switch {
 		case a.json:
-			return a.printJSON(api.WorkersOf(workers).Workers)
-		case len(workers) == 0:
+			return a.printJSON(all)
+		case len(all) == 0:
 			fmt.Fprintln(a.out, "nobody is there; see bellhop serve, work and listen")
 		default:
-			a.printRows(workerRows(workers), 0, 2, 4, 5)
+			a.printRows(workerRows(all), 0, 2, 5, 6)
 		}
 		return nil
 	})
 }
 
 // workerRows returns the table of workers.
-func workerRows(workers []notify.Worker) [][]string {
-	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "VERSION", "TOPICS"}}
+func workerRows(workers []api.Worker) [][]string {
+	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
-		rows = append(rows, []string{w.Name, w.Kind, dash(w.Host), relative(time.Until(w.Since)), dash(w.Version), dash(strings.Join(w.Topics, " "))})
+		rows = append(rows, []string{w.Name, w.Kind, dash(w.Host), relative(time.Until(w.Since)), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
 	}
 	return rows
+}
+
+// leasedBy returns how many leased messages a worker has.
+func leasedBy(w api.Worker) string {
+	switch {
+	case w.Leased == nil:
+		return "-"
+	case w.Least:
+		return fmt.Sprintf("%d or more", *w.Leased)
+	}
+	return fmt.Sprint(*w.Leased)
 }

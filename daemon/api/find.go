@@ -4,8 +4,8 @@ import "github.com/bellhopd/bellhop/notify/find"
 
 // Looked is how far a search is.
 type Looked struct {
-	Looked int64  `json:"looked" doc:"how many messages it looked at so far, those of the calls before included" example:"212000"`
-	Of     int64  `json:"of" doc:"how many there are to look at, counted at the beginning" example:"1000000"`
+	Looked int64  `json:"looked" doc:"how many messages it looked at so far, those of the calls before included; for a whole id, in how many topics it looked for that" example:"212000"`
+	Of     int64  `json:"of" doc:"how many there are to look at, as far as they are counted: of very many topics that takes several answers" example:"1000000"`
 	Cursor string `json:"cursor,omitempty" doc:"give it as cursor, with the same question, to go on; missing: this was all"`
 	Missing
 }

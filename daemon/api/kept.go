@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // Attempt is an attempt to handle a message that failed.
@@ -67,6 +68,8 @@ type Worker struct {
 	Version string    `json:"version,omitempty" example:"1.2.3" doc:"of the program"`
 	Topics  []string  `json:"topics" nullable:"false" example:"[\"order.timeout\"]" doc:"topics and patterns that it is there for, as far as the token permits them; a daemon has none"`
 	Since   time.Time `json:"since" doc:"since when, by the clock of Redis"`
+	Leased  *int64    `json:"leased,omitempty" doc:"messages that were claimed under its name and are not settled, of topics that the token permits; missing for a listener"`
+	Least   bool      `json:"leased_least,omitempty" doc:"leased may be more: there are more than 5,000 leases in a shard, or one is away"`
 }
 
 // Workers are those that are there.
@@ -74,27 +77,24 @@ type Workers struct {
 	Workers []Worker `json:"workers" nullable:"false" doc:"sorted by name"`
 }
 
-// WorkersOf returns workers in their JSON form.
-func WorkersOf(all []notify.Worker) Workers {
-	w := Workers{Workers: make([]Worker, len(all))}
-	for i, one := range all {
-		w.Workers[i] = Worker{
-			ID: one.ID, Name: one.Name, Kind: one.Kind, Host: one.Host, Version: one.Version,
-			Topics: append([]string{}, one.Topics...), Since: one.Since.UTC(),
+// WorkersOf returns workers in their JSON form, with what they have in hand: those that are
+// there for topics and patterns that show permits, with these alone. With a nil show it is all.
+func WorkersOf(all []notify.Worker, hand store.InHand, show func(pattern string) bool) Workers {
+	w := Workers{Workers: []Worker{}}
+	permits := func(topic string) bool { return show == nil || show(topic) }
+	for _, one := range all {
+		topics := slices.DeleteFunc(append([]string{}, one.Topics...), func(topic string) bool { return !permits(topic) })
+		if show != nil && len(topics) == 0 {
+			continue
 		}
+		worker := Worker{
+			ID: one.ID, Name: one.Name, Kind: one.Kind, Host: one.Host, Version: one.Version,
+			Topics: topics, Since: one.Since.UTC(),
+		}
+		if one.Kind != "listener" {
+			worker.Leased, worker.Least = new(hand.By(one.Name, permits)), hand.Least
+		}
+		w.Workers = append(w.Workers, worker)
 	}
 	return w
-}
-
-// Only returns the workers that are there for topics and patterns that show permits, with
-// these alone.
-func (w Workers) Only(show func(pattern string) bool) Workers {
-	some := Workers{Workers: []Worker{}}
-	for _, one := range w.Workers {
-		one.Topics = slices.DeleteFunc(slices.Clone(one.Topics), func(topic string) bool { return !show(topic) })
-		if len(one.Topics) > 0 {
-			some.Workers = append(some.Workers, one)
-		}
-	}
-	return some
 }

@@ -2,11 +2,13 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -72,13 +74,17 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		c.o.Logger.Info("act of the console", "token", viewer.Name, "act", a.name, "what", did, "count", n)
-		http.Redirect(w, r, backOf(r, did), http.StatusSeeOther)
+		setDone(w, r, did)
+		http.Redirect(w, r, backOf(r), http.StatusSeeOther)
 	}
 }
 
 // showAct acts, and answers with the page of the act.
 func (c *Console) showAct(w http.ResponseWriter, v *visit, a act) {
 	data, did, n, err := a.shows(v.r.Context(), c, v)
+	if n > 0 {
+		c.forgetAll()
+	}
 	if err == nil || n > 0 {
 		c.o.Logger.Info("act of the console", "token", v.Name, "act", a.name, "what", did, "count", n)
 	}
@@ -88,7 +94,7 @@ func (c *Console) showAct(w http.ResponseWriter, v *visit, a act) {
 	}
 	f, status := c.frame(v, *a.form), http.StatusOK
 	if f.Data = data; err != nil {
-		f.Fault = faultOf(err)
+		f.Fault = c.faultFor(v.Viewer, err)
 		status = f.Fault.Status
 	}
 	c.render(w, status, f)
@@ -96,7 +102,7 @@ func (c *Console) showAct(w http.ResponseWriter, v *visit, a act) {
 
 // fail answers with an error alone.
 func (c *Console) fail(w http.ResponseWriter, viewer *Viewer, err error) {
-	f := faultOf(err)
+	f := c.faultFor(viewer, err)
 	c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
 }
 
@@ -110,7 +116,7 @@ func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) 
 	if err != nil || !ok {
 		return false
 	}
-	f, why := c.frame(v, p), faultOf(refused)
+	f, why := c.frame(v, p), c.faultFor(v.Viewer, refused)
 	form.refuse(why)
 	f.Data = data
 	c.render(w, why.Status, f)
@@ -131,22 +137,36 @@ func (c *Console) check(v *visit) error {
 	return nil
 }
 
-// backOf returns the page that a form names, with what was done.
-func backOf(r *http.Request, did string) string {
+// backOf returns the page that a form names.
+func backOf(r *http.Request) string {
 	u, err := url.Parse(nextOf(r.PostForm.Get("back")))
 	if err != nil || u.Host != "" {
-		u = &url.URL{Path: Root}
+		return Root
 	}
-	q := u.Query()
-	q.Set("done", did)
-	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// doneOf returns what an act did, as the address of the page says: it is shown as text.
-func doneOf(v *visit) string {
-	done := v.query("done")
-	return strings.ToValidUTF8(done[:min(len(done), 500)], "")
+const (
+	doneCookie = "bellhop-done"
+	doneAge    = time.Minute
+	mostDone   = 500 // bytes
+)
+
+// setDone has the next page say what an act did. It is in a cookie: an address could say what nobody did.
+func setDone(w http.ResponseWriter, r *http.Request, did string) {
+	text := base64.RawURLEncoding.EncodeToString([]byte(did[:min(len(did), mostDone)]))
+	http.SetCookie(w, &http.Cookie{Name: doneCookie, Value: text, Path: Root, MaxAge: int(doneAge.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+}
+
+// takeDone returns what the act before the page did, which is said once.
+func takeDone(w http.ResponseWriter, r *http.Request) string {
+	cookie, err := r.Cookie(doneCookie)
+	if err != nil {
+		return ""
+	}
+	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	text, _ := base64.RawURLEncoding.DecodeString(cookie.Value)
+	return strings.ToValidUTF8(string(text[:min(len(text), mostDone)]), "")
 }
 
 // sent are the forms that were sent lately, by the random field once that each has.

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
-	logRows      = 50  // logs on the page
-	listenerRows = 200 // named listeners on the page
+	logRows      = 50   // logs on the page
+	listenerRows = 200  // named listeners on the page
+	mostComing   = 1000 // broadcasts of a shard whose topics are shown
 )
 
 // relogged is how long the lists of logs and of listeners stand.
@@ -27,23 +29,25 @@ var broadcastsPage = page{
 // A broadcastsView is what the page of broadcasts shows.
 type broadcastsView struct {
 	*visit
-	Now       time.Time
-	Waiting   int64 // broadcasts of all topics that wait for their due time; negative: the viewer does not see all
-	Behind    int   // listeners that missed broadcasts, or are about to
-	Logs      []logRow
-	MoreLogs  bool
-	Listeners []listenerRow
-	MoreNames bool
-	Publish   bool
-	Topic     string // of the form, as it was sent
-	Form      publishForm
-	Refused   *fault
+	Now        time.Time
+	Waiting    int64    // broadcasts of all topics that wait for their due time; negative: the viewer does not see all
+	Behind     int      // listeners that missed broadcasts, or are about to
+	Coming     []logRow // topics with broadcasts to come: the next one first
+	MoreComing bool
+	Logs       []logRow
+	MoreLogs   bool
+	Listeners  []listenerRow
+	MoreNames  bool
+	Publish    bool
+	Topic      string // of the form, as it was sent
+	Form       publishForm
+	Refused    *fault
 }
 
-// A logRow is the log of a topic.
+// A logRow is the log of a topic, or what it will get.
 type logRow struct {
 	counted
-	Last time.Time // when its newest broadcast was sent
+	At   time.Time // when its newest broadcast was sent, or the next one is due
 	Link string
 }
 
@@ -73,6 +77,9 @@ func (l listenerRow) Sign() string {
 	return "ok"
 }
 
+// Listens returns who listens under the name now, and who holds how many broadcasts.
+func (l listenerRow) Listens() string { return api.WhoListens(l.ListenerInfo) }
+
 func (l listenerRow) Class() string {
 	switch {
 	case l.Missed:
@@ -87,9 +94,9 @@ func (l listenerRow) Class() string {
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
-	view := &broadcastsView{visit: v, Now: time.Now(), Waiting: -1, Publish: v.May(Publish), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
+	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.May(Publish), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
 	var faults []error
-	for _, read := range []func(context.Context, *Console) error{view.readLogs, view.readListeners, view.readWaiting} {
+	for _, read := range []func(context.Context, *Console) error{view.readLogs, view.readComing, view.readListeners, view.readWaiting} {
 		err := read(ctx, c)
 		if err != nil && !store.IsPartial(err) {
 			return nil, err
@@ -118,23 +125,66 @@ func (b *broadcastsView) readLogs(ctx context.Context, c *Console) error {
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
-	last := make(map[string]time.Time)
-	var names []string
+	var topics []store.Notable
 	for _, end := range ends {
-		if store.CheckAnyTopic(end.Topic) != nil || !b.Sees(end.Topic) {
+		topics = append(topics, store.Notable{Topic: end.Topic, Since: end.Last.Time()})
+	}
+	var missing error
+	b.Logs, b.MoreLogs, missing = b.rows(ctx, c, topics)
+	return store.Missing(err, missing)
+}
+
+// rows counts the first of some topics that the viewer sees, and reports whether there are more.
+func (b *broadcastsView) rows(ctx context.Context, c *Console, topics []store.Notable) (rows []logRow, more bool, missing error) {
+	at := make(map[string]time.Time)
+	var names []string
+	for _, one := range topics {
+		if store.CheckAnyTopic(one.Topic) != nil || !b.Sees(one.Topic) {
 			continue
 		}
-		if b.MoreLogs = len(names) == logRows; b.MoreLogs {
+		if more = len(names) == logRows; more {
 			break
 		}
-		names = append(names, end.Topic)
-		last[end.Topic] = end.Last.Time()
+		names = append(names, one.Topic)
+		at[one.Topic] = one.Since
 	}
 	all, missing := c.snapshots.rated(ctx, names)
 	for _, one := range all {
-		b.Logs = append(b.Logs, logRow{one, last[one.Topic], topicPath(one.Topic)})
+		rows = append(rows, logRow{one, at[one.Topic], topicPath(one.Topic)})
 	}
+	return rows, more, missing
+}
+
+// announced are the topics with broadcasts to come.
+type announced struct {
+	topics []store.Notable // by when the next one is due
+	more   bool            // there may be others
+}
+
+// readComing fills in the topics with broadcasts to come.
+func (b *broadcastsView) readComing(ctx context.Context, c *Console) error {
+	some, err := c.shelves.announced.get(ctx, relogged, c.announced)
+	if err != nil && !store.IsPartial(err) {
+		return err
+	}
+	var missing error
+	b.Coming, b.MoreComing, missing = b.rows(ctx, c, some.topics)
+	b.MoreComing = b.MoreComing || some.more
 	return store.Missing(err, missing)
+}
+
+// announced returns the topics of the broadcasts of all shards that are due next.
+func (c *Console) announced(ctx context.Context) (some announced, err error) {
+	parts, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) (one announced, err error) {
+		one.topics, one.more, err = shard.Announced(ctx, mostComing)
+		return one, err
+	})
+	for _, one := range parts {
+		some.topics = append(some.topics, one.topics...)
+		some.more = some.more || one.more
+	}
+	slices.SortStableFunc(some.topics, func(a, b store.Notable) int { return a.Since.Compare(b.Since) })
+	return some, err
 }
 
 // logEnds returns the ends of the logs of all shards, the newest first.
@@ -150,22 +200,29 @@ func (c *Console) logEnds(ctx context.Context) ([]store.LogEnd, error) {
 	return all, err
 }
 
+// named returns the named listeners.
+func (c *Console) named(ctx context.Context) ([]notify.ListenerInfo, error) {
+	return c.inspector.Listeners(ctx)
+}
+
 // readListeners fills in the named listeners whose patterns the viewer sees, those in trouble
 // first.
 func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
-	all, err := c.shelves.listeners.get(ctx, relogged, c.inspector.Listeners)
+	all, err := c.shelves.listeners.get(ctx, relogged, c.named)
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
 	for _, one := range all {
-		row := listenerRow{one, b.May(Admin)}
-		if !b.seesPattern(one.Pattern) {
+		if !b.SeesPattern(one.Pattern) {
 			continue
+		}
+		if !b.May(Metrics) {
+			one.By, one.HeldBy = nil, nil
 		}
 		if one.Missed || one.AtRisk {
 			b.Behind++
 		}
-		b.Listeners = append(b.Listeners, row)
+		b.Listeners = append(b.Listeners, listenerRow{one, b.May(Admin)})
 	}
 	worst := map[string]int{"dead": 0, "late": 1, "quiet": 2, "ok": 3}
 	slices.SortStableFunc(b.Listeners, func(x, y listenerRow) int { return worst[x.Class()] - worst[y.Class()] })
@@ -175,18 +232,13 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 	return err
 }
 
-// seesPattern reports whether all topics of a pattern are granted.
-func (v *Viewer) seesPattern(text string) bool {
-	p, err := notify.ParsePattern(text)
-	return err == nil && v.covers(p)
-}
-
 // broadcastAct broadcasts a message to a topic of the form.
 var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broadcastsPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic := strings.TrimSpace(v.r.PostForm.Get("topic"))
 	if err := store.CheckTopic(topic); err != nil {
 		return "", 0, err
 	}
+	defer c.shelves.announced.forget()
 	return c.publish(ctx, v, topic, true)
 }}
 
@@ -201,7 +253,7 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 		return "", 0, err
 	}
 	at := slices.IndexFunc(all, func(l notify.ListenerInfo) bool { return l.Name == name })
-	if !v.May(Admin) || at >= 0 && !v.seesPattern(all[at].Pattern) || at < 0 && !v.SeesAll() {
+	if !v.May(Admin) || at >= 0 && !v.SeesPattern(all[at].Pattern) || at < 0 && !v.SeesAll() {
 		return "", 0, errForbidden
 	}
 	err = c.inspector.RemoveListener(ctx, name)

@@ -27,6 +27,7 @@ type carriersView struct {
 	MoreThan int           // workers that are not shown
 	Servers  []server      // nil: not for this viewer
 	Fault    string        // why nothing is known of the servers
+	Doctor   findings      // for who sees the servers
 }
 
 // Fallback returns how many carriers stand by for a shard, as text.
@@ -67,26 +68,41 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
 	missing := missingOf(terms)
 	if v.May(Metrics) {
-		all, err := c.snapshots.workers.get(ctx, keep{age: workersEvery}, c.inspector.Workers)
+		there, err := c.snapshots.workers.get(ctx, keep{age: workersEvery}, c.attended)
 		if err != nil {
 			return nil, err
 		}
-		view.setWorkers(all)
+		view.setWorkers(there)
 	}
 	if v.SeesStore() {
 		if view.Servers, err = c.snapshots.redis(ctx); err != nil {
 			view.Fault = err.Error()
 		}
+		view.Doctor = c.findings(ctx)
 	}
 	return view, missing
 }
 
-// setWorkers shows the workers of the topics that the viewer sees: daemons first, by name.
-func (view *carriersView) setWorkers(all []notify.Worker) {
-	list := api.WorkersOf(all)
-	if !view.SeesAll() {
-		list = list.Only(view.Sees)
+// attended are the workers that are there, and what they have in hand.
+type attended struct {
+	workers []notify.Worker
+	hand    store.InHand
+}
+
+func (c *Console) attended(ctx context.Context) (there attended, err error) {
+	if there.workers, err = c.inspector.Workers(ctx); err == nil {
+		there.hand, err = store.InHandOf(ctx, c.store)
 	}
+	return there, err
+}
+
+// setWorkers shows the workers of the topics that the viewer sees: daemons first, by name.
+func (view *carriersView) setWorkers(there attended) {
+	show := view.SeesPattern // a listener is there for patterns
+	if view.SeesAll() {
+		show = nil
+	}
+	list := api.WorkersOf(there.workers, there.hand, show)
 	view.Workers = []worker{}
 	for _, one := range list.Workers {
 		w := worker{Worker: one, More: max(0, len(one.Topics)-mostTopics)}

@@ -2,9 +2,11 @@ package console_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -44,7 +46,39 @@ func TestCarriers(t *testing.T) {
 	v.get("/ui/carriers").is(200).says("No carrier is elected", "nothing falls due")
 	carry(t, store)
 	storetest.Eventually(t, "a carrier is elected", func() bool { return !strings.Contains(v.get("/ui/carriers").body, "No carrier is elected") })
-	v.get("/ui/carriers").is(200).says("Terms of office", "Standbys", "no limit", "bellhop doctor")
+	v.get("/ui/carriers").is(200).says("Terms of office", "Standbys", "no limit", "What the doctor found")
+}
+
+// The doctor's findings are those of the store that the page shows, and of the configuration.
+func TestDoctorsFindings(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	storetest.Publish(t, db, message("orders", "unhandled"))
+	o := httpapi.Options{TokensFile: writeTokens(t, tokensFile), Doctor: doctor.Options{Defaults: notify.SettingsChange{Attempts: new(7)}}}
+	s := serve(t, db, o)
+	v := s.login("root")
+	v.get("/ui/carriers").is(200).says("What the doctor found")
+	page := wait(t, v, "/ui/carriers", "As of ")
+	page.says("✕</span> fail</span> <strong>persistence</strong>: none", "▲</span> warn</span> <strong>standby</strong>: none", "run a second daemon on another machine", "attempts is ", "but 7 in the configuration").
+		hides("is looking", "unfit", "did not come to the end", "<strong>reachable", "<strong>carrier</strong>")
+	at := asOf.FindString(page.body)
+	if asOf.FindString(v.get("/ui/carriers").body) != at {
+		t.Error("the doctor looked again at once")
+	}
+	s.login("metrics").get("/ui/carriers").is(200).hides("doctor", "standby</strong>")
+}
+
+var asOf = regexp.MustCompile(`As of [^;]+`)
+
+// wait gets a page until it has a text.
+func wait(t testing.TB, v *visitor, path, text string) (page shown) {
+	t.Helper()
+	storetest.Eventually(t, path+" says "+text, func() bool {
+		page = v.get(path)
+		return strings.Contains(page.body, text)
+	})
+	return page
 }
 
 // A viewer sees the workers of the topics that the token permits, and Redis only who may see all.
@@ -54,10 +88,24 @@ func TestCarriersOfSome(t *testing.T) {
 	s := guarded(t, store)
 	work(t, store, "mixed", "order.new", "secret.plan")
 	work(t, store, "spy", "secret.plan")
-	s.login("root").get("/ui/carriers").is(200).says("mixed", "spy", "secret.plan", "v4.2.0", "bellhop doctor")
-	s.login("metrics").get("/ui/carriers").is(200).says("spy", "secret.plan").hides("bellhop doctor")
-	s.login("reader").get("/ui/carriers").is(200).says("mixed", "order.new").hides("spy", "secret", "bellhop doctor")
-	s.login("shop").get("/ui/carriers").is(200).says("Terms of office").hides("mixed", "spy", "secret", "bellhop doctor")
+	listen(t, store, "warehouse", "order.>")
+	claimer, err := subscribers.NewClaimer(store, subscribers.ClaimerOptions{Name: "mixed", Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, n := range map[string]int{"order.old": 3, "secret.past": 4} {
+		for range n {
+			storetest.Publish(t, store, message(topic, "x"))
+			if _, err := claimer.Claim(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.login("root").get("/ui/carriers").is(200).says("mixed", "spy", "secret.plan", "v4.2.0", `<td class="n">7</td><td>order.new, secret.plan`, `<td class="n">0</td><td>secret.plan`, "What the doctor found")
+	s.login("metrics").get("/ui/carriers").is(200).says("spy", "secret.plan").hides("What the doctor found")
+	wait(t, s.login("reader"), "/ui/carriers", "<td>order.&gt;</td>")
+	s.login("reader").get("/ui/carriers").is(200).says("mixed", `<td class="n">3</td><td>order.new</td>`).hides("spy", "secret", "What the doctor found")
+	s.login("shop").get("/ui/carriers").is(200).says("Terms of office").hides("mixed", "spy", "secret", "What the doctor found")
 }
 
 func TestCarriersOfShards(t *testing.T) {
@@ -70,7 +118,7 @@ func TestCarriersOfShards(t *testing.T) {
 	v.get("/ui/carriers").says("0, 1, 2, 3, 4, 5, 6, 7")
 	v.get("/ui/").says("8 of 8", "by 1 carrier")
 	away := serve(t, storetest.ShardAway(t, 8, 3), httpapi.Options{}).visitor()
-	away.get("/ui/carriers").is(200).says("Shard 3 is missing", "away: it does not answer", "for shards 0, 1, 2, 4, 5, 6, 7")
+	wait(t, away, "/ui/carriers", "at least 0").is(200).says("Shard 3 is missing", "away: it does not answer", "for shards 0, 1, 2, 4, 5, 6, 7")
 }
 
 // A server that is nearly full, and one that may evict messages, stand out.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -28,7 +30,9 @@ type Options struct {
 
 	// Login returns the viewer of a token; nil: it is unknown. Named returns that of a name.
 	Login func(r *http.Request, token string) *Viewer
-	Named func(r *http.Request, name string) *Viewer
+	Named func(name string) *Viewer
+	// Known is called for a request with a good cookie.
+	Known func(r *http.Request)
 	// Open is the viewer where no token is needed; nil: one is.
 	Open *Viewer
 	// Closing ends when streams are to end.
@@ -40,6 +44,8 @@ type Options struct {
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
 	MaxPages int
+	// Doctor is what the configuration says, for the doctor.
+	Doctor doctor.Options
 }
 
 // A Console serves the pages.
@@ -49,12 +55,14 @@ type Console struct {
 	inspector *notify.Inspector
 	pub       *notify.Publisher
 	mux       *http.ServeMux
-	edition   string // of the pages: another one has other forms
-	secret    secret
+	edition   string          // of the pages: another one has other forms
+	secret    *signing.Secret // that cookies are signed with
 	viewers   atomic.Int64
 	snapshots snapshots
 	shelves   shelves
 	sent      sent
+	withheld  withheld
+	doctor    checkup
 }
 
 //go:embed assets
@@ -70,8 +78,9 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version)}
+	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store)}
 	c.snapshots.console, c.snapshots.comes.cache = c, o.Forecasts
+	parsed() // so that a fault shows when a daemon starts
 	c.routes()
 	return c, nil
 }
@@ -87,6 +96,7 @@ func (c *Console) routes() {
 	c.mux.HandleFunc("POST "+Root+"login", c.login)
 	c.mux.HandleFunc("POST "+Root+"logout", c.logout)
 	c.mux.HandleFunc("GET "+Root+"find/export", c.export)
+	c.mux.HandleFunc("GET "+topicsOffered, c.offerTopics)
 	for _, p := range pages {
 		c.mux.HandleFunc("GET "+p.path, c.serve(p))
 	}

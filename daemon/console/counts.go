@@ -20,8 +20,9 @@ type rates struct{ Published, Acked, Sent, Died float64 }
 
 // countsKept are the counts of topics whose rows are on a screen.
 type countsKept struct {
-	mu sync.Mutex
-	of map[string]countsAt
+	mu    sync.Mutex
+	of    map[string]countsAt
+	wakes wakes
 }
 
 // A countsAt is the counts of a topic at a time, or why there are none.
@@ -86,8 +87,9 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now tim
 		}
 	}
 	if k.of == nil {
-		k.of = make(map[string]countsAt)
+		k.of, k.wakes = make(map[string]countsAt), make(wakes)
 	}
+	k.wakes.forget(now)
 	found := make(map[string]notify.Counts, len(fresh))
 	for _, c := range fresh {
 		found[c.Topic] = c
@@ -96,6 +98,7 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now tim
 		next := countsAt{at: now}
 		if c, there := found[topic]; there {
 			next.counted = counted{c, k.of[topic].ratesUntil(c, now)}
+			k.wakes.add(topic, c.Acked, now)
 		} else {
 			next.err = err
 		}
@@ -121,4 +124,11 @@ func (s *snapshots) forget(topic string) {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
 	delete(s.counts.of, topic)
+}
+
+// forgetAll has all topics counted again at once.
+func (s *snapshots) forgetAll() {
+	s.counts.mu.Lock()
+	defer s.counts.mu.Unlock()
+	clear(s.counts.of)
 }

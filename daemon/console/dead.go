@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -44,6 +45,7 @@ type deadView struct {
 	Rows  []deadRow
 	More  bool // there may be more topics with dead letters
 	Reads bool // the viewer may read letters
+	River *river
 }
 
 // A deadRow is a topic with dead letters.
@@ -58,7 +60,7 @@ func (c counted) Dying() string { return perSecond(c.Per, func(r *rates) float64
 
 // dead returns the topics that have dead letters.
 func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
-	view := &deadView{visit: v, Now: time.Now(), Total: -1, Reads: v.May(Consume)}
+	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.May(Consume)}
 	in, err := v.scope("")
 	if err != nil {
 		return nil, err
@@ -87,7 +89,39 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 			view.Rows = append(view.Rows, row)
 		}
 	}
+	if len(view.Rows) > 0 {
+		topics := make([]string, len(view.Rows))
+		for i, row := range view.Rows {
+			topics[i] = row.Topic
+		}
+		var fault error
+		if view.River, fault = c.deaths(ctx, v, in.key, topics); fault != nil {
+			missing = store.Missing(missing, fault)
+		}
+		if view.River != nil && view.More {
+			view.River.Note = "Of the topics that are shown. " + view.River.Note
+		}
+	}
 	return view, store.Missing(err, missing)
+}
+
+// deaths returns when what is dead of some topics died, which is kept for all viewers of the
+// same topics by a key. It is nil if nothing is known; the error may be a MissingError beside it.
+func (c *Console) deaths(ctx context.Context, v *visit, key string, topics []string) (*river, error) {
+	r, span := spanned(v, "Deaths", c.now(ctx))
+	d, err := c.shelves.deaths.get(ctx, span.name+" "+key, keep{age: forecast.Kept}, func(ctx context.Context) (forecast.Deaths, error) {
+		return forecast.DeathsOf(ctx, c.store, topics, span.step, span.buckets+1)
+	})
+	if len(d.Counts) == 0 {
+		return nil, err
+	}
+	r.Word, r.Class, r.Earlier = "died", "dead", d.Earlier
+	r.Note = "Letters that were requeued or purged since are no longer counted."
+	r.Bars = barsFrom(d.From, span)
+	for i := range r.Bars {
+		r.Bars[i].Past = &d.Counts[i]
+	}
+	return r, err
 }
 
 // A lettersView is a page of the dead letters of a topic, the latest death first.
@@ -101,6 +135,7 @@ type lettersView struct {
 	Next   string // address of the next page; empty: this is the last
 	Act    bool   // the viewer may requeue and purge
 	Now    time.Time
+	River  *river // of letters with any reason
 }
 
 // letters returns a page of the dead letters of a topic.
@@ -112,12 +147,20 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 	if !v.May(Consume) {
 		return nil, errForbidden
 	}
-	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.May(Admin), Now: time.Now()}
+	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.May(Admin), Now: c.now(ctx)}
 	counts, err := c.snapshots.count(ctx, []string{topic})
 	if err != nil {
 		return nil, err
 	}
 	view.Dead = counts[0].Dead
+	if view.Dead > 0 {
+		if view.River, err = c.deaths(ctx, v, "of "+topic, []string{topic}); err != nil {
+			return nil, err
+		}
+		if view.Reason != "" {
+			view.River.Note = "With any reason. " + view.River.Note
+		}
+	}
 	cursor, began := v.query("cursor"), time.Now()
 	for range letterLooks {
 		page, err := c.inspector.LatestDead(ctx, topic, letterRows-len(view.Rows), cursor)

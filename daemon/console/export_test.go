@@ -6,30 +6,55 @@ import (
 	"html/template"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
 )
 
-// Sign returns the value of a cookie.
-var Sign = sign
+// Sign returns the value of a cookie, LaidOut compact JSON in lines.
+var (
+	Sign    = sign
+	LaidOut = laidOut
+)
+
+// AllOffers returns what the box of find completes but topics.
+func AllOffers() string { return allOffers() }
 
 // Patterns returns the patterns of all pages.
 func Patterns() (all []string) {
 	for _, p := range pages {
-		if p.path != bulkPath {
+		if p.path != bulkPath && p.path != brokenPath {
 			all = append(all, strings.TrimSuffix(p.path, "{$}"))
 		}
 	}
 	return all
 }
 
-// Did counts how often the act of tests was done.
-var Did atomic.Int64
+// Wake returns what is known of the 61 minutes until a time of a topic that was counted at some times.
+func Wake(at []time.Time, acked []int64, until time.Time) (minutes []*int64) {
+	k := countsKept{wakes: make(wakes)}
+	for i := range at {
+		k.wakes.add("t", acked[i], at[i])
+	}
+	bars := barsFrom(until.Truncate(time.Minute).Add(-time.Hour), riverSpans[0])
+	k.seen([]string{"t", "other"}, bars)
+	for _, b := range bars {
+		minutes = append(minutes, b.Past)
+	}
+	return minutes
+}
+
+// Did counts how often the act of tests was done, and Broken how often the page was made whose template has a fault.
+var Did, Broken atomic.Int64
 
 const (
-	bulkPath  = Root + "test/bulk"
-	bulkBytes = 4 << 20
+	bulkPath   = Root + "test/bulk"
+	bulkBytes  = 4 << 20
+	brokenPath = Root + "test/broken"
 )
 
-// Extend adds an act that only counts, and a page whose stream sends much. It is called once, before all tests.
+// Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. It is
+// called once, before all tests.
 func Extend() {
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
@@ -41,9 +66,37 @@ func Extend() {
 		Did.Add(1)
 		return "Done <i>once</i>", 1, nil
 	}})
-	parsed["bulk"] = template.Must(template.Must(parsed["fault"].Clone()).Parse(`{{define "live"}}{{.Data}}{{end}}`))
+	parsed()["bulk"] = template.Must(template.Must(parsed()["fault"].Clone()).Parse(`{{define "live"}}{{.Data}}{{end}}`))
 	var n atomic.Int64
 	pages = append(pages, page{path: bulkPath, name: "bulk", live: true, data: func(context.Context, *Console, *visit) (any, error) {
 		return strings.Repeat(string(rune('a'+n.Add(1)%26)), bulkBytes), nil
 	}})
+	parsed()["broken"] = template.Must(template.Must(parsed()["fault"].Clone()).Parse(`{{define "live"}}{{.Data.Missing}}{{end}}`))
+	pages = append(pages, page{path: brokenPath, title: "Broken", name: "broken", live: true, data: func(context.Context, *Console, *visit) (any, error) {
+		Broken.Add(1)
+		return "it has no fields", nil
+	}})
 }
+
+// Headlines returns those of an overview on which only some listeners are behind.
+func Headlines(names ...string) (texts []string) {
+	o := &overview{}
+	for _, name := range names {
+		o.Lagging = append(o.Lagging, notify.ListenerInfo{Name: name})
+	}
+	o.judge()
+	for _, w := range o.Wrong {
+		texts = append(texts, w.Text)
+	}
+	return texts
+}
+
+// Reckon returns the time of Redis at a time of the daemon, of a clock that was set before.
+func Reckon(redis, own, at time.Time) time.Time {
+	var c clock
+	c.set(redis, own)
+	return c.at(at)
+}
+
+// DoneCookie is the cookie that has what was done.
+const DoneCookie = doneCookie

@@ -33,16 +33,22 @@ type findView struct {
 	Q        string
 	Asked    bool
 	Examples []example
-	Mark     *mark // where the question stops making sense
+	Offers   string        // what the box completes, as console.js reads it
+	States   []stateChoice // none: the question cannot be read
+	Mark     *mark         // where the question stops making sense
 	Rows     []messageRow
 	Progress progress
 	Next     string // address that goes on; empty: all was looked at
 	Goes     bool   // it goes on by itself: nothing was found yet
-	Publish  bool   // the viewer may cancel and reschedule
+	Publish  bool   // the viewer may cancel and reschedule the ticked
 	Act      bool   // the viewer may requeue and purge, and act on all that match
 	Export   string
-	Now      time.Time
+	question find.Query
 }
+
+// Requeues and Moves report whether acts on dead letters, and on scheduled and ready messages, can change what is asked for.
+func (f *findView) Requeues() bool { return f.Act && f.question.Permits(find.Requeue) }
+func (f *findView) Moves() bool    { return f.question.Permits(find.Reschedule) }
 
 // A progress is how far a search is.
 type progress struct{ Looked, Of int64 }
@@ -97,11 +103,12 @@ func markOf(q string, err error) *mark {
 
 // find answers a question.
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
-	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Publish: v.May(Publish), Act: v.May(Admin), Now: time.Now()}
+	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.May(Publish), Act: v.May(Admin)}
 	if !v.May(Publish, Consume) {
 		return nil, errForbidden
 	}
 	if view.Q == "" {
+		view.States = c.stateChoices(ctx, v, find.Query{})
 		return view, nil
 	}
 	q, done, err := c.ask(v, view.Q)
@@ -110,6 +117,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	defer done()
+	view.question, view.States = q, c.stateChoices(ctx, v, q)
 	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.Sees})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
@@ -132,7 +140,7 @@ func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 // ask admits a question. The caller calls done when it is answered. The error is a
 // notify.Fault, or a fault for too many searches of bodies.
 func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
-	if q, err = find.Parse(text, time.Now()); err != nil || !q.AsksBodies() {
+	if q, err = find.Parse(text, c.now(v.r.Context())); err != nil || !q.AsksBodies() {
 		return q, func() {}, err
 	}
 	done = func() { v.Searches.Add(-1) }

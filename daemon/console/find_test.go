@@ -80,7 +80,7 @@ func TestActOnTheTicked(t *testing.T) {
 	v.act(page, "/ui/acts/found", "act", "reschedule", "m", "b:1").is(http.StatusUnprocessableEntity).says("none is given")
 	v.act(page, "/ui/acts/found", "act", "cancel").is(http.StatusUnprocessableEntity).says("tick")
 	v.act(page, "/ui/acts/found", "act", "cancel", "m", "order.a:1", "m", "<b>bold").is(http.StatusUnprocessableEntity).hides("<b>bold")
-	v.act(page, "/ui/acts/found", "act", "requeue", "m", "order.a:1", "m", "b:1").leads(page[:8] + "?done=" + urlOf("requeue: 1 of 2 messages; the others had changed, or are in another state") + "&q=topic%3A%3E")
+	v.act(page, "/ui/acts/found", "act", "requeue", "m", "order.a:1", "m", "b:1").did("requeue: 1 of 2 messages; the others had changed, or are in another state", page)
 	v.act(page, "/ui/acts/found", "act", "reschedule", "due", "2030-01-02T15:04:05Z", "m", "b:1").is(http.StatusSeeOther)
 	v.act(page, "/ui/acts/found", "act", "purge", "m", "order.a:2").is(http.StatusSeeOther)
 	info, err := storetest.Inspector(t, s.store).Inspect(t.Context(), "b", "1")
@@ -99,14 +99,18 @@ func TestActOnAllThatMatch(t *testing.T) {
 	v := s.visitor()
 	const page = "/ui/find/act?q=topic:order.*&act=purge"
 	v.get(page).is(http.StatusOK).says("Purge 3 dead letters?", "cannot be undone")
+	const letter = "/ui/topics/order.a/messages/1"
+	v.get(letter).is(http.StatusOK).says("timeout")
 	v.get("/ui/find/act?q=topic:order.*&act=explode").is(http.StatusUnprocessableEntity)
 	v.get("/ui/find/act?q=state:leased&act=purge").is(http.StatusUnprocessableEntity)
 	form := v.get(page)
 	fields := []string{"edition", form.field(editionField), "once", form.field(onceField), "q", "topic:order.*", "act", "purge"}
 	v.post("/ui/find/act", fields...).is(http.StatusOK).says("Purged 3 of 3 dead letters").hides("data-goes-on", "so far")
+	v.get(letter).is(http.StatusNotFound)
 	v.post("/ui/find/act", fields...).is(http.StatusConflict).says("sent before")
 	v.get(page).says("No dead letters match")
 	v.act("/ui/find/act?q=topic:order.*&act=reschedule", "/ui/find/act", "q", "topic:order.*", "act", "reschedule", "due", "2030-01-02T15:04:05Z").is(http.StatusOK).says("Rescheduled 1 of 1")
+	v.act("/ui/find/act?q=topic:order.*&act=reschedule", "/ui/find/act", "q", "topic:order.*", "act", "reschedule").is(http.StatusUnprocessableEntity).says("delay=0s for at once")
 	v.act("/ui/find/act?q=topic:order.*&act=reschedule", "/ui/find/act", "q", "topic:order.*", "act", "reschedule", "due", "soon").is(http.StatusUnprocessableEntity)
 	v.act("/ui/find/act?q=topic:order.*&act=cancel", "/ui/find/act", "q", "topic:order.*", "act", "cancel").is(http.StatusOK).says("Cancelled 1 of 1")
 	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Dead+c.Scheduled+c.Ready != 0 {

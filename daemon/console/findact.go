@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/find"
@@ -34,7 +35,7 @@ type actView struct {
 }
 
 // actOf returns an act that a form or an address asks for, which the viewer must be allowed.
-func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Act, err error) {
+func actOf(v *visit, given url.Values, now time.Time) (view *actView, q find.Query, act find.Act, err error) {
 	view = &actView{visit: v, Q: given.Get("q"), Kind: given.Get("act"), Delay: given.Get("delay"), Due: given.Get("due"), Cursor: given.Get("cursor")}
 	view.Matched, _ = strconv.ParseInt(given.Get("matched"), 10, 64)
 	view.Done, _ = strconv.ParseInt(given.Get("so_far"), 10, 64)
@@ -46,11 +47,15 @@ func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Ac
 	}
 	act.Kind = find.Kind(view.Kind)
 	if act.Kind == find.Reschedule {
-		if act.Delay, act.Due, err = whenOf(view.Delay, view.Due); err != nil {
+		var delay time.Duration
+		if delay, act.Due, err = whenOf(view.Delay, view.Due); err != nil {
 			return view, q, act, err
 		}
+		if strings.TrimSpace(view.Delay) != "" {
+			act.Delay = &delay
+		}
 	}
-	q, err = find.Parse(view.Q, time.Now())
+	q, err = find.Parse(view.Q, now)
 	return view, q, act, err
 }
 
@@ -86,7 +91,7 @@ func (a *actView) Stop() string { return a.Link("stop", "1") }
 
 // countAll counts what an act is for, a page at a time: the address has what was counted.
 func (c *Console) countAll(ctx context.Context, v *visit) (any, error) {
-	view, q, act, err := actOf(v, v.r.URL.Query())
+	view, q, act, err := actOf(v, v.r.URL.Query(), c.now(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Quer
 // from which it goes on, so that no address does something by itself.
 var allAct = act{path: findActPage.path, name: "act on all that match", form: &findActPage, shows: func(ctx context.Context, c *Console, v *visit) (any, string, int, error) {
 	form := v.r.PostForm
-	view, q, act, err := actOf(v, form)
+	view, q, act, err := actOf(v, form, c.now(ctx))
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -141,5 +146,5 @@ func partly(err error) error {
 	if err == nil || store.IsPartial(err) {
 		return err
 	}
-	return &fault{Status: http.StatusServiceUnavailable, Title: "It stopped", Detail: "What was done stays done. Go on below. " + err.Error()}
+	return &fault{Status: http.StatusServiceUnavailable, Title: "It stopped", Detail: "What was done stays done. Go on below.", cause: err}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
@@ -20,12 +21,14 @@ type foreseen struct {
 
 const (
 	paintWithin  = 100 * time.Millisecond // for which a page waits
+	keptWithin   = 10 * time.Millisecond  // for which it waits where only one that is kept can be there in time
+	manyTopics   = 500                    // counting more takes longer than a page waits
 	countWithin  = 10 * time.Second       // a forecast may take
 	mostForeseen = 200                    // questions that are kept
 )
 
-// of returns a forecast; an empty one if it is not there yet. Errors: see [forecast.Cache.Of].
-func (c *foreseen) of(ctx context.Context, o forecast.Options) (forecast.Forecast, error) {
+// of returns a forecast; the one before, or an empty one, if it is not there within a time. Errors: see [forecast.Cache.Of].
+func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Duration) (forecast.Forecast, error) {
 	question := fmt.Sprint(o)
 	type answer struct {
 		forecast.Forecast
@@ -36,7 +39,7 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options) (forecast.Forecas
 	go func() {
 		defer cancel()
 		f, err := c.cache.Of(counting, o)
-		if len(f.Counts) > 0 {
+		if !f.From.IsZero() { // else no shard answered
 			c.keep(question, f)
 		}
 		answers <- answer{f, err}
@@ -46,7 +49,7 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options) (forecast.Forecas
 		return a.Forecast, a.err
 	case <-ctx.Done():
 		return forecast.Forecast{}, ctx.Err()
-	case <-time.After(paintWithin):
+	case <-time.After(within):
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.last[question], nil
@@ -60,4 +63,17 @@ func (c *foreseen) keep(question string, f forecast.Forecast) {
 		c.last = make(map[string]forecast.Forecast)
 	}
 	c.last[question] = f
+}
+
+// waits returns for how long a page waits for a forecast of some topics.
+func (c *Console) waits(ctx context.Context, topics []notify.Pattern) time.Duration {
+	if len(topics) == 1 {
+		if _, one := topics[0].Topic(); one {
+			return paintWithin
+		}
+	}
+	if survey, _ := c.snapshots.survey(ctx); survey.Topics > manyTopics {
+		return keptWithin
+	}
+	return paintWithin
 }

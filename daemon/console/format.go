@@ -3,11 +3,12 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 // functions are those that templates may call.
@@ -39,24 +40,29 @@ func grouped(n int64) string {
 // milliseconds, so that it stands still while it grows.
 func short(d time.Duration) string {
 	switch {
+	case d == math.MinInt64: // which has no positive
+		return short(d + 1)
 	case d < 0:
 		return "-" + short(-d)
 	case d < time.Second:
 		return fmt.Sprintf("%.4g ms", float64(d.Microseconds())/1000)
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return inUnits(d, time.Minute, "min", time.Second, "s")
+	case d < forecast.Day:
+		return inUnits(d, time.Hour, "h", time.Minute, "min")
 	}
-	return store.Short(d.Truncate(unitOf(d)))
+	return inUnits(d, forecast.Day, "d", time.Hour, "h")
 }
 
-func unitOf(d time.Duration) time.Duration {
-	switch {
-	case d < time.Hour:
-		return time.Second
-	case d < 24*time.Hour:
-		return time.Minute
+// inUnits returns a duration in two units, or in the larger one alone where the other is none.
+func inUnits(d, large time.Duration, name string, small time.Duration, other string) string {
+	text := fmt.Sprintf("%d %s", d/large, name)
+	if rest := d % large / small; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, other)
 	}
-	return time.Hour
+	return text
 }
 
 // soon returns when something is due, so that it stands still where much is.

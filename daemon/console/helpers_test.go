@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"io"
 	"log/slog"
@@ -28,6 +29,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(watchedURL); url != "" {
+		os.Exit(watch(url))
+	}
 	console.Extend()
 	storetest.MainWaiting(m)
 }
@@ -164,7 +168,9 @@ func (v *visitor) post(path string, pairs ...string) shown {
 
 func (v *visitor) send(method, path, body string, headers ...string) shown {
 	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), method, v.url+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(v.t.Context(), storetest.Deadline)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, v.url+path, strings.NewReader(body))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -222,6 +228,22 @@ func (s shown) leads(path string) shown {
 		s.t.Errorf("%.200s leads to %q, want %q", s.call, s.header.Get("Location"), path)
 	}
 	return s
+}
+
+// did fails the test if the answer does not lead to a page that says what was done.
+func (s shown) did(what, path string) {
+	s.t.Helper()
+	s.leads(path)
+	cookies, said := (&http.Response{Header: s.header}).Cookies(), ""
+	for _, c := range cookies {
+		if c.Name == console.DoneCookie {
+			text, _ := base64.RawURLEncoding.DecodeString(c.Value)
+			said = string(text)
+		}
+	}
+	if said != what {
+		s.t.Errorf("%.200s did %q, want %q", s.call, said, what)
+	}
 }
 
 var (

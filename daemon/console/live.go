@@ -35,8 +35,8 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	ticker := time.NewTicker(rhythm)
 	defer ticker.Stop()
 	for {
-		piece, last := c.piece(ctx, v, p)
-		if ctx.Err() != nil || s.send(piece) != nil {
+		event, last := c.piece(ctx, v, p)
+		if ctx.Err() != nil || s.send(event) != nil {
 			return
 		}
 		if last {
@@ -63,52 +63,69 @@ func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
 	_, _ = w.Write(text) // an error means that the client is gone
 }
 
-// A piece is the live part of a page, and whether it is the last one.
-type piece struct {
-	text []byte
-	last bool
-}
-
-// piece returns the live part of a page, which is made once a second for all who may see the
-// same and look at the same.
-func (c *Console) piece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
-	if v.Valid.Err() != nil {
-		return c.makePiece(ctx, v, p)
+// piece returns the live part of a page as an event of a stream, and whether it is the last one. It is made once a
+// second for all who may see the same and look at the same.
+func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, last bool) {
+	if end := c.endOf(v); end != nil {
+		f := c.frame(v, p)
+		f.Fault = end
+		return eventOf(c.livePart(p, f)), true
 	}
 	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
-	made, _ := c.shelves.pieces.get(ctx, whose, keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) (piece, error) {
-		text, last := c.makePiece(ctx, v, p)
-		return piece{text, last}, nil
+	made, _ := c.shelves.pieces.get(ctx, whose, keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) ([]byte, error) {
+		return eventOf(c.makePiece(ctx, v, p)), nil
 	})
-	return made.text, made.last
+	return made, false
 }
 
-// makePiece makes the live part of a page, and tells whether it is the last one.
-func (c *Console) makePiece(ctx context.Context, v *visit, p page) (text []byte, last bool) {
-	f := c.frame(v, p)
-	f.Edition, f.Version = c.edition, c.o.Version
-	switch {
-	case v.Valid.Err() != nil:
-		f.Fault, last = &fault{Title: "You are logged out", Detail: "Your token was taken away or changed. Log in again."}, true
-	case v.query("edition") != c.edition:
-		f.Fault, last = &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}, true
-	default:
-		ctx, cancel := context.WithTimeout(ctx, readWithin)
-		data, err := p.data(ctx, c, v)
-		cancel()
-		if f.Data = data; err != nil {
-			f.Fault = faultOf(err)
-		}
+// endOf returns why a stream ends: its viewer is logged out, or the program is another one;
+// nil: it goes on.
+func (c *Console) endOf(v *visit) *fault {
+	if now, err := c.viewer(v.r); v.Valid.Err() != nil || err == nil && now == nil {
+		return &fault{Title: "You are logged out", Detail: "Your token was taken away or changed, the secret was rotated, or you logged in 12 hours ago. Log in again."}
 	}
+	if v.query("edition") != c.edition {
+		return &fault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}
+	}
+	return nil
+}
+
+// makePiece makes the live part of a page.
+func (c *Console) makePiece(ctx context.Context, v *visit, p page) []byte {
+	f := c.frame(v, p)
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	var err error
+	if f.Data, err = p.data(ctx, c, v); err != nil {
+		f.Fault = c.faultFor(v.Viewer, err)
+	}
+	return c.livePart(p, f)
+}
+
+// livePart returns the live part of a page as it is sent.
+func (c *Console) livePart(p page, f *frame) []byte {
+	f.Edition, f.Version = c.edition, c.o.Version
 	text, err := execute(p.name, "piece", f)
 	if err != nil {
-		c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
-		return []byte("this part could not be made; the daemon's log says why"), true
+		if c.withheld.isNew(p.title+": "+err.Error(), time.Now()) {
+			c.o.Logger.Error("cannot show a part of the console", "page", p.title, "error", err)
+		}
+		return []byte("this part could not be made; the daemon's log says why")
 	}
-	return text, last
+	return text
 }
 
-// A sender sends pieces of a stream that differ from the one before.
+// eventOf returns a text as an event of a stream.
+func eventOf(text []byte) []byte {
+	var b bytes.Buffer
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil)) // which ends a line, too
+	}
+	b.WriteString("\n")
+	return b.Bytes()
+}
+
+// A sender sends events of a stream that differ from the one before.
 type sender struct {
 	w        http.ResponseWriter
 	rc       *http.ResponseController
@@ -117,21 +134,17 @@ type sender struct {
 	sent     time.Time
 }
 
-func (s *sender) send(piece []byte) error {
-	var b bytes.Buffer
+func (s *sender) send(event []byte) error {
 	switch {
-	case !bytes.Equal(piece, s.before):
-		for line := range bytes.SplitSeq(piece, []byte("\n")) {
-			fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil)) // which ends a line, too
-		}
-		b.WriteString("\n")
+	case !bytes.Equal(event, s.before):
+		s.before = event
 	case time.Since(s.sent) >= quiet:
-		b.WriteString(":\n\n")
+		event = []byte(":\n\n")
 	default:
 		return nil
 	}
-	s.before, s.sent = piece, time.Now()
-	return s.write(b.Bytes())
+	s.sent = time.Now()
+	return s.write(event)
 }
 
 func (s *sender) write(text []byte) error {
@@ -148,12 +161,13 @@ type snapshots struct {
 	console *Console
 	whole   kept[notify.Survey]
 	pulse   pulse
+	clock   clock
 	counts  countsKept
 
 	terms   kept[[]term]
 	waiting kept[map[int]int64]
 	servers kept[[]server]
-	workers kept[[]notify.Worker]
+	workers kept[attended]
 	comes   foreseen
 }
 
@@ -163,6 +177,9 @@ func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
 		survey, err := s.console.inspector.Survey(ctx, notables)
 		if err == nil {
 			s.pulse.add(survey)
+		}
+		if !survey.Now.IsZero() { // some shard answered
+			s.clock.set(survey.Now, time.Now())
 		}
 		return survey, err
 	})

@@ -1,14 +1,12 @@
 package console
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,29 +16,9 @@ const (
 	maxToken   = 4096 // bytes
 )
 
-// A secret is what cookies are signed with: that of the store, so that each daemon knows
-// the cookies of the others.
-type secret struct {
-	mu  sync.Mutex
-	key []byte
-}
-
-// secretKey returns the secret. The error is that of the connection.
-func (c *Console) secretKey(ctx context.Context) ([]byte, error) {
-	c.secret.mu.Lock()
-	defer c.secret.mu.Unlock()
-	if c.secret.key == nil {
-		text, err := c.store.Home().Secret(ctx)
-		if err != nil {
-			return nil, err
-		}
-		c.secret.key = []byte(text)
-	}
-	return c.secret.key, nil
-}
-
 // sign returns the value of the cookie of a viewer until a time: NAME.UNTIL.SIGNATURE. The
-// token is in the signature, so that the cookie ends with the token, in all daemons.
+// token is in the signature, so that the cookie ends with the token, in all daemons. The key
+// is the secret of the store, so that each daemon knows the cookies of the others.
 func sign(key []byte, v *Viewer, until time.Time) string {
 	text := v.Name + "." + strconv.FormatInt(until.Unix(), 10)
 	mac := hmac.New(sha256.New, key)
@@ -48,8 +26,8 @@ func sign(key []byte, v *Viewer, until time.Time) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// viewer returns whoever sent a request: nil if its cookie is missing, old, or of a token
-// that was taken away. The error is that of the connection.
+// viewer returns whoever sent a request: nil if its cookie is missing, old, of a token
+// that was taken away, or signed with a secret that was rotated since. The error is that of the connection.
 func (c *Console) viewer(r *http.Request) (*Viewer, error) {
 	if c.o.Open != nil {
 		return c.o.Open, nil
@@ -64,14 +42,15 @@ func (c *Console) viewer(r *http.Request) (*Viewer, error) {
 	}
 	seconds, err := strconv.ParseInt(fields[len(fields)-2], 10, 64)
 	until := time.Unix(seconds, 0)
-	v := c.o.Named(r, strings.Join(fields[:len(fields)-2], "."))
+	v := c.o.Named(strings.Join(fields[:len(fields)-2], "."))
 	if err != nil || v == nil || !time.Now().Before(until) {
 		return nil, nil
 	}
-	key, err := c.secretKey(r.Context())
-	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(sign(key, v, until))) {
+	signed, err := c.secret.Verify(r.Context(), func(key []byte) bool { return hmac.Equal([]byte(cookie.Value), []byte(sign(key, v, until))) })
+	if !signed {
 		return nil, err
 	}
+	c.o.Known(r)
 	return v, nil
 }
 
@@ -103,9 +82,10 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusUnauthorized, "Token: no client has it; look for it in the tokens file of this daemon.")
 		return
 	}
-	key, err := c.secretKey(r.Context())
+	key, err := c.secret.Get(r.Context())
 	if err != nil {
-		refuse(http.StatusServiceUnavailable, "Redis cannot be reached, and cookies are signed with what it holds. Try again: "+err.Error())
+		c.withhold(err)
+		refuse(http.StatusServiceUnavailable, "Redis cannot be reached, and cookies are signed with what it holds. Try again: the daemon's log says why.")
 		return
 	}
 	until := time.Now().Add(cookieAge)

@@ -21,8 +21,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// mostShown is how many bytes of a body a page shows.
-const mostShown = 64 << 10
+const (
+	mostShown = 64 << 10 // bytes of a body that a page shows
+	mostKept  = 64 << 10 // bytes of the bodies of a message that is kept for other viewers
+)
 
 var messagePage = page{
 	path: Root + "topics/{topic}/messages/{id}", title: "Message", nav: "topics", name: "message", live: true,
@@ -80,7 +82,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view := &messageView{
-		visit: v, Topic: topic, ID: id, Now: time.Now(), Publish: v.May(Publish), Act: v.May(Admin),
+		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.May(Publish), Act: v.May(Admin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
 	info, err := c.shelves.messages.get(ctx, store.Member(topic, id), keep{age: rhythm}, func(ctx context.Context) (notify.Info, error) {
@@ -94,6 +96,9 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if held := len(info.Body) + len(info.Result); held > mostKept || info.Next != nil && held+len(info.Next.Body) > mostKept {
+		c.shelves.messages.forget(store.Member(topic, id))
 	}
 	view.show(info)
 	return view, nil
@@ -118,8 +123,18 @@ func (m *messageView) Path() string { return messagePath(m.Topic, m.ID) }
 // TopicPath returns the address of the page of the topic.
 func (m *messageView) TopicPath() string { return topicPath(m.Topic) }
 
-// As returns the address of the page with the body shown in a form.
-func (m *messageView) As(form string) string { return m.Path() + "?as=" + form }
+// Forms returns the forms in which the body can be shown.
+func (m *messageView) Forms() (all []choice) {
+	shown := m.Body.As
+	if m.Info.State == notify.Done {
+		shown = m.Result.As
+	}
+	for _, name := range []string{"text", "JSON", "hex"} {
+		as := strings.ToLower(name)
+		all = append(all, choice{name, m.Path() + "?as=" + as, as == shown})
+	}
+	return all
+}
 
 func (m *messageView) title() string { return m.ID + " of " + m.Topic }
 
@@ -149,17 +164,25 @@ func (m *messageView) Unread() string {
 func (m *messageView) Headline() string {
 	switch m.State {
 	case notify.Scheduled:
-		return "Scheduled, due in " + short(m.Info.Due.Sub(m.Now))
+		return "Scheduled, due " + soon(m.Now, m.Info.Due)
 	case notify.Ready:
-		return "Ready, due for " + short(m.Now.Sub(m.Info.Due))
+		return "Ready, due for " + short(max(m.Now.Sub(m.Info.Due), 0))
 	case notify.Leased:
-		return "Leased to " + orUnknown(m.By) + ", the lease ends in " + short(m.Until.Sub(m.Now))
+		return "Leased to " + orUnknown(m.By) + ", the lease " + ends(m.Now, m.Until)
 	case notify.Dead:
 		return "Dead: " + brief(m.Reason)
 	case notify.Done:
 		return "Done, its id is free in " + short(m.Until.Sub(m.Now))
 	}
 	return m.State.String()
+}
+
+// ends returns when something ends, or ended.
+func ends(now, at time.Time) string {
+	if left := at.Sub(now); left > 0 {
+		return "ends in " + short(left)
+	}
+	return "ended " + short(now.Sub(at)) + " ago"
 }
 
 // Class returns the class of the style of the headline.
@@ -262,9 +285,9 @@ func bodyOf(body []byte, as string) shownBody {
 		b.As = fitting(body)
 	}
 	if b.As == "json" {
-		var pretty bytes.Buffer
-		if json.Indent(&pretty, body, "", "  ") == nil {
-			b.Text, b.Cut = cutText(pretty.Bytes())
+		var compact bytes.Buffer
+		if json.Compact(&compact, body) == nil {
+			b.Text, b.Cut = cutText(laidOut(compact.Bytes(), mostShown+1))
 			return b
 		}
 		b.As, b.Note = "text", "It is not JSON."
@@ -276,6 +299,45 @@ func bodyOf(body []byte, as string) shownBody {
 	}
 	b.Text, b.Cut = cutText(body)
 	return b
+}
+
+// laidOut returns compact JSON with a line for each value. It stops soon after so many bytes:
+// what is nested deeply is longer by thousands of times.
+func laidOut(compact []byte, most int) []byte {
+	var b bytes.Buffer
+	depth, quoted := 0, false
+	line := func() { b.WriteString("\n" + strings.Repeat("  ", depth)) }
+	for i := 0; i < len(compact) && b.Len() < most; i++ {
+		switch c := compact[i]; {
+		case quoted:
+			if b.WriteByte(c); c == '\\' {
+				i++
+				b.WriteByte(compact[i])
+			}
+			quoted = c != '"'
+		case c == '{' || c == '[':
+			if b.WriteByte(c); compact[i+1] == c+2 { // it is empty
+				i++
+				b.WriteByte(c + 2)
+				continue
+			}
+			depth++
+			line()
+		case c == '}' || c == ']':
+			depth--
+			line()
+			b.WriteByte(c)
+		case c == ',':
+			b.WriteByte(c)
+			line()
+		case c == ':':
+			b.WriteString(": ")
+		default:
+			b.WriteByte(c)
+			quoted = c == '"'
+		}
+	}
+	return b.Bytes()
 }
 
 // cutText returns the first part of a text, legible, and whether there is more.

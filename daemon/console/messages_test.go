@@ -1,13 +1,19 @@
 package console_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -55,7 +61,7 @@ func TestMessageLife(t *testing.T) {
 	claimOne(t, s.store, "order.a")
 	storetest.Eventually(t, "the lease", func() bool { return strings.Contains(v.get(path).body, "Leased to worker-7") })
 	v.get(path).hides(`value="cancel"`, `value="reschedule"`).says("Lease ends", "1 attempt used")
-	v.get("/ui/topics/order.a").says("In hand", "worker-7")
+	v.get("/ui/topics/order.a").says("<h2>Leased</h2>", "worker-7")
 	v.act("/ui/topics/order.a", path, "act", "cancel").is(http.StatusConflict).says("changed meanwhile", "A worker has it")
 	v.act("/ui/topics/order.a", path, "act", "purge").is(http.StatusConflict).says("Nothing was done")
 	v.act("/ui/topics/order.a", path, "act", "explode").is(http.StatusUnprocessableEntity)
@@ -68,14 +74,14 @@ func TestMessageActs(t *testing.T) {
 	bury(t, s.store, "order.a", "no use", "dead")
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "waits", Delay: time.Hour})
 	v.get(dead).says("Dead: no use", `value="requeue"`, `value="purge"`).hides(`value="cancel"`)
-	v.act(dead, dead, "act", "requeue").leads(dead + "?done=Requeued+dead")
+	v.act(dead, dead, "act", "requeue").did("Requeued dead", dead)
 	v.get(dead).says("Ready").hides(`value="requeue"`)
 	v.act("/ui/topics/order.a", dead, "act", "requeue").is(http.StatusConflict)
 	v.act(waits, waits, "act", "reschedule", "delay", "much").is(http.StatusUnprocessableEntity).says("Nothing was changed", `value="much"`)
 	v.act(waits, waits, "act", "reschedule", "delay", "1h", "due", "2030-01-02T15:04:05Z").is(http.StatusUnprocessableEntity).says("both are given")
 	v.act(waits, waits, "act", "reschedule", "due", "2030-01-02T15:04:05Z").is(http.StatusSeeOther)
 	v.get(waits).says("2030-01-02 15:04:05.000 UTC")
-	v.act(waits, waits, "act", "cancel").leads(waits + "?done=Cancelled+waits%2C+it+was+scheduled")
+	v.act(waits, waits, "act", "cancel").did("Cancelled waits, it was scheduled", waits)
 	v.get(waits).is(http.StatusNotFound).says("There is no message waits in the topic order.a", "bellhop archive show order.a waits")
 	v.act("/ui/topics/order.a", waits, "act", "cancel").is(http.StatusConflict)
 }
@@ -115,7 +121,7 @@ func TestHostileBodiesAreInert(t *testing.T) {
 		v.get(path).is(http.StatusOK).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe", "\u202e", "\x1b", "\x00")
 	}
 	for _, text := range inertOnly {
-		for _, path := range []string{"/ui/dead/letters?topic=x&reason=", "/ui/dead/letters?topic=", "/ui/find?q=", "/ui/find?q=topic:x&cursor=", "/ui/find/act?act=purge&q=", "/ui/find/act?q=topic:x&act=", "/ui/topics/x/messages/", "/ui/topics?pattern=", "/ui/broadcasts?done="} {
+		for _, path := range []string{"/ui/dead/letters?topic=x&reason=", "/ui/dead/letters?topic=", "/ui/find?q=", "/ui/find?q=topic:x&cursor=", "/ui/find/act?act=purge&q=", "/ui/find/act?q=topic:x&act=", "/ui/topics/x/messages/", "/ui/topics?pattern="} {
 			v.get(path+urlOf(text)).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe")
 		}
 	}
@@ -126,11 +132,11 @@ func TestLargeBodies(t *testing.T) {
 	v := s.visitor()
 	long := strings.Repeat("é", 100<<10)
 	storetest.Publish(t, s.store, notify.Message{Topic: "x", ID: "long", Body: []byte(long)}, notify.Message{Topic: "x", ID: "zero", Body: []byte{0, 1, 0xff, 'a'}})
-	page := v.get("/ui/topics/x/messages/long").is(http.StatusOK).says("200.0 KiB, shown as text: the first 64 KiB")
+	page := v.get("/ui/topics/x/messages/long").is(http.StatusOK).says("200.0 KiB, shown are the first 64 KiB", `<strong aria-current="true">text</strong>`)
 	if n := strings.Count(page.body, "é"); n != 32<<10 {
 		t.Errorf("%d characters are shown", n)
 	}
-	v.get("/ui/topics/x/messages/long?as=hex").says("00000000  c3 a9", "shown as hex: the first 64 KiB")
+	v.get("/ui/topics/x/messages/long?as=hex").says("00000000  c3 a9", "shown are the first 64 KiB", `<strong aria-current="true">hex</strong>`)
 	v.get("/ui/topics/x/messages/long?as=json").says("It is not JSON.")
 	v.get("/ui/topics/x/messages/zero").says("00000000  00 01 ff 61")
 	v.get("/ui/topics/x/messages/zero?as=text").says(`\x00\x01\xffa`)
@@ -152,15 +158,11 @@ func TestDeadLetters(t *testing.T) {
 	v.get(letters+"&reason=timeout+of+order-%23").says(">new<", ">old<", "3 were looked at").hides(">shop<")
 	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue").is(http.StatusUnprocessableEntity).says("tick")
 	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue", "id", "old", "id", "gone").
-		leads(letters2("Requeued 1 of 2 dead letters of order.a; the others changed meanwhile"))
+		did("Requeued 1 of 2 dead letters of order.a; the others changed meanwhile", letters)
 	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "shop", "id", "new").is(http.StatusSeeOther)
 	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Dead != 0 || c.Ready != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-}
-
-func letters2(done string) string {
-	return "/ui/dead/letters?done=" + urlOf(done) + "&topic=order.a"
 }
 
 func TestDeadRights(t *testing.T) {
@@ -180,10 +182,34 @@ func TestDeadRights(t *testing.T) {
 	shop.get("/ui/dead/reasons").is(http.StatusOK).says("1 were counted").hides("hidden", "secret.b")
 }
 
+// Who listens is for those who may see the workers.
+func TestWhoListensOnThePage(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	carry(t, s.store)
+	l, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Name: "<b>desk</b>", Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, "order.*", func(context.Context, *subscribers.Broadcast) error { <-end; return nil }, subscribers.ListenOptions{Name: "billing"})
+	})
+	t.Cleanup(func() { close(end) })
+	for _, name := range []string{"root", "reader"} {
+		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
+	}
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", Broadcast: true, Body: []byte("x")})
+	for _, name := range []string{"root", "reader"} {
+		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt; (1 held)</td>").hides("<b>desk")
+	}
+	s.login("shop").get("/ui/broadcasts").is(http.StatusOK).says("<td>somebody</td>").hides("desk", "held)")
+}
+
 func TestBroadcastsPage(t *testing.T) {
 	s := guarded(t, storetest.Open(t))
 	root, shop, reader := s.login("root"), s.login("shop"), s.login("reader")
-	root.get("/ui/broadcasts").is(http.StatusOK).says("No named listener", "0 broadcasts are to come")
+	root.get("/ui/broadcasts").is(http.StatusOK).says("No named listener", "0 broadcasts are scheduled")
 	l, err := subscribers.NewListener(s.store)
 	if err != nil {
 		t.Fatal(err)
@@ -205,16 +231,17 @@ func TestBroadcastsPage(t *testing.T) {
 	}
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "order.a", "body", "42", "delay", "1h", "id", "b1").is(http.StatusSeeOther)
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "<b>bold", "body", "kept text").is(http.StatusUnprocessableEntity).says("Nothing was sent", "kept text").hides("<b>bold")
+	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "secret.later", "body", "43", "delay", "2h", "id", "b2").is(http.StatusSeeOther)
 	storetest.Eventually(t, "the listeners on the page", func() bool { return strings.Contains(root.get("/ui/broadcasts").body, "spy") })
-	root.get("/ui/broadcasts").says("billing", "spy", `name="remove" value="billing"`, "1 broadcast is to come")
+	root.get("/ui/broadcasts").says("billing", "spy", `name="remove" value="billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n">1</td><td class="n">in 59 min`, `secret.later</a></th><td class="n">1</td><td class="n">in 1 h 59 min`)
 	for _, v := range []*visitor{shop, reader} {
-		v.get("/ui/broadcasts").is(http.StatusOK).says("billing").hides("spy", `name="remove"`, "to come;")
+		v.get("/ui/broadcasts").is(http.StatusOK).says("billing", "order.a</a>").hides("spy", "secret", `name="remove"`, "broadcasts are scheduled")
 		v.act("/ui/topics", "/ui/acts/listeners", "remove", "billing").is(http.StatusForbidden)
 		v.act("/ui/topics", "/ui/broadcasts", "topic", "secret.b").is(http.StatusForbidden)
 	}
 	reader.act("/ui/topics", "/ui/broadcasts", "topic", "order.a").is(http.StatusForbidden)
-	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "spy").leads("/ui/broadcasts?done=Removed+the+listener+spy")
-	root.get("/ui/broadcasts").hides("spy")
+	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "spy").did("Removed the listener spy", "/ui/broadcasts")
+	root.get("/ui/broadcasts").hides(`value="spy"`)
 	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "spy").is(http.StatusConflict).says("no such listener")
 	root.act("/ui/broadcasts", "/ui/acts/listeners", "remove", "<b>bold").is(http.StatusUnprocessableEntity).hides("<b>bold")
 }
@@ -255,7 +282,7 @@ func TestMessagesInABrowser(t *testing.T) {
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "w", Delay: time.Hour})
 	for _, look := range []consoletest.Look{{Width: 1400, Dark: true}, {Width: 320}} {
 		page := s.browse("/ui/dead", look)
-		page.Await("tbody", "order.a")
+		page.Await("[aria-label='Topics with dead letters'] tbody", "order.a")
 		for _, path := range []string{"/ui/dead", "/ui/dead/reasons", "/ui/dead/letters?topic=order.a", "/ui/broadcasts", "/ui/topics/order.a/messages/m1", "/ui/topics/order.a/messages/w", "/ui/find", "/ui/find?q=state:dead", "/ui/find?q=x", "/ui/find/act?q=state:dead&act=purge"} {
 			if path == "/ui/find?q=x" {
 				page.Expect("422")
@@ -274,4 +301,53 @@ func TestMessagesInABrowser(t *testing.T) {
 	page.Click("button[data-tick]")
 	page.Click("button[value=purge]")
 	page.Await("[role=status]", "Purged 2 of 2")
+}
+
+// A body that is a thousand times as long when it is laid out costs no more than what is
+// shown of it.
+func TestDeepBody(t *testing.T) { // not parallel: it measures what all take
+	s := open(t)
+	const depth = 9_000
+	m := message("order.timeout", strings.Repeat("[", depth)+strings.Repeat("0,", 3_000)+"0"+strings.Repeat("]", depth))
+	m.ID = "deep"
+	storetest.Publish(t, s.store, m)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.visitor().get("/ui/topics/order.timeout/messages/deep").is(200).says("[\n  [\n    [", "the first 64 KiB")
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
+		t.Errorf("it took %d MiB", taken>>20)
+	}
+}
+
+// JSON is laid out as json.Indent does it.
+func TestLaidOut(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{}`, `[]`, `[{}]`, `{"a":[],"b":{},"c":[1,"x",{"d":null}]}`, `[[[]],[{}]]`, `"a\"b\\"`, `{"a:b,{":"[\\\"]"}`, `-1.5e3`, `[true,false,null,"é\u0000"]`,
+	} {
+		var want bytes.Buffer
+		if err := json.Indent(&want, []byte(text), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(console.LaidOut([]byte(text), 1000)); got != want.String() {
+			t.Errorf("%s is laid out as\n%s\nwant\n%s", text, got, &want)
+		}
+	}
+}
+
+// A message whose time makes no sense is shown, not fatal.
+func TestSenselessTimes(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	m := message("order.timeout", "x")
+	m.ID = "a"
+	storetest.Publish(t, s.store, m)
+	ready := s.store.KeysOf("order.timeout").Ready("order.timeout")
+	if err := s.store.Client().ZAdd(t.Context(), ready, redis.Z{Score: 253402300799000, Member: "order.timeout:a"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.visitor().get("/ui/topics/order.timeout/messages/a").is(200).says("Ready")
+	s.visitor().get("/ui/topics/order.timeout").is(200)
+	s.visitor().get("/ui/").is(200)
 }

@@ -13,6 +13,7 @@ import (
 
 const (
 	troubleRows = 20               // topics on the overview
+	laggingRows = 20               // listeners on the overview
 	freshDeath  = 15 * time.Minute // for which a death stands out
 )
 
@@ -29,8 +30,11 @@ type overview struct {
 	Office   office
 	Per      *rates // of the whole store; nil: not yet known, or not for this viewer
 	Trouble  []topicRow
-	More     int // topics in trouble that are not shown
+	More     int  // topics in trouble that are not shown
+	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
+	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
+	MoreLag  int     // listeners that are behind and are not shown
 	Fullest  *server // nil: not for this viewer
 	River    *river
 	HasTotal bool // the viewer sees all topics, so also their totals
@@ -55,6 +59,13 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	o := &overview{Survey: survey, visit: v, Office: officeOf(terms), HasTotal: v.SeesAll()}
+	if !o.HasTotal {
+		if err := c.lookAtOwn(ctx, o); err != nil {
+			if missing = store.Missing(missing, err); !store.IsPartial(missing) {
+				return nil, missing
+			}
+		}
+	}
 	for _, list := range []*[]notify.Notable{&o.Overdue, &o.Behind, &o.Deaths, &o.Paused} {
 		*list = slices.DeleteFunc(slices.Clone(*list), func(n notify.Notable) bool { return !v.Sees(n.Topic) })
 	}
@@ -66,17 +77,59 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 			return nil, missing
 		}
 	}
-	if o.Lagging, err = c.lagging(ctx, v, survey.Now); err != nil && !store.IsPartial(err) {
-		return nil, err
+	if o.Lagging, err = c.lagging(ctx, v, survey.Now); err != nil {
+		if missing = store.Missing(missing, err); !store.IsPartial(missing) {
+			return nil, missing
+		}
 	}
 	if v.SeesStore() {
 		o.Fullest = c.fullest(ctx)
 	}
-	if o.River, err = c.river(ctx, v, survey.Now); err != nil {
+	past, topics := c.storePast, []notify.Pattern(nil)
+	if !v.SeesStore() {
+		past = c.somePast(v)
+	}
+	if !v.SeesAll() {
+		topics = v.Patterns
+	}
+	if o.River, err = c.river(ctx, v, "The river: messages", survey.Now, topics, past); err != nil {
 		missing = store.Missing(missing, err)
 	}
+	o.Missing = missing != nil
 	o.judge()
+	o.MoreLag = max(0, len(o.Lagging)-laggingRows)
+	o.Lagging = o.Lagging[:len(o.Lagging)-o.MoreLag]
 	return o, missing
+}
+
+// lookAtOwn looks at the topics of a viewer of some by name where a list of the survey is full: the topics of
+// others may have taken all places. If these are too many, or counts do not tell what is cut, Unseen is set.
+func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
+	o.Unseen = len(o.Behind) >= notables || len(o.freshDeaths()) >= notables
+	if len(o.Overdue) < notables && len(o.Paused) < notables {
+		return nil
+	}
+	names, few, missing := c.few(ctx, o.visit)
+	if missing != nil && !store.IsPartial(missing) {
+		return missing
+	}
+	if !few {
+		o.Unseen = true
+		return missing
+	}
+	all, err := c.snapshots.rated(ctx, names)
+	o.Overdue, o.Paused = nil, nil
+	for _, one := range all {
+		late := notify.Notable{Topic: one.Topic, Since: o.Now.Add(-one.Overdue)}
+		switch {
+		case one.Paused:
+			o.Paused = append(o.Paused, late)
+		case one.Ready > 0:
+			o.Overdue = append(o.Overdue, late)
+		}
+	}
+	slices.SortStableFunc(o.Overdue, func(a, b notify.Notable) int { return a.Since.Compare(b.Since) })
+	return store.Missing(missing, err)
 }
 
 // fullest returns the server that has the least memory left; nil if none is known.
@@ -168,8 +221,10 @@ func (o *overview) judge() {
 	} else if len(held) > 1 {
 		say("paused", held[0].Link, "%d topics that have messages ready are paused, such as %s", len(held), held[0].Topic)
 	}
-	for _, l := range o.Lagging {
-		say("late", Root+"broadcasts", "Listener %s is behind", l.Name)
+	if n := len(o.Lagging); n == 1 {
+		say("late", Root+"broadcasts", "Listener %s is behind", o.Lagging[0].Name)
+	} else if n > 1 {
+		say("late", Root+"broadcasts", "%d listeners are behind, such as %s", n, o.Lagging[0].Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
 		say("dead", Root+"dead", "%s dead letters of the last %s", plural(len(deaths), "topic has", "topics have"), short(freshDeath))

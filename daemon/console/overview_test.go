@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -24,7 +25,7 @@ func TestOverview(t *testing.T) {
 		return strings.Contains(v.get("/ui/").body, "Nobody waits for messages of 2 topics, such as order.")
 	})
 	v.get("/ui/").is(200).says("1 topic has dead letters", `href="/ui/topics/order.slow"`, `href="/ui/topics/invoice.held"`, "paused", "Redis memory").hides("Nothing is late", "mail.welcome")
-	for query, says := range map[string]string{"river=week": "messages a day", "river=<script>": "messages a minute"} {
+	for query, says := range map[string]string{"span=week": "messages a day", "span=month": "messages a day", "span=<script>": "messages a minute"} {
 		storetest.Eventually(t, "the river is there", func() bool { return strings.Contains(v.get("/ui/?"+query).is(200).hides("<script>").body, says) })
 	}
 }
@@ -114,20 +115,20 @@ func TestRiverHasAPast(t *testing.T) {
 	t.Parallel()
 	s := populated(t)
 	v := s.visitor()
-	for _, span := range []string{"hour", "day", "week"} {
+	for _, span := range []string{"hour", "day", "week", "month"} {
 		storetest.Eventually(t, "the past is noted", func() bool {
 			var drawn struct {
-				Delivered []*int64
-				P99       []*float64
+				Past []*int64
+				P99  []*float64
 			}
-			page := v.get("/ui/?river=" + span).is(200)
+			page := v.get("/ui/?span=" + span).is(200)
 			if !strings.Contains(page.body, "data-river") {
 				return false
 			}
 			if err := json.Unmarshal([]byte(html.UnescapeString(page.field(riverData))), &drawn); err != nil {
 				t.Fatal(err)
 			}
-			for i, n := range drawn.Delivered {
+			for i, n := range drawn.Past {
 				if n != nil && *n >= 20 && drawn.P99[i] != nil && *drawn.P99[i] > 0 {
 					return true
 				}
@@ -153,4 +154,37 @@ func TestOverviewOfManyTopics(t *testing.T) {
 		t.Logf("it took %v", took)
 	}
 	storetest.Eventually(t, "the river comes later", func() bool { return strings.Contains(v.get("/ui/").body, "falls due") })
+}
+
+// The topics of others may take all places among the worst of the store: those of the viewer are looked at
+// by name then, or it is said that they were not.
+func TestOverviewBehindOthers(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := guarded(t, store)
+	carry(t, store)
+	storetest.Fill(t, store, 220, func(i int) notify.Message {
+		return notify.Message{Topic: fmt.Sprint("secret.", i), Due: time.Now().Add(-2 * time.Hour)}
+	})
+	storetest.Publish(t, store, notify.Message{Topic: "order.old", ID: "o1", Due: time.Now().Add(-time.Hour)})
+	shop := s.login("shop")
+	wait(t, shop, "/ui/", "1 topic is late, the oldest by 1").hides("secret", "were looked at", "Nothing is late")
+	if _, err := storetest.Publisher(t, store).Cancel(t.Context(), "order.old", "o1"); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, shop, "/ui/", "Nothing is late").hides("were looked at")
+	storetest.Fill(t, store, 201, func(i int) notify.Message {
+		return notify.Message{Topic: fmt.Sprint("order.", i), Delay: time.Hour}
+	})
+	wait(t, shop, "/ui/", "Only the worst topics of the store were looked at").says("Nothing late was found", "None was found").hides("Nothing is late", "nothing is late")
+}
+
+// Many listeners that are behind are one headline.
+func TestHeadlineOfListeners(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[string][]string{"Listener a is behind": {"a"}, "3 listeners are behind, such as a": {"a", "b", "c"}} {
+		if got := console.Headlines(names...); len(got) != 1 || got[0] != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -75,6 +76,12 @@ func (v *visit) with(pairs ...string) string {
 	return u.String()
 }
 
+// A choice is one of several ways in which a page can show something.
+type choice struct {
+	Name, Link string
+	Chosen     bool
+}
+
 // A frame is what the layout shows around a page.
 type frame struct {
 	Title    string
@@ -95,7 +102,8 @@ type fault struct {
 	Status int
 	Title  string
 	Detail string
-	Again  bool // it passes: the page tries again by itself
+	Again  bool  // it passes: the page tries again by itself
+	cause  error // which may name servers, users and rights of Redis
 }
 
 // serve returns the handler of a page: it shows the page, or streams its live part.
@@ -104,7 +112,7 @@ func (c *Console) serve(p page) http.HandlerFunc {
 		viewer, err := c.viewer(r)
 		switch {
 		case err != nil:
-			c.render(w, http.StatusServiceUnavailable, &frame{Title: p.title, Template: "fault", Fault: faultOf(err)})
+			c.render(w, http.StatusServiceUnavailable, &frame{Title: p.title, Template: "fault", Fault: c.faultFor(nil, err)})
 		case viewer == nil:
 			c.toLogin(w, r)
 		case p.live && accepts(r, "text/event-stream"):
@@ -127,10 +135,11 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 // show answers with the whole page.
 func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	f := c.frame(v, p)
+	f.Done = takeDone(w, v.r)
 	data, err := p.data(v.r.Context(), c, v)
 	status := http.StatusOK
 	if f.Data = data; err != nil {
-		f.Fault = faultOf(err)
+		f.Fault = c.faultFor(v.Viewer, err)
 		status = f.Fault.Status
 	}
 	if f.Fault != nil && data == nil {
@@ -147,9 +156,9 @@ type titled interface{ title() string }
 
 // frame returns the frame of a page.
 func (c *Console) frame(v *visit, p page) *frame {
-	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil, Done: doneOf(v)}
+	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil}
 	if p.live {
-		f.Live = v.with("edition", c.edition, "done", "")
+		f.Live = v.with("edition", c.edition)
 	}
 	return f
 }
@@ -171,16 +180,15 @@ func (c *Console) render(w http.ResponseWriter, status int, f *frame) {
 // execute returns a block of a template.
 func execute(name, block string, f *frame) ([]byte, error) {
 	var b bytes.Buffer
-	if err := parsed[name].ExecuteTemplate(&b, block, f); err != nil {
+	if err := parsed()[name].ExecuteTemplate(&b, block, f); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-// parsed are the templates by their names, each with the layout.
-var parsed = parse()
-
-func parse() map[string]*template.Template {
+// parsed returns the templates by their names, each with the layout. They are parsed when they are first needed: every
+// command of the program would wait for them otherwise.
+var parsed = sync.OnceValue(func() map[string]*template.Template {
 	const dir = "templates/"
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(templates, dir+"layout.html", dir+"parts.html"))
 	all := make(map[string]*template.Template)
@@ -191,12 +199,27 @@ func parse() map[string]*template.Template {
 		}
 	}
 	return all
-}
+})
 
 // errForbidden is the error of what a token does not permit.
 var errForbidden = errors.New("your token does not permit it")
 
-// faultOf describes an error for the viewer.
+// faultFor describes an error for a viewer; nil: one who is not known. The cause is shown to whoever
+// sees the whole store, and logged for the others.
+func (c *Console) faultFor(v *Viewer, err error) *fault {
+	f := *faultOf(err)
+	switch {
+	case f.cause == nil:
+	case v != nil && v.SeesStore():
+		f.Detail += " " + f.cause.Error()
+	default:
+		c.withhold(f.cause)
+		f.Detail += " The daemon's log says why."
+	}
+	return &f
+}
+
+// faultOf describes an error.
 func faultOf(err error) *fault {
 	var known *fault
 	var missing *notify.MissingError
@@ -204,7 +227,7 @@ func faultOf(err error) *fault {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &missing):
-		return &fault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown. " + missing.Err.Error(), Again: true}
+		return &fault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
 	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
 		return &fault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
 	case errors.Is(err, errForbidden):
@@ -212,9 +235,9 @@ func faultOf(err error) *fault {
 	case errors.Is(err, notify.ErrInvalid):
 		return &fault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
 	case notify.Retryable(err), errors.Is(err, context.DeadlineExceeded):
-		return &fault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: err.Error(), Again: true}
+		return &fault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	}
-	return &fault{Status: http.StatusInternalServerError, Title: "That failed", Detail: err.Error()}
+	return &fault{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
 }
 
 // missingTitle names shards that do not answer.

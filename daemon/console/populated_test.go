@@ -83,6 +83,9 @@ func populated(t testing.TB) *site {
 			t.Fatal(err)
 		}
 	}
+	if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: "shop.closes", Delay: time.Hour, Body: []byte("good night")}); err != nil {
+		t.Fatal(err)
+	}
 	var messages []notify.Message
 	for i := range 20 {
 		messages = append(messages,

@@ -6,35 +6,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A river is what was delivered, and what falls due, over time.
+// A river is what happened, and what falls due, over time: a plot, and a table.
 type river struct {
-	Span    string // hour, day or week
-	Spans   []riverSpan
-	Bucket  string // a minute, an hour or a day
-	HasPast bool   // the viewer may see it
+	Title   string
+	Spans   []choice
+	Word    string // what happened: delivered, acknowledged or died; empty: the past is not shown
+	Class   string // of the style, for that
+	Comes   bool   // what falls due is shown
+	Note    string // on what is shown of the past
 	Bars    []riverBar
 	Later   int64 // messages that fall due behind the last bar
+	Overdue int64 // that are due, and were not carried yet
+	Earlier int64 // that died before the first bar
+	unit    string
 	now     time.Time
 	step    time.Duration
-}
-
-// A riverSpan is one that a viewer may choose.
-type riverSpan struct {
-	Name, Link string
-	Chosen     bool
 }
 
 // A riverBar is a bucket of time.
 type riverBar struct {
 	At         time.Time
-	Delivered  *int64 // nil: unknown
+	Past       *int64 // nil: unknown
 	Due        *int64 // nil: it is over
 	Broadcasts int64  // that fall due, beside Due
 	P50, P99   *time.Duration
@@ -42,47 +43,47 @@ type riverBar struct {
 
 // A riverOf is how far a river goes before and behind now.
 type riverOf struct {
-	name, bucket string
-	step         time.Duration
-	buckets      int           // on each side
-	every        time.Duration // its past is read
+	name, text, unit string
+	step             time.Duration
+	buckets          int           // on each side
+	every            time.Duration // its past is read
 }
 
 var riverSpans = []riverOf{
-	{"hour", "a minute", time.Minute, 60, 5 * time.Second},
-	{"day", "an hour", time.Hour, 24, time.Minute},
-	{"week", "a day", forecast.Day, 7, time.Minute},
+	{"hour", "hour", "a minute", time.Minute, 60, 5 * time.Second},
+	{"day", "day", "an hour", time.Hour, 24, time.Minute},
+	{"week", "week", "a day", forecast.Day, 7, time.Minute},
+	{"month", "30 days", "a day", forecast.Day, 30, time.Minute},
 }
 
-// river returns the river as a viewer may see it: what is to come of the viewer's topics, and
-// the past of the whole store for whoever may see that. The error may be a MissingError.
-func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, error) {
+// spanned returns a river without bars of what the address of a page asks for, and how far it goes.
+func spanned(v *visit, what string, now time.Time) (*river, riverOf) {
 	span := riverSpans[0]
-	r := &river{now: now}
 	for _, one := range riverSpans {
-		if one.name == v.query("river") {
+		if one.name == v.query("span") {
 			span = one
 		}
 	}
+	r := &river{Title: what + " " + span.unit, unit: span.unit, now: now, step: span.step}
 	for _, one := range riverSpans {
-		r.Spans = append(r.Spans, riverSpan{one.name, v.Link("river", one.name), one.name == span.name})
+		r.Spans = append(r.Spans, choice{one.text, v.Link("span", one.name), one.name == span.name})
 	}
-	r.Span, r.Bucket, r.step = span.name, span.bucket, span.step
-	o := forecast.Options{Bucket: span.step, Count: span.buckets}
-	if !v.SeesAll() {
-		o.Topics = v.Patterns
-	}
-	f, err := c.snapshots.comes.of(ctx, o)
-	if len(f.Counts) == 0 {
+	return r, span
+}
+
+// A pastOf shows what happened before a bucket of the present, and within it, in a river.
+type pastOf func(ctx context.Context, r *river, present time.Time, span riverOf) error
+
+// river returns the river of some topics: of all if there are no patterns. It is nil while
+// that is counted. The error may be a MissingError.
+func (c *Console) river(ctx context.Context, v *visit, what string, now time.Time, topics []notify.Pattern, past pastOf) (*river, error) {
+	r, span := spanned(v, what, now)
+	f, err := c.snapshots.comes.of(ctx, forecast.Options{Bucket: span.step, Count: span.buckets, Topics: topics}, c.waits(ctx, topics))
+	if f.From.IsZero() {
 		return nil, err
 	}
-	r.Later = f.Later
-	if v.SeesStore() {
-		past, missing := c.past(ctx, f.From, span)
-		if err = store.Missing(err, missing); err != nil && !store.IsPartial(err) {
-			return nil, err
-		}
-		r.HasPast, r.Bars = true, slices.Clone(past)
+	if err = store.Missing(err, past(ctx, r, f.From, span)); err != nil && !store.IsPartial(err) {
+		return nil, err
 	}
 	r.add(f)
 	return r, err
@@ -90,6 +91,7 @@ func (c *Console) river(ctx context.Context, v *visit, now time.Time) (*river, e
 
 // add adds what falls due. The first bucket of it may be the last of the past.
 func (r *river) add(f forecast.Forecast) {
+	r.Comes, r.Later, r.Overdue = true, f.Later, f.Overdue
 	for i, n := range f.Counts {
 		at := f.From.Add(time.Duration(i) * r.step)
 		if last := len(r.Bars) - 1; last < 0 || !r.Bars[last].At.Equal(at) {
@@ -105,24 +107,16 @@ func (r *river) add(f forecast.Forecast) {
 	}
 }
 
-// past returns what was delivered before a bucket of the present, and within it. A bucket of
-// which nothing was noted is unknown.
-func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]riverBar, error) {
-	from, to := now.Add(-time.Duration(span.buckets)*span.step), now.Add(span.step)
-	return c.shelves.past.get(ctx, fmt.Sprint(span.name, now.Unix()), keep{age: span.every}, func(ctx context.Context) ([]riverBar, error) {
+// storePast shows what was delivered of the whole store. A bucket of which nothing was noted is unknown.
+func (c *Console) storePast(ctx context.Context, r *river, present time.Time, span riverOf) error {
+	from, to := present.Add(-time.Duration(span.buckets)*span.step), present.Add(span.step)
+	bars, err := c.shelves.past.get(ctx, fmt.Sprint(span.name, present.Unix()), keep{age: span.every}, func(ctx context.Context) ([]riverBar, error) {
 		samples, err := history.Read(ctx, c.store, from, to)
-		bars := make([]riverBar, span.buckets+1)
+		bars := barsFrom(from, span)
 		late := make([]history.Histogram, len(bars))
-		for i := range bars {
-			bars[i].At = from.Add(time.Duration(i) * span.step)
-		}
 		for _, s := range samples {
 			i := min(int(s.Time.Sub(from)/span.step), span.buckets)
-			b := &bars[i]
-			if b.Delivered == nil {
-				b.Delivered = new(int64)
-			}
-			*b.Delivered += s.Claimed
+			bars[i].addPast(s.Claimed)
 			late[i].Add(s.Late)
 		}
 		for i, h := range late {
@@ -132,23 +126,44 @@ func (c *Console) past(ctx context.Context, now time.Time, span riverOf) ([]rive
 		}
 		return bars, err
 	})
+	r.Word, r.Class, r.Bars = "delivered", "ok", slices.Clone(bars)
+	return err
+}
+
+// barsFrom returns bars of which nothing is known, from a time until that of now.
+func barsFrom(from time.Time, span riverOf) []riverBar {
+	bars := make([]riverBar, span.buckets+1)
+	for i := range bars {
+		bars[i].At = from.Add(time.Duration(i) * span.step)
+	}
+	return bars
+}
+
+// addPast adds to what happened.
+func (b *riverBar) addPast(n int64) {
+	if b.Past == nil {
+		b.Past = new(int64)
+	}
+	*b.Past += n
 }
 
 // JSON returns the river as console.js draws it.
 func (r *river) JSON() (string, error) {
 	drawn := struct {
-		Step      float64    `json:"step"` // in seconds, as all times
-		Now       int64      `json:"now"`
-		Unit      string     `json:"unit"`
-		At        []int64    `json:"at"`
-		Delivered []*int64   `json:"delivered"`
-		Due       []*int64   `json:"due"`
-		P50       []*float64 `json:"p50"` // in milliseconds
-		P99       []*float64 `json:"p99"`
-	}{Step: r.step.Seconds(), Now: r.now.Unix(), Unit: r.Bucket}
+		Step  float64    `json:"step"` // in seconds, as all times
+		Now   int64      `json:"now"`
+		Unit  string     `json:"unit"`
+		Word  string     `json:"word"`
+		Class string     `json:"class"`
+		At    []int64    `json:"at"`
+		Past  []*int64   `json:"past"`
+		Due   []*int64   `json:"due"`
+		P50   []*float64 `json:"p50"` // in milliseconds
+		P99   []*float64 `json:"p99"`
+	}{Step: r.step.Seconds(), Now: r.now.Unix(), Unit: r.unit, Word: r.Word, Class: r.Class}
 	for _, b := range r.Bars {
 		drawn.At = append(drawn.At, b.At.Unix())
-		drawn.Delivered = append(drawn.Delivered, b.Delivered)
+		drawn.Past = append(drawn.Past, b.Past)
 		drawn.Due = append(drawn.Due, b.Due)
 		drawn.P50 = append(drawn.P50, milliseconds(b.P50))
 		drawn.P99 = append(drawn.P99, milliseconds(b.P99))
@@ -164,15 +179,24 @@ func milliseconds(d *time.Duration) *float64 {
 	return new(float64(*d) / float64(time.Millisecond))
 }
 
+// Head returns the head of the column of what happened.
+func (r *river) Head() string { return strings.ToUpper(r.Word[:1]) + r.Word[1:] }
+
 // Known returns the bars of which there is something to say.
 func (r *river) Known() (some []riverBar) {
 	for _, b := range r.Bars {
-		if b.Delivered != nil && *b.Delivered > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts) > 0 {
+		if b.Past != nil && *b.Past > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts) > 0 {
 			some = append(some, b)
 		}
 	}
 	return some
 }
+
+// IsLate reports whether it is known how late messages were.
+func (r *river) IsLate() bool { return r.Word == "delivered" }
+
+// IsBare reports whether there is nothing to draw.
+func (r *river) IsBare() bool { return !r.Comes && len(r.Known()) == 0 }
 
 // Clock returns the time of a bar as short as its river permits.
 func (r *river) Clock(t time.Time) string {

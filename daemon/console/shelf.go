@@ -7,19 +7,23 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // shelves are what pages read of Redis beside snapshots, kept for all viewers.
 type shelves struct {
 	topics   shelf[topicsPart]
+	begun    shelf[[]string] // names of topics that begin with a text
 	details  shelf[topicDetail]
 	messages shelf[notify.Info]
-	pieces   shelf[piece]
+	pieces   shelf[[]byte]
 	past     shelf[[]riverBar]
+	deaths   shelf[forecast.Deaths]
 
 	reasons   kept[[]notify.Reason]
 	logs      kept[[]store.LogEnd]
+	announced kept[announced]
 	listeners kept[[]notify.ListenerInfo]
 }
 

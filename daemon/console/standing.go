@@ -118,9 +118,9 @@ func (o office) VacantText() string {
 
 // lagging returns the named listeners that a viewer sees and that are behind.
 func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
-	all, err := c.shelves.listeners.get(ctx, relogged, c.inspector.Listeners)
+	all, err := c.shelves.listeners.get(ctx, relogged, c.named)
 	for _, l := range all {
-		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.Sees(l.Pattern) {
+		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
 			some = append(some, l)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -91,4 +92,18 @@ func (s *stream) ends() {
 			return false
 		}
 	})
+}
+
+// A page that cannot be made says so, and is logged once while it is open, not each second.
+func TestBrokenPageIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	v := s.visitor()
+	stream := v.stream("/ui/test/broken?edition=" + v.get("/ui/login").field(assetEdition))
+	stream.says("this part could not be made")
+	made := console.Broken.Load()
+	storetest.Eventually(t, "it is made some times more", func() bool { return console.Broken.Load() >= made+3 })
+	if n := strings.Count(s.log.String(), "cannot show a part of the console"); n != 1 {
+		t.Errorf("it is logged %d times: %s", n, s.log)
+	}
 }

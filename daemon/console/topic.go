@@ -36,10 +36,10 @@ type topicView struct {
 	Now     time.Time
 	Reads   bool // the viewer may see its messages
 	Publish bool
-	Act     bool    // the viewer may pause and resume
-	Dead    string  // address of its dead letters; empty: the viewer may not see them
-	All     string  // address of all its messages
-	Coming  *coming // what falls due when; nil: the viewer may not see messages
+	Act     bool   // the viewer may pause and resume
+	Dead    string // address of its dead letters; empty: the viewer may not see them
+	All     string // address of all its messages
+	River   *river // nil: it is being counted
 	Form    publishForm
 	Refused *fault // why the form was
 }
@@ -145,7 +145,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	own := store.CheckTopic(topic) == nil // not one of the system
 	view := &topicView{
-		visit: v, Now: time.Now(), Reads: v.May(Publish, Consume), Publish: own && v.May(Publish), Act: own && v.May(Admin),
+		visit: v, Now: c.now(ctx), Reads: v.May(Publish, Consume), Publish: own && v.May(Publish), Act: own && v.May(Admin),
 		Form: formOf(v.r.PostForm), All: findPath("topic:" + topic),
 	}
 	if v.May(Consume) {
@@ -159,13 +159,19 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	view.topicDetail, err = c.shelves.details.get(ctx, topic, keep{age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if err != nil || !view.Reads {
 		view.topicDetail = topicDetail{Settings: view.Settings}
+	}
+	if err != nil {
 		return view, err
 	}
-	view.Coming, err = c.coming(ctx, v, topic)
+	pattern, err := notify.ParsePattern(topic)
+	if err != nil {
+		return view, err
+	}
+	view.River, err = c.river(ctx, v, "Messages", view.Now, []notify.Pattern{pattern}, c.seenPast(topic))
 	return view, err
 }
 
-// Link returns the address of the page, without what was done.
+// Link returns the address of the page.
 func (t *topicView) Link() string { return topicPath(t.Topic) }
 
 func (t *topicView) title() string { return t.Topic }

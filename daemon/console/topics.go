@@ -174,8 +174,8 @@ func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
 
 // heads returns the heads of the columns.
 func (t *topicsView) heads() []head {
-	all := []head{{Name: "Topic"}, {Name: "State"}, {Name: "Overdue"}, {Name: "Ready"}, {Name: "Scheduled"}, {Name: "Leased"}, {Name: "Dead"}, {Name: "Waiting"}, {Name: "Rate"}}
-	sorts := map[string]string{"Topic": "name", "Overdue": "overdue", "Ready": "ready", "Dead": "dead", "Rate": "rate"}
+	all := []head{{Name: "Topic"}, {Name: "State"}, {Name: "Overdue"}, {Name: "Ready"}, {Name: "Scheduled"}, {Name: "Leased"}, {Name: "Dead"}, {Name: "Waiting"}, {Name: "A second"}}
+	sorts := map[string]string{"Topic": "name", "Overdue": "overdue", "Ready": "ready", "Dead": "dead", "A second": "rate"}
 	for i := range all {
 		h := &all[i]
 		h.Number = i > 1
@@ -194,7 +194,7 @@ func (t *topicsView) heads() []head {
 
 // Link returns the address of the page with other parameters, without those of a stream.
 func (v *visit) Link(pairs ...string) string {
-	return v.with(append(pairs, "edition", "", "done", "")...)
+	return v.with(append(pairs, "edition", "")...)
 }
 
 // cut returns the names on the page, and sets the addresses of the pages beside it.
@@ -390,4 +390,13 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 func (c *Console) forget(topic string) {
 	c.snapshots.forget(topic)
 	c.shelves.details.forget(topic)
+	c.shelves.deaths.clear()
+}
+
+// forgetAll has all topics and messages read again at once: an act may have changed any of them.
+func (c *Console) forgetAll() {
+	c.snapshots.forgetAll()
+	c.shelves.details.clear()
+	c.shelves.messages.clear()
+	c.shelves.pieces.clear()
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // The rights of a token that pages ask for. Admin includes all others.
@@ -36,19 +37,18 @@ func (v *Viewer) May(rights ...string) bool {
 
 // Sees reports whether a topic is granted, whatever the right.
 func (v *Viewer) Sees(topic string) bool {
-	p, err := notify.ParsePattern(topic)
-	return err == nil && v.covers(p)
+	return store.CheckAnyTopic(topic) == nil &&
+		(v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Match(topic) }))
+}
+
+// SeesPattern reports whether all topics of a pattern are granted.
+func (v *Viewer) SeesPattern(pattern string) bool {
+	p, err := notify.ParsePattern(pattern)
+	return err == nil && (v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Covers(p) }))
 }
 
 // SeesAll reports whether all topics are granted.
-func (v *Viewer) SeesAll() bool {
-	all, err := notify.ParsePattern(">")
-	return err == nil && v.covers(all)
-}
+func (v *Viewer) SeesAll() bool { return v.SeesPattern(">") }
 
 // SeesStore reports whether a viewer may see what is of the whole store: its past, and Redis.
 func (v *Viewer) SeesStore() bool { return v.SeesAll() && v.May(Admin) }
-
-func (v *Viewer) covers(p notify.Pattern) bool {
-	return v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Covers(p) })
-}

@@ -25,7 +25,17 @@ import (
 // unchanged returns a function that fails the test if anything in Redis has changed since.
 func (s *server) unchanged() func() {
 	s.t.Helper()
+	s.registered()
 	return s.unchangedIn(s.store)
+}
+
+// registered waits until Redis holds the gateway's registration, which it makes in the background.
+func (s *server) registered() {
+	s.t.Helper()
+	storetest.Eventually(s.t, "the gateway is registered", func() bool {
+		n, err := s.store.Client().Exists(s.t.Context(), s.store.Keys().Workers()).Result()
+		return err == nil && n == 1
+	})
 }
 
 // unchangedIn is unchanged, read by another user of Redis.

@@ -105,6 +105,29 @@ func TestStrangersMakeWay(t *testing.T) {
 	storetest.Eventually(t, "one of a client with a token is closed", func() bool { return left(known) == 7 })
 }
 
+// Whoever knows no more than the name of a token is a stranger.
+func TestForgedCookiesMakeWay(t *testing.T) {
+	t.Parallel()
+	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 8, TokensFile: file(t, "tokens", "one "+slowToken+" admin >\n"), Console: true}, httpapi.Timing{})
+	var forgers []*wire
+	for range 8 {
+		w := h.dial(t).say("GET /ui/ HTTP/1.1\nHost: a\nCookie: bellhop=one.99999999999.x\n\n")
+		if got := w.status(); got != http.StatusSeeOther {
+			t.Fatalf("got %d", got)
+		}
+		forgers = append(forgers, w)
+	}
+	storetest.Eventually(t, "only a quarter of all connections are theirs", func() (few bool) {
+		n := 0
+		for _, w := range forgers {
+			if w.isOpen() {
+				n++
+			}
+		}
+		return n == 2
+	})
+}
+
 // isOpen reports whether the other side has not closed an idle connection.
 func (w *wire) isOpen() bool {
 	_ = w.SetReadDeadline(time.Now().Add(time.Millisecond))

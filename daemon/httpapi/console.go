@@ -19,8 +19,9 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 		return nil
 	}
 	o := console.Options{
-		Version: g.o.Version, Logger: g.o.Logger, Finder: g.finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
-		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages),
+		Version: g.o.Version, Logger: g.o.Logger, Finder: g.o.Finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
+		Known:   func(r *http.Request) { onSlot(r.Context(), (*slot).authenticate) },
+		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
 	}
 	if g.o.TokensFile == "" {
 		o.Open = viewer(g.keys.all)
@@ -56,14 +57,13 @@ func (g *Gate) viewerOf(r *http.Request, token string) *console.Viewer {
 }
 
 // viewerNamed returns the viewer whose token has a name; nil: there is none.
-func (g *Gate) viewerNamed(r *http.Request, name string) *console.Viewer {
+func (g *Gate) viewerNamed(name string) *console.Viewer {
 	all := g.keys.grants.Load()
 	if all == nil {
 		return nil
 	}
 	for _, grant := range *all {
 		if grant.name == name {
-			onSlot(r.Context(), (*slot).authenticate)
 			return viewer(grant)
 		}
 	}

@@ -83,8 +83,11 @@ func TestQuiesce(t *testing.T) {
 func TestQuiesceIsBounded(t *testing.T) {
 	t.Parallel()
 	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{})
-	w := h.dial(t).say("POST /v1/topics/slow/messages HTTP/1.1\nHost: x\nContent-Length: 2\n\na")
-	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
+	w := h.dial(t).say("POST /v1/topics/slow/messages HTTP/1.1\nHost: x\nContent-Length: 2\nExpect: 100-continue\n\n")
+	if got := w.status(); got != http.StatusContinue { // it reads the body by now
+		t.Fatalf("got %d", got)
+	}
+	w.say("a")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	h.Quiesce(ctx)

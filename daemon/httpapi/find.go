@@ -19,12 +19,12 @@ func (g *Gate) registerFind(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/find", id: "find", tag: tagOperate, lasts: true, long: true, status: http.StatusOK, reply: api.Found{},
 		rights: []right{mayPublish, mayConsume}, errors: []int{429}, summary: "Find messages by what they hold, a page at a time",
-		description: "Only topics that the token permits are looked at. An answer comes when the page is full, after 100 ms as soon as something is found, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
+		description: "Only topics that the token permits are looked at. An answer comes when the page is full, in about 100 ms if something is found by then, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 	}, g.find)
 	register(g, mux, doc, operation{
 		method: "POST", path: "/v1/find/{act}", id: "act", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Acted{},
 		rights: []right{mayAdmin}, errors: []int{429}, summary: "Act on all messages that a question asks for",
-		description: "requeue and purge are for dead letters, cancel and reschedule for scheduled and ready messages; whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
+		description: "requeue and purge are for dead letters, cancel and reschedule for scheduled and ready messages; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 	}, g.act)
 }
 
@@ -46,7 +46,7 @@ func (g *Gate) find(ctx context.Context, c *call, in *findInput) (any, error) {
 		return nil, err
 	}
 	defer done()
-	page, err := g.finder.Find(ctx, q, find.Options{Limit: in.Limit, Cursor: in.Cursor, May: c.grant.may()})
+	page, err := g.o.Finder.Find(ctx, q, find.Options{Limit: in.Limit, Cursor: in.Cursor, May: c.grant.may()})
 	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
@@ -106,8 +106,11 @@ func (g *Gate) act(ctx context.Context, c *call, in *actInput) (any, error) {
 		return nil, err
 	}
 	defer end()
-	act := find.Act{Kind: find.Kind(in.Act), Due: in.M.Due, Delay: in.M.Delay}
-	done, err := g.finder.Act(ctx, q, act, find.Options{Cursor: in.Cursor, May: c.grant.may()}, in.DryRun)
+	act := find.Act{Kind: find.Kind(in.Act), Due: in.M.Due}
+	if c.r.URL.Query().Get("delay") != "" {
+		act.Delay = &in.M.Delay
+	}
+	done, err := g.o.Finder.Act(ctx, q, act, find.Options{Cursor: in.Cursor, May: c.grant.may()}, in.DryRun)
 	if done.Done > 0 {
 		g.o.Logger.Info("acted on all that match", "token", c.grant.name, "act", in.Act, "question", q.String(), "count", done.Done)
 	}

@@ -76,10 +76,19 @@ func TestFind(t *testing.T) {
 	s.call("POST", findPath("/eat", "id:b", "&all=true"), "").is(422)
 	s.call("POST", findPath("/purge", "id:b state:ready", "&all=true"), "").is(422).says("purge works on dead messages")
 	s.call("POST", findPath("/purge", "id:b", "&all=true&delay=1s"), "").is(422).says("use reschedule")
+	s.call("POST", findPath("/purge", "id:b", "&all=true&delay=0s"), "").is(422).says("use reschedule")
+	s.call("POST", findPath("/reschedule", "id:b", "&all=true"), "").is(422).says("such as delay=0s for at once")
 	for _, step := range []struct {
 		act, more     string
 		matched, done int
-	}{{"cancel", "&dry_run=true", 3, 0}, {"reschedule", "&all=true&delay=2h", 3, 3}, {"cancel", "&all=true", 3, 3}, {"cancel", "&all=true", 0, 0}} {
+	}{
+		{"cancel", "&dry_run=true", 3, 0},
+		{"reschedule", "&dry_run=true", 3, 0},
+		{"reschedule", "&all=true&delay=2h", 3, 3},
+		{"reschedule", "&all=true&delay=0s", 3, 3},
+		{"cancel", "&all=true", 3, 3},
+		{"cancel", "&all=true", 0, 0},
+	} {
 		if got := s.actAll("", step.act, "topic:orders", step.more); got.Matched != step.matched || got.Done != step.done {
 			t.Errorf("%+v: %+v", step, got)
 		}

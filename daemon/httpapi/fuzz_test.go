@@ -30,7 +30,7 @@ func newTarget(t testing.TB, o httpapi.Options) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &target{t, gate.Handler(), readSpec(t)}
+	return &target{t, gate.Handler(), sharedSpec(t)}
 }
 
 // patience is how long a call may be held open.
@@ -147,7 +147,7 @@ func FuzzTokens(f *testing.F) {
 	f.Add(secret+" a publish >", "Basic")
 	f.Add("a b c d\nshop long-enough-to-be-one "+secret+" x", "\x00")
 	f.Add("a long-enough-to-be-one publish "+secret+"/", "Bearer  ")
-	store, document := storetest.Open(f), readSpec(f)
+	store, document := storetest.Open(f), sharedSpec(f)
 	f.Fuzz(func(t *testing.T, text, authorization string) {
 		name := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -40,7 +41,9 @@ type Options struct {
 	Metrics http.Handler   // of /metrics; nil: there is none
 
 	Archive *archive.Archive // of what ended; nil: there is none
+	Finder  *find.Finder     // that all gateways of a process share; nil: one of its own
 	Console bool             // serve the pages for operators
+	Doctor  doctor.Options   // whose findings the pages show
 
 	MetricsNeedToken bool // /metrics requires a token with the right metrics, so a TokensFile is needed
 
@@ -59,7 +62,6 @@ type Gate struct {
 	listener  *subscribers.Listener
 	inspector *notify.Inspector
 	forecasts *forecast.Cache
-	finder    *find.Finder
 	keys      keys
 	cert      atomic.Pointer[tls.Certificate]
 	mux       *http.ServeMux
@@ -125,12 +127,13 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	finder, err := find.New(store)
-	if err != nil {
-		return nil, err
+	if o.Finder == nil {
+		if o.Finder, err = find.New(store); err != nil {
+			return nil, err
+		}
 	}
 	g := &Gate{
-		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder, forecasts: forecast.NewCache(store),
+		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, forecasts: forecast.NewCache(store),
 		keys: keys{file: o.TokensFile, all: grantAll()},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())

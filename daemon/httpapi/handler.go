@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,15 +26,16 @@ func (g *Gate) handler() (http.Handler, error) {
 	g.mux = mux
 	doc := newDocument(g.o.Version)
 	g.register(mux, doc)
-	spec, err := json.Marshal(doc)
-	if err != nil {
-		return nil, fmt.Errorf("describe the API: %w", err)
-	}
+	spec := sync.OnceValues(func() ([]byte, error) { return json.Marshal(doc) }) // few clients read it, and it takes milliseconds
 	mux.HandleFunc("GET /v1/openapi.json", g.plain(func(c *call) error {
 		if _, err := g.keys.admit(c.r); err != nil {
 			return err
 		}
-		return c.write(http.StatusOK, "application/json", json.RawMessage(spec))
+		text, err := spec()
+		if err != nil {
+			return fmt.Errorf("describe the API: %w", err)
+		}
+		return c.write(http.StatusOK, "application/json", json.RawMessage(text))
 	}))
 	mux.HandleFunc("GET /healthz", g.plain(g.healthz))
 	mux.HandleFunc("GET /readyz", g.plain(g.readyz))
@@ -204,6 +206,16 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 		rights: []right{mayMetrics}, summary: "List the daemons, workers and listeners that are there",
 		description: "A token that does not permit all topics gets those that are there for its topics.",
 	}, g.workers)
+	register(g, mux, doc, operation{
+		method: "GET", path: "/v1/listeners", id: "listeners", tag: tagOperate, status: http.StatusOK, reply: api.Listeners{},
+		summary:     "List the named listeners, how far behind each is, and who holds what",
+		description: "A token gets those whose patterns it permits whole. The names of workers, in by and held_by, are for tokens with the right metrics.",
+	}, g.listNamed)
+	register(g, mux, doc, operation{
+		method: "POST", path: "/v1/secret/rotate", id: "rotateSecret", tag: tagOperate, status: http.StatusNoContent,
+		rights: []right{mayAdmin}, summary: "Replace the secret with which the daemons sign",
+		description: "The token must permit all topics. Within some seconds all daemons refuse what was signed before: cookies of the console, and settle tokens of NATS, whose messages are delivered again when their leases end.",
+	}, g.rotateSecret)
 }
 
 // plain returns a handler for a request that is no operation of the API.

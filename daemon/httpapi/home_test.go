@@ -123,7 +123,7 @@ func TestHomeAway(t *testing.T) {
 		}
 	}
 	for _, of := range []struct{ method, path, body string }{
-		{"GET", "/v1/workers", ""}, {"GET", "/v1/topics/*/settings", ""}, {"PATCH", "/v1/topics/*/settings", `{"attempts":3}`},
+		{"GET", "/v1/workers", ""}, {"GET", "/v1/listeners", ""}, {"GET", "/v1/topics/*/settings", ""}, {"PATCH", "/v1/topics/*/settings", `{"attempts":3}`},
 	} {
 		t.Run(of.method+" "+of.path, func(t *testing.T) {
 			t.Parallel()

@@ -266,8 +266,23 @@ func TestWorkers(t *testing.T) {
 		all := get("all")
 		return slices.Equal(named(all), []string{"mail", "orders"}) && slices.ContainsFunc(all, func(w api.Worker) bool { return w.Kind == "daemon" && w.Version == "1.2.3" })
 	})
-	if some := get("some"); len(some) != 1 || !slices.Equal(named(some), []string{"orders"}) {
+	claimer, err := subscribers.NewClaimer(s.store, subscribers.ClaimerOptions{Name: "shop-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"prices.eu", "notes"} {
+		storetest.Publish(t, s.store, notify.Message{Topic: topic, Body: []byte("x")})
+		if _, err := claimer.Claim(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if some := get("some"); len(some) != 1 || !slices.Equal(named(some), []string{"orders"}) || *some[0].Leased != 1 || some[0].Least {
 		t.Errorf("got %+v", some)
+	}
+	for _, one := range get("all") {
+		if one.Name == "shop-1" && *one.Leased != 2 {
+			t.Errorf("it has %d leased, want 2", *one.Leased)
+		}
 	}
 	s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf("other")).is(403).says("metrics")
 }

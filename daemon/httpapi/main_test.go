@@ -47,7 +47,7 @@ func serveOn(t testing.TB, store *notify.Store, o httpapi.Options) *server {
 		t.Fatal(err)
 	}
 	storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
-	s := &server{t: t, store: store, gate: gate, url: "http://" + l.Addr().String(), spec: readSpec(t)}
+	s := &server{t: t, store: store, gate: gate, url: "http://" + l.Addr().String(), spec: sharedSpec(t)}
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
 	s.Client = http.Client{Transport: checked{t, s.spec, transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

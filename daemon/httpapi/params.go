@@ -71,6 +71,7 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 		text, given, err := p.find(r, query)
 		switch _, other := query[p.Without]; {
 		case err != nil:
+		case !given && p.required && hasFault(faults, p.Name): // it is given, and wrong
 		case !given && p.required:
 			err = p.fault("it is missing")
 		case given && other:
@@ -83,6 +84,11 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 		}
 	}
 	return joinFirst(faults)
+}
+
+// hasFault reports whether there is a fault of a parameter.
+func hasFault(faults []error, name string) bool {
+	return slices.ContainsFunc(store.Faults(errors.Join(faults...)), func(f *notify.Fault) bool { return f.Field == name })
 }
 
 // set reads a text into the input.
@@ -159,6 +165,8 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 			faults = append(faults, p.fault("it is given twice; give it once"))
 		case errValue != nil:
 			faults = append(faults, p.fault(errValue.Error()+"; write a percent sign as %25"))
+		case value == "" && slices.ContainsFunc(params, func(known param) bool { return known.Name == name && known.required }):
+			faults = append(faults, p.fault("it is empty"))
 		case value == "":
 			faults = append(faults, p.fault("it is empty; leave it out for the default"))
 		case !utf8.ValidString(value):

@@ -15,7 +15,7 @@ import (
 func (g *Gate) registerPlots(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/forecast", id: "forecast", tag: tagOperate, status: http.StatusOK, reply: api.Forecast{}, summary: "Count scheduled messages by when they fall due",
-		description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s.",
+		description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s, of very many topics for up to a minute.",
 	}, g.forecast)
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/history", id: "history", tag: tagOperate, status: http.StatusOK, reply: api.History{},

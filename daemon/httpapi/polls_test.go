@@ -175,6 +175,7 @@ func TestThousandPollsShareASubscription(t *testing.T) {
 		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: []byte("x")})
 	}
 	h.waiting(topics * each)
+	storetest.Eventually(t, "a connection is subscribed", func() bool { return pubsubs(t, store) > 0 })
 	if n := pubsubs(t, store); n != 1 {
 		t.Errorf("%d connections are subscribed, want 1", n)
 	}

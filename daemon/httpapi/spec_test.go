@@ -111,6 +111,23 @@ func readSpec(t testing.TB) *spec {
 	return s
 }
 
+// served is the document that tests share, since to read it takes longer than most of them.
+var served struct {
+	sync.Mutex
+	spec *spec
+}
+
+// sharedSpec is readSpec, once for all tests.
+func sharedSpec(t testing.TB) *spec {
+	t.Helper()
+	served.Lock()
+	defer served.Unlock()
+	if served.spec == nil {
+		served.spec = readSpec(t)
+	}
+	return served.spec
+}
+
 const specURL = "http://bellhop.test/openapi.json"
 
 // pointer returns a JSON pointer as the fragment of an address.

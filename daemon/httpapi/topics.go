@@ -55,6 +55,18 @@ func (g *Gate) resume(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	return nil, g.inspector.Resume(ctx, in.Topic)
 }
 
+// rotateSecret replaces the secret with which the daemons of the store sign.
+func (g *Gate) rotateSecret(ctx context.Context, c *call, _ *struct{}) (any, error) {
+	if err := c.enterTopic(">"); err != nil {
+		return nil, err
+	}
+	if err := g.store.Home().RotateSecret(ctx); err != nil {
+		return nil, err
+	}
+	g.o.Logger.Info("secret rotated", "token", c.grant.name)
+	return nil, nil
+}
+
 // ofSettings is the input of a call about settings.
 type ofSettings struct {
 	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
@@ -166,6 +178,30 @@ func (g *Gate) carrier(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	return api.CarriersOf(all, missing), nil
 }
 
+type listenersInput struct {
+	Topic  string `query:"topic" is:"any topic" maxLength:"128" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"prices.gold" doc:"only those that get the broadcasts of this topic; missing: all"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" is:"cursor" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
+}
+
+// listNamed lists the named listeners whose topics the token permits. Only a token for metrics
+// learns the names of workers.
+func (g *Gate) listNamed(ctx context.Context, c *call, in *listenersInput) (any, error) {
+	if err := c.noBody(); err != nil {
+		return nil, err
+	}
+	if in.Topic != "" {
+		if err := c.grant.allowTopic(in.Topic); err != nil {
+			return nil, err
+		}
+	}
+	page, err := api.ListListeners(ctx, g.inspector, api.AskListeners{Topic: in.Topic, Limit: in.Limit, Cursor: in.Cursor}, c.grant.covers)
+	if err == nil && c.grant.allowRights([]right{mayMetrics}) != nil {
+		page = page.WithoutWorkers()
+	}
+	return page, err
+}
+
 // workers lists the daemons, workers and listeners that are there, as far as the token
 // permits their topics.
 func (g *Gate) workers(ctx context.Context, c *call, _ *struct{}) (any, error) {
@@ -176,9 +212,12 @@ func (g *Gate) workers(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := api.WorkersOf(all)
-	if !c.grant.coversAll() {
-		reply = reply.Only(func(pattern string) bool { return c.grant.allowTopic(pattern) == nil })
+	hand, err := store.InHandOf(ctx, g.store)
+	if err != nil {
+		return nil, err
 	}
-	return reply, nil
+	if c.grant.coversAll() {
+		return api.WorkersOf(all, hand, nil), nil
+	}
+	return api.WorkersOf(all, hand, func(pattern string) bool { return c.grant.allowTopic(pattern) == nil }), nil
 }

@@ -176,7 +176,11 @@ func TestHistory(t *testing.T) {
 	if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
-	got := together(scrape(t, m))
+	var got map[string]float64
+	storetest.Eventually(t, "what was carried is told", func() bool { // behind the state
+		got = together(scrape(t, m))
+		return got["bellhop_carried_total"] == 4
+	})
 	if late := got[`bellhop_last_claim_lateness_seconds{topic="orders"}`]; late <= 0 || late > storetest.Deadline.Seconds() {
 		t.Errorf("the last claim was late by %v s", late)
 	}

@@ -87,6 +87,26 @@ func (w waits) end(ctx context.Context) {
 	}
 }
 
+// listeners lists the named listeners, a page that fits into an answer, or one of them.
+func (g *Gate) listeners(ctx context.Context, r request) (*nats.Msg, error) {
+	ask := api.AskListeners{Limit: api.DefaultListeners}
+	if len(r.data) > 0 {
+		if err := api.Decode(r.data, &ask); err != nil {
+			return nil, err
+		}
+	}
+	for ; ; ask.Limit /= 2 {
+		page, err := api.ListListeners(ctx, g.inspector, ask, nil)
+		if err != nil {
+			return nil, err
+		}
+		reply := jsonMessage(page)
+		if ask.Limit = min(ask.Limit, len(page.Listeners)); ask.Limit < 2 || int64(wireSize(reply)) <= g.maxPayload() {
+			return reply, nil
+		}
+	}
+}
+
 // workers lists the daemons, workers and listeners that are there.
 func (g *Gate) workers(ctx context.Context, r request) (*nats.Msg, error) {
 	if len(r.data) > 0 {
@@ -96,5 +116,9 @@ func (g *Gate) workers(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonMessage(api.WorkersOf(all)), nil
+	hand, err := store.InHandOf(ctx, g.store)
+	if err != nil {
+		return nil, err
+	}
+	return jsonMessage(api.WorkersOf(all, hand, nil)), nil
 }

@@ -29,9 +29,9 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("claim %s: %d claims are under way, and it waited too long; send it again: %w", r.name, maxClaims, ctx.Err())
 	}
-	secret, err := g.secret.get(ctx, secretFresh)
+	secret, err := g.secret.Get(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the secret: %w", err)
 	}
 	ds, err := g.claimer.Claim(ctx, r.name, o)
 	if err != nil {

@@ -59,6 +59,7 @@
 //	bellhop.find-all                 the same in all topics
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
+//	bellhop.listeners                {"topic":"prices.gold","limit":100,"cursor":"..."}, or nothing, to list the named listeners
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
@@ -75,9 +76,9 @@
 // It is answered with 410 if the message ended and nothing is kept of it, and with 404 at
 // once if it is unknown. 10,000 such requests wait at a time; further ones get a 503.
 //
-// A request to find is answered with a page of messages when it is full, after 100 ms as
-// soon as something is found, and after a second in any case: go on with its cursor, and
-// the same question. A page has no more than fits into an answer. Package find describes
+// A request to find is answered with a page of messages when it is full, in about 100 ms
+// if something is found by then, and after a second in any case: go on with its cursor,
+// and the same question. A page has no more than fits into an answer. Package find describes
 // questions. Searches of bodies are logged, and two are under way at a time; further ones
 // get a 503.
 //
@@ -122,7 +123,8 @@
 // with the same Bellhop-Id. A claimed message is leased as any other: if it gets lost
 // between the gateway and its handler, it is handed out again when the lease expires. Any
 // daemon can carry out a settlement, also for a message that another daemon claimed
-// which is gone by now.
+// which is gone by now. After bellhop rotate what was claimed before cannot be
+// settled, and is handed out again when its lease expires.
 //
 // A message that exceeds the server's max_payload, headers included, is buried with
 // that reason when it is claimed: it is kept among the dead letters. With {"ack":"now"}
@@ -151,7 +153,7 @@
 //
 //	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
 //	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.find.>  bellhop.find-all
-//	bellhop.settings.>  bellhop.defaults  bellhop.workers  $SRV.>  _INBOX.>
+//	bellhop.settings.>  bellhop.defaults  bellhop.listeners  bellhop.workers  $SRV.>  _INBOX.>
 //
 // To publish to:
 //
@@ -171,7 +173,8 @@
 //	bellhop.event.>          elections and deaths
 //
 // bellhop.find-all reads the messages of all topics, and bellhop.find.TOPIC those of one.
-// bellhop.workers shows the hosts of all workers, and the names of their topics. The
+// bellhop.workers shows the hosts of all workers, and the names of their topics, and
+// bellhop.listeners the names of those that listen, and what they hold. The
 // right to publish to bellhop.settings.TOPIC suffices to pause that topic, or to have
 // its messages die at the first failure; bellhop.defaults does nearly that for all
 // topics. Keep both to operators.

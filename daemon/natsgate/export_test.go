@@ -12,13 +12,6 @@ func (g *Gate) Claim(ctx context.Context, topic string, data []byte) (*nats.Msg,
 	return g.claim(ctx, request{name: topic, reply: "_INBOX.nobody", data: data})
 }
 
-// Forget makes the gateway read the secret again.
-func (g *Gate) Forget() {
-	g.secret.mu.Lock()
-	defer g.secret.mu.Unlock()
-	g.secret.text = nil
-}
-
 // MaxConcurrent is how many requests are handled at the same time, MaxClaims how many of them claim.
 const (
 	MaxConcurrent = maxConcurrent

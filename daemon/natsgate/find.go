@@ -53,7 +53,7 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 // page returns a page that fits into an answer, or of one message.
 func (g *Gate) page(ctx context.Context, q find.Query, o find.Options) (*nats.Msg, error) {
 	for ; ; o.Limit /= 2 {
-		page, err := g.finder.Find(ctx, q, o)
+		page, err := g.o.Finder.Find(ctx, q, o)
 		missing, err := api.MissingOf(err)
 		if err != nil {
 			return nil, err

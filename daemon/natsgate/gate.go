@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -54,6 +55,7 @@ type Options struct {
 	KeepAge   time.Duration // how long such a stream keeps them; zero: carrier.DefaultKeepAge
 	MaxBody   int           // bytes of the largest body to publish; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Finder    *find.Finder  // that all gateways of a process share; nil: one of its own
 
 	// OnClaimed is called for each message that was sent to the client that claimed it, or
 	// delivered, with the time from its due time until its claim. It must not
@@ -183,12 +185,11 @@ type Gate struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
-	finder    *find.Finder
 	searches  atomic.Int64 // of bodies, under way
 	claimer   *subscribers.Claimer
 	listener  *subscribers.Listener // of the bridges
 	hinting   loops
-	secret    secret
+	secret    *signing.Secret // that tokens are sealed with
 	slots     slots
 	waits     waits
 	claims    chan struct{} // holds one element per claim under way
@@ -234,13 +235,14 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	finder, err := find.New(s)
-	if err != nil {
-		return nil, err
+	if o.Finder == nil {
+		if o.Finder, err = find.New(s); err != nil {
+			return nil, err
+		}
 	}
 	g := &Gate{
-		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector, finder: finder,
-		secret:   secret{store: s},
+		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
+		secret:   signing.New(s),
 		slots:    newSlots(),
 		waits:    newWaits(),
 		claims:   make(chan struct{}, maxClaims),

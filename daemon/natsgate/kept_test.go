@@ -166,3 +166,38 @@ func TestWorkers(t *testing.T) {
 	})
 	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")
 }
+
+// The named listeners are listed, a page at a time, and those of a topic.
+func TestListeners(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	for name, pattern := range map[string]string{"audit": ">", "billing": "prices.*", "stock": "orders.*"} {
+		if _, _, err := db.Home().Register(t.Context(), name, store.Registration{Pattern: pattern, From: "now"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for data, want := range map[string]string{
+		"":                                  "audit billing stock",
+		"{}":                                "audit billing stock",
+		`{"topic":"prices.gold"}`:           "audit billing",
+		`{"limit":1}`:                       "audit, then audit",
+		`{"limit":2,"cursor":"audit"}`:      "billing stock",
+		`{"topic":"mail","cursor":"audit"}`: "",
+	} {
+		page := read[api.Listeners](t, request(t, conn, "bellhop.listeners", data))
+		var names []string
+		for _, one := range page.Listeners {
+			names = append(names, one.Name)
+		}
+		got := strings.Join(names, " ")
+		if page.Cursor != "" {
+			got += ", then " + page.Cursor
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", data, got, want)
+		}
+	}
+	for data, want := range map[string]string{`{"limit":0}`: "limit", `{"limit":501}`: "limit", `{"topic":"a b"}`: "topic", `{"cursor":"a b"}`: "cursor", `{"x":1}`: "unknown"} {
+		wantRefused(t, request(t, conn, "bellhop.listeners", data), 422, want)
+	}
+}

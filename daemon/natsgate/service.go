@@ -60,6 +60,7 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "find-all", handle: g.findAll, most: maxSmallSize},
 		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
+		{name: "listeners", handle: g.listeners, most: maxSmallSize},
 		{name: "workers", handle: g.workers, most: maxSmallSize},
 	}
 	for i := range all {

@@ -65,7 +65,7 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
 		}
 	}
-	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.find.> bellhop.find-all bellhop.settings.> bellhop.defaults bellhop.workers"
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.find.> bellhop.find-all bellhop.settings.> bellhop.defaults bellhop.listeners bellhop.workers"
 	if got := strings.Join(subjects, " "); got != want {
 		t.Errorf("the subjects are %s, want %s", got, want)
 	}
@@ -172,10 +172,10 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	serving(t, conn)
 	const many = 3 * natsgate.MaxConcurrent
 	control := storetest.At(t, redis.URL(), notify.DefaultPrefix).Client()
+	began, before := time.Now(), conn.Stats().OutMsgs
 	if err := control.Do(t.Context(), "CLIENT", "PAUSE", 700, "ALL").Err(); err != nil {
 		t.Fatal(err)
 	}
-	began, before := time.Now(), conn.Stats().OutMsgs
 	var wg sync.WaitGroup
 	for i := range many {
 		wg.Go(func() {

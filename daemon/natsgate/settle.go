@@ -15,7 +15,7 @@ import (
 
 // settle settles a claimed message.
 func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
-	t, err := g.secret.unseal(ctx, r.name)
+	t, err := g.unseal(ctx, r.name)
 	if err != nil {
 		return nil, err
 	}

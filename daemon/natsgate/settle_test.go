@@ -202,7 +202,7 @@ func TestRefusedSettlements(t *testing.T) {
 // again. Daemons that know the old one find the new one by themselves.
 func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 	t.Parallel()
-	conn, db, gate := open(t)
+	conn, db, _ := open(t)
 	before := claimOne(t, conn, db, "", body("a"))
 	if err := db.Client().Del(t.Context(), db.Keys().Secret()).Err(); err != nil {
 		t.Fatal(err)
@@ -217,16 +217,58 @@ func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 		return string(request(t, conn, after.Reply, "+ACK").Data) == "+OK"
 	})
 	wantRefused(t, request(t, conn, before.Reply, "+ACK"), 422, "settle token")
-	gate.Forget()
 	settle(t, conn, claimOne(t, conn, db, "", body("c")), "+ACK")
 
 	if err := db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	gate.Forget()
+	storetest.Eventually(t, "the gate reads it", func() bool {
+		return strings.Contains(string(request(t, conn, "bellhop.claim."+topic, "").Data), db.Keys().Secret())
+	})
 	storetest.Publish(t, db, body("d"))
 	wantRefused(t, request(t, conn, "bellhop.claim."+topic, ""), 500, db.Keys().Secret(), "delete it")
 	if got := info(t, db, "d"); got.State != notify.Ready {
+		t.Errorf("it is %v", got.State)
+	}
+}
+
+// Once the secret is rotated, no gateway takes what was sealed with the one before, also of a
+// client that brings nothing else. The message is delivered again when its lease ends.
+func TestRotatedSecret(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	carry(t, db)
+	n2 := startNATS(t, nil)
+	newGate(t, db, natsgate.Options{URL: n2.ClientURL()})
+	conn2 := n2.connect()
+	serving(t, conn2)
+	m := claimOne(t, conn, db, `{"lease":"1m"}`, body("a"))
+	for _, c := range []*nats.Conn{conn, conn2} {
+		settle(t, c, m, "+WPI") // both know the secret
+	}
+	if err := db.Home().RotateSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*nats.Conn{conn, conn2} {
+		storetest.Eventually(t, "the token is refused", func() bool {
+			return strings.Contains(string(request(t, c, m.Reply, "+WPI").Data), "settle token")
+		})
+		wantRefused(t, request(t, c, m.Reply, "+ACK"), 422, "settle token")
+	}
+	if got := info(t, db, "a"); got.State != notify.Leased {
+		t.Errorf("it is %v", got.State)
+	}
+	settle(t, conn, claimOne(t, conn2, db, `{"lease":"1m"}`, body("b")), "+ACK") // of one gateway, settled over the other
+
+	short := claimOne(t, conn, db, `{"lease":"1s"}`, body("c"))
+	if err := db.Home().RotateSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it is ready again", func() bool { return info(t, db, "c").State == notify.Ready })
+	storetest.Eventually(t, "the token is refused", func() bool {
+		return strings.Contains(string(request(t, conn, short.Reply, "+ACK").Data), "settle token")
+	})
+	if got := info(t, db, "c"); got.State != notify.Ready {
 		t.Errorf("it is %v", got.State)
 	}
 }

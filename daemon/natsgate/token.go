@@ -7,12 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -72,51 +69,18 @@ func unseal(text string, secret []byte) (token, error) {
 	return t, nil
 }
 
-const (
-	secretFresh = time.Minute // age from which the secret is read again to make a token: Redis may have lost it, and have another now
-	secretAgain = time.Second // age up to which it is not read again for a token that it did not sign
-)
-
-// A secret is what the daemons of a store sign tokens with. The first daemon makes it.
-type secret struct {
-	store *notify.Store
-
-	mu   sync.Mutex
-	text []byte
-	read time.Time
-}
-
-// get returns the secret, read from Redis at most fresh ago. While Redis is away
-// it returns the last one read.
-func (s *secret) get(ctx context.Context, fresh time.Duration) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.text != nil && time.Since(s.read) < fresh {
-		return s.text, nil
-	}
-	text, err := s.store.Home().Secret(ctx)
+// unseal reads a token that a daemon of the store sealed.
+func (g *Gate) unseal(ctx context.Context, text string) (t token, err error) {
+	known, err := g.secret.Verify(ctx, func(secret []byte) bool {
+		var fault error
+		t, fault = unseal(text, secret)
+		return fault == nil
+	})
 	switch {
-	case err != nil && s.text != nil && !errors.Is(err, store.ErrNoSecret):
-		return s.text, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the secret: %w", err)
+		return token{}, fmt.Errorf("read the secret: %w", err)
+	case !known:
+		return token{}, errToken
 	}
-	s.text, s.read = []byte(text), time.Now()
-	return s.text, nil
-}
-
-// unseal reads a token. If the known secret did not sign it, a newer one may
-// have: unseal reads the secret again.
-func (s *secret) unseal(ctx context.Context, text string) (token, error) {
-	known, err := s.get(ctx, 24*time.Hour)
-	if err != nil {
-		return token{}, err
-	}
-	if t, err := unseal(text, known); err == nil {
-		return t, nil
-	}
-	if known, err = s.get(ctx, secretAgain); err != nil {
-		return token{}, err
-	}
-	return unseal(text, known)
+	return t, nil
 }

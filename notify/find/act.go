@@ -30,8 +30,8 @@ func Kinds() []Kind { return []Kind{Requeue, Cancel, Reschedule, Purge} }
 // the others on scheduled and ready ones; whatever else matches is left alone.
 type Act struct {
 	Kind  Kind
-	Due   time.Time     // of Reschedule; past, or zero without a delay: at once
-	Delay time.Duration // of Reschedule: Due is so long from the beginning of the act on; with Due not allowed
+	Due   time.Time      // of Reschedule; past: at once
+	Delay *time.Duration // of Reschedule: Due is so long from the beginning of the act on; with Due not allowed, without needed unless only counted
 }
 
 // Acted is what an act did. Matched and Done are of this call, the rest of all calls so far.
@@ -39,7 +39,7 @@ type Acted struct {
 	Matched int    // messages that the question asks for
 	Done    int    // those of them that were changed; others had changed meanwhile, or have no record
 	Looked  int64  // messages that it looked at
-	Of      int64  // how many there were to look at, counted at the beginning
+	Of      int64  // how many there were to look at, as [Page] says
 	Cursor  string // with which it goes on; empty: all is done
 }
 
@@ -49,23 +49,22 @@ const actMatches = 50
 // Act acts on the messages that a question asks for, for about a second; a call with the Cursor goes on. A dry run
 // only counts. The act is for what was there when it began: it leaves alone what was published, or died,
 // since then, and so what it moved itself and what came back. Reschedule leaves alone what is due at the new time already,
-// what became due meanwhile if the new time is past, and what was tried meanwhile. A message that was snoozed meanwhile, with
-// attempts used up before, is the one that may be rescheduled again. Errors: a notify.Fault, or that of the connection, a
-// notify.MissingError or notify.ErrUnreplicated beside what is done.
+// what became due meanwhile if the new time is past, and what was tried or, with attempts used up, rescheduled meanwhile. Errors: a
+// notify.Fault, or that of the connection, a notify.MissingError or notify.ErrUnreplicated beside what is done.
 func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bool) (Acted, error) {
-	if err := act.check(); err != nil {
+	if err := act.check(dryRun); err != nil {
 		return Acted{}, err
 	}
-	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Due.UnixMilli(), act.Delay, dryRun))
+	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Due.UnixMilli(), act.delay(), dryRun))
 	if err != nil {
 		return Acted{}, err
 	}
-	if err := s.narrow(act.Kind.states(), string(act.Kind)); err != nil {
+	if err := s.narrow(act.Kind); err != nil {
 		return Acted{}, err
 	}
 	a := actor{search: s, act: act, dryRun: dryRun}
 	s.most, s.take, s.enter, s.spares = actMatches, a.take, a.enter, a.spares
-	if err = s.tallyFirst(ctx, o); err == nil {
+	if err = s.tally(ctx); err == nil {
 		err = s.run(ctx)
 	}
 	a.done.Looked, a.done.Of, a.done.Cursor = s.progress()
@@ -75,21 +74,31 @@ func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bo
 	return a.done, err
 }
 
+// delay returns the delay, zero if there is none.
+func (a Act) delay() time.Duration {
+	if a.Delay == nil {
+		return 0
+	}
+	return *a.Delay
+}
+
 // check returns a Fault for an act that is none.
-func (a Act) check() error {
-	switch {
+func (a Act) check(dryRun bool) error {
+	switch delay := a.delay(); {
 	case !slices.Contains(Kinds(), a.Kind):
 		return store.Faultf("act", "act %.100q: use requeue, cancel, reschedule or purge", string(a.Kind))
-	case a.Kind != Reschedule && (!a.Due.IsZero() || a.Delay != 0):
+	case a.Kind != Reschedule && (!a.Due.IsZero() || a.Delay != nil):
 		return store.Faultf("due", "due or delay: %s has none; leave them out, or use reschedule", a.Kind)
-	case !a.Due.IsZero() && a.Delay != 0:
+	case a.Kind == Reschedule && a.Due.IsZero() && a.Delay == nil && !dryRun: // all at once needs to be said
+		return store.Faultf("due", "due: it is missing; give delay or due, such as delay=0s for at once")
+	case !a.Due.IsZero() && a.Delay != nil:
 		return store.Faultf("delay", "delay and due: give one of them")
-	case a.Delay < 0:
-		return store.Faultf("delay", "delay %v: it is negative; use zero or more", a.Delay)
+	case delay < 0:
+		return store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	case !a.Due.IsZero() && (a.Due.Before(time.UnixMilli(0)) || a.Due.After(store.MaxDue)):
 		return store.Faultf("due", "due %s: use a time from 1970 to the year 9999", a.Due.Format(time.RFC3339))
-	case a.Delay > time.Until(store.MaxDue):
-		return store.Faultf("delay", "delay %v: that is past the year 9999", a.Delay)
+	case delay > time.Until(store.MaxDue):
+		return store.Faultf("delay", "delay %v: that is past the year 9999", delay)
 	}
 	return nil
 }
@@ -102,13 +111,21 @@ func (k Kind) states() []notify.State {
 	return []notify.State{notify.Scheduled, notify.Ready}
 }
 
-// narrow leaves out messages that are in none of some states.
-func (s *search) narrow(states []notify.State, act string) error {
-	asked := s.query.asked()
-	s.query.states = slices.DeleteFunc(states, func(state notify.State) bool { return !slices.Contains(asked, state) })
+// Permits reports whether an act can change what a question asks for.
+func (q Query) Permits(k Kind) bool { return len(q.changedBy(k)) > 0 }
+
+// changedBy returns the states that a question asks for and an act works on.
+func (q Query) changedBy(k Kind) []notify.State {
+	asked := q.asked()
+	return slices.DeleteFunc(k.states(), func(state notify.State) bool { return !slices.Contains(asked, state) })
+}
+
+// narrow leaves out messages that an act does not work on.
+func (s *search) narrow(k Kind) error {
+	s.query.states = s.query.changedBy(k)
 	if len(s.query.states) == 0 {
 		return store.Faultf("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them",
-			act, strings.Join(strings.Split(joined(Kind(act).states(), notify.State.String), ","), " and "))
+			k, strings.Join(strings.Split(joined(k.states(), notify.State.String), ","), " and "))
 	}
 	s.places = s.query.places()
 	return nil
@@ -124,16 +141,12 @@ type actor struct {
 
 // enter notes when the act begins in a shard, and waits until that is past: what changes from then on has a later time.
 func (a *actor) enter(ctx context.Context, shard store.Shard) error {
-	var now time.Time
-	_, err := a.paced(ctx, func(ctx context.Context) (err error) {
-		_, now, err = shard.Tally(ctx, a.sought, nil, nil)
-		return err
-	})
+	now, err := shard.Time(ctx)
 	if err != nil {
 		return err
 	}
 	if a.at.Began = ms(now); a.at.Due == 0 && a.act.Kind == Reschedule {
-		a.at.Due = max(ms(now.Add(a.act.Delay)), 1)
+		a.at.Due = max(ms(now.Add(a.act.delay())), 1)
 		if !a.act.Due.IsZero() {
 			a.at.Due = max(ms(a.act.Due.Add(time.Millisecond-1)), 1)
 		}
@@ -153,7 +166,7 @@ func (a *actor) spares(i *notify.Info, now time.Time) bool {
 		return false
 	}
 	tried := len(i.History) > 0 && since(i.History[len(i.History)-1].Ended)
-	return tried || a.isMoved(i.Due, now) || a.isMoved(i.FirstDue, now)
+	return tried || since(i.Moved) || a.isMoved(i.Due, now) || a.isMoved(i.FirstDue, now)
 }
 
 // isMoved reports whether a due time is one that the act gives.

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // act acts on all that a question asks for, and returns the sum.
@@ -69,7 +70,7 @@ func TestCancelAndReschedule(t *testing.T) {
 		}
 		storetest.Publish(t, db, notify.Message{Topic: "all", ID: "b", Broadcast: true, Delay: time.Hour}, dead("t0", "d", "x"))
 		for _, to := range []time.Duration{50 * time.Hour, 200 * time.Hour, time.Hour} {
-			want(t, to.String(), act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Delay: to}, find.Options{Limit: 40}, false), 181, 181)
+			want(t, to.String(), act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Delay: &to}, find.Options{Limit: 40}, false), 181, 181)
 		}
 		at := time.Now().Add(30 * time.Hour).Truncate(time.Millisecond)
 		want(t, "at", act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Due: at}, find.Options{}, false), 181, 181)
@@ -78,7 +79,7 @@ func TestCancelAndReschedule(t *testing.T) {
 		if len(found) != 181 || slices.ContainsFunc(found, func(i notify.Info) bool { return !i.Due.Equal(at) }) {
 			t.Errorf("%d are due then", len(found))
 		}
-		want(t, "at once", act(t, db, "topic:*", find.Act{Kind: find.Reschedule}, find.Options{Limit: 13}, false), 181, 181)
+		want(t, "at once", act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}, find.Options{Limit: 13}, false), 181, 181)
 	})
 }
 
@@ -89,7 +90,7 @@ func TestRescheduleToNow(t *testing.T) {
 		for i := range 100 {
 			storetest.Publish(t, db, notify.Message{Topic: fmt.Sprint("t", i%3), ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(i%2)})
 		}
-		for _, a := range []find.Act{{Kind: find.Reschedule}, {Kind: find.Reschedule, Due: time.Now().Add(-time.Hour)}} {
+		for _, a := range []find.Act{{Kind: find.Reschedule, Delay: new(time.Duration)}, {Kind: find.Reschedule, Due: time.Now().Add(-time.Hour)}} {
 			want(t, "now", act(t, db, "topic:*", a, find.Options{Limit: 9}, false), 100, 100)
 		}
 		if found, _ := all(t, db, "state:ready", find.Options{}); len(found) != 100 {
@@ -118,7 +119,7 @@ func TestActIsForWhatWasThere(t *testing.T) {
 		}
 		want(t, "the rest", act(t, db, q.String(), find.Act{Kind: find.Requeue}, find.Options{Cursor: first.Cursor}, false), 10, 10)
 
-		re := find.Act{Kind: find.Reschedule}
+		re := find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}
 		first, err = f.Act(t.Context(), q, re, find.Options{Limit: 4}, false)
 		if err != nil || first.Done != 4 {
 			t.Fatal(first, err)
@@ -131,6 +132,51 @@ func TestActIsForWhatWasThere(t *testing.T) {
 		storetest.Publish(t, db, notify.Message{Topic: "t", ID: "new", Delay: time.Hour})
 		want(t, "nothing new", act(t, db, q.String(), re, find.Options{Cursor: first.Cursor}, false), 0, 0)
 	})
+}
+
+// A message that had failed before, and that a worker put off after the act moved it, is met again, and not moved again.
+func TestRescheduleOnce(t *testing.T) {
+	t.Parallel()
+	putOff := map[string]func(d *subscribers.Delivery) error{
+		"snoozed": func(d *subscribers.Delivery) error {
+			_, err := d.Snooze(t.Context(), 2*time.Hour)
+			return err
+		},
+		"failed without a history": func(d *subscribers.Delivery) error {
+			_, err := d.Nack(t.Context(), 2*time.Hour, "again")
+			return err
+		},
+	}
+	for name, how := range putOff {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, db *notify.Store) {
+				if _, err := storetest.Inspector(t, db).Set(t.Context(), "t", notify.SettingsChange{History: new(notify.SwitchOff)}); err != nil {
+					t.Fatal(err)
+				}
+				for i := range 20 {
+					storetest.Publish(t, db, notify.Message{Topic: "t", ID: fmt.Sprint(10 + i)})
+				}
+				for _, d := range claim(t, db, "t", 20) {
+					if _, err := d.Nack(t.Context(), time.Hour, "first"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				f, q, re := finder(t, db), parse(t, "topic:t"), find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}
+				first, err := f.Act(t.Context(), q, re, find.Options{Limit: 10}, false)
+				if err != nil || first.Done != 10 || first.Cursor == "" {
+					t.Fatal(first, err)
+				}
+				for _, d := range claim(t, db, "t", 10) {
+					if err := how(&d); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want(t, "the rest", act(t, db, q.String(), re, find.Options{Cursor: first.Cursor}, false), 10, 10)
+				want(t, "another act", act(t, db, q.String(), re, find.Options{}, false), 20, 20)
+			})
+		})
+	}
 }
 
 // Acts while others act, publish and claim change each message once.

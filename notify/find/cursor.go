@@ -25,6 +25,9 @@ type position struct {
 	Of       int64  `json:"o,omitempty"`
 	Missing  []int  `json:"x,omitempty"` // shards
 
+	Counted   int    `json:"c,omitempty"` // shards whose members Of has
+	CountedTo string `json:"k,omitempty"` // the last topic of the next shard that Of has, too
+
 	Began int64 `json:"b,omitempty"` // when an act began in the shard, by its clock, in ms
 	Due   int64 `json:"d,omitempty"` // to which an act reschedules, in ms
 }
@@ -79,7 +82,7 @@ func (p *position) isSane() bool {
 			return false
 		}
 	}
-	return p.Shard >= 0 && p.Place >= 0 && p.Looked >= 0 && p.Of >= 0 && len(p.Member) <= mostMember+1 &&
+	return p.Shard >= 0 && p.Place >= 0 && p.Looked >= 0 && p.Of >= 0 && p.Counted >= 0 && len(p.Member) <= mostMember+1 &&
 		timeGrammar.MatchString(p.Time) && (p.Time == "" || err == nil)
 }
 

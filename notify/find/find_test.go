@@ -1,6 +1,7 @@
 package find_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -138,7 +139,7 @@ func TestFind(t *testing.T) {
 			"header.tenant=acm":                  {},
 			"due<+30h":                           {"held:leased", "news:all", "order.a:s1", "order.b:d1", "order.b:r~1.-:x", "order.c.d:d2"},
 			"due>+30h":                           {"order.a:s2"},
-			"due>+1h due<+30h":                   {"order.a:s1"},
+			"due>+2h due<+30h":                   {"order.a:s1"},
 			"due<now state:leased,ready":         {"held:leased", "order.b:r~1.-:x"},
 		} {
 			found, last := all(t, db, question, find.Options{})
@@ -272,6 +273,36 @@ func TestFindManyTopics(t *testing.T) {
 	})
 }
 
+// What there is to look at is counted while the first pages are read, and not again by later ones.
+func TestFindCounts(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		const topics, n = 2000, 6000
+		storetest.Fill(t, db, n, func(i int) notify.Message {
+			return notify.Message{Topic: fmt.Sprint("t", i%topics), ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(i%3)}
+		})
+		f := finder(t, db)
+		for question, want := range map[string]int64{"topic:>": n, "state:ready": n / 3, "due>+90m": n / 3} {
+			q, err := find.Parse(question, time.Now())
+			var page find.Page
+			for pages, behind := 0, 0; behind < 3 && err == nil; pages++ {
+				if page, err = f.Find(t.Context(), q, find.Options{Limit: 1, Cursor: page.Cursor}); err != nil {
+					break
+				}
+				if page.Cursor == "" || page.Of > want || pages > 100 {
+					t.Fatalf("%s: page %d looked at %d of %d, want of %d", question, pages, page.Looked, page.Of, want)
+				}
+				if page.Of == want {
+					behind++
+				}
+			}
+			if err != nil || page.Of != want || page.Looked == want {
+				t.Errorf("%s: looked at %d of %d, want of %d, %v", question, page.Looked, page.Of, want, err)
+			}
+		}
+	})
+}
+
 func TestFindShardAway(t *testing.T) {
 	t.Parallel()
 	const away = 3
@@ -333,11 +364,18 @@ func TestFindRefuses(t *testing.T) {
 			return err
 		},
 		"due": func() error {
-			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Purge, Due: time.Now()}, find.Options{}, false)
+			for _, act := range []find.Act{{Kind: find.Purge, Due: time.Now()}, {Kind: find.Reschedule}} {
+				_, err := f.Act(t.Context(), parse(t, "topic:a"), act, find.Options{}, false)
+				var fault *notify.Fault
+				if !errors.As(err, &fault) || fault.Field != "due" {
+					return fmt.Errorf("%+v: %w", act, err)
+				}
+			}
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Cancel, Delay: new(time.Duration)}, find.Options{}, false)
 			return err
 		},
 		"delay": func() error {
-			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Reschedule, Delay: -1}, find.Options{}, false)
+			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Reschedule, Delay: new(time.Duration(-1))}, find.Options{}, false)
 			return err
 		},
 		"act": func() error {
@@ -356,5 +394,41 @@ func TestFindRefuses(t *testing.T) {
 	page, err = f.Find(t.Context(), parse(t, " topic:a "), find.Options{Cursor: page.Cursor})
 	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "2" {
 		t.Error(page, err)
+	}
+}
+
+// A slice reads and compares a bounded number of bytes, one message excepted, also when small messages come before large ones.
+func TestSliceIsBounded(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	const small, large, size = 100, 20, 230_000
+	for i := range small + large {
+		m := notify.Message{Topic: "mixed", ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(1+i)}
+		if i >= small {
+			m.Body = bytes.Repeat([]byte("a"), size)
+		}
+		storetest.Publish(t, db, m)
+	}
+	for _, part := range []string{"zzz", strings.Repeat("a", 127) + "b"} {
+		for name, sought := range map[string]store.Sought{"all": {Body: part}, "large": {Body: part, From: time.Now().Add((small + 1) * time.Hour).UnixMilli()}} {
+			mark, looked, slices := store.Mark{}, int64(0), 0
+			for ended := false; !ended; slices++ {
+				found, err := db.Of("mixed").Find(t.Context(), &sought, store.Slice{Place: store.PlaceSchedule, Topics: []string{"mixed"}, After: mark, Work: 500, Most: 500})
+				if err != nil || found.Looked < 1 || len(found.Matches) > 0 {
+					t.Fatalf("%s: %+v, %v", name, found, err)
+				}
+				if n := max(looked+found.Looked-small, 0) - max(looked-small, 0); name == "all" && n > 4 || name == "large" && found.Looked > 2 {
+					t.Errorf("%s, part of %d bytes: a slice looked at %d messages of %d bytes", name, len(part), max(n, found.Looked), size)
+				}
+				looked += found.Looked
+				mark, ended = found.Mark, found.Through == 1
+			}
+			if name == "all" && looked != small+large || name == "large" && looked != large-1 {
+				t.Errorf("%s: looked at %d", name, looked)
+			}
+			if len(part) > 100 && slices < large-1 {
+				t.Errorf("%s: %d slices", name, slices)
+			}
+		}
 	}
 }

@@ -17,8 +17,8 @@ const (
 	// MaxOfBodies is how many searches of bodies a gateway permits a client at a time.
 	MaxOfBodies = 2
 
-	pageBytes = 8 << 20 // of records that fill a page
-	someAfter = 100 * time.Millisecond
+	pageBytes = 8 << 20               // of records that fill a page
+	someAfter = 80 * time.Millisecond // so that what was found by then is there within 100
 	endAfter  = time.Second
 )
 
@@ -47,14 +47,14 @@ type Options struct {
 // A Page is a part of what a search finds.
 type Page struct {
 	Messages []notify.Info
-	Looked   int64  // messages that it looked at so far, with those of the pages before
-	Of       int64  // how many there are to look at, counted at the beginning
+	Looked   int64  // messages that it looked at so far, with those of the pages before; for a whole id, topics in which it looked for that
+	Of       int64  // how many there are to look at, as far as they are counted: that takes the first pages if topics are very many
 	Cursor   string // where the next page begins; empty at the end
 }
 
 // Find returns a page of the messages that a question asks for, by shard, by state, by topic, and
-// by time; leased ones and broadcasts that wait by time alone. It returns when the page is full, after 100 ms
-// as soon as it has something, and after a second in any case: read its Cursor. A cursor goes on with the same
+// by time; leased ones and broadcasts that wait by time alone. It returns when the page is full, in about 100 ms
+// if it has something by then, and after a second in any case: read its Cursor. A cursor goes on with the same
 // question at any later time; times from now count from its first page. Errors: a notify.Fault, or that of the
 // connection; or a notify.MissingError beside the page: those shards are passed over.
 func (f *Finder) Find(ctx context.Context, q Query, o Options) (Page, error) {
@@ -70,7 +70,7 @@ func (f *Finder) Find(ctx context.Context, q Query, o Options) (Page, error) {
 		page.Messages = append(page.Messages, found...)
 		return nil
 	}
-	if err = s.tallyFirst(ctx, o); err == nil {
+	if err = s.tally(ctx); err == nil {
 		err = s.run(ctx)
 	}
 	page.Looked, page.Of, page.Cursor = s.progress()

@@ -18,7 +18,7 @@ import (
 const (
 	MaxQuestion = 4096 // bytes
 	maxTopics   = 32
-	maxPart     = 1024 // bytes of a part of a reason or a body
+	maxPart     = 128 // bytes of a part of a reason or a body: each byte of these may be compared with all of it
 	maxHeaders  = 20
 	maxStars    = 16 // of an id
 )

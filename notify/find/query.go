@@ -44,6 +44,15 @@ func (m *moment) time(now time.Time) time.Time {
 // AsksBodies reports whether the question asks for a part of bodies.
 func (q Query) AsksBodies() bool { return q.body != "" }
 
+// States returns the states that the question asks for by name; none: it asks for all.
+func (q Query) States() []notify.State { return slices.Clone(q.states) }
+
+// In returns the question for some states alone; without any for all.
+func (q Query) In(states ...notify.State) Query {
+	q.states = slices.Sorted(slices.Values(states))
+	return q
+}
+
 // String returns the question as Parse reads it, in one order and without what is told twice.
 func (q Query) String() string {
 	var terms []string
@@ -123,6 +132,14 @@ func (q Query) wantsID(id string) bool {
 	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
+// wholeID returns the id of all messages that match, empty if there may be several.
+func (q Query) wholeID() string {
+	if strings.Contains(q.id, "*") {
+		return ""
+	}
+	return q.id
+}
+
 func (q Query) wantsDue(due time.Time) bool {
 	switch {
 	case q.after == nil && q.before == nil:
@@ -198,8 +215,6 @@ func (q Query) sought() *store.Sought {
 	s := &store.Sought{Reason: q.reason, Body: q.body}
 	if strings.Contains(q.id, "*") {
 		s.Parts = strings.Split(q.id, "*")
-	} else {
-		s.ID = q.id
 	}
 	for _, h := range q.headers {
 		if plain.MatchString(h.value) {

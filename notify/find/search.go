@@ -11,13 +11,16 @@ import (
 )
 
 const (
-	slice     = 500 * time.Microsecond // of Redis, at the most, about
-	leastWork = 16                     // members of a slice
-	firstWork = 64
-	mostWork  = 500
-	namesPage = 500
-	callTime  = 2 * time.Second // within which a shard must answer
-	tallyTime = 400 * time.Millisecond
+	slice         = 500 * time.Microsecond // of Redis, at the most, about
+	leastWork     = 128                    // members of a slice: 0.25 ms; a busy machine makes calls look longer
+	firstWork     = 64
+	mostWork      = 500
+	idWork        = 250             // topics in which a first slice looks for an id
+	namesPage     = 500             // names read in one call, so few that Redis is done within a millisecond
+	tallyPage     = 250             // the same if what is there is counted
+	bareNamesPage = 2000            // the same if nothing but names is read
+	tallyTime     = someAfter / 2   // of a call
+	callTime      = 2 * time.Second // within which a shard must answer
 )
 
 // errPassed is the error of a shard that did not answer an earlier call.
@@ -29,6 +32,7 @@ type search struct {
 	query  Query
 	sought *store.Sought
 	places []store.Place
+	id     string // whole; empty: any
 	may    func(topic string) bool
 	limit  int  // 0: none
 	most   int  // matches of a slice
@@ -78,7 +82,10 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 		}
 	}
 	s.query.now = time.UnixMilli(s.at.Now)
-	s.sought, s.places = s.query.sought(), s.query.places()
+	s.sought, s.places, s.id = s.query.sought(), s.query.places(), s.query.wholeID()
+	if s.id != "" { // to look in a topic costs the same in all
+		s.work, s.ahead = idWork, idWork
+	}
 	var err error
 	if s.shards, err = f.store.Shards(ctx); err != nil {
 		return nil, err
@@ -97,7 +104,10 @@ func (s *search) progress() (looked, of int64, cursor string) {
 		s.at.Missing = s.missing.Shards
 		cursor = s.at.cursor()
 	}
-	return s.at.Looked, max(s.at.Of, s.at.Looked), cursor
+	if of = s.at.Of; s.id != "" {
+		of = s.at.Looked + int64(len(s.topics))
+	}
+	return s.at.Looked, max(of, s.at.Looked), cursor
 }
 
 // run searches until it has enough, or its time is over. The error is that of the connection, of take, or a
@@ -146,7 +156,7 @@ func (s *search) nextShard() {
 }
 
 func (s *search) nextPlace() {
-	if s.at.Place++; s.at.Place >= len(s.places) {
+	if s.at.Place++; s.at.Place >= len(s.places) || s.id != "" {
 		s.nextShard()
 	}
 	s.close()
@@ -189,7 +199,7 @@ func (s *search) step(ctx context.Context, shard store.Shard) error {
 		return nil
 	}
 	place := s.places[s.at.Place]
-	if place.OfAllTopics() && s.sought.ID == "" {
+	if s.isMixed(place) {
 		return s.look(ctx, shard, place, s.query.beginnings())
 	}
 	if !s.opened {
@@ -202,11 +212,14 @@ func (s *search) step(ctx context.Context, shard store.Shard) error {
 	case len(s.topics) > 0:
 		return s.look(ctx, shard, place, s.topics[:min(s.ahead, len(s.topics))])
 	case len(s.spans) > 0:
-		return s.readNames(ctx, shard)
+		return s.readNames(ctx, shard, place)
 	}
 	s.nextPlace()
 	return nil
 }
+
+// isMixed reports whether the search goes through a place of all topics. It looks for a whole id by topic, in all places at once.
+func (s *search) isMixed(place store.Place) bool { return s.id == "" && place.OfAllTopics() }
 
 // from returns what is left of ranges of names behind a name, or from it on.
 func from(spans []store.Names, name string, with bool) []store.Names {
@@ -221,40 +234,46 @@ func from(spans []store.Names, name string, with bool) []store.Names {
 }
 
 // readNames reads names of topics to look at.
-func (s *search) readNames(ctx context.Context, shard store.Shard) error {
-	names, err := s.names(ctx, shard)
-	if err != nil || len(names) == 0 {
+func (s *search) readNames(ctx context.Context, shard store.Shard, place store.Place) error {
+	page, err := s.occupied(ctx, shard, s.spans, []store.Place{place}, false, namesPage)
+	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if s.looksAt(name) {
-			s.topics = append(s.topics, name)
-		}
+	s.topics = slices.DeleteFunc(page.Topics, func(topic string) bool { return !s.looksAt(topic) })
+	if s.spans = from(s.spans, page.Last, false); page.Last == "" {
+		s.spans = nil
 	}
 	if len(s.topics) > 0 && s.topics[0] == s.at.Topic {
 		return nil
 	}
-	if s.at.setMark(store.Mark{}); len(s.topics) == 0 { // the topic of the mark is gone
-		s.at.Topic = names[len(names)-1]
+	if s.at.setMark(store.Mark{}); len(s.topics) == 0 && page.Last != "" { // nothing is left of the topic of the mark
+		s.at.Topic = page.Last
 	}
 	return nil
 }
 
-// names reads a page of names, and moves spans behind them.
-func (s *search) names(ctx context.Context, shard store.Shard) (names []string, err error) {
-	ranges := s.spans[:min(len(s.spans), maxTopics)]
+// occupied is [store.Shard.Occupied] when it is the turn of this search. For a whole id it returns all topics: to look for it in a topic takes
+// no longer than to ask whether the topic has anything.
+func (s *search) occupied(ctx context.Context, shard store.Shard, spans []store.Names, places []store.Place, counted bool, most int) (page store.Occupied, err error) {
 	_, err = s.paced(ctx, func(ctx context.Context) (err error) {
-		names, err = shard.TopicNames(ctx, namesPage, ranges)
+		if s.id != "" {
+			page, err = namesOf(ctx, shard, spans)
+		} else {
+			page, err = shard.Occupied(ctx, s.sought, places, counted, most, spans)
+		}
 		return err
 	})
-	switch {
-	case err != nil:
-	case len(names) < namesPage:
-		s.spans = s.spans[len(ranges):]
-	default:
-		s.spans = from(s.spans, names[namesPage-1], false)
+	return page, err
+}
+
+// namesOf returns topics in ranges of names, each as one to look in.
+func namesOf(ctx context.Context, shard store.Shard, spans []store.Names) (page store.Occupied, err error) {
+	page.Topics, err = shard.TopicNames(ctx, bareNamesPage, spans)
+	if len(page.Topics) == bareNamesPage {
+		page.Last = page.Topics[bareNamesPage-1]
 	}
-	return names, err
+	page.Sizes = slices.Repeat([]int64{1}, len(page.Topics))
+	return page, err
 }
 
 func (s *search) looksAt(topic string) bool {
@@ -269,7 +288,12 @@ func (s *search) look(ctx context.Context, shard store.Shard, place store.Place,
 		if s.limit > 0 {
 			most = min(most, s.left)
 		}
-		found, err = shard.Find(ctx, s.sought, store.Slice{Place: place, Topics: topics, After: s.at.mark(), Work: s.work, Most: most})
+		in := store.Slice{Place: place, Topics: topics, After: s.at.mark(), Work: s.work, Most: most}
+		if s.id != "" {
+			found, err = shard.LookUp(ctx, s.id, in)
+		} else {
+			found, err = shard.Find(ctx, s.sought, in)
+		}
 		return err
 	})
 	if err != nil {
@@ -311,7 +335,8 @@ func (s *search) matches(place store.Place, found *store.Found) (all []notify.In
 		look := &found.Matches[i]
 		s.size += look.Size
 		info, err := notify.InfoOf(look)
-		if err == nil && info.State == stateIn(place) && s.query.Match(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
+		isThere := err == nil && (s.id != "" || info.State == stateIn(place))
+		if isThere && s.query.Match(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
 			all = append(all, info)
 		}
 	}
@@ -320,7 +345,7 @@ func (s *search) matches(place store.Place, found *store.Found) (all []notify.In
 
 // count counts the members that were looked at, and no others: their number tells of topics.
 func (s *search) count(place store.Place, found *store.Found) {
-	if !place.OfAllTopics() || s.sought.ID != "" {
+	if !s.isMixed(place) {
 		s.at.Looked += found.Looked
 		return
 	}
@@ -335,7 +360,7 @@ func (s *search) count(place store.Place, found *store.Found) {
 func (s *search) goOn(place store.Place, found *store.Found) {
 	s.at.setMark(found.Mark)
 	switch {
-	case !place.OfAllTopics() || s.sought.ID != "":
+	case !s.isMixed(place):
 		if s.at.Topic = s.topics[max(found.Through-1, 0)]; found.Mark.Time != "" && found.Through < len(s.topics) {
 			s.at.Topic = s.topics[found.Through]
 		}
@@ -345,44 +370,41 @@ func (s *search) goOn(place store.Place, found *store.Found) {
 	}
 }
 
-// tallyFirst counts what there is to look at, at the beginning of a search.
-func (s *search) tallyFirst(ctx context.Context, o Options) error {
-	if o.Cursor != "" {
-		return nil
-	}
-	for _, shard := range s.shards {
-		s.spans = store.NamesOf(s.query.topics)
-		for len(s.spans) > 0 && len(s.places) > 0 && time.Since(s.began) < tallyTime {
-			if err := s.tallySome(ctx, shard); err != nil {
-				if err = s.passOver(ctx, shard, err); err != nil {
-					return err
-				}
-				break
+// tally counts what there is to look at, for a while: the next call goes on. For a whole id, progress counts the topics whose names were
+// read: to read them twice takes as long as to look in them.
+func (s *search) tally(ctx context.Context) error {
+	for s.id == "" && s.at.Counted < len(s.shards) && len(s.places) > 0 && time.Since(s.began) < tallyTime {
+		shard := s.shards[s.at.Counted]
+		last, err := "", error(nil)
+		if !slices.Contains(s.missing.Shards, shard.Number()) {
+			if last, err = s.tallySome(ctx, shard); err != nil {
+				err = s.passOver(ctx, shard, err)
 			}
+		}
+		if err != nil {
+			return err
+		}
+		if s.at.CountedTo = last; last == "" {
+			s.at.Counted++
 		}
 	}
 	return nil
 }
 
-func (s *search) tallySome(ctx context.Context, shard store.Shard) error {
-	names, err := s.names(ctx, shard)
+// tallySome counts in some topics of a shard, and returns the last one, empty at the end.
+func (s *search) tallySome(ctx context.Context, shard store.Shard) (last string, err error) {
+	spans := store.NamesOf(s.query.topics)
+	if s.at.CountedTo != "" {
+		spans = from(spans, s.at.CountedTo, false)
+	}
+	page, err := s.occupied(ctx, shard, spans, s.places, true, tallyPage)
 	if err != nil {
-		return err
+		return "", err
 	}
-	names = slices.DeleteFunc(names, func(topic string) bool { return !s.looksAt(topic) })
-	if s.sought.ID != "" {
-		s.at.Of += int64(len(names) * len(s.places))
-		return nil
-	}
-	for some := range slices.Chunk(names, mostWork/len(s.places)) {
-		_, err := s.paced(ctx, func(ctx context.Context) error {
-			n, _, err := shard.Tally(ctx, s.sought, s.places, some)
-			s.at.Of += n
-			return err
-		})
-		if err != nil {
-			return err
+	for i, topic := range page.Topics {
+		if s.looksAt(topic) {
+			s.at.Of += page.Sizes[i]
 		}
 	}
-	return nil
+	return page.Last, nil
 }

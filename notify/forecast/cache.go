@@ -10,8 +10,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Kept is how long a Cache keeps a forecast.
-const Kept = 10 * time.Second
+// Kept is how long a Cache keeps a forecast, and LongestKept one of very many topics: a
+// Cache counts for a hundredth of the time at most, until that would be longer.
+const (
+	Kept        = 10 * time.Second
+	LongestKept = time.Minute
+
+	timesKept = 100 // as long as it took to count
+)
 
 // mostKept is how many forecasts a Cache keeps.
 const mostKept = 100
@@ -20,7 +26,7 @@ const mostKept = 100
 // same time. It is safe for concurrent use and needs no closing.
 type Cache struct {
 	store *notify.Store
-	kept  time.Duration
+	kept  func(took time.Duration) time.Duration
 
 	mu  sync.Mutex
 	all map[string]*answer // by the question
@@ -37,11 +43,11 @@ type answer struct {
 
 // NewCache returns a cache of forecasts of a store.
 func NewCache(s *notify.Store) *Cache {
-	return &Cache{store: s, kept: Kept, all: make(map[string]*answer)}
+	return &Cache{store: s, kept: keptFor, all: make(map[string]*answer)}
 }
 
-// Of is [Of], answered with a forecast that is at most Kept old. Many callers share its
-// slices: they must not change them.
+// Of is [Of], answered with a forecast that is at most Kept old, LongestKept if there are
+// very many topics. Many callers share its slices: they must not change them.
 func (c *Cache) Of(ctx context.Context, o Options) (Forecast, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -51,9 +57,10 @@ func (c *Cache) Of(ctx context.Context, o Options) (Forecast, error) {
 	for {
 		a, first := c.answer(question)
 		if first {
+			began := time.Now()
 			a.forecast, a.err = Of(ctx, c.store, o)
 			a.left = a.err != nil && ctx.Err() != nil
-			c.keep(question, a)
+			c.keep(question, a, time.Since(began))
 		}
 		select {
 		case <-a.done:
@@ -80,15 +87,20 @@ func (c *Cache) answer(question string) (a *answer, first bool) {
 }
 
 // keep keeps an answer, if it is one, and makes it known to all who wait for it.
-func (c *Cache) keep(question string, a *answer) {
+func (c *Cache) keep(question string, a *answer, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.until = time.Now().Add(c.kept)
+	a.until = time.Now().Add(c.kept(took))
 	if a.left || a.err != nil && !store.IsPartial(a.err) {
 		delete(c.all, question)
 	}
 	c.forget()
 	close(a.done)
+}
+
+// keptFor returns how long an answer is kept that took so long to find.
+func keptFor(took time.Duration) time.Duration {
+	return max(Kept, min(timesKept*took, LongestKept))
 }
 
 // forget removes answers that are too old, and then any until mostKept are left.

@@ -51,6 +51,18 @@ func TestCacheKeepsAnswers(t *testing.T) {
 	}
 }
 
+// What takes long to count is kept longer, so that counting takes little of the time.
+func TestCacheKeepsWhatTakesLong(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]time.Duration{
+		0: forecast.Kept, 100 * time.Millisecond: forecast.Kept, 500 * time.Millisecond: 50 * time.Second, time.Hour: forecast.LongestKept,
+	} {
+		if got := forecast.KeptFor(took); got != want {
+			t.Errorf("what takes %v is kept for %v, want %v", took, got, want)
+		}
+	}
+}
+
 // It counts once for all who ask at the same time, and goes on if the first of them gives up.
 func TestCacheCountsOnce(t *testing.T) {
 	t.Parallel()

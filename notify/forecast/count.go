@@ -15,7 +15,8 @@ const topicsAtOnce = 100
 // A count is a forecast under way.
 type count struct {
 	Options
-	edges []int64 // in ms: now, and the ends of all buckets; nil: no shard has said what time it is
+	dead  bool    // dead letters are counted, by when they died
+	edges []int64 // in ms: now, or where the first bucket of dead letters begins, and the ends of all buckets; nil: no shard has said what time it is
 	sum   Forecast
 }
 
@@ -68,7 +69,12 @@ func (c *count) begin(ctx context.Context, shard store.Shard) error {
 		return err
 	}
 	c.sum.From = now.UTC().Truncate(c.Bucket)
-	c.edges = append(c.edges, now.UnixMilli()+1)
+	first := now.UnixMilli() + 1
+	if c.dead {
+		c.sum.From = c.sum.From.Add(-time.Duration(c.Count-1) * c.Bucket)
+		first = c.sum.From.UnixMilli()
+	}
+	c.edges = append(c.edges, first)
 	for i := range c.Count {
 		c.edges = append(c.edges, c.sum.From.Add(time.Duration(i+1)*c.Bucket).UnixMilli())
 	}
@@ -119,11 +125,15 @@ func (t *tally) run(ctx context.Context, topics []string, named bool) error {
 // add counts topics, or the broadcasts of all, some edges at a time.
 func (t *tally) add(ctx context.Context, to []int64, topics []string) error {
 	const step = store.MaxEdges - 1
+	read := t.shard.Forecast
+	if t.dead {
+		read = t.shard.Deaths
+	}
 	for from := 0; from < t.Count; from += step {
 		edges := t.edges[from : min(from+step, t.Count)+1]
 		for rest, more := topics, true; more; more = len(rest) > 0 {
 			began := time.Now()
-			counted, sums, err := t.shard.Forecast(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
+			counted, sums, err := read(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
 			if err != nil {
 				return err
 			}

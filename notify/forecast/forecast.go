@@ -8,7 +8,7 @@
 // the number of topics that have a schedule and of the buckets that have something, not by
 // the number of messages: one topic takes about 4 ms for 500 buckets, 10,000 topics of 10
 // messages about a second for 24. Redis works on it a millisecond at a time, and serves
-// others as long in between.
+// others as long in between. [DeathsOf] counts dead letters the same way, by when they died.
 package forecast
 
 import (
@@ -91,7 +91,7 @@ func (o Options) checked() (Options, error) {
 	if !slices.Contains([]time.Duration{time.Minute, time.Hour, Day}, o.Bucket) {
 		return o, store.Faultf("bucket", "bucket %v: use 1m, 1h or 1d", o.Bucket)
 	}
-	return o, store.Within("count", "number of buckets", o.Count, 1, MaxCount)
+	return o, store.Within("count", "count", o.Count, 1, MaxCount)
 }
 
 // isAll reports whether all topics are counted.

@@ -190,10 +190,10 @@ func TestWrongOptions(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	for want, o := range map[string]forecast.Options{
-		"invalid bucket 2m0s: use 1m, 1h or 1d":         {Bucket: 2 * time.Minute},
-		"invalid bucket -1m0s: use 1m, 1h or 1d":        {Bucket: -time.Minute},
-		"invalid number of buckets 1001: use 1 to 1000": {Count: forecast.MaxCount + 1},
-		"invalid number of buckets -1: use 1 to 1000":   {Count: -1},
+		"invalid bucket 2m0s: use 1m, 1h or 1d":  {Bucket: 2 * time.Minute},
+		"invalid bucket -1m0s: use 1m, 1h or 1d": {Bucket: -time.Minute},
+		"invalid count 1001: use 1 to 1000":      {Count: forecast.MaxCount + 1},
+		"invalid count -1: use 1 to 1000":        {Count: -1},
 	} {
 		for _, ask := range []func(context.Context, forecast.Options) (forecast.Forecast, error){
 			func(ctx context.Context, o forecast.Options) (forecast.Forecast, error) {

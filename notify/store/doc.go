@@ -116,13 +116,13 @@
 //	                                 REASON, both times in ms
 //	claims                  zset     RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt →
 //	                                 the receipt without its last digit, in us
-//	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since
-//	                                 and topics
+//	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since,
+//	                                 topics, and names under which it listens
 //	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it
 //	                                 has a time to live
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
-//	                                 unique, await; a newline and the successor, if there is one; of *, while there is an archive:
+//	                                 moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive:
 //	                                 archive, room
 //	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC → ms until
 //	                                 which
@@ -156,9 +156,11 @@
 //	places:LISTENER         hash     topics → position of the last broadcast that was handed out
 //	held:LISTENER           zset     POSITION TOPIC of leased broadcasts → end of the lease in ms; 0: released
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
+//	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
+//	                                 in ms; it has a time to live
 //	handed                  zset     named listeners that have leased broadcasts → ms of the end of the first lease
 //	bridge                  string   position up to which broadcasts were passed on to NATS
-//	secret                  string   what the daemons of a store sign settle tokens with
+//	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	mark                    string   nothing; it is written behind a call that replicas confirm
 //	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease

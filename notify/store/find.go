@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	findScript  = script("find")
-	tallyScript = script("tally")
+	findScript     = script("find")
+	lookUpScript   = script("look_up")
+	occupiedScript = script("occupied")
 )
 
 // What is sought in places. The zero value is every message that has a record.
 type Sought struct {
-	ID           string   // whole; empty: any
 	Parts        []string // of ids, with any text between them: the first at the beginning, the last at the end; nil: any
 	Head         []string // parts of what stands before the body in a record
 	Reason, Body string   // parts of them; a reason only of the dead
@@ -31,18 +31,18 @@ func (s *Sought) bounds() (from, to string) {
 	return from, to
 }
 
-// A Slice is what one call of Find looks at.
+// A Slice is what one call of Find looks at. LookUp uses Topics, Work and Most alone.
 type Slice struct {
 	Place  Place
-	Topics []string // in whose places it looks; of a place of all topics, unless the whole ID is sought, what members begin with
+	Topics []string // in whose places it looks; of a place of all topics what members begin with
 	After  Mark     // the last one seen in the place of the first topic
 	Work   int      // about how many members it looks at, fewer if many match or are large
 	Most   int      // matches
 }
 
-// Found is what a call of Find found.
+// Found is what a call of Find or LookUp found.
 type Found struct {
-	Through  int            // places gone through, from the first on
+	Through  int            // places, or topics, gone through, from the first on
 	Mark     Mark           // where to go on in the next one; zero: at its beginning
 	Now      time.Time      // by Redis's clock
 	Looked   int64          // how many members it looked at
@@ -58,9 +58,9 @@ func (p Place) OfAllTopics() bool { return p.row().of == "" }
 // that of the connection.
 func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error) {
 	from, to := sought.bounds()
-	args := make([]any, 0, 12+len(sought.Parts)+len(sought.Head)+len(in.Topics))
+	args := make([]any, 0, 11+len(sought.Parts)+len(sought.Head)+len(in.Topics))
 	args = append(args, in.Place.row().name, in.Work, in.Most, in.After.Time, in.After.Member, from, to,
-		sought.Reason, sought.Body, sought.ID, len(sought.Parts), len(sought.Head))
+		sought.Reason, sought.Body, len(sought.Parts), len(sought.Head))
 	for _, texts := range [][]string{sought.Parts, sought.Head, in.Topics} {
 		args = append(args, anys(texts)...)
 	}
@@ -79,18 +79,49 @@ func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error
 	return f, r.end()
 }
 
-// Tally returns how many members some places of topics have, those that are due within the
-// bounds where they wait or are ready, and the time by Redis's clock. The error is that of the connection.
-func (s Shard) Tally(ctx context.Context, sought *Sought, places []Place, topics []string) (n int64, now time.Time, err error) {
+// LookUp looks for the messages of one id in topics, in whatever place they are: an id says where its record is. Messages without a
+// place may be among them. The error is that of the connection.
+func (s Shard) LookUp(ctx context.Context, id string, in Slice) (Found, error) {
+	r, err := s.run(ctx, lookUpScript, append([]any{id, in.Work, in.Most}, anys(in.Topics)...)...)
+	if err != nil {
+		return Found{}, err
+	}
+	f := Found{Through: int(r.integer()), Now: time.UnixMilli(r.integer())}
+	f.Looked = int64(f.Through)
+	for r.more() {
+		f.Matches = append(f.Matches, r.inspected(r.list()))
+	}
+	return f, r.end()
+}
+
+// Occupied is what a call of Occupied reads.
+type Occupied struct {
+	Topics []string // that have something in the places, in the order of the ranges
+	Sizes  []int64  // how much
+	Last   string   // name that was read; empty: that was the end of the ranges
+}
+
+// Occupied reads up to most names of topics in some ranges, and returns those that have something in places: how many members if
+// these are counted, those that are due within the bounds where they wait or are ready, else in how many places. There a topic is taken
+// to have something in a place of all topics that is not empty. The error is that of the connection.
+func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, counted bool, most int, ranges []Names) (Occupied, error) {
 	from, to := sought.bounds()
-	args := append(make([]any, 0, 3+len(places)+len(topics)), from, to, len(places))
+	what := 0
+	if counted {
+		what = 1
+	}
+	args := append(make([]any, 0, 5+len(places)+2*len(ranges)), most, what, from, to, len(places))
 	for _, place := range places {
 		args = append(args, place.row().name)
 	}
-	r, err := s.run(ctx, tallyScript, append(args, anys(topics)...)...)
+	r, err := s.run(ctx, occupiedScript, append(args, endsOf(ranges)...)...)
 	if err != nil {
-		return 0, time.Time{}, err
+		return Occupied{}, err
 	}
-	now, n = time.UnixMilli(r.integer()), r.decimal()
-	return n, now, r.end()
+	o := Occupied{Last: r.text()}
+	for r.more() {
+		o.Topics = append(o.Topics, r.text())
+		o.Sizes = append(o.Sizes, r.decimal())
+	}
+	return o, r.end()
 }

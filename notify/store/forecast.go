@@ -18,7 +18,16 @@ const MaxEdges = 501
 // or later. Edges are 2 to MaxEdges times in ms, ascending. The error is that of the
 // connection.
 func (s Shard) Forecast(ctx context.Context, edges []int64, topics []string) (counted int, sums []int64, err error) {
-	args := append(make([]any, 0, 1+len(edges)+len(topics)), len(edges))
+	return s.forecast(ctx, 0, edges, topics)
+}
+
+// Deaths is Forecast for the dead letters of some topics, by when they died.
+func (s Shard) Deaths(ctx context.Context, edges []int64, topics []string) (counted int, sums []int64, err error) {
+	return s.forecast(ctx, 1, edges, topics)
+}
+
+func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics []string) (counted int, sums []int64, err error) {
+	args := append(make([]any, 0, 2+len(edges)+len(topics)), ofDead, len(edges))
 	for _, edge := range edges {
 		args = append(args, edge)
 	}

@@ -16,6 +16,7 @@ import (
 var (
 	bridgeScript   = script("bridge")
 	secretScript   = script("secret", promised)
+	rotateScript   = script("rotate", promised)
 	extendAsScript = script("extend_as")
 )
 
@@ -44,9 +45,7 @@ var ErrNoSecret = errors.New("it holds no secret of ours")
 // makes it. Errors: an ErrNoSecret, see [Store.Check], an ErrUnreplicated, or that
 // of the connection.
 func (s Shard) Secret(ctx context.Context) (string, error) {
-	random := make([]byte, secretSize)
-	_, _ = rand.Read(random) // never fails
-	r, err := s.run(ctx, secretScript, hex.EncodeToString(random))
+	r, err := s.run(ctx, secretScript, newSecret())
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +57,28 @@ func (s Shard) Secret(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s is foreign: %w; delete it", s.store.known()[s.number].keys.Secret(), ErrNoSecret)
 	}
 	return secret, nil
+}
+
+// newSecret returns a random secret.
+func newSecret() string {
+	random := make([]byte, secretSize)
+	_, _ = rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}
+
+// RotateSecret replaces the secret, in the shard that is Home. Within some seconds all
+// daemons refuse what was signed before: every cookie of the console, so that all log in
+// again, and the settle tokens of NATS, whose messages are delivered again when their
+// leases end. Errors: an ErrUnreplicated, or that of the connection.
+func (s Shard) RotateSecret(ctx context.Context) error {
+	r, err := s.run(ctx, rotateScript, newSecret())
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return fmt.Errorf("rotate the secret: %w", err)
+	}
+	return nil
 }
 
 // extendedLonger is how long the receipt of an extended lease is kept after the

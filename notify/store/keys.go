@@ -219,6 +219,9 @@ func (k Keys) Held(name string) string { return k.each("held_of", name) }
 // Tries is the hash of how often more than once such a broadcast was handed out.
 func (k Keys) Tries(name string) string { return k.each("tries_of", name) }
 
+// Owners is the hash of which worker has such a broadcast, and until when.
+func (k Keys) Owners(name string) string { return k.each("owners_of", name) }
+
 // Handed is the sorted set of named listeners that have leased broadcasts, by the end of the first lease.
 func (k Keys) Handed() string { return k.one("HANDED") }
 

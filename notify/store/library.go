@@ -12,7 +12,7 @@ import (
 type part struct {
 	names []string
 	text  string
-	words []string // of its text
+	words func() []string // of its text; few parts are in the scripts that a process runs
 }
 
 // rare are the functions that few calls reach. A part that only they use is defined
@@ -156,18 +156,16 @@ var luaLocal = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
 func partsOf(source string) (parts []part) {
 	open := false
 	for line := range strings.Lines(source) {
-		names := luaLocal.FindStringSubmatch(line)
-		switch {
-		case open:
+		if open {
 			parts[len(parts)-1].text += line
 			open = line != "end\n"
-		case names != nil:
+		} else if names := luaLocal.FindStringSubmatch(line); names != nil {
 			parts = append(parts, part{names: strings.Split(names[1], ", "), text: line})
 			open = strings.HasPrefix(line, "local function ") && !strings.HasSuffix(line, " end\n")
 		}
 	}
-	for i := range parts {
-		parts[i].words = wordsOf(parts[i].text)
+	for i, p := range parts {
+		parts[i].words = sync.OnceValue(func() []string { return wordsOf(p.text) })
 	}
 	return parts
 }

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ var (
 	unregisterScript = script("unregister", promised)
 	takeScript       = script("take")
 	holdScript       = script("hold")
+	ownersScript     = script("owners")
 )
 
 // A Registration is the entry of a named listener in a shard. The first shard has one of
@@ -98,6 +101,7 @@ func (s Shard) Unregister(ctx context.Context, name string) (there bool, err err
 type Take struct {
 	Name         string
 	Registration string        // its text
+	Worker       string        // name of the process; empty: unknown
 	Lease        time.Duration // cut to the millisecond
 	Max          int           // most broadcasts to hand out
 	Topics       []string      // topics whose logs may hold more
@@ -164,7 +168,7 @@ func (t Take) args() []any {
 	for i, one := range t.Back {
 		leases[i], failed[i] = one.Lease, one.Failed
 	}
-	args := withMembers(t.Acked, t.Name, t.Registration, t.Lease.Milliseconds(), t.Max, len(t.Acked), len(t.Back))
+	args := withMembers(t.Acked, t.Name, t.Registration, t.Worker, t.Lease.Milliseconds(), t.Max, len(t.Acked), len(t.Back))
 	return withMembers(t.Topics, append(withLeases(leases, args...), failed...)...)
 }
 
@@ -195,11 +199,11 @@ func (r *reply) gaps() (all []LogGap) {
 	return all
 }
 
-// Hold extends the leases of broadcasts of a process of a named listener. It returns
-// their new receipt, the end of the lease in ms, and the indexes of those whose
-// lease is lost. The error is that of the connection.
-func (s Shard) Hold(ctx context.Context, name string, leases []Lease, lease time.Duration) (until int64, lost []int, err error) {
-	r, err := s.run(ctx, holdScript, withLeases(leases, name, lease.Milliseconds())...)
+// Hold extends the leases of broadcasts of a process of a named listener, which is the worker
+// of that name. It returns their new receipt, the end of the lease in ms, and the indexes of
+// those whose lease is lost. The error is that of the connection.
+func (s Shard) Hold(ctx context.Context, name, worker string, leases []Lease, lease time.Duration) (until int64, lost []int, err error) {
+	r, err := s.run(ctx, holdScript, withLeases(leases, name, worker, lease.Milliseconds())...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -255,25 +259,34 @@ func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 // ListenerProgress is how far a named listener has come.
 type ListenerProgress struct {
 	Held   int64               // broadcasts that are leased
+	Owners []Owner             // which workers have them, by name
 	Places map[string]Position // by topic: of the last broadcast that was handed out
 	Active bool                // a process listens under the name
 }
 
-// Progress returns how far a named listener has come. The error is that of the connection.
+// An Owner is a worker that has broadcasts of a named listener.
+type Owner struct {
+	Worker string    `json:"worker" example:"shop-1" doc:"name of the worker"`
+	Held   int64     `json:"held" doc:"broadcasts that it has"`
+	Topic  string    `json:"topic" example:"prices.gold" doc:"topic of the first of them that was sent"`
+	Sent   time.Time `json:"sent" doc:"when that was sent, by the clock of Redis"`
+}
+
+// mostOwned is how many leases of a named listener are looked at to see which workers have
+// them: that takes Redis less than a millisecond.
+const mostOwned = 500
+
+// Progress returns how far a named listener has come. Of very many leases only those that end
+// last are looked at for their owners. The error is that of the connection.
 func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, err error) {
 	d, err := s.resolve(ctx)
 	if err != nil {
 		return p, err
 	}
-	keys, client := d.keys, d.client
-	now, err := client.Time(ctx).Result()
-	if err == nil {
-		p.Held, err = client.ZCount(ctx, keys.Held(name), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf").Result()
+	if err := s.owners(ctx, name, &p); err != nil {
+		return p, err
 	}
-	var places map[string]string
-	if err == nil {
-		places, err = client.HGetAll(ctx, keys.Places(name)).Result()
-	}
+	places, err := d.client.HGetAll(ctx, d.keys.Places(name)).Result()
 	if err != nil {
 		return p, d.explain(ctx, err)
 	}
@@ -281,7 +294,25 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 	for topic, text := range places {
 		p.Places[topic] = positionIn(text)
 	}
-	listening, err := d.listening(ctx, keys.Name(name))
+	listening, err := d.listening(ctx, d.keys.Name(name))
 	p.Active = listening > 0
 	return p, err
+}
+
+// owners fills in what a named listener has leased, and which workers have it.
+func (s Shard) owners(ctx context.Context, name string, p *ListenerProgress) error {
+	r, err := s.run(ctx, ownersScript, name, mostOwned)
+	if err != nil {
+		return err
+	}
+	p.Held = r.integer()
+	for r.more() {
+		worker, held, member := r.text(), r.integer(), r.text()
+		position, topic, _ := strings.Cut(member, " ")
+		if CheckWorker("worker", worker) == nil && CheckAnyTopic(topic) == nil { // else it is foreign
+			p.Owners = append(p.Owners, Owner{Worker: worker, Held: held, Topic: topic, Sent: positionIn(position).Time().UTC()})
+		}
+	}
+	slices.SortFunc(p.Owners, func(a, b Owner) int { return cmp.Compare(a.Worker, b.Worker) })
+	return r.end()
 }

@@ -159,6 +159,30 @@ func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 	return ends, nil
 }
 
+// Announced returns the topics of the broadcasts that are due next, and when the first of each
+// is: of as many broadcasts as most, and whether there are more. The error is that of the
+// connection.
+func (s Shard) Announced(ctx context.Context, most int) (topics []Notable, more bool, err error) {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	page, err := d.client.ZRangeWithScores(ctx, d.keys.Broadcasts(), 0, int64(most)).Result()
+	if err != nil {
+		return nil, false, d.explain(ctx, err)
+	}
+	seen := make(map[string]bool)
+	for _, one := range page[:min(len(page), most)] {
+		member, _ := one.Member.(string)
+		topic, _, err := SplitMember(member)
+		if err == nil && !seen[topic] { // else it is foreign
+			seen[topic] = true
+			topics = append(topics, Notable{Topic: topic, Since: timeOfMs(one.Score)})
+		}
+	}
+	return topics, len(page) > most, nil
+}
+
 // storeID reads the mark of a store, FORMAT ID, and returns the id.
 func (r *reply) storeID() string {
 	mark := r.text()

@@ -11,6 +11,7 @@ import (
 // successor, if there is one.
 type Noted struct {
 	Snoozed int     // how often it was snoozed
+	Moved   int64   // when it was rescheduled last, in Unix ms, if it had used up attempts then; 0: never. No export has that
 	Awaited bool    // its end is, or was, awaited; no export has that
 	Next    *Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
 }
@@ -46,6 +47,9 @@ func notedIn(text string) (n Noted) {
 	for _, one := range strings.Fields(line) {
 		if number, ok := strings.CutPrefix(one, "snoozed="); ok {
 			n.Snoozed, _ = strconv.Atoi(number)
+		}
+		if number, ok := strings.CutPrefix(one, "moved="); ok {
+			n.Moved, _ = strconv.ParseInt(number, 10, 64)
 		}
 		n.Awaited = n.Awaited || strings.HasPrefix(one, "await=")
 	}

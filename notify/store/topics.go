@@ -71,11 +71,7 @@ type Names struct{ From, To string }
 // TopicNames returns up to most names of topics in some ranges, in the order of the
 // ranges. The error is that of the connection.
 func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]string, error) {
-	args := append(make([]any, 0, 1+2*len(ranges)), most)
-	for _, names := range ranges {
-		args = append(args, "["+names.From, "("+names.To)
-	}
-	r, err := s.run(ctx, namesScript, args...)
+	r, err := s.run(ctx, namesScript, append([]any{most}, endsOf(ranges)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +80,15 @@ func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]stri
 		names = append(names, r.text())
 	}
 	return names, r.end()
+}
+
+// endsOf returns the ends of ranges as ZRANGE takes them.
+func endsOf(ranges []Names) []any {
+	ends := make([]any, 0, 2*len(ranges))
+	for _, names := range ranges {
+		ends = append(ends, "["+names.From, "("+names.To)
+	}
+	return ends
 }
 
 // Paused returns the names of topics that are paused. The error is that of the connection.

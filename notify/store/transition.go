@@ -125,7 +125,7 @@ func use(used, defined map[string]bool, section string, library []part) string {
 	var parts []part
 	for _, p := range slices.Backward(library) { // a part uses only those before it
 		if p.isIn(words) && !p.isIn(defined) {
-			add(p.words)
+			add(p.words())
 			parts = append(parts, p)
 		}
 	}
@@ -153,14 +153,14 @@ func within(parts []part, words []string) (moved []part, inside map[string]bool)
 			continue
 		}
 		var inner string
-		outside, within := slices.Clone(words), slices.Clone(parts[i].words)
+		outside, within := slices.Clone(words), slices.Clone(parts[i].words())
 		for j := len(parts) - 1; j >= 0; j-- {
 			if j < i && !slices.ContainsFunc(parts[j].names, func(name string) bool { return slices.Contains(outside, name) }) {
 				inner = parts[j].text + inner
-				within = append(within, parts[j].words...)
+				within = append(within, parts[j].words()...)
 				parts[j].text = ""
 			} else if j != i {
-				outside = append(outside, parts[j].words...)
+				outside = append(outside, parts[j].words()...)
 			}
 		}
 		first, rest, _ := strings.Cut(parts[i].text, "\n")

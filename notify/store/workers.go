@@ -14,6 +14,7 @@ var (
 	arriveScript  = script("arrive")
 	departScript  = script("depart")
 	workersScript = script("workers")
+	inHandScript  = script("in_hand")
 )
 
 // MaxWorkerName is the length of the name of a worker in bytes.
@@ -37,6 +38,7 @@ type Worker struct {
 	Version string
 	Kind    string // daemon, worker or listener
 	Topics  []string
+	Names   []string  // under which it listens
 	Since   time.Time // by Redis's clock
 }
 
@@ -47,6 +49,7 @@ type entry struct {
 	Version string   `json:"version"`
 	Kind    string   `json:"kind"`
 	Topics  []string `json:"topics"`
+	Names   []string `json:"names,omitempty"`
 	Since   int64    `json:"since,omitempty"` // in ms
 }
 
@@ -54,7 +57,7 @@ type entry struct {
 // returns the id of the store and the epoch of the last election: where a beat has others,
 // Redis may have lost the entry. The error is that of the connection.
 func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, err error) {
-	text, err := json.Marshal(entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...)})
+	text, err := json.Marshal(entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...), Names: w.Names})
 	if err != nil {
 		return "", 0, err
 	}
@@ -89,7 +92,7 @@ func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
 			id, text := r.text(), r.text()
 			var e entry
 			if json.Unmarshal([]byte(text), &e) == nil { // else it is foreign
-				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Since: time.UnixMilli(e.Since)}
+				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Names: e.Names, Since: time.UnixMilli(e.Since)}
 			}
 		}
 		if err := r.end(); err != nil {

@@ -229,6 +229,7 @@ func askings() []asking {
 			_, err := s.Secret(ctx)
 			return err
 		}},
+		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "extend_as", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.ExtendAs(ctx, store.Lease{Member: "t:1", Receipt: 1}, time.Second)
 			return err
@@ -257,6 +258,10 @@ func askings() []asking {
 		},
 		{name: "forecast", call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"})
+			return err
+		}},
+		{name: "forecast, of deaths", call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Deaths(ctx, []int64{1, 2, 3}, []string{"t"})
 			return err
 		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
@@ -334,7 +339,14 @@ func askings() []asking {
 		{
 			name: "hold", right: []any{int64(1000), int64(1)}, takes: fewer,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, _, err := s.Hold(ctx, "n", []store.Lease{{Member: "1 t", Receipt: 1}}, time.Second)
+				_, _, err := s.Hold(ctx, "n", "w", []store.Lease{{Member: "1 t", Receipt: 1}}, time.Second)
+				return err
+			},
+		},
+		{
+			name: "owners", right: []any{int64(3), "w", int64(2), "1000 t"},
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Progress(ctx, "n")
 				return err
 			},
 		},
@@ -426,6 +438,13 @@ func askings() []asking {
 				return err
 			},
 		},
+		{
+			name: "in_hand", right: []any{"", int64(0), "t", "me", int64(2)}, takes: fewer,
+			call: func(ctx context.Context, s store.Shard) error {
+				_, _, err := s.InHand(ctx)
+				return err
+			},
+		},
 		{name: "inspect", call: inspectOne},
 		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
 		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},
@@ -449,6 +468,14 @@ func askings() []asking {
 		}},
 		{name: "names", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.TopicNames(ctx, 10, []store.Names{{To: "\xff"}})
+			return err
+		}},
+		{name: "occupied", right: []any{"", "t", "1"}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Occupied(ctx, new(store.Sought), []store.Place{store.PlaceReady}, true, 10, []store.Names{{To: "\xff"}})
+			return err
+		}},
+		{name: "look up", right: []any{int64(1), int64(1000), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}}, takes: fewer, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.LookUp(ctx, "1", store.Slice{Topics: []string{"t"}, Work: 10, Most: 10})
 			return err
 		}},
 		{name: "survey", call: func(ctx context.Context, s store.Shard) error {

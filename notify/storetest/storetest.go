@@ -90,19 +90,24 @@ var atEnd []func()
 // that tests share. It may be called by one test at a time.
 func AtEnd(f func()) { atEnd = append(atEnd, f) }
 
+// notLeaks are what waits for a child, and what a nats-server of a test leaves that stops
+// while it makes a stream.
+var notLeaks = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"),
+	goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+	goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+}
+
 // leaks reports goroutines that are left. It waits longer than goleak does by itself:
 // an HTTP server sleeps half a second over a connection that it refused.
 func leaks() (err error) {
-	for end := time.Now().Add(endWithin); ; {
-		err = goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
+	for end := time.Now().Add(Deadline); ; {
+		err = goleak.Find(notLeaks...)
 		if err == nil || time.Now().After(end) {
 			return err
 		}
 	}
 }
-
-// endWithin is how long goroutines may take to end.
-const endWithin = 5 * time.Second
 
 // URL returns the URL of the package's redis-server.
 func URL() string { return server.URL() }

@@ -24,7 +24,7 @@
   setInterval(() => {
     if (!ended && !document.hidden && !live._htmx?.sse) htmx.ajax("GET", address, { source: live });
   }, 5000);
-  // The river: what was delivered to the left of now, and how late, and what falls due to the right.
+  // The river: what happened to the left of now, and how late, and what falls due to the right.
   const river = { plot: null, text: "", data: null };
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -34,7 +34,7 @@
   function told(i) {
     const d = river.data;
     const parts = [];
-    if (d.delivered[i] != null) parts.push(`${d.delivered[i].toLocaleString("en")} delivered`);
+    if (d.past[i] != null) parts.push(`${d.past[i].toLocaleString("en")} ${d.word}`);
     if (d.p99[i] != null) parts.push(`half of them within ${late(d.p50[i])}, 99 % within ${late(d.p99[i])}`);
     if (d.due[i] != null) parts.push(`${d.due[i].toLocaleString("en")} fall due`);
     return `${clock(d.at[i])} UTC, within ${d.unit}: ${parts.join("; ") || "nothing is known"}`;
@@ -59,8 +59,9 @@
     ctx.stroke();
     ctx.font = `${13 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.textBaseline = "top";
-    ctx.textAlign = "left";
-    ctx.fillText(" now", x, u.bbox.top);
+    const ends = x > u.bbox.left + 0.9 * u.bbox.width; // nothing is to come: there is no room
+    ctx.textAlign = ends ? "right" : "left";
+    ctx.fillText(ends ? "now " : " now", x, u.bbox.top);
     ctx.restore();
   }
 
@@ -80,7 +81,7 @@
       width: box.clientWidth, height: 260, legend: { show: false }, tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "UTC"),
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { range: (_u, min, max) => [min, max + river.data.step] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 4)] }, late: { distr: 3, range: (_u, min, max) => [Math.min(min || 0.1, 0.1), Math.max(max || 10, 10)] } },
-      series: [{}, bar("delivered", "--ok"), bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
+      series: [{}, bar(river.data.word, `--${river.data.class || "ok"}`), bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
       axes: [{ ...axis, values: (_u, all) => all.map(time) }, { ...axis, size: 60, values: (_u, all) => all.map((v) => (Number.isInteger(v) ? v.toLocaleString("en") : "")) },
         { ...axis, scale: "late", side: 1, size: 60, show: hasLate, grid: { show: false }, values: (_u, all) => all.map((v) => (v == null || Math.log10(v) % 1 ? "" : late(v))) }],
       hooks: { draw: [now], setCursor: [(u) => tell(u.cursor.idx)] },
@@ -95,8 +96,8 @@
     river.text = text;
     const d = river.data = JSON.parse(text);
     const some = (all) => all.map((n) => n || null); // a bar of nothing is none
-    const columns = [d.at, some(d.delivered), some(d.due), d.p50, d.p99];
-    const same = before?.step === d.step && river.plot?.root.isConnected && before.p99.some((v) => v != null) === d.p99.some((v) => v != null);
+    const columns = [d.at, some(d.past), some(d.due), d.p50, d.p99];
+    const same = before?.step === d.step && before.word === d.word && river.plot?.root.isConnected && before.p99.some((v) => v != null) === d.p99.some((v) => v != null);
     if (same && !anew) {
       river.plot.setData(columns);
       tell(river.plot.cursor.idx);
@@ -107,15 +108,13 @@
     river.plot = new uPlot(options(box), columns, box);
     tell();
     box.setAttribute("role", "img");
-    box.setAttribute("aria-label", "What was delivered and what falls due, as in the table behind the plot");
+    box.setAttribute("aria-label", `${box.parentElement.querySelector("h2").textContent}, as in the table behind the plot`);
   }
 
-  if (live) {
-    draw();
-    new MutationObserver(() => draw()).observe(live, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-river"] });
-    dark.addEventListener("change", () => draw(true));
-    addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: document.getElementById("river").clientWidth, height: 260 }); });
-  }
+  draw();
+  if (live) new MutationObserver(() => draw()).observe(live, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-river"] });
+  dark.addEventListener("change", () => draw(true));
+  addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: document.getElementById("river").clientWidth, height: 260 }); });
 })();
 
 (() => {
@@ -144,4 +143,117 @@
     stop.textContent = "Stops after this page";
   });
   form.requestSubmit();
+})();
+
+(() => {
+  // The box of find completes terms, states and topics as one types.
+  const box = document.querySelector("input[data-offers]");
+  if (!box) return;
+  const known = JSON.parse(box.dataset.offers);
+  const terms = known[""].map((o) => o.text);
+  const make = (name, attributes) => {
+    const e = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+    return e;
+  };
+  const list = make("ul", { id: "offers", class: "offers", role: "listbox", "aria-label": "Completions" });
+  const told = make("span", { class: "away", role: "status" });
+  list.hidden = true;
+  for (const [key, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": list.id, "aria-expanded": "false" })) box.setAttribute(key, value);
+  box.closest(".asks").append(list, told);
+  let place = null; // of what is offered in the text: from, to and end, what stands behind a completion
+  let chosen = -1;
+  let asks = null; // the question for topics that is under way
+
+  // look returns what is completed at the cursor: the beginning, where it stands, and what there is.
+  function look() {
+    const text = box.value, at = box.selectionStart;
+    const before = text.slice(0, at);
+    if (at !== box.selectionEnd || before.split('"').length % 2 === 0) return null; // within quotes it is any text
+    const word = /[^\s"]*$/.exec(before)[0];
+    const to = at + /^[^\s",]*/.exec(text.slice(at))[0].length;
+    const term = terms.find((t) => word.startsWith(t));
+    if (!term) {
+      const given = (t) => t !== "header." && ` ${text}`.includes(` ${t}`);
+      return { begin: word, from: at - word.length, to, end: "", all: known[""].filter((o) => !given(o.text)) };
+    }
+    const values = word.slice(term.length).split(",");
+    const begin = values.pop();
+    const end = text.slice(to).trim() || text[to] === "," ? "" : " ";
+    return { begin, from: at - begin.length, to, end, topics: term === "topic:", all: (known[term] ?? []).filter((o) => !values.includes(o.text)), values };
+  }
+
+  function close() {
+    asks?.abort();
+    told.textContent = "";
+    list.hidden = true;
+    chosen = -1;
+    box.setAttribute("aria-expanded", "false");
+    box.removeAttribute("aria-activedescendant");
+  }
+
+  function show(p, offers) {
+    close();
+    place = p;
+    const some = offers.filter((o) => o.text.startsWith(p.begin) && o.text !== p.begin);
+    if (!some.length) return;
+    told.textContent = `${some.length} ${some.length === 1 ? "completion" : "completions"}`;
+    list.replaceChildren(...some.map((o, i) => {
+      const item = make("li", { id: `offer-${i}`, role: "option", "aria-selected": "false" });
+      item.textContent = o.text;
+      item.dataset.text = o.text;
+      if (o.what) item.append(Object.assign(document.createElement("span"), { textContent: o.what }));
+      return item;
+    }));
+    list.hidden = false;
+    box.setAttribute("aria-expanded", "true");
+  }
+
+  async function offer() {
+    const p = look();
+    if (!p) return close();
+    if (!p.topics) return show(p, p.all);
+    close();
+    const mine = asks = new AbortController();
+    await new Promise((done) => setTimeout(done, 150)); // one may type on
+    if (mine.signal.aborted) return;
+    try {
+      const answer = await fetch(`${box.dataset.topics}?${new URLSearchParams({ begin: p.begin })}`, { signal: mine.signal });
+      const names = answer.ok ? await answer.json() : [];
+      if (!mine.signal.aborted) show(p, names.filter((n) => !p.values.includes(n)).map((text) => ({ text })));
+    } catch { /* the daemon is away: nothing is offered */ }
+  }
+
+  function choose(i) {
+    list.children[chosen]?.setAttribute("aria-selected", "false");
+    chosen = i;
+    const item = list.children[i];
+    item?.setAttribute("aria-selected", "true");
+    if (item) box.setAttribute("aria-activedescendant", item.id);
+    else box.removeAttribute("aria-activedescendant");
+  }
+
+  function take(item) {
+    box.setRangeText(item.dataset.text + place.end, place.from, place.to, "end");
+    offer();
+  }
+
+  box.addEventListener("input", offer);
+  box.addEventListener("blur", close);
+  box.addEventListener("keydown", (e) => {
+    if (e.isComposing || e.ctrlKey || e.altKey || e.metaKey || e.shiftKey) return;
+    const n = list.hidden ? 0 : list.children.length;
+    if (e.key === "ArrowDown" && !n) offer();
+    else if (e.key === "ArrowDown") choose(chosen + 1 < n ? chosen + 1 : -1);
+    else if (e.key === "ArrowUp" && n) choose(chosen < 0 ? n - 1 : chosen - 1);
+    else if (e.key === "Escape" && n) close();
+    else if ((e.key === "Enter" || e.key === "Tab") && chosen >= 0) take(list.children[chosen]);
+    else return;
+    e.preventDefault();
+  });
+  list.addEventListener("mousedown", (e) => e.preventDefault()); // the cursor stays in the box
+  list.addEventListener("click", (e) => {
+    const item = e.target.closest("li");
+    if (item) take(item);
+  });
 })();

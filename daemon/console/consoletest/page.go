@@ -1,6 +1,7 @@
 package consoletest
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -17,12 +18,12 @@ import (
 
 // A Look is how a page is looked at. The zero value is light, 1,400 px wide, with JavaScript.
 type Look struct {
-	Width    int // in px; zero: 1,400
+	Width    int     // in px; zero: 1,400
+	Height   int     // px of what is seen of a page at once; zero: 900
+	Scale    float64 // pixels of the screen for each px, across and down; zero: 1
 	Dark     bool
 	NoScript bool // JavaScript is switched off
 }
-
-const height = 900 // px of what is seen of a page at once
 
 // A Page is a tab of a browser, with cookies of its own. Its methods fail the test if
 // something is not there within storetest.Deadline.
@@ -142,14 +143,12 @@ func (p *Page) hear(e event) {
 // Look looks at the page in another way. NoScript holds from the next load on.
 func (p *Page) Look(look Look) {
 	p.t.Helper()
-	if look.Width == 0 {
-		look.Width = 1400
-	}
+	look.Width, look.Height, look.Scale = cmp.Or(look.Width, 1400), cmp.Or(look.Height, 900), cmp.Or(look.Scale, 1)
 	scheme := "light"
 	if look.Dark {
 		scheme = "dark"
 	}
-	p.call("Emulation.setDeviceMetricsOverride", object{"width": look.Width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	p.call("Emulation.setDeviceMetricsOverride", object{"width": look.Width, "height": look.Height, "deviceScaleFactor": look.Scale, "mobile": false}, nil)
 	p.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 	p.plain = look.NoScript
 	p.call("Emulation.setScriptExecutionDisabled", object{"value": p.plain}, nil)
@@ -271,8 +270,11 @@ func (p *Page) Type(selector, text string) {
 func (p *Page) Press(key string) {
 	p.t.Helper()
 	stroke := map[string]object{
-		"Tab":   {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
-		"Enter": {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
+		"Tab":       {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
+		"Enter":     {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
+		"Escape":    {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27},
+		"ArrowUp":   {"key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38},
+		"ArrowDown": {"key": "ArrowDown", "code": "ArrowDown", "windowsVirtualKeyCode": 40},
 	}[key]
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		stroke["type"] = kind

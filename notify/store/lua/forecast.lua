@@ -1,13 +1,14 @@
--- Counts what waits in the schedules of topics by when it falls due.
--- ARGV: how many edges, at least two; the edges in ms, ascending; then topics, or none for the broadcasts of all topics.
--- Reply: of how many topics, at least one; then how many are due before the first edge, between each edge and the next, and at
+-- Counts what waits in the schedules of topics by when it falls due, or their dead letters by when they died.
+-- ARGV: 1 for dead letters, 0 for schedules; how many edges, at least two; the edges in ms, ascending; then topics, or none for the
+--   broadcasts of all topics.
+-- Reply: of how many topics, at least one; then how many have a time before the first edge, between each edge and the next, and at
 --   the last edge or later.
 local MOST = 250 -- counts behind which no other topic is begun
-local n = tonumber(ARGV[1])
-local edges, sums, counted = column(2, n), {}, 0
+local of_dead, n = ARGV[1] == '1', tonumber(ARGV[2])
+local edges, sums, counted = column(3, n), {}, 0
 for i = 1, n + 1 do sums[i] = 0 end
 
--- How many members of a schedule are due before an edge.
+-- How many members have a time before an edge.
 local function before(key, i)
   counted = counted + 1
   return try('ZCOUNT', key, '-inf', '(' .. edges[i]) or 0
@@ -36,11 +37,11 @@ local function add(key)
 end
 
 local topics = 0
-if #ARGV == n + 1 then add(BROADCASTS) end
-for i = n + 2, #ARGV do
+if #ARGV == n + 2 then add(BROADCASTS) end
+for i = n + 3, #ARGV do
   if counted > MOST then break end
   local topic = ARGV[i]
-  add(schedule_of(topic))
+  add(of_dead and dead_of(topic) or schedule_of(topic))
   topics = topics + 1
 end
 return { topics, unpack(sums) }

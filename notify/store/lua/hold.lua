@@ -1,19 +1,21 @@
 -- Extends the leases of broadcasts of a process of a named listener.
--- ARGV: name; lease in ms from now; then the members, then as many receipts of theirs.
+-- ARGV: name; the name of the worker, or ''; lease in ms from now; then the members, then as many receipts of theirs.
 -- Reply: the new end of the leases in ms, then the positions, from 1, of those whose lease is lost.
-local name, lease = unpack(ARGV, 1, 2)
-local n = (#ARGV - 2) / 2
-local members, receipts = column(3, n), column(3 + n, n)
+local name, worker, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local n = (#ARGV - 3) / 2
+local members, receipts = column(4, n), column(4 + n, n)
 local _, now = clock()
 local held = held_of(name)
-local deadline = now + tonumber(lease)
-local lost = {}
+local deadline = now + lease
+local mine, lost = {}, {}
 for i, member in ipairs(members) do
   if call('ZSCORE', held, member) == receipts[i] then
     call('ZADD', held, deadline, member)
+    mine[#mine + 1] = member
   else
     lost[#lost + 1] = i
   end
 end
 index_handed(name)
+note_owner(name, mine, worker, deadline, lease)
 return { deadline, unpack(lost) }

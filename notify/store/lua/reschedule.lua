@@ -1,5 +1,5 @@
 -- Changes the due time of a scheduled or ready message, or of a broadcast that waits; its time to live counts from there. Unless the
--- message has used up an attempt, that of its first attempt changes, too.
+-- message has used up an attempt, that of its first attempt changes, too; else it is noted when it was moved.
 -- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past means now except for broadcasts, and a time to
 --   live counts from DUE.
 -- Reply: the state that it had, '' if there is none, and if that was scheduled or ready: now in ms, 1 for a broadcast, and its due
@@ -52,6 +52,6 @@ else
   if scheduled then take_scheduled(topic, member) end
 end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
-if used_in(try('HGET', ATTEMPTS, member)) == 0 then put_first_due(member, due) end
+if used_in(try('HGET', ATTEMPTS, member)) == 0 then put_first_due(member, due) else put_extra(member, 'moved', now) end
 if not later then ring(topic, 1, us) end
 return { state, now, 0, due }

@@ -8,6 +8,6 @@ if there == 1 and string.sub(pattern, 1, 6) == '$dead.' and (try('HINCRBY', HOOK
   try('HDEL', HOOKS, pattern)
 end
 try('ZREM', HANDED, name)
-call('DEL', places_of(name), held_of(name), tries_of(name))
+call('DEL', places_of(name), held_of(name), tries_of(name), owners_of(name))
 tell(name_of(name), '')
 return { there }

@@ -7,7 +7,7 @@ local us = clock()
 
 local function examine(name)
   if try('HEXISTS', LISTENERS, name) == 0 then
-    for _, key in ipairs({ places_of(name), held_of(name), tries_of(name) }) do
+    for _, key in ipairs({ places_of(name), held_of(name), tries_of(name), owners_of(name) }) do
       if call('EXISTS', key) == 1 then wrong('no listener', name, key, '') end
     end
   end

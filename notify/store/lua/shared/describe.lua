@@ -1,4 +1,7 @@
--- What is known about a message.
+-- What is known about a message, and what that costs.
+
+local MATCH = 8 -- so many members are looked at while one is described
+local VOLUME = 1024 -- so many bytes of records cost as much as a member
 
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up and what is known of
 -- them, as in ATTEMPTS, expiry in ms, reason of death, record; each of the last four may be missing; and what is noted beside the

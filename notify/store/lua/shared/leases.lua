@@ -96,6 +96,15 @@ local function no_longer_leased(member, now)
   if has_expired(expiry, now) then try('ZADD', EXPIRIES, now, member) end
 end
 
+-- Notes which worker, if it tells its name, has broadcasts of a named listener until a time in ms, which is so many ms from now. All is
+-- forgotten when the last of these leases ends. Where a lease ends at another time than noted, another process has the broadcast.
+local function note_owner(name, members, worker, deadline, lease)
+  if worker == '' or #members == 0 then return end
+  local owners, note, list = owners_of(name), text(deadline) .. ' ' .. worker, {}
+  for _, member in ipairs(members) do list[#list + 1], list[#list + 2] = member, note end
+  if try('HSET', owners, unpack(list)) and call('PTTL', owners) < lease then call('PEXPIRE', owners, text(lease)) end
+end
+
 -- Indexes a named listener in HANDED by the end of its first lease, or takes it out if it has no leased broadcasts.
 local function index_handed(name)
   local head = call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2]

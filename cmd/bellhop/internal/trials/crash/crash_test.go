@@ -17,11 +17,11 @@ import (
 )
 
 // carriers starts two carrier processes, the first of which is elected.
-func carriers(t *testing.T, store *notify.Store) map[string]*process {
+func carriers(t *testing.T, store *notify.Store, env ...string) map[string]*process {
 	t.Helper()
 	all := make(map[string]*process)
 	for i, name := range []string{"one", "two"} {
-		all[name] = start(t, store, "carrier", func(string) {}, "CRASH_NAME="+name)
+		all[name] = start(t, store, "carrier", func(string) {}, append(env, "CRASH_NAME="+name)...)
 		elected(t, store, "")
 		standingBy(t, store, int64(i))
 	}
@@ -55,7 +55,7 @@ func TestKillCarrier(t *testing.T) {
 // The carrier gets SIGTERM: another takes over at once, long before the lease would expire.
 func TestTermCarrier(t *testing.T) {
 	store := storetest.Open(t)
-	all := carriers(t, store)
+	all := carriers(t, store, "CRASH_LEASE=1m") // longer than the test waits for another
 	l := newLedger()
 	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
 	const n = 5000
@@ -66,11 +66,7 @@ func TestTermCarrier(t *testing.T) {
 		t.Fatal(err)
 	}
 	elected(t, store, "one")
-	took := time.Since(termed)
-	t.Logf("handed over after %v", took)
-	if took > carrier.DefaultLease/2 {
-		t.Errorf("handed over after %v: only when the lease expired", took)
-	}
+	t.Logf("handed over after %v", time.Since(termed))
 	gone(t, store)
 	l.check(t, n)
 	l.once(t)

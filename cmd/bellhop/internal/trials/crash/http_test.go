@@ -87,8 +87,8 @@ func TestKillDaemonOverHTTP(t *testing.T) {
 	kept := first.claim("lease=1m")
 	lost := first.claim("lease=1s")
 	waiting := make(chan error, 1)
-	go func() {
-		_, _, err := first.try(http.MethodPost, "/v1/topics/"+topic+"/claim?wait=1m", "")
+	go func() { // of a topic where nothing becomes ready before the daemon is killed
+		_, _, err := first.try(http.MethodPost, "/v1/topics/other/claim?wait=1m", "")
 		waiting <- err
 	}()
 	storetest.Eventually(t, "a poll waits", func() bool {

@@ -83,6 +83,7 @@ func (w *watched) agree(t *testing.T) {
 		sub := client.Subscribe(t.Context(), "+switch-master")
 		storetest.Run(t, func(ctx context.Context) error {
 			defer sub.Close()
+			defer context.AfterFunc(ctx, func() { sub.Close() })() // a call that waits does not heed the end of its context
 			if _, err := sub.ReceiveMessage(ctx); err == nil {
 				switched <- struct{}{}
 			}

@@ -69,7 +69,9 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	bellhop = filepath.Join(dir, "bellhop")
-	out, err := exec.Command("go", "build", "-o", bellhop, "github.com/bellhopd/bellhop/cmd/bellhop").CombinedOutput()
+	build := exec.Command("go", "build", "-trimpath", "-o", bellhop, "github.com/bellhopd/bellhop/cmd/bellhop")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make install does, so that both compile the same
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
 	}

@@ -71,6 +71,7 @@ var calls = []call{
 	{line: `/v1/history`, status: "200", body: `"samples":\[`},
 	{line: `curl -N`}, // the stream, which does not end
 	{line: `-d 42`, status: "201", body: `"topic":"prices.gold",.*"state":"scheduled"`, stream: `^data: .*"topic":"prices.gold",.*"body":"42"`},
+	{line: `/v1/listeners`, status: "200", body: `"listeners":\[`},
 	{line: `'Authorization: Bearer `, status: "201", body: `"topic":"mail",.*"state":"ready"`},
 }
 

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) rotateCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "rotate",
+		Short: "End all logins to the console, and all settle tokens of NATS",
+		Long: `Replace the secret with which the daemons of a store sign, as when a cookie or a
+backup of Redis fell into wrong hands. Within some seconds all daemons refuse what
+was signed before: who uses the console logs in again, with the same token, and
+what was claimed over NATS can no more be settled by those who have it, so that it
+is delivered again when its lease ends. Nothing else changes, and no daemon has to
+be restarted. Tokens of the tokens file stay as they are.`,
+		Example: `  bellhop rotate`,
+		Args:    takes(),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
+		if err := s.store.Home().RotateSecret(ctx); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(struct {
+				Rotated bool `json:"rotated"`
+			}{true})
+		}
+		fmt.Fprintln(a.out, "the secret is rotated; daemons refuse what was signed before within some seconds")
+		return nil
+	})
+}

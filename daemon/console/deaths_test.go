@@ -1,0 +1,94 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// The page of dead letters, and that of a topic's, show when those died that the viewer may see.
+func TestDeathsOverTime(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]*notify.Store{"whole": storetest.Sharded(t, 8), "away": storetest.ShardAway(t, 8, 3)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := guarded(t, store)
+			now := time.Now()
+			ages := []time.Duration{0, time.Second, 2 * time.Hour, 3 * 24 * time.Hour, 20 * 24 * time.Hour, 50 * 24 * time.Hour}
+			pub := storetest.Publisher(t, store)
+			var there int64
+			for _, topic := range []string{"order.new", "order.slow", "secret.plan", "secret.key"} {
+				for i, age := range ages {
+					_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprint(i), Restore: &notify.Restore{Died: now.Add(-age), Reason: "why"}})
+					if err == nil && i == 0 {
+						there++
+					} else if err != nil && name == "whole" {
+						t.Fatal(err)
+					}
+				}
+			}
+			shop, root := s.login("shop"), s.login("root")
+			died := func(v *visitor, path string) int64 {
+				word, n := pastOf(t, v.get(path).is(200))
+				if word != "" && word != "died" {
+					t.Errorf("%s: %s", path, word)
+				}
+				return n
+			}
+			for span, n := range map[string]int64{"hour": 2, "day": 3, "week": 4, "month": 5} {
+				if got := died(root, "/ui/dead?span="+span); got != n*there {
+					t.Errorf("%d died within a %s, want %d", got, span, n*there)
+				}
+				if got := died(shop, "/ui/dead?span="+span); name == "whole" && got != n*2 {
+					t.Errorf("%d died within a %s for a viewer of some, want %d", got, span, n*2)
+				}
+				if got := died(shop, "/ui/dead/letters?topic=order.slow&span="+span); name == "whole" && got != n {
+					t.Errorf("%d of a topic died within a %s, want %d", got, span, n)
+				}
+			}
+			if name == "away" {
+				root.get("/ui/dead").is(200).says("Shard 3 is missing")
+				return
+			}
+			root.get("/ui/dead").says("16 earlier", "no longer counted")
+			shop.get("/ui/dead/letters?topic=secret.plan").is(403).hides("data-river")
+			root.act("/ui/dead/letters?topic=order.new", "/ui/acts/dead", "topic", "order.new", "id", "0", "id", "1", "act", "purge").is(303)
+			if got := died(root, "/ui/dead/letters?topic=order.new"); got != 0 {
+				t.Errorf("%d died of those that were purged", got)
+			}
+			root.get("/ui/dead/letters?topic=order.new").says("None died in this time.", "4 earlier")
+			p := s.browse("/ui/login", consoletest.Look{})
+			p.Type("input[name=token]", tokens["root"])
+			p.Loads(func() { p.Press("Enter") })
+			for _, path := range []string{"/ui/dead?span=month", "/ui/dead/letters?topic=order.slow&span=month"} {
+				p.Go(s.url + path)
+				p.Await("h2", "Deaths a day")
+				p.Until("it is drawn", "document.querySelector('#river canvas')")
+			}
+		})
+	}
+}
+
+// All viewers of the same topics share what is read of deaths, for some seconds.
+func TestDeathsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	var made calls
+	store := storetest.Open(t)
+	store.Observe(made.observe)
+	s := serve(t, store, httpapi.Options{})
+	bury(t, store, "order.a", "why", "1")
+	stream := s.visitor().stream("/ui/dead")
+	stream.says("died")
+	before := made.of("forecast")
+	for range 20 {
+		s.visitor().get("/ui/dead").is(200).says("died")
+	}
+	if n := made.of("forecast") - before; n > 1 { // one may be too old
+		t.Errorf("it was read %d times", n)
+	}
+}

@@ -1,0 +1,110 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	topicsOffered = Root + "find/topics" // the address of topics that begin with a text
+	mostOffered   = 10                   // topics
+	mostBegun     = 100                  // names that each shard reads for them: a viewer may not see all
+)
+
+// An offer is a text that completes a question, and what it stands for.
+type offer struct {
+	Text string `json:"text"`
+	What string `json:"what,omitempty"`
+}
+
+// termWords say what the terms of a question are for.
+var termWords = map[string]string{
+	"topic:": "of these topics, or of those of a pattern", "state:": "in states", "id:": "whose id is this, with * for any text", "reason~": "that died of this",
+	"header.NAME=": "with this header", "body~": "with this in the body", "due<": "due before a time", "due>": "due after a time",
+}
+
+// allOffers returns all that is offered for a question but topics, as JSON: under an empty name its terms, and
+// under the beginning of a term the values of that.
+var allOffers = sync.OnceValue(func() string {
+	all := make(map[string][]offer)
+	for _, term := range find.Terms() {
+		begin, _, _ := strings.Cut(term, "NAME") // which the reader fills in
+		all[""] = append(all[""], offer{begin, termWords[term]})
+	}
+	for _, s := range states {
+		all["state:"] = append(all["state:"], offer{Text: s.String()})
+	}
+	times := []offer{{"now", ""}, {"-5m", "five minutes ago"}, {"-1h", "an hour ago"}, {"+1h", "in an hour"}, {"+1d", "in a day"}}
+	all["due<"], all["due>"] = times, times
+	data, _ := json.Marshal(all) // of texts alone it cannot fail
+	return string(data)
+})
+
+// offerTopics answers with the first topics that begin with a text and that the viewer sees, as JSON.
+func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
+	viewer, err := c.viewer(r)
+	var names []string
+	switch {
+	case err != nil:
+	case viewer == nil:
+		http.Error(w, "log in", http.StatusUnauthorized)
+		return
+	case !viewer.May(Publish, Consume):
+		err = errForbidden
+	default:
+		names, err = c.topicsBegun(r.Context(), &visit{viewer, r})
+	}
+	if err != nil && !store.IsPartial(err) {
+		f := c.faultFor(viewer, err)
+		http.Error(w, f.Error(), f.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(names) // an error means that the client is gone
+}
+
+// topicsBegun returns the first topics that begin with what a visit asks for, by name. It reads so many names of
+// each shard in one call, however many there are.
+func (c *Console) topicsBegun(ctx context.Context, v *visit) ([]string, error) {
+	begin := v.query("begin")
+	if store.CheckTopic(begin+"x") != nil {
+		return []string{}, nil // no topic begins like this
+	}
+	in, err := v.scope("")
+	if err != nil {
+		return nil, err
+	}
+	ranges := namesBegun(begin, in)
+	if len(ranges) == 0 {
+		return []string{}, nil
+	}
+	return c.shelves.begun.get(ctx, in.key+"\n"+begin, keep{age: reordered}, func(ctx context.Context) ([]string, error) {
+		pages, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) ([]string, error) {
+			return shard.TopicNames(ctx, mostBegun, ranges)
+		})
+		names := slices.Compact(slices.Sorted(slices.Values(slices.Concat(pages...))))
+		names = slices.DeleteFunc(names, func(topic string) bool { return !in.has(topic) })
+		return append([]string{}, names[:min(len(names), mostOffered)]...), err
+	})
+}
+
+// namesBegun returns ranges of the names in a scope that begin with a text.
+func namesBegun(begin string, in scope) (some []store.Names) {
+	if len(in.patterns) == 0 {
+		return nil
+	}
+	for _, names := range store.NamesOf(in.patterns) {
+		names = store.Names{From: max(names.From, begin), To: min(names.To, begin+"\x7f")} // behind all that a name may have
+		if names.From < names.To {
+			some = append(some, names)
+		}
+	}
+	return some
+}

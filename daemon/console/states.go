@@ -1,0 +1,60 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// states are those that a search can ask for, in the order of a message's life.
+var states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead, notify.Done}
+
+// A stateChoice is a state that a link puts into a question, or takes out of it if it is chosen.
+type stateChoice struct {
+	choice
+	Count *int64 // of its messages; nil: unknown
+}
+
+// stateChoices returns the states that a question can be narrowed to. A state takes the place of those that
+// the question has.
+func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all []stateChoice) {
+	chosen, counts := q.States(), c.countsFor(ctx, v, q)
+	for _, s := range states {
+		next, is := q.In(s), slices.Contains(chosen, s)
+		if is {
+			next = q.In(slices.DeleteFunc(slices.Clone(chosen), func(other notify.State) bool { return other == s })...)
+		}
+		one := stateChoice{choice: choice{Name: s.String(), Link: findPath(next.String()), Chosen: is}}
+		if n, known := counts[s]; known {
+			one.Count = &n
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// countsFor returns how many messages each state has, of those for which that is known without a search: of
+// a question for states alone, or for them in one topic.
+func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[notify.State]int64 {
+	rest := q.In().String()
+	if rest == "" && v.SeesAll() {
+		if survey, err := c.snapshots.survey(ctx); err == nil {
+			return map[notify.State]int64{notify.Leased: survey.Leased, notify.Dead: survey.Dead}
+		}
+		return nil
+	}
+	topic, of := strings.CutPrefix(rest, "topic:")
+	if !of || store.CheckTopic(topic) != nil || !v.Sees(topic) {
+		return nil
+	}
+	counts, err := c.snapshots.count(ctx, []string{topic})
+	if err != nil || len(counts) != 1 {
+		return nil
+	}
+	one := counts[0]
+	return map[notify.State]int64{notify.Scheduled: one.Scheduled + one.Broadcasts, notify.Ready: one.Ready, notify.Leased: one.Leased, notify.Dead: one.Dead}
+}

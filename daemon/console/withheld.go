@@ -1,0 +1,38 @@
+package console
+
+import (
+	"sync"
+	"time"
+)
+
+// withheld are the errors that were logged because viewers are not shown them, and when.
+type withheld struct {
+	mu  sync.Mutex
+	all map[string]time.Time
+}
+
+const (
+	withheldEvery = time.Minute // the same error is logged: pages ask each second
+	mostWithheld  = 100         // errors that are known at a time
+)
+
+// withhold logs an error that a viewer is not shown.
+func (c *Console) withhold(err error) {
+	if c.withheld.isNew(err.Error(), time.Now()) {
+		c.o.Logger.Warn("the console withheld an error from a viewer", "error", err)
+	}
+}
+
+// isNew reports whether an error is to be logged.
+func (w *withheld) isNew(text string, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, known := w.all[text]; known && now.Sub(at) < withheldEvery {
+		return false
+	}
+	if w.all == nil || len(w.all) >= mostWithheld {
+		w.all = make(map[string]time.Time)
+	}
+	w.all[text] = now
+	return true
+}

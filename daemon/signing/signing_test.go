@@ -1,0 +1,125 @@
+package signing_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/signing"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// get returns the secret, which must be known.
+func get(t *testing.T, s *signing.Secret) []byte {
+	t.Helper()
+	text, err := s.Get(t.Context())
+	if err != nil || len(text) == 0 {
+		t.Fatalf("got %q, %v", text, err)
+	}
+	return text
+}
+
+// is returns what a thing that was signed with a secret says of others.
+func is(with []byte) func([]byte) bool {
+	return func(secret []byte) bool { return bytes.Equal(secret, with) }
+}
+
+// verify reports whether a secret signed something.
+func verify(t *testing.T, s *signing.Secret, with []byte) bool {
+	t.Helper()
+	ok, err := s.Verify(t.Context(), is(with))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	one, two := signing.New(store), signing.New(store)
+	before := get(t, one)
+	if !verify(t, two, before) {
+		t.Error("another does not know the secret")
+	}
+	if err := store.Home().RotateSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the old one is refused by who only verifies it", func() bool { return !verify(t, one, before) })
+	after := get(t, one)
+	storetest.Eventually(t, "the new one is known", func() bool { return verify(t, two, after) })
+	if verify(t, two, before) || bytes.Equal(before, after) {
+		t.Error("the old one is accepted")
+	}
+}
+
+// While Redis is away the secret stays known to who had it. Who had none gets it as soon as
+// Redis is back, and all find out that it was rotated meanwhile.
+func TestRedisIsAway(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	store := storetest.At(t, server.URL(), "")
+	storetest.Found(t, store)
+	had, without, late := signing.New(store), signing.New(store), signing.New(store)
+	before := get(t, had)
+	server.Kill()
+	for range 2 {
+		if _, err := without.Get(t.Context()); err == nil {
+			t.Error("there is no error")
+		}
+	}
+	if ok, err := without.Verify(t.Context(), is(before)); ok || err == nil {
+		t.Errorf("got %v, %v", ok, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := late.Get(gone); err == nil {
+		t.Error("there is no error")
+	}
+	if !verify(t, had, before) || !bytes.Equal(get(t, had), before) {
+		t.Error("it is forgotten")
+	}
+	if verify(t, had, []byte("another")) {
+		t.Error("a foreign one is accepted")
+	}
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	storetest.Eventually(t, "it is read", func() bool {
+		text, err := without.Get(t.Context())
+		return err == nil && bytes.Equal(text, before)
+	})
+	storetest.Eventually(t, "it is rotated", func() bool { return store.Home().RotateSecret(t.Context()) == nil })
+	storetest.Eventually(t, "the old one is refused", func() bool { return !verify(t, had, before) && !verify(t, without, before) })
+}
+
+// A key that holds none of ours is told, and not used.
+func TestForeignSecret(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	s := signing.New(db)
+	before := get(t, s)
+	if err := db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it is told", func() bool {
+		_, err := s.Verify(t.Context(), is([]byte("foreign")))
+		return errors.Is(err, store.ErrNoSecret)
+	})
+	if _, err := s.Get(t.Context()); !errors.Is(err, store.ErrNoSecret) {
+		t.Errorf("got %v", err)
+	}
+	if err := db.Home().RotateSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "a new one is read", func() bool {
+		text, err := s.Get(t.Context())
+		return err == nil && !bytes.Equal(text, before)
+	})
+}

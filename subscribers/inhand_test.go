@@ -1,0 +1,90 @@
+package subscribers_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// publishTo publishes messages that are due at once to a topic.
+func publishTo(t *testing.T, db *notify.Store, topic string, n int) {
+	t.Helper()
+	messages := make([]notify.Message, n)
+	for i := range messages {
+		messages[i] = notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: []byte("x")}
+	}
+	storetest.Publish(t, db, messages...)
+}
+
+// takeFrom claims n messages of a topic.
+func takeFrom(t *testing.T, c *subscribers.Claimer, topic string, n int) []subscribers.Delivery {
+	t.Helper()
+	ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
+	if err != nil || len(ds) != n {
+		t.Fatalf("claimed %d of %d messages: %v", len(ds), n, err)
+	}
+	return ds
+}
+
+// wantInHand checks what workers have in hand, and whether that is all.
+func wantInHand(t *testing.T, db *notify.Store, least bool, want map[store.Holder]int64) {
+	t.Helper()
+	got, err := store.InHandOf(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(store.InHand{Of: want, Least: least}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What a worker claimed is in its hand until it is settled, also under a longer lease.
+func TestInHand(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 8} {
+		db := storetest.Sharded(t, shards)
+		wantInHand(t, db, false, map[store.Holder]int64{})
+		publishTo(t, db, "a", 7)
+		publishTo(t, db, "b", 3)
+		anna, bert := called(t, db, "anna"), called(t, db, "bert")
+		first := takeFrom(t, anna, "a", 3)
+		takeFrom(t, bert, "a", 1)
+		last := takeFrom(t, bert, "b", 2)
+		wantInHand(t, db, false, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: 3, {Worker: "bert", Topic: "a"}: 1, {Worker: "bert", Topic: "b"}: 2})
+		if err := first[0].Ack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := first[1].Extend(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := last[0].Nack(t.Context(), time.Hour, "later"); err != nil {
+			t.Fatal(err)
+		}
+		wantInHand(t, db, false, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: 2, {Worker: "bert", Topic: "a"}: 1, {Worker: "bert", Topic: "b"}: 1})
+	}
+}
+
+// Pages end between messages of one claim, and what is beyond the bound is told.
+func TestMuchInHand(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	anna := called(t, db, "anna")
+	publishTo(t, db, "a", 5200)
+	for n := int64(400); n <= 5200; n += 400 {
+		takeFrom(t, anna, "a", 400)
+		wantInHand(t, db, n > 5000, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: min(n, 5000)})
+	}
+}
+
+// While a shard is away, what the others hold is the least.
+func TestInHandOfSome(t *testing.T) {
+	t.Parallel()
+	wantInHand(t, storetest.ShardAway(t, 8, 3), true, map[store.Holder]int64{})
+}
