@@ -41,6 +41,7 @@ func TestFind(t *testing.T) {
 		"find id:1 --reschedule-in soon --all":     "write a duration",
 		"find state:dead --cancel --all":           "cancel works on scheduled and ready messages",
 		"find id:1 --reschedule-at tomorrow --all": "write a time",
+		"find id:1 --reschedule-in= --all":         "such as delay=0s for at once",
 	} {
 		contains(t, s.fails(exitUsage, strings.Fields(line)...), want)
 	}

@@ -42,7 +42,7 @@ func TestWrongForecast(t *testing.T) {
 	s := newShell(t)
 	contains(t, s.fails(exitUsage, "forecast", "a b"), "invalid topic")
 	contains(t, s.fails(exitUsage, "forecast", "--bucket", "2h"), `invalid bucket "2h": use 1m, 1h or 1d`)
-	contains(t, s.fails(exitUsage, "forecast", "--count", "0"), "invalid number of buckets 0: use 1 to 1000")
+	contains(t, s.fails(exitUsage, "forecast", "--count", "0"), "invalid count 0: use 1 to 1000")
 	contains(t, s.fails(exitUsage, "forecast", "a", "b"), `unexpected argument "b"`)
 }
 

@@ -86,11 +86,16 @@ func TestWorkers(t *testing.T) {
 	contains(t, s.call("inspect", "t", "1"), "state         leased\n", "leased by     shop-1\n", "leased since  ")
 	s.listen("prices.*")
 	out := s.call("workers")
-	contains(t, out, "NAME ", " KIND ", " HOST ", " SINCE ", " VERSION ", " TOPICS\n", "shop-1 ", " worker ", " listener ", "prices.*\n")
+	contains(t, out, "NAME ", " KIND ", " HOST ", " SINCE ", " LEASED ", " VERSION ", " TOPICS\n", "shop-1 ", " worker ", " listener ", "prices.*\n")
 	var all []api.Worker
 	s.json(&all, "workers", "--json")
 	if len(all) != 2 {
 		t.Errorf("got %+v", all)
+	}
+	for _, w := range all {
+		if (w.Kind == "worker") != (w.Leased != nil && *w.Leased == 1) || w.Least {
+			t.Errorf("a %s has %v leased", w.Kind, w.Leased)
+		}
 	}
 	for line := range strings.Lines(s.onTerminal("workers")) {
 		if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 80 {

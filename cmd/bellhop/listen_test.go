@@ -553,15 +553,23 @@ func TestListeners(t *testing.T) {
 	here := s.listen("t.>", "--name", "here", "--lease", "1s", "--", "sh", "-c", "echo began; exec sleep 60")
 	s.broadcast("t.a 3")
 	here.await(1, "began")
-	out := s.call("listeners")
-	contains(t, out, "NAME  PATTERN  FROM       LEASED  TOPICS BEHIND  ACTIVE", "away  t.>      beginning  0       2              no      ", "here  t.>      now        1       0              yes     -\n")
-	var names []struct {
-		Name, Pattern, From string
-		Held                int64
-		Active              bool
-	}
-	if s.json(&names, "listeners", "--json"); len(names) != 2 || names[1].Name != "here" || names[1].Held != 1 || !names[1].Active || names[0].From != "beginning" {
+	var names []notify.ListenerInfo
+	storetest.Eventually(t, "it is known who listens", func() bool {
+		s.json(&names, "listeners", "--json")
+		return len(names) == 2 && len(names[1].By) == 1
+	})
+	if here := names[1]; here.Name != "here" || here.Held != 1 || !here.Active || names[0].From != "beginning" || names[0].By != nil {
 		t.Errorf("got %+v", names)
+	}
+	contains(t, s.call("listeners"), "NAME  PATTERN  FROM       LEASED  BEHIND  LISTENS", "away  t.>      beginning  0       2       nobody ", fmt.Sprintf("here  t.>      now        1       0       %s (1 held)  -\n", names[1].By[0]))
+
+	if by := names[1].HeldBy; len(by) != 1 || by[0].Worker != names[1].By[0] || by[0].Held != 1 || by[0].Topic != "t.a" {
+		t.Errorf("held by %+v", by)
+	}
+	for line := range strings.Lines(s.onTerminal("listeners")) {
+		if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 
 	if out := s.call("listeners", "remove", "here"); out != "removed here\n" {

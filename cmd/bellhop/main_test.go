@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
 		main()
 	}
+	if os.Getenv(runAgent) != "" {
+		serveAgent()
+		return
+	}
+	storetest.AtEnd(stopAgents)
 	storetest.Main(m)
 }
 
@@ -94,6 +99,9 @@ type result struct {
 // feed calls the program with a text on its standard input.
 func (s *shell) feed(stdin string, args ...string) result {
 	s.t.Helper()
+	if !s.ownProcess(args) {
+		return s.ask(stdin, args)
+	}
 	cmd := s.command(args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut

@@ -207,6 +207,7 @@ func TestPageOfNATSMessages(t *testing.T) {
 		{line: "cancel", want: `"cancelled":true`},
 		{line: "settings", want: `"attempts":5`},
 		{line: "bellhop.workers", want: `"workers":[`},
+		{line: "bellhop.listeners", want: `"listeners":[`},
 		{line: "micro info", want: `"name":"bellhop"`},
 		{line: "nats reply", ready: "Listening", want: "claimed 204"},
 		{line: "nats pub"},

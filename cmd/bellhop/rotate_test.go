@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+func TestRotateSecret(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	secret := func() string {
+		t.Helper()
+		text, err := store.Home().Secret(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	before := secret()
+	contains(t, s.call("rotate"), "the secret is rotated")
+	if secret() == before {
+		t.Error("the secret is the same")
+	}
+	if out := s.call("rotate", "--json"); out != `{"rotated":true}`+"\n" {
+		t.Errorf("got %q", out)
+	}
+	before = secret()
+	contains(t, s.fails(exitUsage, "rotate", "now"), `unexpected argument "now"`)
+	if secret() != before {
+		t.Error("a wrong call rotated the secret")
+	}
+}
