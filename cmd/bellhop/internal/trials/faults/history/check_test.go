@@ -351,6 +351,12 @@ var histories = map[history.Rule]map[string]string{
 			10-11 fault cut
 			52-53 s handle b ok due=51 attempt=1 receipt=1052 lease=1000 topic=one
 			900-901 s handle a ok due=50 attempt=1 receipt=1900 lease=1000 topic=one`,
+		"handled before what was due earlier, within a second, and the clock was set back": `
+			0-2 p publish a ok due=50 topic=one
+			3-4 p publish b ok due=51 topic=one
+			200-9000 fault clock offset=-100
+			352-353 s handle b ok due=51 attempt=1 receipt=1252 lease=1000 topic=one
+			900-901 s handle a ok due=50 attempt=1 receipt=1800 lease=1000 topic=one`,
 		"handled before what was due earlier": `
 			0-2 p publish a ok due=50 topic=one
 			3-4 p publish b ok due=51 topic=one
@@ -773,6 +779,12 @@ var right = map[string]string{
 		948-949 fault cut
 		952-953 s handle b ok due=951 attempt=1 receipt=1952 lease=1000 topic=one
 		1953-1954 s handle a ok due=950 attempt=1 receipt=2953 lease=1000 topic=one`,
+	"handled before what was due earlier, which a hand-over had when the clock was set past the lease": `
+		0-2 p publish a ok due=0 topic=one
+		3-4 p publish b ok due=1 topic=one
+		10-9000 fault clock offset=60000
+		52-53 s handle b ok due=1 attempt=1 receipt=61052 lease=1000 topic=one
+		60-61 s handle a ok due=0 attempt=1 receipt=61060 lease=1000 topic=one`,
 	"handled before what was given another time": `
 		0-2 p publish a ok due=50 topic=one
 		3-4 p reschedule a ok due=60 topic=one

@@ -33,12 +33,13 @@ func firstOut(m *message) *handout {
 
 // overtaken finds a message that was handed out before another one of its topic that was due
 // earlier and had been published before. It skips a message first seen in a later attempt,
-// or a second after it was published if there was a fault meanwhile, since a claim or a
-// hand-over that was not recorded may have taken it before.
+// or, by Redis's clock, a second after it was published if there was a fault meanwhile, since
+// a claim or a hand-over that was not recorded may have taken it before.
 func (c *checker) overtaken(m *message, before []*message) {
 	p, first := m.publishes[0], firstOut(m)
-	lost := first.from()-p.to() >= store.HandoverLease.Microseconds() && c.struck(p.from(), first.from())
-	if first.call.Attempt != 1 || lost || c.undone(m.topic, p.from(), first.from()) {
+	passed := c.clock.highest(first.from(), first.from()) - c.clock.lowest(p.to(), p.to())
+	lapsed := passed >= store.HandoverLease.Microseconds() && c.struck(p.from(), first.from())
+	if first.call.Attempt != 1 || lapsed || c.undone(m.topic, p.from(), first.from()) {
 		return
 	}
 	for _, other := range before {
