@@ -5,9 +5,17 @@ GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
+# Everything is compiled in two ways only, which takes most of the time of a first build: as it is installed, which is how tools are
+# run, too, and with the race detector, for vet, staticcheck and the tests. vet finds the same in lint and in test, and runs once.
+INSTALLED = CGO_ENABLED=0
+RUN       = $(INSTALLED) go run -trimpath
+
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build test lint vendored screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+# A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
+export GORACE ?= atexit_sleep_ms=0
+
+.PHONY: help build test lint vendored pictures screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,12 +29,12 @@ REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
 test: tools ## run all tests with the race detector, on redis-server or the program that REDIS_SERVER names
-	go test -race -shuffle=on -timeout 10m ./...
+	go test -race -vet=all -shuffle=on -timeout 10m ./...
 
 lint: linters ## run the linters; any finding fails
-	@found=$$(go run $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
+	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
+	go vet -race ./...
+	$(RUN) -exec 'env CGO_ENABLED=1 GOFLAGS=-race' $(STATICCHECK) ./...
 	cd notify/store/lua && luacheck --quiet --no-color .
 
 linters:
@@ -36,10 +44,13 @@ linters:
 SHARDS = 8
 
 shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
-	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop ./cmd/bellhop/internal/doctor ./cmd/bellhop/internal/repair
+	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop
 
 # Pictures of the console's pages, and all that is tested of them in a browser. make test looks at each page once.
 SCREENSHOTS = dist/screenshots
+
+pictures: tools ## write the pictures of README.md again
+	go test -count=1 -run '^TestPictures$$' ./daemon/console -console.pictures $(CURDIR)/daemon/console/pictures
 
 screenshots: tools ## write pictures of the console's pages, light and dark, wide and narrow, to dist/screenshots
 	go test -count=1 -timeout 20m -run '^TestPages$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
@@ -77,7 +88,7 @@ bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./notify ./subscribers ./carrier ./daemon ./daemon/natsgate
+	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate
 
 # What the console's pages and tests take from elsewhere. htmx begins in the next turn after its script, so its extension is in
 # the same file: in one of its own it may come too late, and a page would never change.
@@ -117,7 +128,7 @@ install: ## install under PREFIX (/usr/local), or below DESTDIR for a package; s
 	umask 022 && $(MAKE) --no-print-directory files
 
 files: # what install installs, with a umask that lets all users read it
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
+	$(INSTALLED) go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
@@ -152,7 +163,7 @@ deb: ## build the Debian package, into dist/
 	chmod 644 $(DIST)/root/usr/share/doc/bellhop/changelog.gz
 	install -D -m 644 systemd/lintian-overrides $(DIST)/root/usr/share/lintian/overrides/bellhop
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
-	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
+	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RUN) $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the
