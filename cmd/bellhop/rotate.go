@@ -12,11 +12,12 @@ func (a *app) rotateCommand() *cobra.Command {
 		Use:   "rotate",
 		Short: "End all logins to the console, and all settle tokens of NATS",
 		Long: `Replace the secret with which the daemons of a store sign, as when a cookie or a
-backup of Redis fell into wrong hands. Within some seconds all daemons refuse what
-was signed before: who uses the console logs in again, with the same token, and
+backup of Redis fell into wrong hands. Within a second or two all daemons refuse
+what was signed before: who uses the console logs in again, with the same token,
 what was claimed over NATS can no more be settled by those who have it, so that it
-is delivered again when its lease ends. Nothing else changes, and no daemon has to
-be restarted. Tokens of the tokens file stay as they are.`,
+is delivered again when its lease ends, and searches under way begin anew. The same
+goes for what a daemon signs within that second. Nothing else changes, and no
+daemon has to be restarted. Tokens of the tokens file stay as they are.`,
 		Example: `  bellhop rotate`,
 		Args:    takes(),
 	})
@@ -29,7 +30,7 @@ be restarted. Tokens of the tokens file stay as they are.`,
 				Rotated bool `json:"rotated"`
 			}{true})
 		}
-		fmt.Fprintln(a.out, "the secret is rotated; daemons refuse what was signed before within some seconds")
+		fmt.Fprintln(a.out, "the secret is rotated; daemons refuse what was signed before within a second or two")
 		return nil
 	})
 }

@@ -123,8 +123,8 @@
 // with the same Bellhop-Id. A claimed message is leased as any other: if it gets lost
 // between the gateway and its handler, it is handed out again when the lease expires. Any
 // daemon can carry out a settlement, also for a message that another daemon claimed
-// which is gone by now. After bellhop rotate what was claimed before cannot be
-// settled, and is handed out again when its lease expires.
+// which is gone by now. After bellhop rotate what was claimed before, or within a
+// second after it, cannot be settled, and is handed out again when its lease expires.
 //
 // A message that exceeds the server's max_payload, headers included, is buried with
 // that reason when it is claimed: it is kept among the dead letters. With {"ack":"now"}

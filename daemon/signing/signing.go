@@ -1,10 +1,16 @@
-// Package signing keeps the secret of a store for the gateways of a daemon, which sign with
-// it what clients bring back: cookies of the console, and settle tokens of NATS. All
-// daemons have the same secret; when it is rotated, they find out by themselves.
+// Package signing keeps the secret of a store for the gateways of a daemon, which sign or
+// seal with it what clients bring back: cookies of the console, settle tokens of NATS, and
+// cursors of searches. All daemons have the same secret; when it is rotated, they find out
+// by themselves.
 package signing
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -16,8 +22,8 @@ import (
 
 // How old the secret may be that is known.
 const (
-	fresh = 5 * time.Second // nearly always: no daemon accepts for longer what was signed before a rotation
-	again = time.Second     // for what it did not sign: another daemon may know a newer one
+	fresh = time.Second            // nearly always: no daemon signs, or accepts what was signed, with a former one for longer
+	again = 100 * time.Millisecond // for what it did not sign, since another daemon may know a newer one; and after an error
 )
 
 // A Secret is the secret of a store. It is read when it is needed, never by itself, and is
@@ -29,8 +35,8 @@ type Secret struct {
 	known   atomic.Pointer[reading]
 }
 
-// A reading is what reading the secret led to. Where that failed, text is what was known
-// before, and err is set if there is none.
+// A reading is what reading the secret led to. If that failed, text is what was known
+// before; empty: nothing.
 type reading struct {
 	text []byte
 	err  error
@@ -55,11 +61,16 @@ func (s *Secret) Get(ctx context.Context) ([]byte, error) {
 		s.reading.Lock()
 	}
 	defer s.reading.Unlock()
-	return s.read(ctx, fresh)
+	known := s.read(ctx, fresh)
+	if known.text == nil {
+		return nil, known.err
+	}
+	return known.text, nil
 }
 
 // Verify reports whether the secret signed something, as signed says. The secret is read
-// again before that is denied. Errors: a store.ErrNoSecret, or that of the connection.
+// again before that is denied. Errors, if it is not known: a store.ErrNoSecret, or that of
+// the connection.
 func (s *Secret) Verify(ctx context.Context, signed func(secret []byte) bool) (bool, error) {
 	text, err := s.Get(ctx)
 	if err != nil || signed(text) {
@@ -67,29 +78,75 @@ func (s *Secret) Verify(ctx context.Context, signed func(secret []byte) bool) (b
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	text, err = s.read(ctx, again)
-	return err == nil && signed(text), err
+	known := s.read(ctx, again)
+	if known.text != nil && signed(known.text) {
+		return true, nil
+	}
+	return false, known.err
 }
 
-// read returns the secret, read at most so long ago. The caller holds reading.
-func (s *Secret) read(ctx context.Context, fresh time.Duration) ([]byte, error) {
+// read returns what the secret is, read at most so long ago. The caller holds reading.
+func (s *Secret) read(ctx context.Context, fresh time.Duration) *reading {
 	known := s.known.Load()
 	if known.err != nil {
 		fresh = again
 	}
 	if time.Since(known.at) < fresh {
-		return known.text, known.err
+		return known
 	}
 	text, err := s.store.Home().Secret(ctx)
-	next := &reading{text: []byte(text), at: time.Now()}
-	switch {
-	case err != nil && known.text != nil && !errors.Is(err, store.ErrNoSecret):
+	next := &reading{text: []byte(text), err: err, at: time.Now()}
+	if err != nil {
 		next.text = known.text
-	case err != nil:
-		next.text, next.err = nil, err
+	}
+	if errors.Is(err, store.ErrNoSecret) {
+		next.text = nil
 	}
 	if ctx.Err() == nil { // else the caller gave up, and the next one reads
 		s.known.Store(next)
 	}
-	return next.text, next.err
+	return next
+}
+
+// Seal returns a text as one that nobody reads or changes without the secret, in
+// base64url. use says what it is for, and separates it from what is sealed for others.
+// Errors are those of Get.
+func (s *Secret) Seal(ctx context.Context, use, text string) (string, error) {
+	secret, err := s.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(aead(secret, use).Seal(nil, nil, []byte(text), nil)), nil
+}
+
+// Open returns what was sealed for a use, and whether it was. Errors are those of Verify.
+func (s *Secret) Open(ctx context.Context, use, sealed string) (text string, known bool, err error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil {
+		return "", false, nil
+	}
+	known, err = s.Verify(ctx, func(secret []byte) bool {
+		plain, err := aead(secret, use).Open(nil, nil, raw, nil)
+		text = string(plain)
+		return err == nil
+	})
+	return text, known, err
+}
+
+// aead returns AES-256 in Galois/Counter Mode (NIST SP 800-38D), with random nonces and a
+// key for one use, derived by HKDF (RFC 5869).
+func aead(secret []byte, use string) cipher.AEAD {
+	key, err := hkdf.Key(sha256.New, secret, nil, use, 32)
+	if err != nil {
+		panic(err) // 32 bytes are not too long
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the key has a length of AES
+	}
+	sealing, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // AES has blocks of 16 bytes
+	}
+	return sealing
 }
