@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -23,7 +23,7 @@ type process struct {
 	store     *notify.Store
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
-	finder    *find.Finder
+	finder    *api.Finder
 	archive   *archive.Archive // nil: none
 	listeners []net.Listener   // of HTTP; none: no HTTP
 	parts     parts
@@ -56,7 +56,7 @@ func (p *process) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if p.finder, err = find.New(p.store); err != nil {
+	if p.finder, err = api.NewFinder(p.store); err != nil {
 		return err
 	}
 	p.store.Observe(p.metrics.Observe)

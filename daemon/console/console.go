@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	// Closing ends when streams are to end.
 	Closing context.Context
 	// Finder and Forecasts are those of the daemon: what one asks for is kept for the other.
-	Finder    *find.Finder
+	Finder    *api.Finder
 	Forecasts *forecast.Cache
 	// Patience is how long a viewer may take to receive a piece of a stream.
 	Patience time.Duration

@@ -118,7 +118,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 	}
 	defer done()
 	view.question, view.States = q, c.stateChoices(ctx, v, q)
-	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.Sees})
+	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.may()})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
 	}
@@ -241,7 +241,7 @@ func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit,
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	for cursor := ""; ; {
-		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.Sees})
+		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.may()})
 		if err != nil {
 			return n, err
 		}

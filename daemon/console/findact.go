@@ -113,7 +113,7 @@ func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Quer
 		}
 		defer done()
 	}
-	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.Sees}, dryRun)
+	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.may()}, dryRun)
 	view.Matched += int64(done.Matched)
 	view.Done += int64(done.Done)
 	view.Progress, view.Cursor = progress{done.Looked, done.Of}, done.Cursor

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -329,7 +329,7 @@ func TestMostPages(t *testing.T) {
 func TestSlowViewer(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	finder, err := find.New(store)
+	finder, err := api.NewFinder(store)
 	if err != nil {
 		t.Fatal(err)
 	}

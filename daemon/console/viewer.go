@@ -41,6 +41,14 @@ func (v *Viewer) Sees(topic string) bool {
 		(v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Match(topic) }))
 }
 
+// may returns what a search may look at; nil: all topics.
+func (v *Viewer) may() func(topic string) bool {
+	if v.Everything {
+		return nil
+	}
+	return v.Sees
+}
+
 // SeesPattern reports whether all topics of a pattern are granted.
 func (v *Viewer) SeesPattern(pattern string) bool {
 	p, err := notify.ParsePattern(pattern)

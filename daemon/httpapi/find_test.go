@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // findPath returns the path of a call with a question.
@@ -122,6 +124,55 @@ func TestFindRights(t *testing.T) {
 	if got, _ := s.findAll("boss", "id:*", ""); len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// A cursor for a token of some topics says nothing of others, and cannot be made up or changed.
+func TestSealedCursor(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "reader "+tokenOf("reader")+" consume order.>\nroot "+tokenOf("root")+" admin >\n")})
+	claimer := subscriberstest.Claimer(t, s.store)
+	for i := range 3 {
+		for _, topic := range []string{"order.new", "secret.plan", "zoo"} {
+			storetest.Publish(t, s.store, notify.Message{Topic: topic, ID: fmt.Sprint("hidden-", i)}, notify.Message{Topic: topic, ID: fmt.Sprint("later-", i), Delay: time.Hour})
+			if _, err := claimer.Claim(t.Context(), topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, question := range []string{"state:leased", "state:scheduled", "state:leased,scheduled", "id:none"} {
+		seen, more := 0, "&limit=1"
+		for {
+			page := read[api.Found](s.as("reader", "GET", findPath("", question, more)).is(200))
+			if seen += len(page.Messages); page.Cursor == "" {
+				break
+			}
+			raw, err := base64.RawURLEncoding.DecodeString(page.Cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{page.Cursor, string(raw)} {
+				for _, foreign := range []string{"secret", "zoo", "hidden", base64.StdEncoding.EncodeToString([]byte("secret"))} {
+					if strings.Contains(text, foreign) {
+						t.Errorf("%s: the cursor %q names %s", question, text, foreign)
+					}
+				}
+			}
+			changed := []byte(page.Cursor)
+			changed[len(changed)/2] ^= 1
+			s.as("reader", "GET", findPath("", question, "&cursor="+string(changed))).is(422).says("cursor")
+			more = "&limit=1&cursor=" + page.Cursor
+		}
+		if want := map[string]int{"state:leased": 3, "state:scheduled": 3, "state:leased,scheduled": 6}[question]; seen != want {
+			t.Errorf("%s: %d messages, want %d", question, seen, want)
+		}
+	}
+	plain := base64.RawURLEncoding.EncodeToString([]byte(`{"q":"x","n":1}`))
+	s.as("reader", "GET", findPath("", "state:leased", "&cursor="+plain)).is(422).says("this client")
+	one := read[api.Found](s.as("reader", "GET", findPath("", "state:leased", "&limit=1")).is(200)).Cursor
+	s.as("root", "POST", "/v1/secret/rotate").is(204)
+	storetest.Eventually(t, "the cursor of before the rotation is refused", func() bool {
+		return s.as("reader", "GET", findPath("", "state:leased", "&cursor="+one)).status == 422
+	})
 }
 
 // A token may have two searches of bodies under way.

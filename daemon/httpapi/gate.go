@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -41,7 +41,7 @@ type Options struct {
 	Metrics http.Handler   // of /metrics; nil: there is none
 
 	Archive *archive.Archive // of what ended; nil: there is none
-	Finder  *find.Finder     // that all gateways of a process share; nil: one of its own
+	Finder  *api.Finder      // that all gateways of a process share; nil: one of its own
 	Console bool             // serve the pages for operators
 	Doctor  doctor.Options   // whose findings the pages show
 
@@ -128,7 +128,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		return nil, err
 	}
 	if o.Finder == nil {
-		if o.Finder, err = find.New(store); err != nil {
+		if o.Finder, err = api.NewFinder(store); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package natsgate_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,9 @@ func TestFind(t *testing.T) {
 			got := read[api.Found](t, request(t, conn, subject, `{"q":"`+question+`","cursor":"`+cursor+`","limit":5}`))
 			if n += len(got.Messages); got.Cursor == "" {
 				return n
+			}
+			if raw, err := base64.RawURLEncoding.DecodeString(got.Cursor); err != nil || !strings.HasSuffix(subject, "-all") && strings.Contains(string(raw), `"q"`) {
+				t.Errorf("%s: the cursor %q is not sealed, %v", subject, raw, err)
 			}
 			cursor = got.Cursor
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
-	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -55,7 +55,7 @@ type Options struct {
 	KeepAge   time.Duration // how long such a stream keeps them; zero: carrier.DefaultKeepAge
 	MaxBody   int           // bytes of the largest body to publish; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
-	Finder    *find.Finder  // that all gateways of a process share; nil: one of its own
+	Finder    *api.Finder   // that all gateways of a process share; nil: one of its own
 
 	// OnClaimed is called for each message that was sent to the client that claimed it, or
 	// delivered, with the time from its due time until its claim. It must not
@@ -236,7 +236,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		return nil, err
 	}
 	if o.Finder == nil {
-		if o.Finder, err = find.New(s); err != nil {
+		if o.Finder, err = api.NewFinder(s); err != nil {
 			return nil, err
 		}
 	}
