@@ -38,7 +38,7 @@ type Act struct {
 type Acted struct {
 	Matched int    // messages that the question asks for
 	Done    int    // those of them that were changed; others had changed meanwhile, or have no record
-	Looked  int64  // messages that it looked at
+	Looked  int64  // what it looked at, as [Page] says
 	Of      int64  // how many there were to look at, as [Page] says
 	Cursor  string // with which it goes on; empty: all is done
 }
@@ -141,7 +141,11 @@ type actor struct {
 
 // enter notes when the act begins in a shard, and waits until that is past: what changes from then on has a later time.
 func (a *actor) enter(ctx context.Context, shard store.Shard) error {
-	now, err := shard.Time(ctx)
+	var now time.Time
+	_, err := a.paced(ctx, func(ctx context.Context) (err error) {
+		now, err = shard.Time(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -151,7 +155,7 @@ func (a *actor) enter(ctx context.Context, shard store.Shard) error {
 			a.at.Due = max(ms(a.act.Due.Add(time.Millisecond-1)), 1)
 		}
 	}
-	return wait(ctx, 2*time.Millisecond)
+	return store.Pause(ctx, 2*time.Millisecond)
 }
 
 // spares reports whether a message was not there when the act began, or was moved by it.
@@ -233,16 +237,4 @@ func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, n
 	}
 	state, _, err := shard.Reschedule(ctx, i.Topic, member, when)
 	return state == notify.Scheduled || state == notify.Ready, err
-}
-
-// wait waits for a while.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -32,7 +32,7 @@ type position struct {
 	Due   int64 `json:"d,omitempty"` // to which an act reschedules, in ms
 }
 
-// mostMember is how much of a member a position keeps: ours are shorter.
+// mostMember is how much of a member, or of a name, a position keeps: ours are shorter.
 const mostMember = 512
 
 func (p *position) mark() store.Mark { return store.Mark{Time: p.Time, Member: string(p.Member)} }

@@ -100,14 +100,15 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 
 // progress returns how far the search is, and the cursor with which it goes on.
 func (s *search) progress() (looked, of int64, cursor string) {
+	s.at.Of = max(s.at.Of, s.at.Looked)
+	if s.id != "" {
+		s.at.Of = max(s.at.Of, s.at.Looked+int64(len(s.topics)))
+	}
 	if !s.ended {
 		s.at.Missing = s.missing.Shards
 		cursor = s.at.cursor()
 	}
-	if of = s.at.Of; s.id != "" {
-		of = s.at.Looked + int64(len(s.topics))
-	}
-	return s.at.Looked, max(of, s.at.Looked), cursor
+	return s.at.Looked, s.at.Of, cursor
 }
 
 // run searches until it has enough, or its time is over. The error is that of the connection, of take, or a
@@ -182,7 +183,7 @@ func (s *search) paced(ctx context.Context, call func(context.Context) error) (t
 	err = call(within)
 	took = time.Since(start)
 	if err == nil {
-		err = wait(ctx, took)
+		err = store.Pause(ctx, took)
 	}
 	return took, err
 }
@@ -247,10 +248,13 @@ func (s *search) readNames(ctx context.Context, shard store.Shard, place store.P
 		return nil
 	}
 	if s.at.setMark(store.Mark{}); len(s.topics) == 0 && page.Last != "" { // nothing is left of the topic of the mark
-		s.at.Topic = page.Last
+		s.at.Topic = cut(page.Last)
 	}
 	return nil
 }
+
+// cut returns as much of a name as a position keeps: the search goes on at foreign ones that begin so.
+func cut(name string) string { return name[:min(len(name), mostMember)] }
 
 // occupied is [store.Shard.Occupied] when it is the turn of this search. For a whole id it returns all topics: to look for it in a topic takes
 // no longer than to ask whether the topic has anything.
@@ -272,7 +276,6 @@ func namesOf(ctx context.Context, shard store.Shard, spans []store.Names) (page 
 	if len(page.Topics) == bareNamesPage {
 		page.Last = page.Topics[bareNamesPage-1]
 	}
-	page.Sizes = slices.Repeat([]int64{1}, len(page.Topics))
 	return page, err
 }
 
@@ -318,7 +321,7 @@ func (s *search) adapt(took time.Duration, topics int, found *store.Found) {
 	}
 	switch net := took - s.least; {
 	case net > slice:
-		s.work = max(s.work/2, leastWork)
+		s.work = max(s.work/2, min(s.work, leastWork))
 	case net < slice/2:
 		s.work = min(s.work*3/2, mostWork)
 	}
@@ -384,7 +387,7 @@ func (s *search) tally(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.at.CountedTo = last; last == "" {
+		if s.at.CountedTo = cut(last); last == "" {
 			s.at.Counted++
 		}
 	}

@@ -90,6 +90,9 @@ func (c *Cache) answer(question string) (a *answer, first bool) {
 func (c *Cache) keep(question string, a *answer, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if a.err != nil {
+		took = 0 // a shard that is missing may be back soon
+	}
 	a.until = time.Now().Add(c.kept(took))
 	if a.left || a.err != nil && !store.IsPartial(a.err) {
 		delete(c.all, question)

@@ -139,7 +139,7 @@ func (t *tally) add(ctx context.Context, to []int64, topics []string) error {
 			}
 			t.note(to, from, sums)
 			rest = rest[counted:]
-			if err := pause(ctx, time.Since(began)); err != nil {
+			if err := store.Pause(ctx, time.Since(began)); err != nil {
 				return err
 			}
 		}
@@ -158,17 +158,5 @@ func (t *tally) note(to []int64, from int, sums []int64) {
 	}
 	if from+last-1 == t.Count {
 		to[t.Count+1] += sums[last]
-	}
-}
-
-// pause lets Redis serve others for as long as it worked.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

@@ -68,7 +68,7 @@ func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error
 	if err != nil {
 		return Found{}, err
 	}
-	f := Found{Through: int(r.integer()), Mark: Mark{r.text(), r.text()}, Now: time.UnixMilli(r.integer()), Looked: r.integer()}
+	f := Found{Through: r.upTo(max(len(in.Topics), 1)), Mark: Mark{r.text(), r.text()}, Now: time.UnixMilli(r.integer()), Looked: r.integer()}
 	f.LookedOf = make(map[string]int)
 	for l := r.list(); l.more(); {
 		f.LookedOf[l.text()] = int(l.integer())
@@ -86,7 +86,7 @@ func (s Shard) LookUp(ctx context.Context, id string, in Slice) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	f := Found{Through: int(r.integer()), Now: time.UnixMilli(r.integer())}
+	f := Found{Through: r.index(len(in.Topics)) + 1, Now: time.UnixMilli(r.integer())}
 	f.Looked = int64(f.Through)
 	for r.more() {
 		f.Matches = append(f.Matches, r.inspected(r.list()))
@@ -102,8 +102,8 @@ type Occupied struct {
 }
 
 // Occupied reads up to most names of topics in some ranges, and returns those that have something in places: how many members if
-// these are counted, those that are due within the bounds where they wait or are ready, else in how many places. There a topic is taken
-// to have something in a place of all topics that is not empty. The error is that of the connection.
+// these are counted, those that are due within the bounds where they wait or are ready, else in how many places, of which none is of all
+// topics. The error is that of the connection.
 func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, counted bool, most int, ranges []Names) (Occupied, error) {
 	from, to := sought.bounds()
 	what := 0

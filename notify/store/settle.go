@@ -225,6 +225,16 @@ func (r *reply) indexes(n int) (all []int) {
 	return all
 }
 
+// upTo reads a number from 0 to n.
+func (r *reply) upTo(n int) int {
+	i := r.integer()
+	if r.err == nil && (i < 0 || i > int64(n)) {
+		r.fail("how many of what was given", i)
+		return 0
+	}
+	return int(i)
+}
+
 // index reads a place in a list of n, counted from 1, and returns it counted from 0.
 func (r *reply) index(n int) int {
 	at := r.integer()

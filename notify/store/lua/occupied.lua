@@ -2,7 +2,7 @@
 -- ARGV: how many names to read at the most; 1 to count members, 0 to count places; the due time in ms from and to which scheduled and
 --   ready ones count, or ''; how many places; their names; then the two ends of each range, as ZRANGE takes them.
 -- Reply: the last name that was read, '' if that was the end of the ranges; then the topics that have something there, each with how
---   much. If places are counted, each topic is taken to have something in a place of all topics that is not empty.
+--   much. Only what is counted may be in a place of all topics.
 local most, what, from, to, n = unpack(ARGV, 1, 5)
 most = tonumber(most)
 local of_members = what == '1'
@@ -20,7 +20,7 @@ for i = 6 + n, #places > 0 and #ARGV or 0, 2 do
 end
 
 local function add(i, more)
-  if more and more > 0 then sums[i] = (sums[i] or 0) + more end
+  if more and more > 0 and more <= LAST then sums[i] = (sums[i] or 0) + more end
 end
 
 -- How many members that count are in the place of a topic.
@@ -40,8 +40,8 @@ end
 local function add_counted(place)
   local fields = {}
   for i, name in ipairs(names) do fields[i] = name .. ':' .. place end
-  local counters = of_members and try('HMGET', TOPICS, unpack(fields)) or {}
-  for i = 1, #names do add(i, of_members and tonumber(counters[i] or 0) or not of_members and 1) end
+  local counters = try('HMGET', TOPICS, unpack(fields)) or {}
+  for i = 1, #names do add(i, tonumber(counters[i] or 0)) end
 end
 
 for _, place in ipairs(#names > 0 and places or {}) do
