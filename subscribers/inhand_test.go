@@ -34,7 +34,7 @@ func takeFrom(t *testing.T, c *subscribers.Claimer, topic string, n int) []subsc
 }
 
 // wantInHand checks what workers have in hand, and whether that is all.
-func wantInHand(t *testing.T, db *notify.Store, least bool, want map[store.Holder]int64) {
+func wantInHand(t *testing.T, db *notify.Store, least bool, want store.Held) {
 	t.Helper()
 	got, err := store.InHandOf(t.Context(), db)
 	if err != nil {
@@ -50,14 +50,14 @@ func TestInHand(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 8} {
 		db := storetest.Sharded(t, shards)
-		wantInHand(t, db, false, map[store.Holder]int64{})
+		wantInHand(t, db, false, store.Held{})
 		publishTo(t, db, "a", 7)
 		publishTo(t, db, "b", 3)
 		anna, bert := called(t, db, "anna"), called(t, db, "bert")
 		first := takeFrom(t, anna, "a", 3)
 		takeFrom(t, bert, "a", 1)
 		last := takeFrom(t, bert, "b", 2)
-		wantInHand(t, db, false, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: 3, {Worker: "bert", Topic: "a"}: 1, {Worker: "bert", Topic: "b"}: 2})
+		wantInHand(t, db, false, store.Held{"anna": {"a": 3}, "bert": {"a": 1, "b": 2}})
 		if err := first[0].Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestInHand(t *testing.T) {
 		if _, err := last[0].Nack(t.Context(), time.Hour, "later"); err != nil {
 			t.Fatal(err)
 		}
-		wantInHand(t, db, false, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: 2, {Worker: "bert", Topic: "a"}: 1, {Worker: "bert", Topic: "b"}: 1})
+		wantInHand(t, db, false, store.Held{"anna": {"a": 2}, "bert": {"a": 1, "b": 1}})
 	}
 }
 
@@ -79,12 +79,12 @@ func TestMuchInHand(t *testing.T) {
 	publishTo(t, db, "a", 5200)
 	for n := int64(400); n <= 5200; n += 400 {
 		takeFrom(t, anna, "a", 400)
-		wantInHand(t, db, n > 5000, map[store.Holder]int64{{Worker: "anna", Topic: "a"}: min(n, 5000)})
+		wantInHand(t, db, n > 5000, store.Held{"anna": {"a": min(n, 5000)}})
 	}
 }
 
 // While a shard is away, what the others hold is the least.
 func TestInHandOfSome(t *testing.T) {
 	t.Parallel()
-	wantInHand(t, storetest.ShardAway(t, 8, 3), true, map[store.Holder]int64{})
+	wantInHand(t, storetest.ShardAway(t, 8, 3), true, store.Held{})
 }
