@@ -72,6 +72,13 @@ func ListListeners(ctx context.Context, i *notify.Inspector, ask AskListeners, s
 	return l, nil
 }
 
+// First returns a page with the first n listeners, of which there are more.
+func (l Listeners) First(n int) Listeners {
+	l.Listeners = l.Listeners[:n]
+	l.Cursor = l.Listeners[n-1].Name
+	return l
+}
+
 // WithoutWorkers returns listeners without the names of the workers that listen or hold.
 func (l Listeners) WithoutWorkers() Listeners {
 	l.Listeners = slices.Clone(l.Listeners)

@@ -95,15 +95,17 @@ func (g *Gate) listeners(ctx context.Context, r request) (*nats.Msg, error) {
 			return nil, err
 		}
 	}
-	for ; ; ask.Limit /= 2 {
-		page, err := api.ListListeners(ctx, g.inspector, ask, nil)
-		if err != nil {
-			return nil, err
-		}
+	page, err := api.ListListeners(ctx, g.inspector, ask, nil)
+	if err != nil {
+		return nil, err
+	}
+	for {
 		reply := jsonMessage(page)
-		if ask.Limit = min(ask.Limit, len(page.Listeners)); ask.Limit < 2 || int64(wireSize(reply)) <= g.maxPayload() {
+		n := len(page.Listeners)
+		if n < 2 || int64(wireSize(reply)) <= g.maxPayload() {
 			return reply, nil
 		}
+		page = page.First(n / 2)
 	}
 }
 

@@ -2,11 +2,13 @@ package natsgate_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -165,6 +167,33 @@ func TestWorkers(t *testing.T) {
 		})
 	})
 	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")
+}
+
+// A page of listeners that does not fit into an answer is cut, and its cursor goes on behind what is left.
+func TestManyListeners(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, func(o *server.Options) { o.MaxPayload = 4096 }), storetest.Open(t)
+	newGate(t, db, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	var want, got []string
+	for i := range 60 {
+		want = append(want, fmt.Sprintf("listener-%02d", i))
+		if _, _, err := db.Home().Register(t.Context(), want[i], store.Registration{Pattern: "prices.*", From: "now"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := 0
+	for cursor := ""; pages == 0 || cursor != ""; pages++ {
+		page := read[api.Listeners](t, request(t, conn, "bellhop.listeners", `{"cursor":"`+cursor+`"}`))
+		for _, one := range page.Listeners {
+			got = append(got, one.Name)
+		}
+		cursor = page.Cursor
+	}
+	if !slices.Equal(got, want) || pages < 2 {
+		t.Errorf("%d pages: %v", pages, got)
+	}
 }
 
 // The named listeners are listed, a page at a time, and those of a topic.
