@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,9 @@ func round(t *testing.T, p plan) history.Stats {
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
+	if err := raced(dir); err != nil {
+		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
+	}
 	records, err := history.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +90,24 @@ func round(t *testing.T, p plan) history.Stats {
 		t.Errorf("%v\n%v\nhistories and logs are in %s", p, v, dir)
 	}
 	return report.Stats
+}
+
+// raced returns an error if the race detector found something in a process of a round.
+func raced(dir string) error {
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return err
+		}
+		if _, race, found := strings.Cut(string(text), "WARNING: DATA RACE"); found {
+			return fmt.Errorf("%s: data race%.4000s", filepath.Base(log), race)
+		}
+	}
+	return nil
 }
 
 // maxViolations is how many violations of a round are printed.
@@ -198,4 +220,24 @@ func folder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return abs
+}
+
+func TestRaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"redis.log": "ready\n", "worker-1.1.log": "said: ready\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := raced(dir); err != nil {
+		t.Error(err)
+	}
+	race := "said: ready\n==================\nWARNING: DATA RACE\nRead at 0x00c0000b4018 by goroutine 7:\n"
+	if err := os.WriteFile(filepath.Join(dir, "worker-1.2.log"), []byte(race), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := raced(dir); err == nil || !strings.Contains(err.Error(), "worker-1.2.log: data race") || !strings.Contains(err.Error(), "goroutine 7") {
+		t.Errorf("got %v", err)
+	}
 }
