@@ -24,7 +24,8 @@ type connections struct {
 type connection struct {
 	net.Conn
 	of        *connections
-	to        string       // the address that was dialed
+	to        string       // the address that was dialed,
+	dialed    time.Time    // and when that was done
 	since     atomic.Int64 // Unix time in ns of the last read, or of the first write after it
 	asked     atomic.Bool  // something was written since the last read
 	reading   atomic.Bool  // somebody waits for bytes
@@ -43,8 +44,8 @@ func (cs *connections) dialer(o *redis.Options) func(context.Context, string, st
 		if err != nil {
 			return nil, err
 		}
-		c := &connection{Conn: conn, of: cs, to: address}
-		c.since.Store(time.Now().UnixNano())
+		c := &connection{Conn: conn, of: cs, to: address, dialed: time.Now()}
+		c.since.Store(c.dialed.UnixNano())
 		cs.mu.Lock()
 		defer cs.mu.Unlock()
 		if cs.all == nil {
@@ -73,12 +74,15 @@ func (cs *connections) hangUp(address string, quiet time.Duration) {
 	}
 }
 
-// abandon closes the connections to an address that is no longer the master's;
-// an empty address means all. A caller that waits on one gets errAbandoned.
-func (cs *connections) abandon(address string) {
+// abandon closes the connections to an address that is no longer the master's, as far as
+// they were dialed before a time: later ones may lead to the new master, whose address may be
+// the same. An empty address means all. A caller that waits on one gets errAbandoned.
+func (cs *connections) abandon(address string, before time.Time) {
 	for _, c := range cs.to(address) {
-		c.abandoned.Store(true)
-		c.Close()
+		if c.dialed.Before(before) {
+			c.abandoned.Store(true)
+			c.Close()
+		}
 	}
 }
 

@@ -99,3 +99,29 @@ func TestHangUpEndsWaiting(t *testing.T) {
 		t.Errorf("%d connections are kept", len(all.all))
 	}
 }
+
+// A call of before the switch to another master closes no connection that was dialed after it began.
+func TestAbandonSparesLaterConnections(t *testing.T) {
+	var all connections
+	dial := func() *connection {
+		c, err := all.dialer(&redis.Options{})(context.Background(), "tcp", echo(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c.(*connection)
+	}
+	before := dial()
+	began := time.Now()
+	after := dial()
+	all.abandon("", began)
+	if _, err := before.Read(make([]byte, 1)); !errors.Is(err, errAbandoned) {
+		t.Errorf("the connection of before is not abandoned: %v", err)
+	}
+	if _, err := after.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadFull(after, make([]byte, 1)); err != nil {
+		t.Errorf("a later connection is cut off: %v", err)
+	}
+}

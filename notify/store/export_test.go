@@ -3,6 +3,7 @@ package store
 import (
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -25,7 +26,7 @@ func Linked() (all [variants]map[string]*redis.Script, err error) {
 }
 
 // Abandon closes all connections, as where they lead to no master any more.
-func (s *Store) Abandon() { s.connections.abandon("") }
+func (s *Store) Abandon() { s.connections.abandon("", time.Now()) }
 
 // Rehearsed returns the commands that are rehearsed because scripts call them, those of repair among them.
 func Rehearsed() []string { return strings.Fields(called + " " + calledByRepair) }

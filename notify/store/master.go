@@ -35,8 +35,9 @@ func onNode[T any](ctx context.Context, d *shard, call func(node redis.Universal
 		if err != nil {
 			return v, err
 		}
+		began := time.Now()
 		if v, err = call(node); err != nil {
-			d.followMaster(ctx, node, err)
+			d.followMaster(ctx, node, began, err)
 		}
 		return v, err
 	}
@@ -46,18 +47,18 @@ func onNode[T any](ctx context.Context, d *shard, call func(node redis.Universal
 	return once()
 }
 
-// followMaster checks whether err says that a server is no longer the master, or is
-// gone. If so it closes the connections to it, subscriptions included, and has the
-// master looked up again. Where a Cluster holds several shards it closes none: the server
+// followMaster checks whether err, of a call that began at a time, says that a server is no
+// longer the master, or is gone. If so it closes the connections to it from before that
+// call, subscriptions included, and has the master looked up again. Where a Cluster holds several shards it closes none: the server
 // may still have others, and ends the subscriptions to what it gave away.
-func (s *Store) followMaster(ctx context.Context, node redis.UniversalClient, err error) {
+func (s *Store) followMaster(ctx context.Context, node redis.UniversalClient, began time.Time, err error) {
 	_, moved := redis.IsMovedError(err)
 	if (moved || redis.IsReadOnlyError(err)) && !(s.inCluster() && s.known()[0].isSharded()) {
 		address := "" // without a Cluster only the name of a server may be known
 		if one, ok := node.(*redis.Client); ok && s.inCluster() {
 			address = one.Options().Addr
 		}
-		s.connections.abandon(address)
+		s.connections.abandon(address, began)
 	}
 	var network net.Error
 	if moved || errors.As(err, &network) || NotExecuted(err) {

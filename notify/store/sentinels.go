@@ -105,7 +105,7 @@ func (s *sentinels) follow(ctx context.Context, o *redis.Options, known *string,
 		pause.Reset()
 		if now := net.JoinHostPort(address[0], address[1]); now != *known {
 			if *known != "" {
-				s.connections.abandon(*known)
+				s.connections.abandon(*known, time.Now())
 			}
 			*known = now
 		}
