@@ -17,7 +17,8 @@ const (
 	mostWork      = 500
 	idWork        = 250             // topics in which a first slice looks for an id
 	namesPage     = 500             // names read in one call, so few that Redis is done within a millisecond
-	tallyPage     = 250             // the same if what is there is counted
+	tallyPage     = 250             // the same if what is there is counted, in few places
+	tallyWork     = 750             // such names times places
 	bareNamesPage = 2000            // the same if nothing but names is read
 	tallyTime     = someAfter / 2   // of a call
 	callTime      = 2 * time.Second // within which a shard must answer
@@ -400,7 +401,7 @@ func (s *search) tallySome(ctx context.Context, shard store.Shard) (last string,
 	if s.at.CountedTo != "" {
 		spans = from(spans, s.at.CountedTo, false)
 	}
-	page, err := s.occupied(ctx, shard, spans, s.places, true, tallyPage)
+	page, err := s.occupied(ctx, shard, spans, s.places, true, min(tallyPage, tallyWork/len(s.places)))
 	if err != nil {
 		return "", err
 	}
