@@ -7,13 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Pages tell that Redis does not answer, and are there again when it does.
-func TestPagesWhileRedisIsAway(t *testing.T) {
+func TestPagesWhileRedisIsAway(t *testing.T) { // not parallel: no other page may be shown while it sets the time
+	before := console.ReadWithin(2 * time.Second)
+	t.Cleanup(func() { console.ReadWithin(before) })
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "away:")
 	s := serve(t, store, httpapi.Options{})

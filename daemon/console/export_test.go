@@ -53,9 +53,17 @@ const (
 	brokenPath = Root + "test/broken"
 )
 
-// Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. It is
-// called once, before all tests.
+// ReadWithin sets how long Redis may take for what a page shows, and returns how long it could before. No page may be
+// shown meanwhile.
+func ReadWithin(d time.Duration) (before time.Duration) {
+	before, readWithin = readWithin, d
+	return before
+}
+
+// Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. Pages wait
+// longer for Redis, as one slow call makes any of them fail. It is called once, before all tests.
 func Extend() {
+	ReadWithin(10 * time.Second)
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
 		case "forbidden":

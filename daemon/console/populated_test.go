@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'"--></style></script><svg onload=alert(1)>`, `{{.}}`, `javascript:alert(1)`, "\x00\x1b[31m\u202e\xff", `</textarea><b>`, `${7*7}`,
 }
 
-// carry runs a carrier on a store.
+// carry runs a carrier on a store, and waits until it is elected for all shards: until then pages say first that there
+// is none.
 func carry(t testing.TB, store *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{Logger: discard})
@@ -26,6 +28,10 @@ func carry(t testing.TB, store *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "the carrier is elected", func() bool {
+		states := c.States()
+		return len(states) > 0 && !slices.ContainsFunc(states, func(s carrier.State) bool { return !s.Carrying })
+	})
 }
 
 // buryAll claims messages of a topic and gives them up, each for a reason.
