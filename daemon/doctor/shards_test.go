@@ -67,7 +67,11 @@ func TestShardsOnACluster(t *testing.T) {
 	times := regexp.MustCompile(`[0-9.]+ (ms|MiB)|127\.0\.0\.1:\d+|of \d shards: \d`)
 	for i := range lines {
 		lines[i] = times.ReplaceAllString(lines[i], "X")
+		for _, timed := range []string{"pub/sub round trip X", "clock the clocks"} { // a busy machine gets a warning
+			lines[i] = strings.Replace(lines[i], "warn "+timed, "ok "+timed, 1)
+		}
 	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "warn clock Redis's clock is ") })
 	memory := 0 // rows of it: one for each master, unless some use the same
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		isOf := strings.Contains(line, " memory ") && strings.HasSuffix(line, " in use, without a limit: when the machine runs out of memory, its kernel kills Redis")

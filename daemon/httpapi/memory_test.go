@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -18,7 +17,7 @@ const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
 func crowded(t *testing.T) *host {
 	t.Helper()
 	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen >\nother "+otherToken+" publish,consume,listen >\n")
-	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: time.Second})
+	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: haste})
 }
 
 // post sends a request with a token, and returns the status; 0 if the answer came before all of it was sent.

@@ -128,7 +128,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 		"lists":  "GET /v1/topics/later/messages?limit=500 HTTP/1.1\nHost: x\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := serve(t, store, httpapi.Options{}, httpapi.Timing{Header: time.Second, Answer: time.Hour})
+			h := serve(t, store, httpapi.Options{}, httpapi.Timing{Header: haste, Answer: time.Hour})
 			before := inUse()
 			h.stuck(t, 60, request)
 			wantInUse(t, before, httpapi.MemoryOfToken)

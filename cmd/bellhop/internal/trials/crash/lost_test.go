@@ -18,7 +18,7 @@ import (
 )
 
 // slack is added to stated bounds, for a busy machine.
-const slack = 2 * time.Second
+const slack = 10 * time.Second
 
 // as returns the store for another user.
 func as(t *testing.T, url, user string, db *notify.Store) *notify.Store {

@@ -20,9 +20,21 @@ import (
 // A cluster is a Redis Cluster of three masters with a replica each.
 type cluster struct{ *redisserver.Cluster }
 
+// startCluster starts one that replaces a lost master soon.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 1500*time.Millisecond)
+	return startClusterWith(t, 1500*time.Millisecond)
+}
+
+// startStill starts one for a test in which no master is lost, whose nodes may stand still on a busy machine.
+func startStill(t *testing.T) *cluster {
+	t.Helper()
+	return startClusterWith(t, 10*time.Second)
+}
+
+func startClusterWith(t *testing.T, timeout time.Duration) *cluster {
+	t.Helper()
+	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +76,7 @@ func promoted(t *testing.T, replica *redisserver.Server) {
 // In a Cluster everything works, and the doctor finds no fault.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t)
+	c := startStill(t)
 	config := notify.Config{URL: c.URL(), WaitReplicas: 1}
 	l := newLedger()
 	stop := play(t, config, l)
@@ -89,6 +101,10 @@ func examine(t *testing.T, c notify.Config) {
 	checks := 0
 	_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
 		checks++
+		if f.Verdict == doctor.Warn && slices.Contains([]string{"pub/sub round trip", "clock"}, f.Check) { // which measure how busy the machine is
+			t.Logf("the doctor says of %s: %s", f.Check, f.Found)
+			return
+		}
 		if f.Verdict != doctor.OK && !slices.Contains([]string{"persistence", "replicas", "memory", "contents"}, f.Check) {
 			t.Errorf("the doctor says of %s: %v, %s", f.Check, f.Verdict, f.Found)
 		}

@@ -39,7 +39,7 @@ const lease = 5 * time.Second
 const attempts = 1000
 
 // slack is added to stated bounds, for a busy machine.
-const slack = 4 * time.Second
+const slack = 10 * time.Second
 
 // A ledger records which messages were published and which arrived.
 type ledger struct {
