@@ -36,7 +36,7 @@ type Act struct {
 
 // Acted is what an act did. Matched and Done are of this call, the rest of all calls so far.
 type Acted struct {
-	Matched int    // messages that the question asks for
+	Matched int    // messages that the question asks for, without those that are left to the next call
 	Done    int    // those of them that were changed; others had changed meanwhile, or have no record
 	Looked  int64  // what it looked at, as [Page] says
 	Of      int64  // how many there were to look at, as [Page] says
@@ -181,8 +181,8 @@ func (a *actor) isMoved(due, now time.Time) bool {
 
 // take acts on messages of a shard.
 func (a *actor) take(ctx context.Context, shard store.Shard, found []notify.Info, now time.Time) error {
-	a.done.Matched += len(found)
 	if a.dryRun {
+		a.done.Matched += len(found)
 		return nil
 	}
 	if a.act.Kind == Requeue || a.act.Kind == Purge {
@@ -190,11 +190,14 @@ func (a *actor) take(ctx context.Context, shard store.Shard, found []notify.Info
 	}
 	for i := range found {
 		changed, err := a.change(ctx, shard, &found[i], now)
+		if changed { // beside an ErrUnreplicated, too
+			a.done.Done++
+		}
+		if changed || err == nil {
+			a.done.Matched++
+		}
 		if err != nil {
 			return err
-		}
-		if changed {
-			a.done.Done++
 		}
 	}
 	return nil
@@ -213,6 +216,7 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 			members = append(members, store.Member(topic, found[len(members)].ID))
 		}
 		dealt, err := run(shard, ctx, topic, store.Letters{Members: members})
+		a.done.Matched += dealt.Checked
 		if a.done.Done += dealt.Done; err != nil {
 			return err
 		}

@@ -245,6 +245,33 @@ func TestActStopped(t *testing.T) {
 	})
 }
 
+// An act that is stopped in the middle of a page counts none of its messages twice when it goes on.
+func TestStoppedActCounts(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		const n = 60
+		for i := range n {
+			storetest.Publish(t, db, notify.Message{Topic: "t", ID: fmt.Sprint(i), Delay: time.Hour})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		db.Observe(func(script string, _ time.Duration, _ error) {
+			if script == "cancel" {
+				if calls++; calls == 3 {
+					cancel()
+				}
+			}
+		})
+		done, err := finder(t, db).Act(ctx, parse(t, "topic:t"), find.Act{Kind: find.Cancel}, find.Options{}, false)
+		if !errors.Is(err, context.Canceled) || done.Cursor == "" {
+			t.Fatal(done, err)
+		}
+		db.Observe(nil)
+		want(t, "stopped", done, 3, 3)
+		want(t, "the rest", act(t, db, "topic:t", find.Act{Kind: find.Cancel}, find.Options{Cursor: done.Cursor}, false), n-3, n-3)
+	})
+}
+
 // Acts leave alone what a token does not permit.
 func TestActMay(t *testing.T) {
 	t.Parallel()
