@@ -41,10 +41,9 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 			members[n] = store.Member(topic, id)
 		}
 		dealt, err := run(i.store.Of(topic), ctx, topic, store.Letters{Members: members})
-		if err != nil {
+		if total += dealt.Done; err != nil { // an ErrUnreplicated is beside what is done
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
-		total += dealt.Done
 		ids = ids[dealt.Checked:]
 	}
 	return total, nil

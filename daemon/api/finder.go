@@ -40,10 +40,15 @@ func (f *Finder) Find(ctx context.Context, q find.Query, o find.Options) (page f
 	return page, err
 }
 
-// Act is [find.Finder.Act], with a sealed cursor if o.May is set.
+// Act is [find.Finder.Act], with a sealed cursor if o.May is set. It does nothing if it could not seal that.
 func (f *Finder) Act(ctx context.Context, q find.Query, act find.Act, o find.Options, dryRun bool) (done find.Acted, err error) {
 	if err := f.open(ctx, &o); err != nil {
 		return done, err
+	}
+	if o.May != nil {
+		if _, err := f.secret.Get(ctx); err != nil { // from now on it is known, even if Redis fails meanwhile
+			return done, err
+		}
 	}
 	done, err = f.finder.Act(ctx, q, act, o, dryRun)
 	if fault := f.seal(ctx, &done.Cursor, o); fault != nil {

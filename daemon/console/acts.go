@@ -25,9 +25,9 @@ type act struct {
 	// form is the page with the form, which is shown again with what was written where that
 	// cannot be read; nil: the fault alone is shown.
 	form *page
-	// shows acts in place of do, and returns what the page form shows then; nil: the page that
-	// the form names is led back to.
-	shows func(ctx context.Context, c *Console, v *visit) (data any, did string, n int, err error)
+	// shows acts in place of do, and returns what the page form shows then; nil: the fault alone.
+	// It does nothing if the form is refused, and says then how far the act was.
+	shows func(ctx context.Context, c *Console, v *visit, refused error) (data any, did string, n int, err error)
 }
 
 // acts are all acts.
@@ -56,48 +56,81 @@ func (c *Console) act(a act) http.HandlerFunc {
 		if err == nil {
 			err = c.check(v)
 		}
-		if err == nil && a.shows != nil {
-			c.showAct(w, v, a)
-			return
-		}
-		var did string
-		var n int
-		if err == nil {
-			did, n, err = a.do(r.Context(), c, v)
-			c.shelves.pieces.clear() // they show what was before
-		}
-		if err != nil && a.form != nil && errors.Is(err, notify.ErrInvalid) && c.again(w, v, *a.form, err) {
+		if viewer != nil && a.shows != nil {
+			c.showAct(w, v, a, err)
 			return
 		}
 		if err != nil {
-			c.fail(w, viewer, err)
+			c.failAct(w, v, "", err)
 			return
 		}
-		c.o.Logger.Info("act of the console", "token", viewer.Name, "act", a.name, "what", did, "count", n)
-		setDone(w, r, did)
-		http.Redirect(w, r, backOf(r), http.StatusSeeOther)
+		did, n, err := a.do(r.Context(), c, v)
+		c.shelves.pieces.clear() // they show what was before
+		c.logAct(v, a, did, n, err)
+		if err == nil {
+			setDone(w, r, did)
+			http.Redirect(w, r, backOf(r), http.StatusSeeOther)
+			return
+		}
+		if n == 0 {
+			did = ""
+			c.sendAgain(v, err)
+		}
+		if a.form != nil && errors.Is(err, notify.ErrInvalid) && c.again(w, v, *a.form, err) {
+			return
+		}
+		c.failAct(w, v, did, err)
+	}
+}
+
+// logAct logs an act that did something, even where it failed then.
+func (c *Console) logAct(v *visit, a act, did string, n int, err error) {
+	if err == nil || n > 0 {
+		c.o.Logger.Info("act of the console", "token", v.Name, "act", a.name, "what", did, "count", n)
 	}
 }
 
 // showAct acts, and answers with the page of the act.
-func (c *Console) showAct(w http.ResponseWriter, v *visit, a act) {
-	data, did, n, err := a.shows(v.r.Context(), c, v)
+func (c *Console) showAct(w http.ResponseWriter, v *visit, a act, refused error) {
+	data, did, n, err := a.shows(v.r.Context(), c, v, refused)
 	if n > 0 {
 		c.forgetAll()
 	}
-	if err == nil || n > 0 {
-		c.o.Logger.Info("act of the console", "token", v.Name, "act", a.name, "what", did, "count", n)
-	}
+	c.logAct(v, a, did, n, err)
 	if data == nil {
-		c.fail(w, v.Viewer, err)
+		c.sendAgain(v, err)
+		c.failAct(w, v, "", err)
 		return
 	}
 	f, status := c.frame(v, *a.form), http.StatusOK
 	if f.Data = data; err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)
+		f.Fault.Again = false // no form is sent by itself
 		status = f.Fault.Status
 	}
 	c.render(w, status, f)
+}
+
+// failAct answers with an error, what an act did before it, and the way to a new form.
+func (c *Console) failAct(w http.ResponseWriter, v *visit, did string, err error) {
+	f := c.faultFor(v.Viewer, err)
+	f.Again = false // no form is sent by itself
+	c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: v.Viewer, Open: c.o.Open != nil, Fault: f, Done: did, Back: backOf(v.r)})
+}
+
+// sendAgain lets a form be sent again that was refused for what stands in it: the browser leads back to it.
+func (c *Console) sendAgain(v *visit, refused error) {
+	if errors.Is(refused, notify.ErrInvalid) {
+		c.sent.forget(v.r.PostForm.Get("once"))
+	}
+}
+
+// oneIf counts an act on one thing.
+func oneIf(err error) int {
+	if err == nil || errors.Is(err, notify.ErrUnreplicated) { // that is done, too
+		return 1
+	}
+	return 0
 }
 
 // fail answers with an error alone.
@@ -195,4 +228,11 @@ func (s *sent) first(once string) bool {
 	s.forms[once] = true
 	s.order = append(s.order, once)
 	return true
+}
+
+// forget has a form count as not sent.
+func (s *sent) forget(once string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.forms, once)
 }

@@ -261,5 +261,5 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 	if errors.Is(err, notify.ErrNoListener) {
 		err = &fault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
 	}
-	return "Removed the listener " + name, 1, err
+	return "Removed the listener " + name, oneIf(err), err
 }}

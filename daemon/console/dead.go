@@ -282,7 +282,10 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 		c.shelves.messages.forget(store.Member(topic, id))
 	}
 	did += strconv.Itoa(n) + " of " + strconv.Itoa(len(ids)) + " dead letters of " + topic
-	if n < len(ids) {
+	switch {
+	case err != nil:
+		did += ", then it stopped"
+	case n < len(ids):
 		did += "; the others changed meanwhile"
 	}
 	return did, n, err

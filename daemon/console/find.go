@@ -189,7 +189,8 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		case err == nil:
 			n++
 		case !errors.As(err, &f):
-			return "", n, err
+			n += oneIf(err)
+			return fmt.Sprintf("%s: %d of %d messages, then it stopped", kind, n, len(members)), n, err
 		}
 	}
 	did := fmt.Sprintf("%s: %d of %d messages", kind, n, len(members))

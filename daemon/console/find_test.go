@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"html"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -190,6 +193,135 @@ func TestActOnAllThatMatch(t *testing.T) {
 	}
 	if purged != 3 {
 		t.Errorf("the log lacks the act: %s", s.log)
+	}
+}
+
+// A fickle is a store whose Redis refuses all scripts of its user while it is told to.
+type fickle struct {
+	own, store *notify.Store
+}
+
+// newFickle returns one on a server of its own.
+func newFickle(t *testing.T) *fickle {
+	t.Helper()
+	server := storetest.Server(t)
+	f := &fickle{own: storetest.At(t, server.URL(), "fickle")}
+	storetest.Found(t, f.own)
+	f.acl(t, "on", ">secret", "~*", "&*", "+@all")
+	f.store = storetest.At(t, strings.Replace(server.URL(), "//", "//fickle:secret@", 1), "fickle")
+	return f
+}
+
+func (f *fickle) acl(t *testing.T, rules ...any) {
+	t.Helper()
+	if err := f.own.Client().Do(context.WithoutCancel(t.Context()), append([]any{"ACL", "SETUSER", "fickle"}, rules...)...).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fails and works have Redis refuse everything, and nothing.
+func (f *fickle) fails(t *testing.T) { t.Helper(); f.acl(t, "-@all") }
+func (f *fickle) works(t *testing.T) { t.Helper(); f.acl(t, "+@all"); f.store.Observe(nil) }
+
+// failsAfter has Redis refuse everything after so many calls of a script.
+func (f *fickle) failsAfter(t *testing.T, calls int, of string) {
+	t.Helper()
+	n := 0
+	f.store.Observe(func(script string, _ time.Duration, _ error) {
+		if script == of {
+			if n++; n == calls {
+				f.fails(t)
+			}
+		}
+	})
+}
+
+// sent returns the fields of a form in a page, beside the ones that are given.
+func (s shown) sent(pairs ...string) []string {
+	for _, found := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(s.body, -1) {
+		pairs = append(pairs, found[1], html.UnescapeString(found[2]))
+	}
+	return pairs
+}
+
+// An act on all that match can be gone on with after whatever stopped it.
+func TestActOnAllGoesOnAfterAFault(t *testing.T) {
+	for _, name := range []string{"root", "keeper"} {
+		t.Run(name, func(t *testing.T) {
+			const n, path = 120, "/ui/find/act"
+			f := newFickle(t)
+			storetest.Fill(t, f.own, n, func(i int) notify.Message {
+				return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(1+i)}
+			})
+			s := serve(t, f.store, httpapi.Options{TokensFile: writeTokens(t, tokensFile+"keeper keeper-token-0123456789 admin order.>\n")})
+			v := s.visitor()
+			v.post("/ui/login", "token", cmp.Or(tokens[name], "keeper-token-0123456789")).is(http.StatusSeeOther)
+			page := v.get(path + "?q=topic:order.a&act=reschedule").is(http.StatusOK).says("Reschedule 120 ")
+			form := page.sent()
+			v.post(path, append(form, "delay", "soon")...).is(http.StatusUnprocessableEntity)
+
+			f.fails(t) // before anything is done
+			page = v.post(path, append(form, "delay", "2h")...).is(http.StatusServiceUnavailable).says("It stopped", "Redis cannot be reached", "Rescheduled 0 of 0", "Go on</button>").hides("data-goes-on", "by itself")
+			f.works(t)
+			f.failsAfter(t, 20, "reschedule")
+			page = v.post(path, page.sent()...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>").hides("changed meanwhile")
+			last := page.sent()
+			page = v.post(path, last...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>")
+			page.field(regexp.MustCompile(`name="cursor" value="([^"]+)"`))
+			f.works(t)
+			page = v.post(path, last...).is(http.StatusConflict).says("It stopped", "This form was sent before", "Rescheduled 20 of 20", "Go on</button>")
+			page = v.post(path, append([]string{"edition", "old"}, page.sent()...)...).is(http.StatusConflict).says("It stopped", "The daemon was updated", "Rescheduled 20 of 20", "Go on</button>")
+			storetest.Eventually(t, "all are rescheduled", func() bool {
+				page = v.post(path, page.sent()...)
+				return !strings.Contains(page.body, "Go on</button>")
+			})
+			page.says("Rescheduled 120 of 120 scheduled and ready messages<")
+			if log := s.log.String(); strings.Count(log, `act="act on all that match" what="reschedule all of topic:order.a"`) < 2 || !strings.Contains(log, `count=20`) {
+				t.Errorf("the log lacks the act: %s", log)
+			}
+		})
+	}
+}
+
+// Acts on the ticked say and log what they did before Redis failed.
+func TestActsThatPartlySucceed(t *testing.T) {
+	f := newFickle(t)
+	s := serve(t, f.store, httpapi.Options{})
+	v := s.visitor()
+	const n = 501 // more than Redis gets at a time
+	storetest.Fill(t, f.own, n+50, func(i int) notify.Message {
+		return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: "why"}}
+	})
+	const found, letters = "/ui/find?q=state%3Adead", "/ui/dead/letters?topic=order.a"
+	form := append(v.get(found).sent(), "act", "purge")
+	for i := range 50 {
+		form = append(form, "m", fmt.Sprint("order.a:", n+i))
+	}
+	f.failsAfter(t, 20, "purge")
+	v.post("/ui/acts/found", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", "purge: 20 of 50 messages, then it stopped", `href="`+found+`"`).hides("by itself")
+	f.works(t)
+	form = append(v.get(letters).sent(), "act", "requeue")
+	for i := range n {
+		form = append(form, "id", fmt.Sprint(i))
+	}
+	f.failsAfter(t, 1, "requeue")
+	page := v.post("/ui/acts/dead", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", " of 501 dead letters of order.a, then it stopped", `href="`+letters+`"`)
+	requeued := page.field(regexp.MustCompile(`Requeued (\d+) of`))
+	f.works(t)
+	c, err := storetest.Count(f.own, "order.a")
+	if err != nil || c.Dead+c.Ready != n+30 || fmt.Sprint(c.Ready) != requeued {
+		t.Errorf("got %+v, %v, and requeued %s", c, err, requeued)
+	}
+	for _, line := range []string{`act="act on found messages" what="purge: 20 of 50 messages, then it stopped" count=20`, `act="act on dead letters" what="Requeued ` + requeued + ` of 501 dead letters of order.a, then it stopped" count=` + requeued} {
+		if log := s.log.String(); !strings.Contains(log, line) {
+			t.Errorf("the log lacks %s: %s", line, log)
+		}
+	}
+	f.fails(t)
+	before := strings.Count(s.log.String(), "act of the console")
+	v.post("/ui/topics/order.a/messages/1", append(page.sent(), "edition", form[1], "act", "cancel")...)
+	if log := s.log.String(); strings.Count(log, "act of the console") != before {
+		t.Errorf("an act that failed is logged: %s", log)
 	}
 }
 

@@ -1,14 +1,16 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -29,16 +31,17 @@ type actView struct {
 	Matched    int64  // so far
 	Done       int64  // so far
 	Progress   progress
-	Cursor     string // with which it goes on; empty: it is done
+	Cursor     string // with which it goes on; empty: from the beginning
+	More       bool   // it acts, and can go on
 	Goes       bool   // it goes on by itself
-	Refused    *fault
 }
 
 // actOf returns an act that a form or an address asks for, which the viewer must be allowed.
 func actOf(v *visit, given url.Values, now time.Time) (view *actView, q find.Query, act find.Act, err error) {
 	view = &actView{visit: v, Q: given.Get("q"), Kind: given.Get("act"), Delay: given.Get("delay"), Due: given.Get("due"), Cursor: given.Get("cursor")}
-	view.Matched, _ = strconv.ParseInt(given.Get("matched"), 10, 64)
-	view.Done, _ = strconv.ParseInt(given.Get("so_far"), 10, 64)
+	for name, into := range map[string]*int64{"matched": &view.Matched, "so_far": &view.Done, "looked": &view.Progress.Looked, "of": &view.Progress.Of} {
+		*into, _ = strconv.ParseInt(given.Get(name), 10, 64)
+	}
 	if !v.May(Admin) {
 		return view, q, act, errForbidden
 	}
@@ -81,6 +84,9 @@ func (a *actView) Reschedules() bool { return a.Kind == "reschedule" }
 // Search returns the address of the search.
 func (a *actView) Search() string { return findPath(a.Q) }
 
+// Counts returns the address that counts anew.
+func (a *actView) Counts() string { return actPath(a.Q, a.Kind) }
+
 // Next returns the address that goes on counting.
 func (a *actView) Next() string {
 	return a.Link("cursor", a.Cursor, "matched", strconv.FormatInt(a.Matched, 10), "stop", "")
@@ -104,7 +110,7 @@ func (c *Console) countAll(ctx context.Context, v *visit) (any, error) {
 	return view, err
 }
 
-// page does one page of an act, or only counts it, and adds it to the view.
+// page does one page of an act, or only counts it, and adds it to the view. That keeps its place where there is no later one.
 func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Query, act find.Act, dryRun bool) (find.Acted, error) {
 	if q.AsksBodies() {
 		_, done, err := c.ask(v, view.Q)
@@ -116,35 +122,43 @@ func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Quer
 	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.may()}, dryRun)
 	view.Matched += int64(done.Matched)
 	view.Done += int64(done.Done)
-	view.Progress, view.Cursor = progress{done.Looked, done.Of}, done.Cursor
+	if err == nil || store.IsPartial(err) || done.Cursor != "" {
+		view.Progress, view.Cursor = progress{done.Looked, done.Of}, done.Cursor
+	}
 	return done, err
 }
 
 // allAct acts on all that match, a page for each form that is sent. It answers with the page
-// from which it goes on, so that no address does something by itself.
-var allAct = act{path: findActPage.path, name: "act on all that match", form: &findActPage, shows: func(ctx context.Context, c *Console, v *visit) (any, string, int, error) {
+// from which it goes on, so that no address does something by itself. Once it began it does so with every error, too:
+// begun anew, it would not know what it changed already.
+var allAct = act{path: findActPage.path, name: "act on all that match", form: &findActPage, shows: func(ctx context.Context, c *Console, v *visit, refused error) (any, string, int, error) {
 	form := v.r.PostForm
 	view, q, act, err := actOf(v, form, c.now(ctx))
-	if err != nil {
-		return nil, "", 0, err
-	}
-	if form.Get("began") == "" {
-		view.Matched, view.Done, view.Cursor = 0, 0, ""
+	began := form.Get("began") != ""
+	if !began {
+		view.Matched, view.Done, view.Progress, view.Cursor = 0, 0, progress{}, ""
 	}
 	view.Began = true
-	done, err := c.page(ctx, v, view, q, act, false)
-	did := fmt.Sprintf("%s all of %s", view.Kind, q.String())
-	if err != nil && (done.Cursor == "" || done.Done == 0) && !store.IsPartial(err) {
-		return nil, did, done.Done, err
+	var done find.Acted
+	if err = cmp.Or(err, refused); err == nil {
+		done, err = c.page(ctx, v, view, q, act, false)
 	}
-	view.Goes = done.Cursor != "" && err == nil
-	return view, did, done.Done, partly(err)
+	invalid := errors.Is(err, notify.ErrInvalid)
+	if errors.Is(err, errForbidden) || !began && (invalid || refused != nil) {
+		return nil, "", 0, err
+	}
+	view.More = view.Cursor != "" || err != nil && !store.IsPartial(err)
+	view.More = view.More && !invalid
+	view.Goes = view.More && err == nil
+	return view, fmt.Sprintf("%s all of %s", view.Kind, q.String()), done.Done, stopped(err)
 }}
 
-// partly returns the error of an act as one beside what it did.
-func partly(err error) error {
-	if err == nil || store.IsPartial(err) {
+// stopped returns the error of an act as one beside what it did.
+func stopped(err error) error {
+	if err == nil || store.IsPartial(err) || errors.Is(err, notify.ErrInvalid) {
 		return err
 	}
-	return &fault{Status: http.StatusServiceUnavailable, Title: "It stopped", Detail: "What was done stays done. Go on below.", cause: err}
+	f := *faultOf(err)
+	f.Title, f.Detail = "It stopped", f.Title+". What was done stays done. Go on below."
+	return &f
 }

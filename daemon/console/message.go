@@ -383,7 +383,7 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)
 	c.shelves.messages.forget(store.Member(topic, id))
-	return did, 1, changed(err)
+	return did, oneIf(err), changed(err)
 }}
 
 // messageActs are the acts on a message by the values of their buttons.

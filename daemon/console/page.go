@@ -94,6 +94,7 @@ type frame struct {
 	Version  string
 	Fault    *fault // in place of what could not be read
 	Done     string // what an act did
+	Back     string // address of the page with the form of an act; empty: none
 	Data     any
 }
 

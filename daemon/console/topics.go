@@ -383,7 +383,7 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 	}
 	err := do(ctx, topic)
 	c.forget(topic)
-	return did + topic, 1, err
+	return did + topic, oneIf(err), err
 }}
 
 // forget has a topic read again at once: an act changed it.
