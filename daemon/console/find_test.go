@@ -264,7 +264,11 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 			page = v.post(path, append(form, "delay", "2h")...).is(http.StatusServiceUnavailable).says("It stopped", "Redis cannot be reached", "Rescheduled 0 of 0", "Go on</button>").hides("data-goes-on", "by itself")
 			f.works(t)
 			f.failsAfter(t, 20, "reschedule")
-			page = v.post(path, page.sent()...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>").hides("changed meanwhile")
+			storetest.Eventually(t, "it goes on", func() bool { // the store looks at Redis again after a while
+				page = v.post(path, page.sent()...).is(http.StatusServiceUnavailable)
+				return !strings.Contains(page.body, "Rescheduled 0 of 0")
+			})
+			page.says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>").hides("changed meanwhile")
 			last := page.sent()
 			page = v.post(path, last...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>")
 			page.field(regexp.MustCompile(`name="cursor" value="([^"]+)"`))
@@ -300,6 +304,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 	f.failsAfter(t, 20, "purge")
 	v.post("/ui/acts/found", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", "purge: 20 of 50 messages, then it stopped", `href="`+found+`"`).hides("by itself")
 	f.works(t)
+	wait(t, v, letters, `value="requeue"`)
 	form = append(v.get(letters).sent(), "act", "requeue")
 	for i := range n {
 		form = append(form, "id", fmt.Sprint(i))
