@@ -226,7 +226,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if !v.May(Consume) {
 		return nil, errForbidden
 	}
-	all, err := c.shelves.reasons.get(ctx, reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
+	all, err := c.shelves.reasons.get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}

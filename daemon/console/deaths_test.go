@@ -12,6 +12,29 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
+// After an act on all dead letters no page counts them any more.
+func TestDeathsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	v := s.visitor()
+	bury(t, s.store, "order.a", "no such shop", "1", "2", "3")
+	bury(t, s.store, "order.b", "no such shop", "1")
+	seen := func(letters int64) {
+		t.Helper()
+		v.get("/ui/dead/reasons").is(200).says(fmt.Sprint(letters, " were counted"))
+		if _, n := pastOf(t, v.get("/ui/dead").is(200)); n != letters {
+			t.Errorf("%d died, want %d", n, letters)
+		}
+	}
+	seen(4)
+	v.act("/ui/dead/letters?topic=order.a", "/ui/acts/dead", "topic", "order.a", "id", "1", "act", "purge").is(303)
+	seen(3)
+	v.act("/ui/find?q=state:dead", "/ui/acts/found", "m", "order.a:2", "act", "requeue").is(303)
+	seen(2)
+	v.act("/ui/find/act?q=topic:order.a&act=purge", "/ui/find/act", "q", "topic:order.a", "act", "purge").is(200).says("Purged 1 of 1")
+	seen(1)
+}
+
 // The page of dead letters, and that of a topic's, show when those died that the viewer may see.
 func TestDeathsOverTime(t *testing.T) {
 	t.Parallel()

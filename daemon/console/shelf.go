@@ -20,8 +20,8 @@ type shelves struct {
 	pieces   shelf[[]byte]
 	past     shelf[[]riverBar]
 	deaths   shelf[forecast.Deaths]
+	reasons  shelf[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
 
-	reasons   kept[[]notify.Reason]
 	logs      kept[[]store.LogEnd]
 	announced kept[announced]
 	listeners kept[[]notify.ListenerInfo]

@@ -391,6 +391,7 @@ func (c *Console) forget(topic string) {
 	c.snapshots.forget(topic)
 	c.shelves.details.forget(topic)
 	c.shelves.deaths.clear()
+	c.shelves.reasons.clear()
 }
 
 // forgetAll has all topics and messages read again at once: an act may have changed any of them.
@@ -399,4 +400,6 @@ func (c *Console) forgetAll() {
 	c.shelves.details.clear()
 	c.shelves.messages.clear()
 	c.shelves.pieces.clear()
+	c.shelves.deaths.clear()
+	c.shelves.reasons.clear()
 }
