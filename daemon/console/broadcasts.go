@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -76,6 +77,9 @@ func (l listenerRow) Sign() string {
 	}
 	return "ok"
 }
+
+// Remove returns the address of the page that asks whether to remove the name.
+func (l listenerRow) Remove() string { return removePath(l.Name) }
 
 // Listens returns who listens under the name now, and who holds how many broadcasts.
 func (l listenerRow) Listens() string { return api.WhoListens(l.ListenerInfo) }
@@ -242,21 +246,47 @@ var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broa
 	return c.publish(ctx, v, topic, true)
 }}
 
-// forgetAct removes a named listener: the form has a button remove for each.
-var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	name := v.r.PostForm.Get("remove")
+// removePage asks whether to remove a named listener: its place cannot be had back.
+var removePage = page{
+	path: Root + "broadcasts/remove", title: "Remove a listener", nav: "broadcasts", name: "remove",
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) {
+		l, there, err := c.removable(ctx, v, v.query("name"))
+		switch {
+		case err != nil:
+			return nil, err
+		case !there:
+			return nil, &fault{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
+		}
+		return l, nil
+	},
+}
+
+// removable returns a named listener that the viewer may remove, and whether it is there.
+func (c *Console) removable(ctx context.Context, v *visit, name string) (l notify.ListenerInfo, there bool, err error) {
 	if err := store.CheckListener(name); err != nil {
-		return "", 0, err
+		return l, false, err
 	}
 	all, err := c.inspector.Listeners(ctx)
 	if err != nil && !store.IsPartial(err) {
-		return "", 0, err
+		return l, false, err
 	}
 	at := slices.IndexFunc(all, func(l notify.ListenerInfo) bool { return l.Name == name })
-	if !v.May(Admin) || at >= 0 && !v.SeesPattern(all[at].Pattern) || at < 0 && !v.SeesAll() {
-		return "", 0, errForbidden
+	switch {
+	case !v.May(Admin), at >= 0 && !v.SeesPattern(all[at].Pattern), at < 0 && !v.SeesAll():
+		return l, false, errForbidden
+	case at < 0:
+		return l, false, nil
 	}
-	err = c.inspector.RemoveListener(ctx, name)
+	return all[at], true, nil
+}
+
+// forgetAct removes a named listener.
+var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	name := v.r.PostForm.Get("remove")
+	if _, _, err := c.removable(ctx, v, name); err != nil {
+		return "", 0, err
+	}
+	err := c.inspector.RemoveListener(ctx, name)
 	c.shelves.listeners.forget()
 	if errors.Is(err, notify.ErrNoListener) {
 		err = &fault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}

@@ -40,6 +40,7 @@ var pages = []page{
 	lettersPage,
 	reasonsPage,
 	broadcastsPage,
+	removePage,
 	findPage,
 	findActPage,
 	carriersPage,
