@@ -85,13 +85,13 @@ func TestWorkers(t *testing.T) {
 	p.await(1, "began")
 	contains(t, s.call("inspect", "t", "1"), "state         leased\n", "leased by     shop-1\n", "leased since  ")
 	s.listen("prices.*")
+	var all []api.Worker
+	storetest.Eventually(t, "both are there", func() bool {
+		s.json(&all, "workers", "--json")
+		return len(all) == 2
+	})
 	out := s.call("workers")
 	contains(t, out, "NAME ", " KIND ", " HOST ", " SINCE ", " LEASED ", " VERSION ", " TOPICS\n", "shop-1 ", " worker ", " listener ", "prices.*\n")
-	var all []api.Worker
-	s.json(&all, "workers", "--json")
-	if len(all) != 2 {
-		t.Errorf("got %+v", all)
-	}
 	for _, w := range all {
 		if (w.Kind == "worker") != (w.Leased != nil && *w.Leased == 1) || w.Least {
 			t.Errorf("a %s has %v leased", w.Kind, w.Leased)

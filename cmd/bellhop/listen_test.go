@@ -488,7 +488,7 @@ func TestListenerTakesOver(t *testing.T) {
 	b.await(1, `"id":"2"`)
 	a.signal(syscall.SIGKILL)
 	b.await(1, `"id":"1"`)
-	contains(t, b.said(), `"attempt":2`)
+	contains(t, b.said(), fmt.Sprintf(`"attempt":%d`, strings.Count(a.said(), "began 1")+1)) // on a busy machine the first may have had it again
 	if strings.Contains(b.said(), "broadcasts are missing") {
 		t.Errorf("a gap is logged, but nothing is missing:\n%s", b.said())
 	}
@@ -550,13 +550,13 @@ func TestListeners(t *testing.T) {
 	}
 	s.listen("t.>", "--name", "away", "--from", "beginning").stop()
 	s.broadcast("t.a 1", "t.b 2")
-	here := s.listen("t.>", "--name", "here", "--lease", "1s", "--", "sh", "-c", "echo began; exec sleep 60")
+	here := s.listen("t.>", "--name", "here", "--lease", "1m", "--", "sh", "-c", "echo began; exec sleep 60")
 	s.broadcast("t.a 3")
 	here.await(1, "began")
 	var names []notify.ListenerInfo
 	storetest.Eventually(t, "it is known who listens", func() bool {
 		s.json(&names, "listeners", "--json")
-		return len(names) == 2 && len(names[1].By) == 1
+		return len(names) == 2 && len(names[1].By) == 1 && len(names[1].HeldBy) == 1
 	})
 	if here := names[1]; here.Name != "here" || here.Held != 1 || !here.Active || names[0].From != "beginning" || names[0].By != nil {
 		t.Errorf("got %+v", names)
