@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
 )
 
 // An agent is a process of the test binary that runs one call of the program after the
