@@ -228,18 +228,34 @@ func TestTryTimesOut(t *testing.T) {
 			db := storetest.Open(t)
 			carry(t, db)
 			causes, deaths := make(chan error, 10), make(chan subscribers.Death, 10)
+			inspector := storetest.Inspector(t, db)
 			handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 				<-ctx.Done()
 				causes <- context.Cause(ctx)
 				return answer(ctx)
 			}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
-			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
-			if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
-				t.Errorf("the context ends for %v", cause)
-			}
-			if d := storetest.Receive(t, "it dies", deaths); !strings.HasPrefix(d.Reason, "try timed out") || d.Attempts != 1 {
-				t.Errorf("it died of %q after %d", d.Reason, d.Attempts)
-			}
+			rounds(t, func(i int) error {
+				id := fmt.Sprint(i)
+				storetest.Publish(t, db, asking(id, notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
+				if cause := storetest.Receive(t, "its context ends", causes); errors.Is(cause, notify.ErrLeaseLost) {
+					return cause // it was extended too late
+				} else if !errors.Is(cause, subscribers.ErrTryTimeout) {
+					t.Errorf("the context ends for %v", cause)
+				}
+				var info notify.Info
+				storetest.Eventually(t, "it dies", func() bool {
+					var err error
+					info, err = inspector.Inspect(t.Context(), topic, id)
+					return err == nil && info.State == notify.Dead
+				})
+				if strings.HasSuffix(info.Reason, "out of attempts") {
+					return errors.New(info.Reason) // it was rejected too late
+				}
+				if d := storetest.Receive(t, "its death is told", deaths); d.ID != id || !strings.HasPrefix(d.Reason, "try timed out") || d.Attempts != 1 {
+					t.Errorf("%s died of %q after %d", d.ID, d.Reason, d.Attempts)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -247,26 +263,32 @@ func TestTryTimesOut(t *testing.T) {
 // A handler that does not heed the end of its context loses the lease at the end of the try, however often it would be extended.
 func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	began, end := make(chan subscribers.Receipt, 1), make(chan struct{})
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		began <- d.Receipt - subscribers.Receipt(d.Lease.Microseconds())
-		<-end
+	rounds(t, func(int) error {
+		db := storetest.Open(t)
+		carry(t, db)
+		began, end := make(chan subscribers.Receipt, 1), make(chan struct{})
+		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+			began <- d.Receipt - subscribers.Receipt(d.Lease.Microseconds())
+			<-end
+			return nil
+		}, subscribers.HandleOptions{})
+		defer close(end)
+		storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
+		at := storetest.Receive(t, "it begins", began)
+		var info notify.Info
+		storetest.Eventually(t, "it dies", func() (dead bool) {
+			var err error
+			info, err = storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+			return err == nil && info.State == notify.Dead
+		})
+		if info.Reason == "lease expired, out of attempts" {
+			return errors.New(info.Reason) // it was extended too late
+		}
+		if took := info.Died.Sub(at.Until()); info.Reason != "try timed out, out of attempts" || info.Attempts != 1 || took < 2999*time.Millisecond {
+			t.Errorf("it died of %q after %v, with %d attempts", info.Reason, took, info.Attempts)
+		}
 		return nil
-	}, subscribers.HandleOptions{})
-	defer close(end)
-	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 3 * time.Second, Lease: 2 * time.Second, MaxAttempts: 1}))
-	at := storetest.Receive(t, "it begins", began)
-	var info notify.Info
-	storetest.Eventually(t, "it dies", func() (dead bool) {
-		var err error
-		info, err = storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
-		return err == nil && info.State == notify.Dead
 	})
-	if took := info.Died.Sub(at.Until()); info.Reason != "try timed out, out of attempts" || info.Attempts != 1 || took < 2999*time.Millisecond {
-		t.Errorf("it died of %q after %v, with %d attempts", info.Reason, took, info.Attempts)
-	}
 }
 
 // What becomes of a message that is claimed too late, in one batch with others.

@@ -43,15 +43,15 @@ func TestFailDrop(t *testing.T) {
 			claimed(t, c, subscribers.ClaimOptions{})
 		}},
 		{"it expires while it is ready", notify.Message{TTL: 100 * time.Millisecond, Lease: time.Minute}, nil},
-		{"it expires while it waits for a retry", notify.Message{TTL: 2 * time.Second}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+		{"it expires while it waits for a retry", notify.Message{TTL: 4 * time.Second}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
 			d := claimed(t, c, subscribers.ClaimOptions{})
 			if _, err := d.Nack(t.Context(), time.Hour, "no"); err != nil {
 				t.Error(err)
 			}
 		}},
-		{"it expires while it is leased", notify.Message{TTL: 2 * time.Second}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
+		{"it expires while it is leased", notify.Message{TTL: 4 * time.Second}, func(t *testing.T, _ *notify.Store, c *subscribers.Claimer) {
 			d := claimed(t, c, subscribers.ClaimOptions{})
-			storetest.Eventually(t, "it is over", func() bool { return time.Since(d.Due) > 2100*time.Millisecond })
+			storetest.Eventually(t, "it is over", func() bool { return time.Since(d.Due) > 4100*time.Millisecond })
 			if err := d.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -120,10 +120,10 @@ func TestLateFailAndTry(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
-	m := notify.Message{LateAfter: 2 * time.Second, Late: notify.LateDrop, TryTimeout: 2500 * time.Millisecond, Lease: time.Hour, MaxAttempts: 2}
+	m := notify.Message{LateAfter: 4 * time.Second, Late: notify.LateDrop, TryTimeout: 4500 * time.Millisecond, Lease: time.Hour, MaxAttempts: 2}
 	storetest.Publish(t, db, dropping("a", m), body("plain"))
 	ds := claimMany(t, c, subscribers.ClaimOptions{})
-	if len(ds) != 2 || ds[0].Lease+ds[1].Lease != 30*time.Second+2500*time.Millisecond {
+	if len(ds) != 2 || ds[0].Lease+ds[1].Lease != 30*time.Second+4500*time.Millisecond {
 		t.Fatalf("claimed %v", ds)
 	}
 	for _, d := range ds {

@@ -312,8 +312,24 @@ func TestForeignRecordIsBuried(t *testing.T) {
 	}
 }
 
-// brief is a lease that ends during a test, and lasts longer than a busy machine delays its extension.
-const brief = 2500 * time.Millisecond
+const (
+	// brief is a lease that ends during a test, and lasts longer than a busy machine delays its extension.
+	brief = 4500 * time.Millisecond
+	// longer is so long after the lease of a claim that two extensions were needed.
+	longer = brief * 2 / 5
+)
+
+// rounds has a round done, and done again when it reports why the machine was too slow for it: five times at most.
+func rounds(t *testing.T, round func(i int) (slow error)) {
+	t.Helper()
+	var slow error
+	for i := range 5 {
+		if slow = round(i); slow == nil || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("five times: %v", slow)
+}
 
 func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	t.Parallel()
@@ -323,9 +339,9 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	began, end := keep(t, db, 4)
 	storetest.Publish(t, db, body("a"))
 	first := storetest.Receive(t, "the handler begins", began)
-	storetest.Eventually(t, "two leases have passed", func() bool {
+	storetest.Eventually(t, "its lease would have ended after one extension", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
-		return err == nil && now.After(first.Receipt.Until().Add(brief))
+		return err == nil && now.After(first.Receipt.Until().Add(longer))
 	})
 	if c := counts(t, db); c.Leased != 1 || c.Ready != 0 {
 		t.Errorf("got %+v", c)
