@@ -90,12 +90,18 @@ func TestNamedNotNow(t *testing.T) {
 	if len(probes) != 3 {
 		t.Fatalf("%d probes", len(probes))
 	}
+	var late []time.Duration
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+moments {
+		if wait := probe.Sub(last); wait < pause {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
+		} else if wait > pause+moments {
+			late = append(late, wait)
 		}
 		last = probe
+	}
+	if len(late) > 1 { // one may meet a machine that stands still
+		t.Errorf("probes came late: %v, want %v", late, pause)
 	}
 }
 
@@ -237,7 +243,7 @@ func TestNamedNotNowAfterItsLease(t *testing.T) {
 		began <- struct{}{}
 		<-refuse
 		return subscribers.NotNow(errBarred, 0)
-	}, subscribers.ListenOptions{Name: "n", Lease: time.Second})
+	}, subscribers.ListenOptions{Name: "n", Lease: 3 * time.Second}) // longer than a machine stands still
 	broadcast(t, db, topic, "a")
 	storetest.Receive(t, "it is handled", began)
 	guest.leave()
@@ -316,7 +322,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			carry(t, db)
 			guest := away(t, db, server.URL())
 			h := &received{hold: make(chan struct{})}
-			const lease = time.Second
+			const lease = 2500 * time.Millisecond // longer than a machine stands still
 			l := subscriberstest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: lease})
 			broadcast(t, db, topic, "a", "b")
@@ -332,7 +338,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			}
 			// For longer than the leases last, and than calls are tried once the grace is over.
 			storetest.Eventually(t, "their leases have ended", func() bool {
-				return time.Since(start) > 5*lease && endedLeases(t, db, "n") == 2
+				return time.Since(start) > 2*lease && endedLeases(t, db, "n") == 2
 			})
 			guest.come()
 			nothingHeld(t, db, "n")

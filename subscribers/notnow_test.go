@@ -83,12 +83,18 @@ func TestNotNow(t *testing.T) {
 	if len(probes) != 3 {
 		t.Fatalf("%d probes", len(probes))
 	}
+	var late []time.Duration
 	last := refused[hands-1]
 	for i, probe := range probes {
-		if wait := probe.Sub(last); wait < pause || wait > pause+moments {
+		if wait := probe.Sub(last); wait < pause {
 			t.Errorf("probe %d came %v after the refusal before it, want %v", i, wait, pause)
+		} else if wait > pause+moments {
+			late = append(late, wait)
 		}
 		last = probe
+	}
+	if len(late) > 1 { // one may meet a machine that stands still
+		t.Errorf("probes came late: %v, want %v", late, pause)
 	}
 	storetest.Empty(t, db)
 }
@@ -143,10 +149,16 @@ func TestNotNowWakesByItself(t *testing.T) {
 	}, subscribers.HandleOptions{Concurrency: 4})
 	storetest.Publish(t, db, body("a"))
 	settled(t, db)
+	var late []time.Duration
 	for i := range n {
-		if wait := calls[i+1].Sub(calls[i]); wait < pause || wait > pause+moments {
+		if wait := calls[i+1].Sub(calls[i]); wait < pause {
 			t.Errorf("again after %v, want %v", wait, pause)
+		} else if wait > pause+moments {
+			late = append(late, wait)
 		}
+	}
+	if len(late) > 1 { // one may meet a machine that stands still
+		t.Errorf("again after %v, want %v", late, pause)
 	}
 	if len(calls) != n+1 {
 		t.Errorf("%d calls", len(calls))

@@ -197,45 +197,46 @@ func TestWaitingListIsLostWhilePaused(t *testing.T) {
 // and handled: each is handled once, and none is claimed while it is paused.
 func TestPauseRaces(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	const n = 2000
-	got := make(chan string, 2*n)
-	for range 3 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-			got <- d.ID
-			return nil
-		}, subscribers.HandleOptions{Concurrency: 4})
-	}
-	var publishing sync.WaitGroup
-	publishing.Go(func() {
-		for i := range n {
-			m := body(fmt.Sprint(i))
-			m.Delay = time.Duration(i%3) * time.Millisecond
-			storetest.Publish(t, db, m)
+	handedInTime(t, func(t *testing.T, db *notify.Store) (faults []string) {
+		const n = 2000
+		got := make(chan string, 2*n)
+		for range 3 {
+			handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+				got <- d.ID
+				return nil
+			}, subscribers.HandleOptions{Concurrency: 4})
 		}
-	})
-	s, c := newSwitches(t, db), subscriberstest.Claimer(t, db)
-	seen := make(map[string]bool)
-	for len(seen) < n && !t.Failed() {
-		s.pause()
-		if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
-			t.Errorf("claimed %v, %v", ds, err)
-		}
-		s.resume()
-		for more := true; more && len(seen) < n; {
-			select {
-			case id := <-got:
-				if seen[id] {
-					t.Errorf("%s was handled twice", id)
+		var publishing sync.WaitGroup
+		publishing.Go(func() {
+			for i := range n {
+				m := body(fmt.Sprint(i))
+				m.Delay = time.Duration(i%3) * time.Millisecond
+				storetest.Publish(t, db, m)
+			}
+		})
+		s, c := newSwitches(t, db), subscriberstest.Claimer(t, db)
+		seen := make(map[string]bool)
+		for len(seen) < n && !t.Failed() {
+			s.pause()
+			if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
+				t.Errorf("claimed %v, %v", ds, err)
+			}
+			s.resume()
+			for more := true; more && len(seen) < n; {
+				select {
+				case id := <-got:
+					if seen[id] {
+						faults = append(faults, id+" was handled twice")
+					}
+					seen[id] = true
+				case <-time.After(5 * time.Millisecond):
+					more = false
 				}
-				seen[id] = true
-			case <-time.After(5 * time.Millisecond):
-				more = false
 			}
 		}
-	}
-	publishing.Wait()
-	settled(t, db)
-	storetest.Empty(t, db)
+		publishing.Wait()
+		settled(t, db)
+		storetest.Empty(t, db)
+		return faults
+	})
 }
