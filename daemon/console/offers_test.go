@@ -222,4 +222,11 @@ func TestCompletesNothingHostile(t *testing.T) {
 	p.Until("nothing is offered", "document.querySelector('#offers').hidden")
 	p.Type(box, `body~"x" sta`)
 	p.Await("#offers", "state:")
+	p.Type(box, `body~"say \"hello sta`)
+	has(p, `body~"say \"hello sta`)
+	p.Until("nothing is offered", "document.querySelector('#offers').hidden")
+	p.Type(box, `body~"say \"hello" sta`)
+	p.Await("#offers", "state:")
+	p.Type(box, `body~"ends in \\" sta`)
+	p.Await("#offers", "state:")
 }

@@ -169,7 +169,7 @@
   function look() {
     const text = box.value, at = box.selectionStart;
     const before = text.slice(0, at);
-    if (at !== box.selectionEnd || before.split('"').length % 2 === 0) return null; // within quotes it is any text
+    if (at !== box.selectionEnd || before.replace(/"(\\.|[^"\\])*"/g, "").includes('"')) return null; // within quotes it is any text
     const word = /[^\s"]*$/.exec(before)[0];
     const to = at + /^[^\s",]*/.exec(text.slice(at))[0].length;
     const term = terms.find((t) => word.startsWith(t));
