@@ -128,3 +128,19 @@ func TestIDsAreUnique(t *testing.T) {
 		}
 	}
 }
+
+// The table behind the plot is seen by whoever comes to it by the keyboard, and by nobody else.
+func TestTableBehindThePlot(t *testing.T) {
+	t.Parallel()
+	p := populated(t).browse("/ui/", consoletest.Look{})
+	const table, height = "document.querySelector('.plain')", ".getBoundingClientRect().height"
+	p.Until("the plot is there", "document.querySelector('#river canvas')")
+	p.Until("the table is not seen", table+height+" <= 1")
+	p.Eval("document.querySelector('.choose a:last-of-type').focus()", nil)
+	p.Press("Tab")
+	p.Until("the table is seen", "document.activeElement === "+table+" && "+table+height+" > 50")
+	p.Axe()
+	p.Fits()
+	p.Press("Tab")
+	p.Until("the table is gone", table+height+" <= 1")
+}
