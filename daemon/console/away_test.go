@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -37,10 +38,14 @@ func TestPagesWhileRedisIsAway(t *testing.T) { // not parallel: no other page ma
 			answers <- answer
 		}()
 	}
+	const again = "tries again by itself" // which is true where there is a stream
 	for range pages {
-		storetest.Receive(t, "an answer", answers).is(http.StatusServiceUnavailable).says("Redis cannot be reached")
+		answer := storetest.Receive(t, "an answer", answers).is(http.StatusServiceUnavailable).says("Redis cannot be reached")
+		if strings.Contains(answer.body, again) != strings.Contains(answer.body, `hx-sse:connect="`) {
+			t.Errorf("%s: %s", answer.call, answer.body)
+		}
 	}
-	v.post("/ui/topics/order.a/messages/1", "act", "purge", "edition", form.field(editionField), "once", form.field(onceField)).is(http.StatusServiceUnavailable)
+	v.post("/ui/topics/order.a/messages/1", "act", "purge", "edition", form.field(editionField), "once", form.field(onceField)).is(http.StatusServiceUnavailable).hides(again)
 	if err := server.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

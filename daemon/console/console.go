@@ -58,6 +58,7 @@ type Console struct {
 	edition   string          // of the pages: another one has other forms
 	secret    *signing.Secret // that cookies are signed with
 	viewers   atomic.Int64
+	quiet     time.Duration // of a stream
 	snapshots snapshots
 	shelves   shelves
 	sent      sent
@@ -78,7 +79,7 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store)}
+	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet}
 	c.snapshots.console, c.snapshots.comes.cache = c, o.Forecasts
 	parsed() // so that a fault shows when a daemon starts
 	c.routes()

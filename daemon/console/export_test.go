@@ -108,3 +108,6 @@ func Reckon(redis, own, at time.Time) time.Time {
 
 // DoneCookie is the cookie that has what was done.
 const DoneCookie = doneCookie
+
+// SetQuiet sets after what time a stream says that it is alive.
+func (c *Console) SetQuiet(d time.Duration) { c.quiet = d }

@@ -12,7 +12,8 @@ import (
 
 const (
 	rhythm   = time.Second      // of streams, and how old a snapshot may be
-	quiet    = 15 * time.Second // after which a stream gets a comment, so that no proxy closes it
+	quiet    = 15 * time.Second // after which a stream says that it is alive, so that no proxy closes it
+	silence  = 40 * time.Second // after which a page takes its stream for lost
 	notables = 200              // topics in each list of the snapshot
 )
 
@@ -27,13 +28,14 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	defer context.AfterFunc(c.o.Closing, cancel)()
 	defer v.Pages.Add(-1)
 	if v.Pages.Add(1) > int64(c.o.MaxPages) {
-		c.crowded(w, v, p)
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "your token has too many pages open", http.StatusTooManyRequests)
 		return
 	}
 	c.viewers.Add(1)
 	defer c.viewers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
-	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience}
+	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience, quiet: c.quiet}
 	ticker := time.NewTicker(rhythm)
 	defer ticker.Stop()
 	for {
@@ -52,17 +54,6 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 		case <-ticker.C:
 		}
 	}
-}
-
-// crowded refuses a stream of a token that has too many pages open.
-func (c *Console) crowded(w http.ResponseWriter, v *visit, p page) {
-	f := c.frame(v, p)
-	f.Fault = &fault{Title: "Too many pages are open", Detail: fmt.Sprintf("Your token has %d open, which is the limit. This page shows what was when it was loaded: close others, and load it again.", c.o.MaxPages)}
-	text, _ := execute(p.name, "faultbox", f) // a box that other pages show, too
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Retry-After", "10")
-	w.WriteHeader(http.StatusTooManyRequests)
-	_, _ = w.Write(text) // an error means that the client is gone
 }
 
 // piece returns the live part of a page as an event of a stream, and whether it is the last one. It is made once a
@@ -132,6 +123,7 @@ type sender struct {
 	w        http.ResponseWriter
 	rc       *http.ResponseController
 	patience time.Duration
+	quiet    time.Duration // after which it says that it is alive
 	before   []byte
 	sent     time.Time
 }
@@ -140,8 +132,8 @@ func (s *sender) send(event []byte) error {
 	switch {
 	case !bytes.Equal(event, s.before):
 		s.before = event
-	case time.Since(s.sent) >= quiet:
-		event = []byte(":\n\n")
+	case time.Since(s.sent) >= s.quiet:
+		event = []byte("event: alive\ndata:\n\n") // scripts of a page do not hear comments
 	default:
 		return nil
 	}

@@ -85,18 +85,20 @@ type choice struct {
 
 // A frame is what the layout shows around a page.
 type frame struct {
-	Title    string
-	Nav      string
-	Template string
-	Viewer   *Viewer // nil: nobody is logged in
-	Open     bool    // no token is needed
-	Live     string  // address of the stream; empty: the page does not change by itself
-	Edition  string
-	Version  string
-	Fault    *fault // in place of what could not be read
-	Done     string // what an act did
-	Back     string // address of the page with the form of an act; empty: none
-	Data     any
+	Title     string
+	Nav       string
+	Template  string
+	Viewer    *Viewer // nil: nobody is logged in
+	Open      bool    // no token is needed
+	Live      string  // address of the stream; empty: the page does not change by itself
+	MostPages int     // that a token may have open
+	Silence   int     // seconds, after which the stream is taken for lost
+	Edition   string
+	Version   string
+	Fault     *fault // in place of what could not be read
+	Done      string // what an act did
+	Back      string // address of the page with the form of an act; empty: none
+	Data      any
 }
 
 // A fault is why something could not be shown or done.
@@ -104,7 +106,7 @@ type fault struct {
 	Status int
 	Title  string
 	Detail string
-	Again  bool  // it passes: the page tries again by itself
+	Again  bool  // it passes: a page with a stream tries again by itself
 	cause  error // which may name servers, users and rights of Redis
 }
 
@@ -113,8 +115,13 @@ func (c *Console) serve(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := c.viewer(r)
 		switch {
+		case err != nil && accepts(r, "text/event-stream"):
+			c.withhold(err)
+			http.Error(w, "Redis cannot be reached", http.StatusServiceUnavailable)
 		case err != nil:
-			c.render(w, http.StatusServiceUnavailable, &frame{Title: p.title, Template: "fault", Fault: c.faultFor(nil, err)})
+			f := c.frame(&visit{nil, r}, p)
+			f.Template, f.Fault = "fault", c.faultFor(nil, err)
+			c.render(w, http.StatusServiceUnavailable, f)
 		case viewer == nil:
 			c.toLogin(w, r)
 		case p.live && accepts(r, "text/event-stream"):
@@ -161,6 +168,7 @@ func (c *Console) frame(v *visit, p page) *frame {
 	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil}
 	if p.live {
 		f.Live = v.with("edition", c.edition)
+		f.MostPages, f.Silence = c.o.MaxPages, int(silence.Seconds())
 	}
 	return f
 }

@@ -2,29 +2,59 @@
 "use strict";
 
 (() => {
+  // What is shown grows old when the stream is lost, and must not look as if it were true.
   const lost = Object.assign(document.createElement("p"), { id: "lost", className: "fault", role: "alert", hidden: true });
   document.getElementById("main").prepend(lost);
 
-  // The daemon is gone, or restarts: what is shown grows old, and must not look as if it were true.
-  document.addEventListener("htmx:sse:error", () => {
-    if (!lost.hidden) return;
-    lost.textContent = `The daemon does not answer. This page shows what was at ${new Date().toISOString().slice(11, 19)} UTC, and tries again by itself.`;
-    lost.hidden = false;
-  });
-  document.addEventListener("htmx:sse:after:connection", () => {
-    lost.hidden = true;
-    if (document.hidden) setTimeout(() => document.dispatchEvent(new Event("visibilitychange"))); // opened in the background: it pauses at once
-  });
-
-  // The extension repeats all connections but the first.
   const live = document.getElementById("live");
   const address = live?.getAttribute("hx-sse:connect");
   let ended = !address;
+  let heard = Date.now();
+  let shown = heard; // since when the page is in the foreground
+
+  // tell says why nothing is heard: the status of an answer, or there is none.
+  function tell(status) {
+    if (ended || status === 503 && "anew" in live.dataset) return; // the page says so
+    ended = status === 401;
+    const why = status === 401 ? "You are logged out."
+      : status === 429 ? `Too many pages are open: a token may have ${live.dataset.most} at a time. Close others.`
+        : status ? `The daemon, or a proxy before it, answers with status ${status}.` : "The daemon does not answer.";
+    const text = `${why} This page shows what was at ${new Date(heard).toISOString().slice(11, 19)} UTC${ended ? "." : ", and tries again by itself."} `;
+    if (lost.firstChild?.data === text && !lost.hidden) return; // it is read aloud each time it changes
+    lost.replaceChildren(text);
+    if (ended) lost.append(Object.assign(document.createElement("a"), { href: `/ui/login?next=${encodeURIComponent(location.pathname + location.search)}`, textContent: "Log in" }));
+    lost.hidden = false;
+  }
+  document.addEventListener("htmx:sse:error", (e) => tell(e.detail.status));
+  document.addEventListener("htmx:response:error", (e) => tell(e.detail.ctx.response.status)); // of the first connection
+  document.addEventListener("htmx:error", () => tell());
+  document.addEventListener("htmx:sse:before:connection", (e) => { e.detail.connection.cancelled = ended; });
+  document.addEventListener("htmx:sse:after:connection", () => {
+    heard = Date.now();
+    lost.hidden = true;
+    if (document.hidden) setTimeout(() => document.dispatchEvent(new Event("visibilitychange"))); // opened in the background: it pauses at once
+  });
+  document.addEventListener("htmx:sse:after:message", () => {
+    heard = Date.now();
+    if ("anew" in live.dataset && live.querySelector(":scope > :not(.fault)")) location.reload(); // to what stands around it
+  });
   document.addEventListener("htmx:sse:close", (e) => { ended ||= e.detail.reason === "message"; });
+  document.addEventListener("visibilitychange", () => { shown = Date.now(); });
+
   setInterval(() => {
-    if (!ended && !document.hidden && !live._htmx?.sse) htmx.ajax("GET", address, { source: live });
+    if (ended || document.hidden) return;
+    const stream = live._htmx?.sse;
+    if (!stream) htmx.ajax("GET", address, { source: live, timeout: htmx.config.sse.connectTimeout }); // the extension repeats all connections but the first
+    else if (stream.reader && Date.now() - Math.max(heard, shown) > live.dataset.silence * 1000) { // it was cut, and nobody said so
+      tell();
+      stream.reader.cancel();
+    }
   }, 5000);
+})();
+
+(() => {
   // The river: what happened to the left of now, and how late, and what falls due to the right.
+  const live = document.getElementById("live");
   const river = { plot: null, text: "", data: null };
   const dark = matchMedia("(prefers-color-scheme: dark)");
 

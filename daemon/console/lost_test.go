@@ -1,0 +1,212 @@
+package console_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// enter logs a browser in with the token of a name, and goes to a page.
+func (s *site) enter(name, path string) *consoletest.Page {
+	s.t.Helper()
+	p := s.browse("/ui/login?next="+path, consoletest.Look{})
+	p.Type("input[name=token]", tokens[name])
+	p.Loads(func() { p.Press("Enter") })
+	return p
+}
+
+// tolerate takes for granted what browsers log of a stream that is lost.
+func tolerate(p *consoletest.Page) {
+	for _, text := range []string{"ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING", "htmx:sse:error", "htmx:error", "status of 4", "status of 5"} {
+		p.Expect(text)
+	}
+}
+
+// A page whose token was taken away while its daemon restarted leads to the login, and asks no more.
+func TestLoggedOutMeanwhile(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	path := writeTokens(t, tokensFile)
+	s := serve(t, store, httpapi.Options{TokensFile: path})
+	p := s.enter("root", "/ui/topics?sort=name")
+	tolerate(p)
+	p.Streams()
+	s.stop()
+	p.Await("#lost", "The daemon does not answer")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(tokensFile, tokens["root"], "new-token-of-root-01234")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serveAt(t, store, httpapi.Options{TokensFile: path}, strings.TrimPrefix(s.url, "http://"))
+	p.Await("#lost", "You are logged out. This page shows what was at ")
+	p.Until("it asks no more", "!document.getElementById('live')._htmx.sse")
+	if text := p.Text("#lost"); strings.Contains(text, "again by itself") || p.Text("#live") == "" {
+		t.Errorf("it says %q", text)
+	}
+	p.Axe()
+	p.Loads(func() { p.Click("#lost a") })
+	p.Until("the login leads back", "document.querySelector('input[name=next]').value === '/ui/topics?sort=name'")
+}
+
+// A page that is one too many keeps what it shows, says so beside it, and goes on when another one is closed.
+func TestCrowdedPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.Open(t), httpapi.Options{MaxStreams: 1})
+	storetest.Publish(t, s.store, message("order.a", "x"))
+	first := s.browse("/ui/topics", consoletest.Look{})
+	first.Streams()
+	p := s.browse("/ui/topics", consoletest.Look{})
+	tolerate(p)
+	p.Await("#lost", "Too many pages are open: a token may have 1 at a time")
+	if text := p.Text("#live tbody"); !strings.Contains(text, "order.a") {
+		t.Errorf("it shows %q", text)
+	}
+	p.Axe()
+	first.Go(s.url + "/ui/login")
+	p.Streams()
+	p.Until("it says no more", "document.getElementById('lost').hidden")
+}
+
+// A page that could not be read comes back whole when Redis does, even where nobody could be known meanwhile.
+func TestPageComesBack(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "back")
+	storetest.Found(t, store)
+	storetest.Publish(t, store, message("order.a", "x"))
+	s := guarded(t, store)
+	p := s.enter("root", "/ui/broadcasts")
+	tolerate(p)
+	cookies := s.login("root").Client
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/ui/topics/order.a"
+	p.Go(s.url + path)
+	p.Await("#live .fault", "tries again by itself")
+	s.stop()
+	again := serveAt(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)}, strings.TrimPrefix(s.url, "http://")) // does not know the secret
+	v := &visitor{again, cookies}
+	v.get(path).is(http.StatusServiceUnavailable).says("tries again by itself").hides("<header>")
+	if got := v.stream(path + "?edition=x"); got.status != http.StatusServiceUnavailable || !strings.HasPrefix(got.body.Header.Get("Content-Type"), "text/plain") {
+		t.Errorf("a stream gets %d, %v", got.status, got.body.Header)
+	}
+	p.Go(s.url + path)
+	p.Until("a stream was asked for", "performance.getEntriesByType('resource').some((e) => e.name.includes('edition=') && e.responseEnd)")
+	if n := p.Count("main, h1, .fault:not([hidden])"); n != 3 {
+		t.Errorf("there is a page in the page: %s", p.Text("body"))
+	}
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.Until("the page is whole", "document.querySelector('header') && document.querySelector('form #live button[value=\"order.a\"]') && !document.querySelector('.fault:not([hidden])')")
+}
+
+// A proxy hands on what it gets, until it falls silent: then it keeps connections open, and nobody hears of it.
+type proxy struct {
+	l      net.Listener
+	silent atomic.Bool
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{l: l}
+	storetest.Run(t, func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() { l.Close() })()
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return nil // it was closed
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				return err
+			}
+			context.AfterFunc(ctx, func() { client.Close(); server.Close() })
+			go p.carry(server, client)
+			go p.carry(client, server)
+		}
+	})
+	return p
+}
+
+// carry hands bytes on. What comes while the proxy is silent is lost, and so is what comes later on that connection.
+func (p *proxy) carry(to, from net.Conn) {
+	buffer, lost := make([]byte, 64<<10), false
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			if err == io.EOF && !p.silent.Load() {
+				to.Close()
+			}
+			return
+		}
+		if lost = lost || p.silent.Load(); lost {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// A connection that is cut without a word is noticed, and made anew.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	proxy := newProxy(t, strings.TrimPrefix(s.url, "http://"))
+	p := consoletest.Open(t, "http://"+proxy.l.Addr().String()+"/ui/topics", consoletest.Look{})
+	tolerate(p)
+	p.Streams()
+	const lost = "document.getElementById('lost').hidden"
+	p.Eval("document.getElementById('live').dataset.silence = 1", nil)
+	proxy.silent.Store(true)
+	p.Await("#lost", "The daemon does not answer. This page shows what was at ")
+	storetest.Publish(t, s.store, message("order.new", "x"))
+	p.Eval("document.getElementById('live').dataset.silence = 40", nil)
+	proxy.silent.Store(false)
+	p.Await("#live tbody", "order.new")
+	p.Until("it says no more", lost)
+}
+
+// A stream that has nothing to say says that it is alive, in a way that a page hears.
+func TestStreamIsAlive(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	finder, err := api.NewFinder(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := console.New(store, console.Options{
+		Finder: finder, Forecasts: forecast.NewCache(store), Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10,
+		Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages.SetQuiet(time.Nanosecond)
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	p := consoletest.Open(t, server.URL+"/ui/topics", consoletest.Look{})
+	p.Eval("document.getElementById('live').addEventListener('alive', () => { window.alive = (window.alive ?? 0) + 1 })", nil)
+	p.Until("it is heard some times", "window.alive > 2")
+	p.Streams()
+}
