@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,8 +15,9 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// maxForm is the most bytes of a form: a body that is published may be as large as one over HTTP.
-const maxForm = notify.DefaultMaxBody + 64<<10
+// maxForm is the most bytes of a form. One with a body is sent as multipart/form-data, in which nothing grows but
+// ends of lines, from one byte to two.
+const maxForm = 2*notify.DefaultMaxBody + 64<<10
 
 // An act changes something. Its form has the fields edition and once beside its own.
 type act struct {
@@ -49,7 +52,8 @@ func (c *Console) act(a act) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		viewer, err := c.viewer(r)
 		if err == nil && viewer == nil {
-			c.toLogin(w, r)
+			_ = readForm(r) // without its page the login leads to the overview
+			c.loginThen(w, r, backOf(r))
 			return
 		}
 		v := &visit{viewer, r}
@@ -158,14 +162,33 @@ func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) 
 
 // check refuses a form of another edition, and one that was sent before.
 func (c *Console) check(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return &fault{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error()}
+	if err := readForm(v.r); err != nil {
+		return err
 	}
 	if v.r.PostForm.Get("edition") != c.edition {
 		return &fault{Status: http.StatusConflict, Title: "The daemon was updated", Detail: "This form is of the version before. Nothing was done: go back, load the page again, and repeat it."}
 	}
 	if !c.sent.first(v.r.PostForm.Get("once")) {
 		return &fault{Status: http.StatusConflict, Title: "This form was sent before", Detail: "The answer then said what was done, and nothing was done now. Go back and load the page again."}
+	}
+	return nil
+}
+
+// readForm reads a form of either encoding. The error is a fault.
+func readForm(r *http.Request) error {
+	err := r.ParseForm()
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
+		err = r.ParseMultipartForm(maxForm)
+	}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &fault{
+			Status: http.StatusRequestEntityTooLarge, Title: "That form is too large",
+			Detail: fmt.Sprintf("It has more than %s, and a body may have %s. Nothing was done.", sized(large.Limit), sized(notify.DefaultMaxBody)),
+		}
+	case err != nil:
+		return &fault{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error() + ". Nothing was done."}
 	}
 	return nil
 }

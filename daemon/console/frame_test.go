@@ -275,8 +275,9 @@ func TestForms(t *testing.T) {
 	v.post(path, "edition", edition, "once", "forms-4", "refuse", "failed").is(500).says("log says why").hides("it&lt;")
 	s.login("root").post(path, "edition", edition, "once", "forms-8", "refuse", "failed").is(500).says("&lt;b&gt;it&lt;/b&gt; failed")
 	v.post(path, "edition", edition, "once", "forms-5", "back", "https://elsewhere.example/").did("Done <i>once</i>", "/ui/")
-	v.post(path, "edition", edition, "once", "forms-6", "filler", strings.Repeat("x", 6<<20)).is(400)
-	s.visitor().post(path, "edition", edition, "once", "forms-7").leads("/ui/login?next=%2Fui%2Ftest%2Fact")
+	v.post(path, "edition", edition, "once", "forms-6", "filler", strings.Repeat("x", 6<<20)).is(413).says("That form is too large", "Nothing was done")
+	s.visitor().post(path, "edition", edition, "once", "forms-7", "back", "/ui/topics?sort=name").leads("/ui/login?next=%2Fui%2Ftopics%3Fsort%3Dname")
+	s.visitor().post(path, "edition", edition, "once", "forms-8", "back", "//elsewhere.example/ui/").leads("/ui/login?next=%2Fui%2F")
 	if log := s.log.String(); strings.Count(log, "act of the console") != 2 || !strings.Contains(log, "token=shop") || !strings.Contains(log, "act=test") {
 		t.Errorf("the log is %s", log)
 	}

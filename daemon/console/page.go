@@ -138,7 +138,12 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "log in", http.StatusUnauthorized)
 		return
 	}
-	http.Redirect(w, r, Root+"login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+	c.loginThen(w, r, r.URL.RequestURI())
+}
+
+// loginThen leads to the page for a token, and from there to another page.
+func (c *Console) loginThen(w http.ResponseWriter, r *http.Request, next string) {
+	http.Redirect(w, r, Root+"login?next="+url.QueryEscape(next), http.StatusSeeOther)
 }
 
 // show answers with the whole page.

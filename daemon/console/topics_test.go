@@ -140,6 +140,39 @@ func TestPublishFromTheForm(t *testing.T) {
 	v.get(topic).says("Broadcasts due next", "b1")
 }
 
+// A body as large as it may be fits into a form, whatever it has, and a larger one is refused with a reason.
+func TestPublishLargeBodies(t *testing.T) {
+	s := open(t)
+	const topic, lines = "/ui/topics/order.new", notify.DefaultMaxBody / 8
+	large := strings.Repeat("{é:\"x\n", lines) // each byte but x grows threefold in a URL, and the end of a line is sent as two
+	if len(large) != 7*lines {
+		t.Fatal(len(large))
+	}
+	page := s.browse(topic, consoletest.Look{Width: 1400})
+	page.Expect("422")
+	page.Expect("413")
+	publish := func(path, text, selector, says string) {
+		t.Helper()
+		page.Go(s.url + path)
+		if path != topic {
+			page.Type("input[name=topic]", "order.new")
+		}
+		page.Eval(`document.querySelector("textarea[name=body]").style.display = "none"`, nil) // to draw it takes seconds
+		page.Eval(`document.querySelector("textarea[name=body]").value = `+text, nil)
+		page.Loads(func() { page.Click("form.card p button") })
+		page.Await(selector, says)
+	}
+	publish(topic, fmt.Sprintf(`"{é:\"x\n".repeat(%d)`, lines), "[role=status]", "Published ")
+	publish(topic, fmt.Sprintf(`"\n".repeat(%d)`, notify.DefaultMaxBody), "[role=status]", "Published ")
+	publish(topic, fmt.Sprintf(`"é".repeat(%d)`, notify.DefaultMaxBody/2+1), ".card .fault", "Nothing was published")
+	publish(topic, fmt.Sprintf(`"é".repeat(%d)`, 4*notify.DefaultMaxBody), ".fault:not(#lost)", "a body may have 256.0 KiB. Nothing was done.")
+	publish("/ui/broadcasts", fmt.Sprintf(`"{é:\"x\n".repeat(%d)`, lines), "[role=status]", "Broadcast ")
+	found, err := storetest.Inspector(t, s.store).List(t.Context(), "order.new", notify.Ready, 10, "")
+	if err != nil || len(found.Messages) != 2 || string(found.Messages[0].Body) != large || len(found.Messages[1].Body) != notify.DefaultMaxBody {
+		t.Errorf("got %d messages, %v", len(found.Messages), err)
+	}
+}
+
 func TestHostileTextIsInertOnTopics(t *testing.T) {
 	s := open(t)
 	v := s.visitor()
