@@ -31,6 +31,7 @@ type overview struct {
 	Per      *rates // of the whole store; nil: not yet known, or not for this viewer
 	Trouble  []topicRow
 	More     int  // topics in trouble that are not shown
+	AtLeast  bool // there may be more than More
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
 	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
@@ -97,6 +98,9 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	}
 	o.Missing = missing != nil
 	o.judge()
+	o.AtLeast = o.least(o.isCut()) != ""
+	o.More = max(0, len(o.Trouble)-troubleRows)
+	o.Trouble = o.Trouble[:len(o.Trouble)-o.More]
 	o.MoreLag = max(0, len(o.Lagging)-laggingRows)
 	o.Lagging = o.Lagging[:len(o.Lagging)-o.MoreLag]
 	return o, missing
@@ -147,7 +151,7 @@ func (c *Console) fullest(ctx context.Context) *server {
 func (c *Console) trouble(ctx context.Context, o *overview) error {
 	var names []string
 	for _, list := range [][]notify.Notable{o.Overdue, o.Behind, o.freshDeaths(), o.Paused} {
-		for _, n := range list[:min(len(list), troubleRows)] {
+		for _, n := range list {
 			if !slices.Contains(names, n.Topic) {
 				names = append(names, n.Topic)
 			}
@@ -162,8 +166,6 @@ func (c *Console) trouble(ctx context.Context, o *overview) error {
 	slices.SortStableFunc(o.Trouble, func(a, b topicRow) int {
 		return cmp.Or(cmp.Compare(b.urgency(), a.urgency()), cmp.Compare(b.overdue(), a.overdue()))
 	})
-	o.More = max(0, len(o.Trouble)-troubleRows)
-	o.Trouble = o.Trouble[:len(o.Trouble)-o.More]
 	return err
 }
 
@@ -200,10 +202,10 @@ func (o *overview) judge() {
 		say("late", Root+"carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
 	}
 	if late := o.lateSince(o.Behind, rhythm); len(late) > 0 {
-		say("late", Root+"carriers", "The carrier is behind: %s due since %s not ready yet", plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
+		say("late", Root+"carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
 	}
 	if late := o.lateSince(o.Overdue, lateAfter); len(late) > 0 {
-		say("late", Root+"topics?sort=overdue", "%s late, the oldest by %s", plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
+		say("late", Root+"topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
 	}
 	if s := o.Fullest; s != nil && s.IsFull() {
 		say("late", Root+"carriers", "Redis %s uses %d %% of its memory", s.Name, s.Share())
@@ -214,12 +216,12 @@ func (o *overview) judge() {
 	if alone := o.alone(); len(alone) == 1 {
 		say("late", alone[0].Link, "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
 	} else if len(alone) > 1 {
-		say("late", alone[0].Link, "Nobody waits for messages of %d topics, such as %s", len(alone), alone[0].Topic)
+		say("late", alone[0].Link, "Nobody waits for messages of %s%d topics, such as %s", o.least(o.isCut()), len(alone), alone[0].Topic)
 	}
 	if held := o.held(); len(held) == 1 {
 		say("paused", held[0].Link, "%s is paused, and %s ready", held[0].Topic, plural(int(held[0].Ready), "message is", "messages are"))
 	} else if len(held) > 1 {
-		say("paused", held[0].Link, "%d topics that have messages ready are paused, such as %s", len(held), held[0].Topic)
+		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) >= notables), len(held), held[0].Topic)
 	}
 	if n := len(o.Lagging); n == 1 {
 		say("late", Root+"broadcasts", "Listener %s is behind", o.Lagging[0].Name)
@@ -227,8 +229,21 @@ func (o *overview) judge() {
 		say("late", Root+"broadcasts", "%d listeners are behind, such as %s", n, o.Lagging[0].Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
-		say("dead", Root+"dead", "%s dead letters of the last %s", plural(len(deaths), "topic has", "topics have"), short(freshDeath))
+		say("dead", Root+"dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
 	}
+}
+
+// isCut reports whether a list of the survey is full, so that topics may be in trouble that it does not name.
+func (o *overview) isCut() bool {
+	return max(len(o.Overdue), len(o.Behind), len(o.freshDeaths()), len(o.Paused)) >= notables
+}
+
+// least returns what stands before a number of topics that may be more.
+func (o *overview) least(cut bool) string {
+	if cut || o.Unseen {
+		return "at least "
+	}
+	return ""
 }
 
 // held returns the topics that have messages ready and are paused.

@@ -184,3 +184,29 @@ func TestHeadlineOfListeners(t *testing.T) {
 		}
 	}
 }
+
+// Many topics in trouble hide no others from the headlines, and a number that the survey cut is told as such.
+func TestManyTopicsInTrouble(t *testing.T) {
+	t.Parallel()
+	for n, says := range map[int][]string{
+		150: {">150 topics are late", "Nobody waits for messages of 150 topics", ">131 more<"},
+		220: {">at least 200 topics are late", "Nobody waits for messages of at least 200 topics", ">at least 181 more<"},
+	} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			store := storetest.Open(t)
+			s := serve(t, store, httpapi.Options{})
+			carry(t, store)
+			if err := storetest.Inspector(t, store).Pause(t.Context(), "held"); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Publish(t, store, message("held", "x"))
+			storetest.Fill(t, store, n, func(i int) notify.Message {
+				return notify.Message{Topic: fmt.Sprint("order.", i), Due: time.Now().Add(-2 * time.Hour)}
+			})
+			for _, text := range append(says, "held is paused, and 1 message is ready") {
+				wait(t, s.visitor(), "/ui/", text)
+			}
+		})
+	}
+}
