@@ -68,3 +68,12 @@ func TestManyDeadLetters(t *testing.T) {
 	}
 	v.get("/ui/dead/reasons").says("order # failed", "20,000")
 }
+
+// Without the first shard, only what it alone knows is missing.
+func TestPagesWithoutTheFirstShard(t *testing.T) {
+	t.Parallel()
+	v := serve(t, storetest.ShardAway(t, 8, 0), httpapi.Options{}).visitor()
+	v.get("/ui/").is(http.StatusOK).says("Topics in trouble", "Listeners behind", "cannot be reached")
+	v.get("/ui/carriers").is(http.StatusOK).says("Terms of office", "cannot be reached", "What the doctor found")
+	v.get("/ui/broadcasts").is(http.StatusOK).says("Listeners are not known", "Logs")
+}

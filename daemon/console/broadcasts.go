@@ -39,6 +39,7 @@ type broadcastsView struct {
 	MoreLogs   bool
 	Listeners  []listenerRow
 	MoreNames  bool
+	Away       *fault // in place of listeners that could not be read
 	Publish    bool
 	Topic      string // of the form, as it was sent
 	Form       publishForm
@@ -214,7 +215,8 @@ func (c *Console) named(ctx context.Context) ([]notify.ListenerInfo, error) {
 func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 	all, err := c.shelves.listeners.get(ctx, relogged, c.named)
 	if err != nil && !store.IsPartial(err) {
-		return err
+		b.Away = c.faultFor(b.Viewer, err)
+		return nil
 	}
 	for _, one := range all {
 		if !b.SeesPattern(one.Pattern) {

@@ -24,6 +24,7 @@ type carriersView struct {
 	Office   office
 	Standbys map[int]int64 // by shard, where they are known
 	Workers  []worker      // nil: not for this viewer
+	Away     *fault        // in place of workers that could not be read
 	MoreThan int           // workers that are not shown
 	Servers  []server      // nil: not for this viewer
 	Fault    string        // why nothing is known of the servers
@@ -70,9 +71,10 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	if v.May(Metrics) {
 		there, err := c.snapshots.workers.get(ctx, keep{age: workersEvery}, c.attended)
 		if err != nil {
-			return nil, err
+			view.Away = c.faultFor(v.Viewer, err)
+		} else {
+			view.setWorkers(there)
 		}
-		view.setWorkers(there)
 	}
 	if v.SeesStore() {
 		if view.Servers, err = c.snapshots.redis(ctx); err != nil {

@@ -35,8 +35,10 @@ type overview struct {
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
 	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
-	MoreLag  int     // listeners that are behind and are not shown
-	Fullest  *server // nil: not for this viewer
+	LagAway  *fault   // in place of listeners that could not be read
+	MoreLag  int      // listeners that are behind and are not shown
+	Fullest  *server  // nil: not for this viewer
+	Evicting []server // that may evict messages
 	River    *river
 	HasTotal bool // the viewer sees all topics, so also their totals
 }
@@ -79,12 +81,16 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	if o.Lagging, err = c.lagging(ctx, v, survey.Now); err != nil {
-		if missing = store.Missing(missing, err); !store.IsPartial(missing) {
-			return nil, missing
+		if !store.IsPartial(err) {
+			o.LagAway = c.faultFor(v.Viewer, err)
+		} else {
+			missing = store.Missing(missing, err)
 		}
 	}
 	if v.SeesStore() {
-		o.Fullest = c.fullest(ctx)
+		masters := c.masters(ctx)
+		o.Fullest = fullest(masters)
+		o.Evicting = slices.DeleteFunc(masters, func(s server) bool { return !s.Evicts() })
 	}
 	past, topics := c.storePast, []notify.Pattern(nil)
 	if !v.SeesStore() {
@@ -96,7 +102,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if o.River, err = c.river(ctx, v, "The river: messages", survey.Now, topics, past); err != nil {
 		missing = store.Missing(missing, err)
 	}
-	o.Missing = missing != nil
+	o.Missing = missing != nil || o.LagAway != nil
 	o.judge()
 	o.AtLeast = o.least(o.isCut()) != ""
 	o.More = max(0, len(o.Trouble)-troubleRows)
@@ -136,10 +142,14 @@ func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
 	return store.Missing(missing, err)
 }
 
-// fullest returns the server that has the least memory left; nil if none is known.
-func (c *Console) fullest(ctx context.Context) *server {
+// masters returns the servers that hold messages, and are there.
+func (c *Console) masters(ctx context.Context) []server {
 	all, _ := c.snapshots.redis(ctx) // the fault of a server that is away is told by what it holds
-	all = slices.DeleteFunc(slices.Clone(all), func(s server) bool { return s.Away != nil || s.Replica })
+	return slices.DeleteFunc(slices.Clone(all), func(s server) bool { return s.Away != nil || s.Replica })
+}
+
+// fullest returns the server that has the least memory left; nil if none is known.
+func fullest(all []server) *server {
 	if len(all) == 0 {
 		return nil
 	}
@@ -210,7 +220,7 @@ func (o *overview) judge() {
 	if s := o.Fullest; s != nil && s.IsFull() {
 		say("late", Root+"carriers", "Redis %s uses %d %% of its memory", s.Name, s.Share())
 	}
-	if s := o.Fullest; s != nil && s.Evicts() {
+	for _, s := range o.Evicting {
 		say("late", Root+"carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)
 	}
 	if alone := o.alone(); len(alone) == 1 {
