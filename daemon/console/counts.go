@@ -2,7 +2,7 @@ package console
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -20,9 +20,12 @@ type rates struct{ Published, Acked, Sent, Died float64 }
 
 // countsKept are the counts of topics whose rows are on a screen.
 type countsKept struct {
-	mu    sync.Mutex
+	turn  turn
 	of    map[string]countsAt
 	wakes wakes
+
+	away   error // why Redis did not answer last; nil: it did
+	awayAt time.Time
 }
 
 // A countsAt is the counts of a topic at a time, or why there are none.
@@ -47,8 +50,10 @@ func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts
 // rated is count with the rates since the counts before, where there are some.
 func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, error) {
 	k := &s.counts
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if err := k.turn.take(ctx, readWithin); err != nil {
+		return nil, err
+	}
+	defer k.turn.leave()
 	now := time.Now()
 	var old []string
 	for _, topic := range topics {
@@ -57,10 +62,17 @@ func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, erro
 		}
 	}
 	if len(old) > 0 {
+		if k.away != nil && now.Sub(k.awayAt) < rhythm { // pages of other topics would wait for it one after the other
+			return nil, k.away
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for other viewers, too
 		defer cancel()
 		fresh, err := s.console.inspector.Count(ctx, old...)
-		k.put(old, fresh, err, time.Now())
+		k.away, k.awayAt = nil, time.Now()
+		if !store.IsPartial(err) && (notify.Retryable(err) || errors.Is(err, context.DeadlineExceeded)) {
+			k.away = err
+		}
+		k.put(old, fresh, err, k.awayAt, s.clock.at(k.awayAt))
 	}
 	counts := make([]counted, 0, len(topics))
 	var missing error
@@ -79,8 +91,8 @@ func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, erro
 }
 
 // put keeps fresh counts of topics that are old, and the error for those that have none. It
-// drops topics that nobody looks at.
-func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now time.Time) {
+// drops topics that nobody looks at. Bars are of the time of Redis.
+func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now, redis time.Time) {
 	for topic, c := range k.of {
 		if now.Sub(c.at) > quiet {
 			delete(k.of, topic)
@@ -89,7 +101,7 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now tim
 	if k.of == nil {
 		k.of, k.wakes = make(map[string]countsAt), make(wakes)
 	}
-	k.wakes.forget(now)
+	k.wakes.forget(redis)
 	found := make(map[string]notify.Counts, len(fresh))
 	for _, c := range fresh {
 		found[c.Topic] = c
@@ -98,7 +110,7 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now tim
 		next := countsAt{at: now}
 		if c, there := found[topic]; there {
 			next.counted = counted{c, k.of[topic].ratesUntil(c, now)}
-			k.wakes.add(topic, c.Acked, now)
+			k.wakes.add(topic, c.Acked, redis)
 		} else {
 			next.err = err
 		}
@@ -121,14 +133,14 @@ func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
 
 // forget has a topic counted again at once.
 func (s *snapshots) forget(topic string) {
-	s.counts.mu.Lock()
-	defer s.counts.mu.Unlock()
+	_ = s.counts.turn.take(context.Background(), forever)
+	defer s.counts.turn.leave()
 	delete(s.counts.of, topic)
 }
 
 // forgetAll has all topics counted again at once.
 func (s *snapshots) forgetAll() {
-	s.counts.mu.Lock()
-	defer s.counts.mu.Unlock()
+	_ = s.counts.turn.take(context.Background(), forever)
+	defer s.counts.turn.leave()
 	clear(s.counts.of)
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -32,20 +33,51 @@ type keep struct{ age, within time.Duration }
 
 // A kept is a value that one viewer reads for all, or why it could not be read.
 type kept[T any] struct {
-	mu    sync.Mutex
+	turn  turn
 	value T
 	err   error
 	at    time.Time
 }
 
+// A turn is a mutex that is waited for as long as a context permits. The zero turn is free.
+type turn struct {
+	once sync.Once
+	held chan struct{}
+}
+
+const forever = time.Duration(math.MaxInt64)
+
+// take waits until it is free, at most for a time.
+func (t *turn) take(ctx context.Context, within time.Duration) error {
+	t.once.Do(func() { t.held = make(chan struct{}, 1) })
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	select {
+	case t.held <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *turn) leave() { <-t.held }
+
 // get returns the value unless it is older than may be; then it is read, while others wait.
 func (k *kept[T]) get(ctx context.Context, may keep, read func(context.Context) (T, error)) (T, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if time.Since(k.at) < may.age-rhythm/10 { // viewers do not ask at the same instant
+	within := cmp.Or(may.within, readWithin)
+	if err := k.turn.take(ctx, within); err != nil {
+		var none T
+		return none, err
+	}
+	defer k.turn.leave()
+	age := may.age
+	if k.err != nil {
+		age = min(age, rhythm) // what is away may be back
+	}
+	if time.Since(k.at) < age-rhythm/10 { // viewers do not ask at the same instant
 		return k.value, k.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(may.within, readWithin)) // for the others, too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within) // for the others, too
 	defer cancel()
 	k.value, k.err = read(ctx)
 	k.at = time.Now()
@@ -54,8 +86,8 @@ func (k *kept[T]) get(ctx context.Context, may keep, read func(context.Context) 
 
 // forget has the value read again at its next use.
 func (k *kept[T]) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	_ = k.turn.take(context.Background(), forever)
+	defer k.turn.leave()
 	k.at = time.Time{}
 }
 

@@ -63,8 +63,8 @@ func (all wakes) forget(now time.Time) {
 
 // seen adds what was acknowledged of topics to bars of a minute.
 func (k *countsKept) seen(topics []string, bars []riverBar) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	_ = k.turn.take(context.Background(), forever)
+	defer k.turn.leave()
 	first, last := bars[0].At.Unix()/60, int64(len(bars)-1)
 	for _, topic := range topics {
 		if w := k.wakes[topic]; w != nil {
