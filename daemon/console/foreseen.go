@@ -16,15 +16,22 @@ type foreseen struct {
 	cache *forecast.Cache
 
 	mu   sync.Mutex
-	last map[string]forecast.Forecast // by the question
+	last map[string]foretold // by the question
+}
+
+// A foretold is a forecast, and when it was made.
+type foretold struct {
+	forecast.Forecast
+	at time.Time
 }
 
 const (
-	paintWithin  = 100 * time.Millisecond // for which a page waits
-	keptWithin   = 10 * time.Millisecond  // for which it waits where only one that is kept can be there in time
-	manyTopics   = 500                    // counting more takes longer than a page waits
-	countWithin  = 10 * time.Second       // a forecast may take
-	mostForeseen = 200                    // questions that are kept
+	paintWithin  = 100 * time.Millisecond             // for which a page waits
+	keptWithin   = 10 * time.Millisecond              // for which it waits where only one that is kept can be there in time
+	manyTopics   = 500                                // counting more takes longer than a page waits
+	countWithin  = 10 * time.Second                   // a forecast may take
+	showFor      = forecast.LongestKept + time.Minute // an old one is shown while it is counted again
+	mostForeseen = 200                                // questions that are kept
 )
 
 // of returns a forecast; the one before, or an empty one, if it is not there within a time. Errors: see [forecast.Cache.Of].
@@ -52,7 +59,10 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 	case <-time.After(within):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.last[question], nil
+		if f := c.last[question]; time.Since(f.at) < showFor {
+			return f.Forecast, nil
+		}
+		return forecast.Forecast{}, nil
 	}
 }
 
@@ -60,9 +70,9 @@ func (c *foreseen) keep(question string, f forecast.Forecast) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil || len(c.last) >= mostForeseen {
-		c.last = make(map[string]forecast.Forecast)
+		c.last = make(map[string]foretold)
 	}
-	c.last[question] = f
+	c.last[question] = foretold{f, time.Now()}
 }
 
 // waits returns for how long a page waits for a forecast of some topics.
