@@ -1,6 +1,7 @@
 package console
 
 import (
+	"regexp"
 	"sync"
 	"time"
 )
@@ -16,9 +17,12 @@ const (
 	mostWithheld  = 100         // errors that are known at a time
 )
 
+// ownAddress is the address of the daemon in an error of a connection: each has a port of its own.
+var ownAddress = regexp.MustCompile(`\S+->`)
+
 // withhold logs an error that a viewer is not shown.
 func (c *Console) withhold(err error) {
-	if c.withheld.isNew(err.Error(), time.Now()) {
+	if c.withheld.isNew(ownAddress.ReplaceAllString(err.Error(), ""), time.Now()) {
 		c.o.Logger.Warn("the console withheld an error from a viewer", "error", err)
 	}
 }
