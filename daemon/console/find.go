@@ -194,7 +194,11 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		}
 	}
 	did := fmt.Sprintf("%s: %d of %d messages", kind, n, len(members))
-	if n < len(members) {
+	switch n {
+	case len(members):
+	case 0:
+		did += "; they had changed, or are in another state"
+	default:
 		did += "; the others had changed, or are in another state"
 	}
 	return did, n, nil

@@ -436,7 +436,7 @@ func whenOf(delay, due string) (time.Duration, time.Time, error) {
 // oneOf returns an error if an act on one dead letter found none.
 func oneOf(n int, err error) error {
 	if err == nil && n == 0 {
-		return notify.ErrNotFound
+		return fmt.Errorf("%w among the dead letters", notify.ErrNotFound)
 	}
 	return err
 }
@@ -445,8 +445,8 @@ func oneOf(n int, err error) error {
 func changed(err error) error {
 	for cause, detail := range map[error]string{
 		notify.ErrNotFound: "It is gone, or not in the state any more that the act needs.",
-		notify.ErrLeased:   "A worker has it: it can be cancelled or rescheduled again if that fails.",
-		notify.ErrDead:     "It is dead: requeue or purge it.",
+		notify.ErrLeased:   "A worker has it: it can be cancelled or rescheduled if that fails.",
+		notify.ErrDead:     "It is dead, and has no due time: who may requeue it can make it ready again.",
 	} {
 		if errors.Is(err, cause) {
 			return &fault{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
