@@ -57,7 +57,7 @@ func (c *Console) findings(ctx context.Context) findings {
 	defer d.mu.Unlock()
 	if !d.running && time.Since(d.started) >= doctorEvery {
 		d.running, d.started = true, time.Now()
-		go c.examine(context.WithoutCancel(ctx)) // for later pages, too
+		c.background.Go(func() { c.examine(context.WithoutCancel(ctx)) }) // for later pages, too
 	}
 	return d.last
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,6 +65,8 @@ type Console struct {
 	sent      sent
 	withheld  withheld
 	doctor    checkup
+
+	background sync.WaitGroup // what pages began and do not wait for
 }
 
 //go:embed assets
@@ -80,11 +83,14 @@ func New(store *notify.Store, o Options) (*Console, error) {
 		return nil, err
 	}
 	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet}
-	c.snapshots.console, c.snapshots.comes.cache = c, o.Forecasts
+	c.snapshots.console, c.snapshots.comes.console = c, c
 	parsed() // so that a fault shows when a daemon starts
 	c.routes()
 	return c, nil
 }
+
+// Wait waits until what pages began has ended, after Closing and when no request is served any more.
+func (c *Console) Wait() { c.background.Wait() }
 
 // Viewers returns how many pages are open at present, of those that change by themselves.
 func (c *Console) Viewers() int64 { return c.viewers.Load() }

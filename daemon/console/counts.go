@@ -133,14 +133,14 @@ func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
 
 // forget has a topic counted again at once.
 func (s *snapshots) forget(topic string) {
-	_ = s.counts.turn.take(context.Background(), forever)
+	s.counts.turn.lock()
 	defer s.counts.turn.leave()
 	delete(s.counts.of, topic)
 }
 
 // forgetAll has all topics counted again at once.
 func (s *snapshots) forgetAll() {
-	_ = s.counts.turn.take(context.Background(), forever)
+	s.counts.turn.lock()
 	defer s.counts.turn.leave()
 	clear(s.counts.of)
 }

@@ -13,7 +13,7 @@ import (
 // foreseen is what falls due. A forecast of very many topics takes longer than a page may: until
 // it is there, the page shows the one before.
 type foreseen struct {
-	cache *forecast.Cache
+	console *Console
 
 	mu   sync.Mutex
 	last map[string]foretold // by the question
@@ -43,14 +43,15 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 	}
 	answers := make(chan answer, 1)
 	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), countWithin) // for later pages, too
-	go func() {
+	c.console.background.Go(func() {
 		defer cancel()
-		f, err := c.cache.Of(counting, o)
+		defer context.AfterFunc(c.console.o.Closing, cancel)()
+		f, err := c.console.o.Forecasts.Of(counting, o)
 		if !f.From.IsZero() { // else no shard answered
 			c.keep(question, f)
 		}
 		answers <- answer{f, err}
-	}()
+	})
 	select {
 	case a := <-answers:
 		return a.Forecast, a.err

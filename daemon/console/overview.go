@@ -13,6 +13,7 @@ import (
 
 const (
 	troubleRows = 20               // topics on the overview
+	worst       = fewTopics / 4    // topics of each list that are counted for it
 	laggingRows = 20               // listeners on the overview
 	freshDeath  = 15 * time.Minute // for which a death stands out
 )
@@ -41,6 +42,8 @@ type overview struct {
 	Evicting []server // that may evict messages
 	River    *river
 	HasTotal bool // the viewer sees all topics, so also their totals
+
+	uncounted int // topics in trouble beyond the worst, which are not counted
 }
 
 // A wrong is something that an operator has to know first.
@@ -105,8 +108,9 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	o.Missing = missing != nil || o.LagAway != nil
 	o.judge()
 	o.AtLeast = o.least(o.isCut()) != ""
-	o.More = max(0, len(o.Trouble)-troubleRows)
-	o.Trouble = o.Trouble[:len(o.Trouble)-o.More]
+	cut := max(0, len(o.Trouble)-troubleRows)
+	o.Trouble = o.Trouble[:len(o.Trouble)-cut]
+	o.More = cut + o.uncounted
 	o.MoreLag = max(0, len(o.Lagging)-laggingRows)
 	o.Lagging = o.Lagging[:len(o.Lagging)-o.MoreLag]
 	return o, missing
@@ -159,14 +163,22 @@ func fullest(all []server) *server {
 // trouble finds the topics that need somebody: those that are late first, then those that
 // nobody serves, those with deaths, and those that are paused.
 func (c *Console) trouble(ctx context.Context, o *overview) error {
+	lists := [][]notify.Notable{o.Overdue, o.Behind, o.freshDeaths(), o.Paused}
 	var names []string
-	for _, list := range [][]notify.Notable{o.Overdue, o.Behind, o.freshDeaths(), o.Paused} {
-		for _, n := range list {
-			if !slices.Contains(names, n.Topic) {
-				names = append(names, n.Topic)
+	seen := make(map[string]bool)
+	for _, list := range lists {
+		for _, n := range list[:min(len(list), worst)] {
+			if !seen[n.Topic] {
+				seen[n.Topic], names = true, append(names, n.Topic)
 			}
 		}
 	}
+	for _, list := range lists {
+		for _, n := range list {
+			seen[n.Topic] = true
+		}
+	}
+	o.uncounted = len(seen) - len(names)
 	all, err := c.snapshots.rated(ctx, names)
 	for _, one := range all {
 		if one.urgency() > 0 {
@@ -226,12 +238,12 @@ func (o *overview) judge() {
 	if alone := o.alone(); len(alone) == 1 {
 		say("late", alone[0].Link, "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
 	} else if len(alone) > 1 {
-		say("late", alone[0].Link, "Nobody waits for messages of %s%d topics, such as %s", o.least(o.isCut()), len(alone), alone[0].Topic)
+		say("late", alone[0].Link, "Nobody waits for messages of %s%d topics, such as %s", o.least(o.uncounted > 0), len(alone), alone[0].Topic)
 	}
 	if held := o.held(); len(held) == 1 {
 		say("paused", held[0].Link, "%s is paused, and %s ready", held[0].Topic, plural(int(held[0].Ready), "message is", "messages are"))
 	} else if len(held) > 1 {
-		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) >= notables), len(held), held[0].Topic)
+		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) > worst), len(held), held[0].Topic)
 	}
 	if n := len(o.Lagging); n == 1 {
 		say("late", Root+"broadcasts", "Listener %s is behind", o.Lagging[0].Name)

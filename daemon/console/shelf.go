@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -45,15 +44,15 @@ type turn struct {
 	held chan struct{}
 }
 
-const forever = time.Duration(math.MaxInt64)
+// lock waits until it is free.
+func (t *turn) lock() { t.free() <- struct{}{} }
 
-// take waits until it is free, at most for a time.
+// take is lock for at most a time. The error is that of the context.
 func (t *turn) take(ctx context.Context, within time.Duration) error {
-	t.once.Do(func() { t.held = make(chan struct{}, 1) })
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	select {
-	case t.held <- struct{}{}:
+	case t.free() <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -61,6 +60,12 @@ func (t *turn) take(ctx context.Context, within time.Duration) error {
 }
 
 func (t *turn) leave() { <-t.held }
+
+// free returns the channel that holds a value while somebody has the turn.
+func (t *turn) free() chan struct{} {
+	t.once.Do(func() { t.held = make(chan struct{}, 1) })
+	return t.held
+}
 
 // get returns the value unless it is older than may be; then it is read, while others wait.
 func (k *kept[T]) get(ctx context.Context, may keep, read func(context.Context) (T, error)) (T, error) {
@@ -86,7 +91,7 @@ func (k *kept[T]) get(ctx context.Context, may keep, read func(context.Context) 
 
 // forget has the value read again at its next use.
 func (k *kept[T]) forget() {
-	_ = k.turn.take(context.Background(), forever)
+	k.turn.lock()
 	defer k.turn.leave()
 	k.at = time.Time{}
 }

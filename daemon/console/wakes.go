@@ -63,7 +63,7 @@ func (all wakes) forget(now time.Time) {
 
 // seen adds what was acknowledged of topics to bars of a minute.
 func (k *countsKept) seen(topics []string, bars []riverBar) {
-	_ = k.turn.take(context.Background(), forever)
+	k.turn.lock()
 	defer k.turn.leave()
 	first, last := bars[0].At.Unix()/60, int64(len(bars)-1)
 	for _, topic := range topics {

@@ -248,6 +248,9 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 	g.handling.Lock()
 	//lint:ignore SA2001 requests under way hold it for reading
 	g.handling.Unlock()
+	if g.pages != nil {
+		g.pages.Wait()
+	}
 	stop()
 	<-ended
 	return err
