@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 // Sign returns the value of a cookie, LaidOut compact JSON in lines.
@@ -111,3 +112,21 @@ const DoneCookie = doneCookie
 
 // SetQuiet sets after what time a stream says that it is alive.
 func (c *Console) SetQuiet(d time.Duration) { c.quiet = d }
+
+// A Kept is a value that viewers share.
+type Kept struct{ k kept[int] }
+
+// Get returns the value, read again if it is older than age.
+func (k *Kept) Get(ctx context.Context, age time.Duration, read func(context.Context) (int, error)) (int, error) {
+	return k.k.get(ctx, keep{age: age}, read)
+}
+
+// ShowsForecast reports whether a page shows a forecast that was made so long ago, while none is there in time.
+func ShowsForecast(ago time.Duration) bool {
+	c := foreseen{}
+	c.keep("all", forecast.Forecast{Overdue: 1})
+	one := c.last["all"]
+	one.at = one.at.Add(-ago)
+	c.last["all"] = one
+	return c.before("all").Overdue == 1
+}

@@ -58,13 +58,18 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 	case <-ctx.Done():
 		return forecast.Forecast{}, ctx.Err()
 	case <-time.After(within):
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if f := c.last[question]; time.Since(f.at) < showFor {
-			return f.Forecast, nil
-		}
-		return forecast.Forecast{}, nil
+		return c.before(question), nil
 	}
+}
+
+// before returns the forecast before, empty if there is none, or only one that is too old.
+func (c *foreseen) before(question string) forecast.Forecast {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.last[question]; time.Since(f.at) < showFor {
+		return f.Forecast
+	}
+	return forecast.Forecast{}
 }
 
 func (c *foreseen) keep(question string, f forecast.Forecast) {
