@@ -130,3 +130,6 @@ func ShowsForecast(ago time.Duration) bool {
 	c.last["all"] = one
 	return c.before("all").Overdue == 1
 }
+
+// Withhold logs an error that a viewer is not shown.
+func (c *Console) Withhold(err error) { c.withhold(err) }

@@ -1,10 +1,13 @@
 package console_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -73,4 +76,22 @@ func TestErrorsOfAShardAreWithheld(t *testing.T) {
 		shop.get(path).is(http.StatusOK).says("Shard 3 is missing", "What the others hold is shown.").hides("dial", "refused", "127.0.0.1", "ERR")
 	}
 	root.get("/ui/").is(http.StatusOK).says("Shard 3 is missing").hides("log says why")
+}
+
+// An error of connections is logged once, though each connection has a port of its own.
+func TestWithheldOnce(t *testing.T) {
+	t.Parallel()
+	var log journal
+	c, err := console.New(storetest.Open(t), console.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Closing: t.Context()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for port := range 3 {
+		for _, to := range []string{"10.0.0.7:6379", "10.0.0.8:6379"} {
+			c.Withhold(fmt.Errorf("survey: read tcp 10.0.0.1:%d->%s: i/o timeout", 40000+port, to))
+		}
+	}
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "10.0.0.8:6379") {
+		t.Errorf("logged %q", lines)
+	}
 }
