@@ -367,6 +367,10 @@ func TestHandlerAcknowledgesWith(t *testing.T) {
 	if err := storetest.Receive(t, "it was settled", settled); err != nil {
 		t.Error(err)
 	}
+	storetest.Eventually(t, "the worker waits again", func() bool {
+		c, err := storetest.Count(db, topic)
+		return err == nil && c.Waiting == 1
+	})
 	wantCounts(t, pub, notify.Counts{Published: 1, Acked: 1, Waiting: 1})
 }
 
