@@ -19,6 +19,9 @@ import (
 // ends of lines, from one byte to two.
 const maxForm = 2*notify.DefaultMaxBody + 64<<10
 
+// maxUnknown is the most bytes of a form of somebody who is not logged in: only the name of its page is of use.
+const maxUnknown = 64 << 10
+
 // An act changes something. Its form has the fields edition and once beside its own.
 type act struct {
 	path string // pattern of net/http, without a method
@@ -52,6 +55,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		viewer, err := c.viewer(r)
 		if err == nil && viewer == nil {
+			r.Body = http.MaxBytesReader(w, r.Body, maxUnknown)
 			_ = readForm(r) // without its page the login leads to the overview
 			c.loginThen(w, r, backOf(r))
 			return
