@@ -13,13 +13,26 @@ import (
 // prints the status and curl's exit code.
 const knock = `until [ -e /run/enough ]; do curl -sk -o /dev/null -w '%{http_code} ' --max-time 20 "$1"; echo $?; done`
 
-// knocks calls an address all the time. enough ends that, and counts how the calls ended.
+// knocks calls an address all the time, and returns once a call was answered. enough ends that when there were some
+// calls, also on a machine that is slow, and counts how they ended.
 func (h *host) knocks(url string) (enough func() map[string]int) {
 	h.t.Helper()
 	h.Write("/root/knock", knock, 0o755)
 	h.Run("systemd-run", "--quiet", "--unit=knock", "-p", "StandardOutput=file:/run/knocks", "bash", "/root/knock", url)
+	ended := func(n int) {
+		h.t.Helper()
+		answers := func() int {
+			said, _ := h.Try("cat", "/run/knocks") // there is no such file at first
+			return strings.Count(said, "\n")
+		}
+		if !eventually(func() bool { return answers() >= n }) {
+			h.t.Fatalf("%d calls ended, want %d", answers(), n)
+		}
+	}
+	ended(1)
 	return func() map[string]int {
 		h.t.Helper()
+		ended(5)
 		h.Write("/run/enough", "", 0o600)
 		h.becomes("knock", "ActiveState", "inactive")
 		counts := make(map[string]int)
