@@ -35,10 +35,7 @@ func TestArchivePage(t *testing.T) {
 			return there && archivetest.Ask(t, s.setting("BELLHOP_ARCHIVE_URL"), "SELECT count(*) FROM bellhop.messages")[0] == n
 		})
 	}
-	storetest.Eventually(t, "an archive is registered", func() bool {
-		b, err := db.Of("order.timeout").Backlog(t.Context())
-		return err == nil && b.Open
-	})
+	archivetest.Registered(t, db)
 	for id, tenant := range map[string]string{"order-4711": "acme", "order-4712": "acme", "order-4713": "other"} {
 		storetest.Publish(t, db, notify.Message{Topic: "order.timeout", ID: id, Body: []byte(`{"total":12}`), Headers: map[string]string{"Tenant": tenant, "User": "4711"}})
 	}

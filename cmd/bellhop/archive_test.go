@@ -97,10 +97,7 @@ func (s *shell) archived(topic string, n int) {
 	s.t.Helper()
 	s.start("serve")
 	store := storetest.At(s.t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	storetest.Eventually(s.t, "an archive is registered", func() bool {
-		b, err := store.Home().Backlog(s.t.Context())
-		return err == nil && b.Open
-	})
+	archivetest.Registered(s.t, store)
 	s.kill(topic, n)
 	storetest.Eventually(s.t, "the archive has all", func() bool {
 		b, err := store.Home().Backlog(s.t.Context())

@@ -62,7 +62,7 @@ func TestRequeueDeadLetters(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 5)
 	wantRows(t, url, 5)
 	got, err := a.Requeue(t.Context(), archive.Query{ID: "m3"}, 10, "")

@@ -86,7 +86,7 @@ func TestOtherPartitions(t *testing.T) {
 func TestMonthIsDropped(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url}), s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
 	archivetest.Exec(t, url, `DO $$ DECLARE p regclass; BEGIN
@@ -106,7 +106,7 @@ func TestRights(t *testing.T) {
 	archivetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'very secret'", user))
 	log, logged := archivetest.Log()
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "very secret"), Logger: log}), s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 2)
 	storetest.Eventually(t, "the log names the statement", func() bool { return strings.Contains(logged(), "CREATE SCHEMA bellhop: ERROR: permission denied") })
 	archivetest.Exec(t, root, "CREATE SCHEMA bellhop AUTHORIZATION "+user)
@@ -147,7 +147,7 @@ func TestPasswordFile(t *testing.T) {
 	secret("old secret\n")
 	log, logged := archivetest.Log()
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "third secret"), PasswordFile: file, Logger: log}), s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	storetest.Eventually(t, "the log says why", func() bool { return strings.Contains(logged(), "password authentication failed") })
 	secret("new secret\n")
@@ -163,7 +163,7 @@ func TestDiskFull(t *testing.T) {
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
 	runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
 	archivetest.Exec(t, url, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS

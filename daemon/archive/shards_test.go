@@ -38,7 +38,7 @@ func TestEightShards(t *testing.T) {
 	s, url := storetest.Sharded(t, 8), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url, Room: 1000})
 	stop := storetest.Run(t, func(ctx context.Context) error { return termsOf(ctx, a, s) })
-	registered(t, s)
+	archivetest.Registered(t, s)
 	const topics = 48
 	bury(t, s, 0, topics)
 	wantRows(t, url, topics)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,18 +48,6 @@ func termsOf(ctx context.Context, a *archive.Archive, s *notify.Store) error {
 	}
 	all.Wait()
 	return err
-}
-
-// registered waits until an archive is registered in all shards of a store.
-func registered(t testing.TB, s *notify.Store) {
-	t.Helper()
-	storetest.Eventually(t, "an archive is registered", func() bool {
-		open, err := store.Gather(t.Context(), s, func(ctx context.Context, shard store.Shard) (bool, error) {
-			backlog, err := shard.Backlog(ctx)
-			return backlog.Open, err
-		})
-		return err == nil && !slices.Contains(open, false)
-	})
 }
 
 // kill publishes messages m0, m1 and so on, from and up to a number, and buries them. It
@@ -130,7 +117,7 @@ func TestTerm(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	stop := runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 600)
 	wantRows(t, url, 600)
 	wantEmpty(t, s)
@@ -167,7 +154,7 @@ func TestRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	storetest.Eventually(t, "a row is stored", func() bool { return a.Stats().Stored == 1 })
 	beats := make(chan struct{})
@@ -201,7 +188,7 @@ func TestDatabaseAway(t *testing.T) {
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
 	runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 10)
 	storetest.Eventually(t, "the database is away", func() bool { return a.Stats().Away && a.Stats().Failed > 1 })
 	if _, err := a.Search(t.Context(), archive.Query{}, 1, "", false); err == nil || strings.Contains(err.Error(), "correct") {
@@ -235,7 +222,7 @@ func TestDatabaseRestartedBeforeUse(t *testing.T) {
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url, Logger: log}), s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	const resting = `SELECT count(*) = 1 AND every(state = 'idle') AND (SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE relname = 'messages') = 2
 		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
 	storetest.Eventually(t, "a connection rests, and the months are there", func() bool { return archivetest.Ask(t, url, resting)[0] == true })
@@ -257,7 +244,7 @@ func TestDatabaseKilled(t *testing.T) {
 	s := storetest.Open(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	for i := range 4 {
 		mustKill(t, s, 100*i, 100*i+50)
 		storetest.Eventually(t, "some are stored", func() bool { return a.Stats().Stored > int64(100*i) })
@@ -278,7 +265,7 @@ func TestRedisKilled(t *testing.T) {
 	s := storetest.At(t, server.URL(), "test")
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	died := 0
 	for i := range 3 {
 		ended, killed := make(chan int, 1), make(chan struct{})
@@ -325,13 +312,13 @@ func TestFlushAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 3)
 	wantRows(t, url, 3)
 	if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 3, 6)
 	wantRows(t, url, 6)
 	if n := archivetest.Ask(t, url, "SELECT count(DISTINCT store) FROM bellhop.messages")[0]; n != int64(2) {
@@ -379,7 +366,7 @@ func startOther(t testing.TB, s *notify.Store, url string) *os.Process {
 func TestProcesses(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	paused := startOther(t, s, url)
-	registered(t, s)
+	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1) // the schema is there
 	died := 1

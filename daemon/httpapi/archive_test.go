@@ -29,6 +29,7 @@ func archived(t testing.TB, db string, o httpapi.Options) *server {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
+	archivetest.Registered(t, store)
 	o.Archive = a
 	return serveOn(t, store, o)
 }

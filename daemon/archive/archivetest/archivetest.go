@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -77,6 +79,18 @@ func Open(t testing.TB, s *notify.Store, o archive.Options) *archive.Archive {
 	}
 	t.Cleanup(a.Close)
 	return a
+}
+
+// Registered waits until an archive is registered in all shards of a store.
+func Registered(t testing.TB, s *notify.Store) {
+	t.Helper()
+	storetest.Eventually(t, "an archive is registered", func() bool {
+		open, err := store.Gather(t.Context(), s, func(ctx context.Context, shard store.Shard) (bool, error) {
+			backlog, err := shard.Backlog(ctx)
+			return backlog.Open, err
+		})
+		return err == nil && !slices.Contains(open, false)
+	})
 }
 
 // Exec runs statements in a database.
