@@ -161,7 +161,7 @@ func fullest(all []server) *server {
 }
 
 // trouble finds the topics that need somebody: those that are late first, then those that
-// nobody serves, those with deaths, and those that are paused.
+// nobody serves, those that are paused with messages ready, those with deaths, and other paused ones.
 func (c *Console) trouble(ctx context.Context, o *overview) error {
 	lists := [][]notify.Notable{o.Overdue, o.Behind, o.freshDeaths(), o.Paused}
 	var names []string
@@ -201,8 +201,10 @@ func (o *overview) freshDeaths() []notify.Notable {
 func (c counted) urgency() int {
 	switch sign := c.Sign(); {
 	case sign == "late":
-		return 4
+		return 5
 	case c.Nobody() && c.Overdue >= rhythm: // it may just have come
+		return 4
+	case sign == "paused" && c.Ready > 0:
 		return 3
 	case sign == "dead":
 		return 2

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -209,4 +210,29 @@ func TestManyTopicsInTrouble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The table of topics in trouble has the order of the headlines.
+func TestOrderOfTrouble(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	s := serve(t, store, httpapi.Options{})
+	carry(t, store)
+	for _, topic := range []string{"idle", "held"} {
+		if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Publish(t, store, message("died", "x"))
+	buryAll(t, store, "died", "why")
+	storetest.Publish(t, store, message("held", "x"), message("alone", "x"), notify.Message{Topic: "idle", Delay: time.Hour})
+	row := regexp.MustCompile(`<tr id="topic:(\w+)">`)
+	var topics []string
+	storetest.Eventually(t, "the order is that of the headlines", func() bool {
+		topics = nil
+		for _, found := range row.FindAllStringSubmatch(s.visitor().get("/ui/").body, -1) {
+			topics = append(topics, found[1])
+		}
+		return slices.Equal(topics, []string{"alone", "held", "died", "idle"})
+	})
 }
