@@ -15,9 +15,12 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// maxForm is the most bytes of a form. One with a body is sent as multipart/form-data, in which nothing grows but
-// ends of lines, from one byte to two.
-const maxForm = 2*notify.DefaultMaxBody + 64<<10
+const (
+	maxBody = notify.DefaultMaxBody // bytes of the largest body that a form takes: a page is no place for larger ones
+	// maxForm is the most bytes of a form. One with a body is sent as multipart/form-data, in which nothing grows but
+	// ends of lines, from one byte to two.
+	maxForm = 2*maxBody + 64<<10
+)
 
 // maxUnknown is the most bytes of a form of somebody who is not logged in: only the name of its page is of use.
 const maxUnknown = 64 << 10
@@ -56,11 +59,16 @@ func (c *Console) act(a act) http.HandlerFunc {
 		viewer, err := c.viewer(r)
 		if err == nil && viewer == nil {
 			r.Body = http.MaxBytesReader(w, r.Body, maxUnknown)
-			_ = readForm(r) // without its page the login leads to the overview
+			_ = c.readForm(r) // without its page the login leads to the overview
 			c.loginThen(w, r, backOf(r))
 			return
 		}
 		v := &visit{viewer, r}
+		if err == nil {
+			var free func()
+			free, err = v.reserve()
+			defer free()
+		}
 		if err == nil {
 			err = c.check(v)
 		}
@@ -166,7 +174,7 @@ func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) 
 
 // check refuses a form of another edition, and one that was sent before.
 func (c *Console) check(v *visit) error {
-	if err := readForm(v.r); err != nil {
+	if err := c.readForm(v.r); err != nil {
 		return err
 	}
 	if v.r.PostForm.Get("edition") != c.edition {
@@ -178,8 +186,21 @@ func (c *Console) check(v *visit) error {
 	return nil
 }
 
+// reserve waits for the memory that a form may take, and returns what frees it. The error is a fault.
+func (v *visit) reserve() (free func(), err error) {
+	bytes := v.r.ContentLength
+	if bytes < 0 || bytes > maxForm {
+		bytes = maxForm
+	}
+	free, err = v.Reserve(v.r.Context(), bytes)
+	if err != nil {
+		return func() {}, &fault{Status: http.StatusServiceUnavailable, Title: "That form was not read", Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
+	}
+	return free, nil
+}
+
 // readForm reads a form of either encoding. The error is a fault.
-func readForm(r *http.Request) error {
+func (c *Console) readForm(r *http.Request) error {
 	err := r.ParseForm()
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
 		err = r.ParseMultipartForm(maxForm)
@@ -189,7 +210,7 @@ func readForm(r *http.Request) error {
 	case errors.As(err, &large):
 		return &fault{
 			Status: http.StatusRequestEntityTooLarge, Title: "That form is too large",
-			Detail: fmt.Sprintf("It has more than %s, and a body may have %s. Nothing was done.", sized(large.Limit), sized(notify.DefaultMaxBody)),
+			Detail: fmt.Sprintf("It has more than %s, and a body may have %s. Nothing was done.", sized(large.Limit), sized(int64(c.o.MaxBody))),
 		}
 	case err != nil:
 		return &fault{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error() + ". Nothing was done."}

@@ -27,6 +27,7 @@ const Root = "/ui/"
 // Options are the options of a Console. All are needed but Version.
 type Options struct {
 	Version string // of the program
+	MaxBody int    // bytes of the largest body to publish; zero, or more than notify.DefaultMaxBody: that
 	Logger  *slog.Logger
 
 	// Login returns the viewer of a token; nil: it is unknown. Named returns that of a name.
@@ -78,7 +79,10 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	pub, err := notify.NewPublisher(store)
+	if o.MaxBody == 0 || o.MaxBody > maxBody {
+		o.MaxBody = maxBody
+	}
+	pub, err := notify.NewPublisher(store, notify.PublisherOptions{MaxBody: o.MaxBody})
 	if err != nil {
 		return nil, err
 	}

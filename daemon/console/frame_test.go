@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -283,6 +286,32 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// Forms that come slowly take the memory of their own token alone.
+func TestSlowForms(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, storetest.Open(t))
+	slow, other := s.login("shop"), s.login("root")
+	page := slow.get("/ui/topics/order.new")
+	fields := url.Values{"edition": {page.field(editionField)}, "once": {page.field(onceField)}, "mode": {"message"}, "body": {strings.Repeat("x", 200<<10)}}.Encode()
+	header := fmt.Sprintf("POST /ui/topics/order.new HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ", strings.TrimPrefix(s.url, "http://"), slow.Jar.Cookies(mustURL(t, s.url+"/ui/"))[0])
+	for range 130 { // as many as 64 MiB hold, of 512 KiB each, and two more
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, header+"524288\r\n\r\n"+fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := strings.Repeat("x", 200<<10)
+	storetest.Eventually(t, "a large form of the token is refused", func() bool {
+		return slow.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", large).status == http.StatusServiceUnavailable
+	})
+	other.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", large).is(http.StatusSeeOther)
+	slow.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", "small").is(http.StatusSeeOther)
+}
+
 // A stream of a page of the version before ends, and says what to do.
 func TestStreamOfAnotherEdition(t *testing.T) {
 	t.Parallel()
@@ -337,7 +366,7 @@ func TestSlowViewer(t *testing.T) {
 	}
 	pages, err := console.New(store, console.Options{
 		Finder: finder, Forecasts: forecast.NewCache(store),
-		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64)},
+		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64), Reserve: reserves},
 		Closing: context.Background(), Patience: patience, MaxPages: 10,
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ type loginForm struct {
 
 // login gives a cookie for a token.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	r.Body = http.MaxBytesReader(w, r.Body, maxUnknown)
 	next := nextOf(r.FormValue("next"))
 	refuse := func(status int, fault string) {
 		c.render(w, status, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: next, Fault: fault}})

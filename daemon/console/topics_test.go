@@ -173,6 +173,16 @@ func TestPublishLargeBodies(t *testing.T) {
 	}
 }
 
+// A daemon that takes smaller bodies takes no larger ones from its pages.
+func TestPublishBodyOfTheDaemon(t *testing.T) {
+	t.Parallel()
+	v := serve(t, storetest.Open(t), httpapi.Options{MaxBody: 8}).visitor()
+	for _, mode := range []string{"message", "broadcast"} {
+		v.act("/ui/topics/x", "/ui/topics/x", "mode", mode, "body", "12345678").is(http.StatusSeeOther)
+		v.act("/ui/topics/x", "/ui/topics/x", "mode", mode, "body", "123456789").is(http.StatusUnprocessableEntity).says("9 bytes", "at most 8")
+	}
+}
+
 func TestHostileTextIsInertOnTopics(t *testing.T) {
 	s := open(t)
 	v := s.visitor()

@@ -28,6 +28,9 @@ type Viewer struct {
 	Valid       context.Context // ends when the token is taken away
 	Pages       *atomic.Int64   // that the token has open at present
 	Searches    *atomic.Int64   // of bodies that the token has under way, over HTTP, too
+
+	// Reserve waits for memory for so many bytes that the token sends, and returns what frees it.
+	Reserve func(ctx context.Context, bytes int64) (free func(), err error)
 }
 
 // May reports whether any of some rights is granted.

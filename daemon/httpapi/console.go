@@ -19,12 +19,12 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 		return nil
 	}
 	o := console.Options{
-		Version: g.o.Version, Logger: g.o.Logger, Finder: g.o.Finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
+		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
 		Known:   func(r *http.Request) { onSlot(r.Context(), (*slot).authenticate) },
 		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
 	}
 	if g.o.TokensFile == "" {
-		o.Open = viewer(g.keys.all)
+		o.Open = g.viewer(g.keys.all)
 	}
 	pages, err := console.New(g.store, o)
 	if err != nil {
@@ -53,7 +53,7 @@ func (g *Gate) viewerOf(r *http.Request, token string) *console.Viewer {
 		g.logins.refuse(g.o.Logger, r.RemoteAddr, err)
 		return nil
 	}
-	return viewer(grant)
+	return g.viewer(grant)
 }
 
 // viewerNamed returns the viewer whose token has a name; nil: there is none.
@@ -64,20 +64,23 @@ func (g *Gate) viewerNamed(name string) *console.Viewer {
 	}
 	for _, grant := range *all {
 		if grant.name == name {
-			return viewer(grant)
+			return g.viewer(grant)
 		}
 	}
 	return nil
 }
 
 // viewer returns what a grant permits on pages.
-func viewer(g *grant) *console.Viewer {
-	rights := make([]string, len(g.rights))
-	for i, r := range g.rights {
+func (g *Gate) viewer(of *grant) *console.Viewer {
+	rights := make([]string, len(of.rights))
+	for i, r := range of.rights {
 		rights[i] = string(r)
 	}
 	return &console.Viewer{
-		Name: g.name, Fingerprint: hex.EncodeToString(g.hash[:]), Rights: rights, Patterns: g.patterns, Everything: g.everything, Valid: g.valid,
-		Pages: &g.pages, Searches: &g.searches,
+		Name: of.name, Fingerprint: hex.EncodeToString(of.hash[:]), Rights: rights, Patterns: of.patterns, Everything: of.everything, Valid: of.valid,
+		Pages: &of.pages, Searches: &of.searches,
+		Reserve: func(ctx context.Context, bytes int64) (free func(), err error) {
+			return g.reserve(ctx, of.memory, bytes)
+		},
 	}
 }
