@@ -234,7 +234,8 @@ func TestBroadcastsPage(t *testing.T) {
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "order.a", "body", "42", "delay", "1h", "id", "b1").is(http.StatusSeeOther)
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "<b>bold", "body", "kept text").is(http.StatusUnprocessableEntity).says("Nothing was sent", "kept text").hides("<b>bold")
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "secret.later", "body", "43", "delay", "2h", "id", "b2").is(http.StatusSeeOther)
-	storetest.Eventually(t, "the listeners on the page", func() bool { return strings.Contains(root.get("/ui/broadcasts").body, "spy") })
+	wait(t, root, "/ui/broadcasts", "billing")
+	wait(t, root, "/ui/broadcasts", "spy")
 	root.get("/ui/broadcasts").says("billing", "spy", `href="/ui/broadcasts/remove?name=billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n">1</td><td class="n">in 59 min`, `secret.later</a></th><td class="n">1</td><td class="n">in 1 h 59 min`)
 	for _, v := range []*visitor{shop, reader} {
 		v.get("/ui/broadcasts").is(http.StatusOK).says("billing", "order.a</a>").hides("spy", "secret", "/ui/broadcasts/remove", "broadcasts are scheduled")
