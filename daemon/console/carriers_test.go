@@ -2,13 +2,18 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -129,4 +134,33 @@ func TestRedisIsFull(t *testing.T) {
 	storetest.Found(t, store)
 	v := serve(t, store, httpapi.Options{}).visitor()
 	v.get("/ui/carriers").is(200).says("of 3.0 MiB", "publishes are refused")
+}
+
+// Every master that may evict messages is named, not the first alone.
+func TestMastersThatEvict(t *testing.T) {
+	t.Parallel()
+	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour, "--maxmemory", "1gb", "--maxmemory-policy", "noeviction") // nobody takes over
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	store, err := notify.Open(notify.Config{URL: cluster.URL(), Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	storetest.Found(t, store)
+	for _, master := range cluster.Masters[1:] {
+		client := redis.NewClient(&redis.Options{Addr: master.Addr()})
+		if err := errors.Join(client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(), client.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := serve(t, store, httpapi.Options{}).visitor()
+	page := wait(t, v, "/ui/", "may evict messages")
+	for i, master := range cluster.Masters {
+		if told := "Redis " + master.Addr() + " may evict messages: set maxmemory-policy noeviction"; strings.Contains(page.body, told) != (i > 0) {
+			t.Errorf("master %d, %q: it is told wrongly in %s", i, told, page.body)
+		}
+	}
 }
