@@ -377,6 +377,15 @@ var rightAsks = map[string]string{
 		0-2 p publish m unknown version=1
 		3-4 p publish m no version=1 outcome=refused
 		final ready m 0 1`,
+	"a successor of its own, after an unknown answer": `
+		0-2 p publish m unknown version=1 then=after unique=500
+		3-6 p publish m ok version=1 then=after due=100 state=leased outcome=created unique=500
+		5-7 w takes m version=1 due=0
+		8-9 w ack m ok version=1 receipt=1005
+		101-102 w takes m version=1 due=100
+		103-105 p publish m ok version=2 then=after due=104 state=leased outcome=created
+		106-107 w ack m ok version=1 receipt=1101
+		final ready m 104 2`,
 	"refused while the id is taken": `
 		0-2 p publish m ok version=1 due=0 outcome=created unique=500
 		5-6 w takes m version=1 due=0

@@ -87,6 +87,11 @@ func (id *identity) others(m *message, f func(v *message, p *op)) {
 // isNext reports whether a publish was acknowledged as that of a successor.
 func (o *op) isNext() bool { return o.ok() && o.state() == "leased" }
 
+// followsItself reports whether a publish that was repeated after an unknown answer may have made two messages of one version.
+func (m *message) followsItself() bool {
+	return len(m.publishes) > 1 && slices.ContainsFunc(m.publishes, (*op).isNext)
+}
+
 // replaces reports whether a publish may have removed the version before it.
 func (o *op) replaces() bool {
 	switch {
@@ -278,7 +283,7 @@ func (c *checker) unique(id *identity, m *message) {
 	for _, p := range m.publishes {
 		unique = max(unique, p.call.Unique*1000)
 	}
-	if unique == 0 {
+	if unique == 0 || m.followsItself() {
 		return
 	}
 	first, _ := m.published()
