@@ -20,8 +20,8 @@ func Sharded(t testing.TB, shards int) *notify.Store {
 }
 
 // ShardAway returns a store of so many shards, on a server of its own, of which one cannot be
-// used: Redis refuses the user of the store all of its keys. Only connections may look at one
-// of the first shard's: those whose rights are missing would serve no other shard either.
+// used: Redis refuses the user of the store all of its keys. It
+// grants one of the first shard's, for which each new connection of the store asks its rights.
 func ShardAway(t testing.TB, shards, away int) *notify.Store {
 	t.Helper()
 	server := Server(t)

@@ -89,7 +89,8 @@ func (o *op) isNext() bool { return o.ok() && o.state() == "leased" }
 
 // followsItself reports whether a publish that was repeated after an unknown answer may have made two messages of one version.
 func (m *message) followsItself() bool {
-	return len(m.publishes) > 1 && slices.ContainsFunc(m.publishes, (*op).isNext)
+	unknown := func(p *op) bool { return p.maybe() && !p.ok() }
+	return slices.ContainsFunc(m.publishes, unknown) && slices.ContainsFunc(m.publishes, (*op).isNext)
 }
 
 // replaces reports whether a publish may have removed the version before it.
