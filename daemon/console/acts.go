@@ -192,11 +192,11 @@ func (v *visit) reserve() (free func(), err error) {
 	if bytes < 0 || bytes > maxForm {
 		bytes = maxForm
 	}
-	free, err = v.Reserve(v.r.Context(), bytes)
+	free, err = v.Reserve(v.r, bytes)
 	if err != nil {
-		return func() {}, &fault{Status: http.StatusServiceUnavailable, Title: "That form was not read", Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
+		err = &fault{Status: http.StatusServiceUnavailable, Title: "That form was not read", Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
 	}
-	return free, nil
+	return free, err
 }
 
 // readForm reads a form of either encoding. The error is a fault.

@@ -299,7 +299,7 @@ func addresses(t testing.TB) (all []string) {
 }
 
 // reserves is the memory of a viewer who never has too little.
-func reserves(context.Context, int64) (free func(), err error) { return func() {}, nil }
+func reserves(*http.Request, int64) (free func(), err error) { return func() {}, nil }
 
 // message returns a message that is due at once.
 func message(topic, body string) notify.Message {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync/atomic"
 
@@ -29,8 +30,8 @@ type Viewer struct {
 	Pages       *atomic.Int64   // that the token has open at present
 	Searches    *atomic.Int64   // of bodies that the token has under way, over HTTP, too
 
-	// Reserve waits for memory for so many bytes that the token sends, and returns what frees it.
-	Reserve func(ctx context.Context, bytes int64) (free func(), err error)
+	// Reserve waits for the token's memory for so many bytes of a request, and returns what frees it, also after an error.
+	Reserve func(r *http.Request, bytes int64) (free func(), err error)
 }
 
 // May reports whether any of some rights is granted.

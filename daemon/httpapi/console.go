@@ -79,8 +79,9 @@ func (g *Gate) viewer(of *grant) *console.Viewer {
 	return &console.Viewer{
 		Name: of.name, Fingerprint: hex.EncodeToString(of.hash[:]), Rights: rights, Patterns: of.patterns, Everything: of.everything, Valid: of.valid,
 		Pages: &of.pages, Searches: &of.searches,
-		Reserve: func(ctx context.Context, bytes int64) (free func(), err error) {
-			return g.reserve(ctx, of.memory, bytes)
+		Reserve: func(r *http.Request, bytes int64) (free func(), err error) {
+			c := &call{gate: g, grant: of, r: r}
+			return c.releaseMemory, c.reserve(bytes)
 		},
 	}
 }

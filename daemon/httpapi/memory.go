@@ -84,26 +84,6 @@ func (c *call) tryReserve(bytes int64) bool {
 	return true
 }
 
-// reserve waits until a form of so many bytes has its memory, which free releases. Errors: errBusy, errDraining, or
-// that of a client that went away.
-func (g *Gate) reserve(ctx context.Context, m *memory, bytes int64) (free func(), err error) {
-	from := m.large
-	if bytes <= small {
-		from = m.small
-	}
-	if !from.TryAcquire(bytes) {
-		ctx, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		defer context.AfterFunc(g.closing, func() { stop(errDraining) })()
-		ctx, cancel := context.WithTimeoutCause(ctx, g.timing.header, errBusy)
-		defer cancel()
-		if from.Acquire(ctx, bytes) != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-	return func() { from.Release(bytes) }, nil
-}
-
 // keepReserved releases what the call has reserved beyond so many bytes.
 func (c *call) keepReserved(bytes int64) {
 	if more := c.reserved.large - bytes; more > 0 {
