@@ -28,7 +28,7 @@ import (
 )
 
 // Deadline is how long a test waits for something that should happen soon.
-const Deadline = 30 * time.Second
+const Deadline = time.Minute
 
 var server *redisserver.Server
 

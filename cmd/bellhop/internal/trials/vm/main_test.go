@@ -23,7 +23,7 @@ const root = "../../../../.."
 
 // deadline is how long a test waits for something that should happen soon, and look how often it checks.
 const (
-	deadline = 30 * time.Second
+	deadline = storetest.Deadline
 	look     = 40 * time.Millisecond
 )
 
