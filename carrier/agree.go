@@ -15,10 +15,10 @@ func (t *term) agree(ctx context.Context) {
 	if t.shares.shards == 1 {
 		return
 	}
-	once := t.shard.AdoptSettings
+	once := t.redis.adopt
 	retry := outage.NewRetry(t.log, "cannot adopt the settings for all topics; retrying", "settings for all topics are adopted again")
 	if home := t.shard.Store().Home(); t.shard.Number() == home.Number() {
-		once = t.shard.Store().RepairRoot
+		once = t.redis.repair
 		retry = outage.NewRetry(t.log, "cannot look after the key that says how many shards there are; retrying", "the key that says how many shards there are is looked after again")
 	}
 	for ctx.Err() == nil {

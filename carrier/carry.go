@@ -24,7 +24,7 @@ const beatsALook = 10
 
 // After a rest of cold, Redis takes twice as long for a call as right behind another,
 // since the processor has lost its code and data. So a longer sleep ends ahead of the
-// due time: a call that moves nothing warms Redis for the one in time.
+// due time, and by the time of a call: one that moves nothing warms Redis for the one in time.
 const (
 	cold  = 5 * time.Millisecond
 	ahead = 700 * time.Microsecond
@@ -67,11 +67,11 @@ func (t *term) carry(ctx context.Context) error {
 	beside.Go(func() { t.agree(besideCtx) })
 	beside.Go(func() { t.forgetHistory(besideCtx) })
 	beside.Go(func() {
-		t.shard.Store().Subscribe(besideCtx, func(e store.Event) {
+		t.redis.nudges(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
 			t.noteBeat(e)
 			t.lookout.noteBeat(e) // last: then a nudge that was sent before the beat is in nudges already
-		}, t.shard.HeadChannel())
+		})
 	})
 	defer func() { t.report(t.lookout.held) }()
 	retry := outage.NewRetry(t.log, "cannot carry; retrying", "carrying again")
@@ -139,7 +139,7 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 			nudged(due)
 			timer.Reset(time.Until(until) - fine)
 		case <-timer.C:
-			sleepFine(until)
+			t.redis.rest(until)
 			t.lookout.byBeat = until.Equal(beat)
 			return
 		}
@@ -150,7 +150,7 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 func (t *term) wake(due int64) time.Time {
 	until := t.clock.when(due)
 	if time.Until(until) > cold {
-		return until.Add(-ahead)
+		return until.Add(-ahead - t.clock.trip)
 	}
 	return until
 }
@@ -170,7 +170,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 	began := time.Now()
 	beats := began.Sub(t.beaten) >= t.beat
 	looks := beats && t.beats%beatsALook == 0
-	m, err := t.shard.Carry(ctx, store.Carry{
+	m, err := t.redis.carry(ctx, store.Carry{
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Look: looks, Ready: t.ready,

@@ -48,10 +48,10 @@ func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error)
 			heard = true
 			defer m.withdraw(ctx)
 			subscription.Go(func() {
-				m.shard.Store().Subscribe(ctx, func(e store.Event) {
+				m.redis.vacant(ctx, func(e store.Event) {
 					m.noteBeat(e)
 					vacancy(e, vacant)
-				}, m.shard.VacantChannel())
+				})
 			})
 			m.log.Info("standing by", "carrier", m.o.Name)
 		}
@@ -119,7 +119,7 @@ func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	carries, _ := m.shares.now()
-	e, err := m.shard.Elect(ctx, m.o.Name, m.o.Lease, carries)
+	e, err := m.redis.elect(ctx, m.o.Name, m.o.Lease, carries)
 	if err != nil || !e.Won {
 		return nil, e.Left, err
 	}
@@ -134,7 +134,7 @@ func (m *mover) resign(ctx context.Context, t *term) {
 	if t.heir == "" {
 		before = m.shares.giveUp()
 	}
-	if _, err := m.shard.Resign(ctx, t.token, t.heir, before); err != nil {
+	if _, err := m.redis.resign(ctx, t.token, t.heir, before); err != nil {
 		m.log.Warn("cannot give up the lease; it runs out by itself", "error", err, "lease", m.o.Lease)
 		return
 	}
@@ -153,7 +153,7 @@ func (m *mover) withdraw(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	_ = m.shard.Withdraw(ctx, m.o.Name)
+	_ = m.redis.withdraw(ctx, m.o.Name)
 }
 
 // Status describes the elected carrier of a shard.

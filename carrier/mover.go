@@ -14,6 +14,7 @@ import (
 // A mover is the part of a Carrier that cares for one shard.
 type mover struct {
 	shard  store.Shard
+	redis  calls
 	o      Options
 	log    *slog.Logger // o.Logger; of several shards one that names the shard, and sums up what happens to many at once
 	shares *shares      // of all movers of the Carrier
@@ -27,8 +28,34 @@ type mover struct {
 
 func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *mover {
 	return &mover{
-		shard: shard, o: o, log: log, shares: shares,
+		shard: shard, redis: callsTo(shard), o: o, log: log, shares: shares,
 		beats: make(chan int64, 1), loop: progress.New("carrier", bound),
+	}
+}
+
+// calls are what the loop of a mover asks of its shard, and how it ends a sleep. Tests give it
+// others, whose Redis and time are simulated.
+type calls struct {
+	elect    func(ctx context.Context, name string, lease time.Duration, carries int) (store.Election, error)
+	carry    func(context.Context, store.Carry) (store.Carried, error)
+	sweep    func(context.Context, store.Sweep) (store.Swept, error)
+	resign   func(ctx context.Context, token, to string, before int) (was bool, err error)
+	withdraw func(ctx context.Context, name string) error
+	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
+	vacant   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
+	repair   func(context.Context) error                     // home's: writes the root again if that is lost
+	adopt    func(context.Context) error                     // takes over home's settings for all topics
+	rest     func(until time.Time)                           // until a time that is at most fine away
+}
+
+func callsTo(shard store.Shard) calls {
+	return calls{
+		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, resign: shard.Resign, withdraw: shard.Withdraw,
+		nudges: func(ctx context.Context, on func(store.Event)) { shard.Store().Subscribe(ctx, on, shard.HeadChannel()) },
+		vacant: func(ctx context.Context, on func(store.Event)) {
+			shard.Store().Subscribe(ctx, on, shard.VacantChannel())
+		},
+		repair: shard.Store().RepairRoot, adopt: shard.AdoptSettings, rest: sleepFine,
 	}
 }
 

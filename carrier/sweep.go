@@ -54,7 +54,7 @@ func (t *term) sweep(ctx context.Context) {
 func (t *term) step(ctx context.Context, r *round) (most time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	m, err := t.shard.Sweep(ctx, store.Sweep{
+	m, err := t.redis.sweep(ctx, store.Sweep{
 		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done,
 		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge), KeepAge: t.o.KeepAge,
 		KeepDoneCount: t.o.KeepDoneCount, KeepDoneAge: t.o.KeepDoneAge,
