@@ -50,11 +50,12 @@ func TestHistoryOverAKill(t *testing.T) {
 		}
 	}
 	publish(began)
-	run(t, c.db, carrier.Options{Name: "next"})
+	stop := run(t, c.db, carrier.Options{Name: "next"})
 	process.Kill()
 	killed := time.Now().Unix()
 	c.carried("killed")
 	publish(killed + 1)
+	stop() // what is in the seconds is in the minutes then
 	for _, shard := range shards {
 		minutes := make(map[int64]store.Totals)
 		for _, second := range samples(t, shard, store.Seconds, began-60, began+600) {

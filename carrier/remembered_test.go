@@ -4,7 +4,6 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 // remembered is the number of topics of which nothing is left.
 const remembered = 100_000
 
-// remember returns a store of its own in which so many topics are remembered, and the steps of its housekeeping.
-func remember(t *testing.T) (*notify.Store, *atomic.Int64) {
+// remember returns a store of its own in which so many topics are remembered.
+func remember(t *testing.T) *notify.Store {
 	t.Helper()
 	store := storetest.At(t, storetest.Server(t).URL(), "")
 	storetest.Found(t, store)
@@ -34,14 +33,8 @@ func remember(t *testing.T) (*notify.Store, *atomic.Int64) {
 			t.Fatal(err)
 		}
 	}
-	var steps atomic.Int64
-	store.Observe(func(script string, _ time.Duration, err error) {
-		if script == "sweep" && err == nil {
-			steps.Add(1)
-		}
-	})
 	do(t, store, "CONFIG", "RESETSTAT")
-	return store, &steps
+	return store
 }
 
 var statLine = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
@@ -68,60 +61,51 @@ func sum(calls map[string]int64) (all int64) {
 	return all
 }
 
-// A round over very many topics of which nothing is left takes less than an hour at the usual pace, in steps that look at few of them;
-// then a step looks at nothing.
-func TestRoundOverRememberedTopics(t *testing.T) {
+// A round over very many topics of which nothing is left takes less than an hour at the usual pace, in steps that look at few of them and
+// do not hurry; then a step looks at nothing. When their time is over they are forgotten, in such steps.
+func TestRememberedTopics(t *testing.T) {
 	storetest.OneShard(t, "it counts the steps of one")
 	t.Parallel()
-	store, steps := remember(t)
-	run(t, store, carrier.Options{Sweep: carrier.MinSweep, NoHistory: true})
-	storetest.Eventually(t, "all were looked at", func() bool {
-		n, err := store.Client().ZCount(t.Context(), store.KeysOf(topic).SeenTopics(), "0", "0").Result()
-		return err == nil && n == 0
-	})
-	done := commands(t, store)
-	looks := done["zadd"] // one in each step that looked at topics, and none else
-	t.Logf("%d steps, with %d calls", looks, sum(done))
-	if took := time.Duration(looks) * carrier.SweepOn; took > time.Hour {
-		t.Errorf("a round takes %d steps, which is %v", looks, took)
+	store := remember(t)
+	c := carrier.Elect(t, store.Of(topic), carrier.Options{})
+	left := func() int64 {
+		return store.Client().ZCount(t.Context(), store.KeysOf(topic).SeenTopics(), "0", "0").Val()
 	}
-	if most := remembered / looks; most > 300 {
-		t.Errorf("a step looks at %d topics", most)
+	steps := int64(0)
+	for before := left(); before > 0; steps++ {
+		if most := c.Step(t, carrier.DefaultKeepTopics); most < carrier.SweepOn {
+			t.Fatalf("the next step is to come after %v", most)
+		}
+		now := left()
+		if looked := before - now; looked <= 0 || looked > 300 {
+			t.Fatalf("a step looks at %d topics", looked)
+		}
+		before = now
 	}
-	if each := sum(done) / looks; each > 60 {
+	if took := time.Duration(steps) * carrier.SweepOn; took > time.Hour {
+		t.Errorf("a round takes %d steps, which is %v", steps, took)
+	}
+	if each := sum(commands(t, store)) / steps; each > 60 {
 		t.Errorf("a step takes %d calls", each)
 	}
 
 	do(t, store, "CONFIG", "RESETSTAT")
-	before := steps.Load()
-	storetest.Eventually(t, "some more steps", func() bool { return steps.Load() >= before+20 })
-	rest := commands(t, store)
-	rest["exists"] -= rest["publish"] // each beat looks at what there is
-	if rest["zadd"]+rest["exists"]+rest["hset"] > 0 || sum(rest) > 20*(steps.Load()-before) {
-		t.Errorf("%d more steps took %v", steps.Load()-before, rest)
+	for range 20 {
+		if most := c.Step(t, carrier.DefaultKeepTopics); most < carrier.MaxSweep {
+			t.Errorf("the next step is to come after %v", most)
+		}
 	}
-}
-
-// Finding idle topics does not make the housekeeping hurry: the next step comes at its time.
-func TestRememberedTopicsDoNotHurry(t *testing.T) {
-	storetest.OneShard(t, "it counts the steps of one")
-	t.Parallel()
-	store, steps := remember(t)
-	began := time.Now()
-	run(t, store, carrier.Options{Sweep: time.Second})
-	storetest.Eventually(t, "some steps", func() bool { return steps.Load() >= 4 })
-	if most := int64(time.Since(began)/time.Second) + 1; steps.Load() > most {
-		t.Errorf("%d steps in %v", steps.Load(), time.Since(began))
+	if rest := commands(t, store); rest["zadd"]+rest["exists"]+rest["hset"] > 0 || sum(rest) > 20*20 {
+		t.Errorf("20 more steps took %v", rest)
 	}
-}
 
-// Remembered topics are forgotten in bounded steps when their time is over.
-func TestManyTopicsAreForgotten(t *testing.T) {
-	storetest.OneShard(t, "it counts the topics of one")
-	t.Parallel()
-	store, _ := remember(t)
-	c, _ := watch(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep, NoHistory: true})
-	storetest.Eventually(t, "they are forgotten", func() bool { return state(c).TopicsForgotten == remembered })
+	for steps := 1; c.State().TopicsForgotten < remembered; steps++ {
+		before := c.State().TopicsForgotten
+		c.Step(t, time.Millisecond)
+		if n := c.State().TopicsForgotten - before; n > 300 || steps > remembered/100 {
+			t.Fatalf("the %dth step forgot %d", steps, n)
+		}
+	}
 	for _, name := range []string{"topics", "topics-seen", "topics-names", "topics-busy", "topics-paused", "deaths-newest"} {
 		n, err := store.Client().Exists(t.Context(), store.KeysOf(topic).Base()+name).Result()
 		if err != nil || n != 0 {

@@ -316,25 +316,21 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 func TestTopicInUseIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	storetest.Publish(t, store, notify.Message{Topic: "gone", ID: "1", Body: []byte("x"), Delay: time.Hour}, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
-	pub := storetest.Publisher(t, store)
-	use := func(topic string) {
-		if _, err := pub.Cancel(t.Context(), topic, "1"); err != nil {
+	for topic, before := range map[string]int{"gone": 1, "used": 0} { // what was published when it was found idle, long ago
+		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "1", Body: []byte("x"), Delay: time.Hour})
+		if _, err := storetest.Publisher(t, store).Cancel(t.Context(), topic, "1"); err != nil {
 			t.Fatal(err)
 		}
+		do(t, store, "HSET", store.KeysOf(topic).Topics(), topic+":idle", fmt.Sprint("1 ", before))
+		do(t, store, "ZADD", store.KeysOf(topic).SeenTopics(), 1, topic)
 	}
-	use("gone")
-	use("used")
-	c, _ := watch(t, store, carrier.Options{KeepTopics: 2 * time.Second, Sweep: often, KeepAge: carrier.MinKeepAge})
-	for uses := 0; topicsForgotten(c) == 0; uses++ {
-		storetest.Publish(t, store, notify.Message{Topic: "used", ID: "1", Body: []byte("x"), Delay: time.Hour})
-		use("used")
-	}
-	if n := counts(t, store, "gone").Published; n != 0 {
-		t.Errorf("what was not used counts %d", n)
-	}
-	if counts(t, store, "used").Published == 0 {
-		t.Error("what was used is forgotten")
+	c, _ := watch(t, store, carrier.Options{KeepTopics: time.Hour, Sweep: often})
+	storetest.Eventually(t, "one is forgotten, and the other idle since now", func() bool {
+		mark, err := store.Client().HGet(t.Context(), store.KeysOf("used").Topics(), "used:idle").Result()
+		return err == nil && strings.HasSuffix(mark, " 1") && topicsForgotten(c) == 1
+	})
+	if gone, used := counts(t, store, "gone").Published, counts(t, store, "used").Published; gone != 0 || used != 1 {
+		t.Errorf("what was not used counts %d, what was used %d", gone, used)
 	}
 }
 
@@ -353,7 +349,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 			return nil
 		}, subscribers.ListenOptions{Name: "shop", From: subscribers.FromBeginning(), OnGap: func(g subscribers.Gap) { t.Errorf("a gap: %+v", g) }})
 	})
-	run(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
+	stop := run(t, store, carrier.Options{}) // which keeps what the listener did not hear yet
 	var messages []notify.Message
 	for i := range topics {
 		messages = append(messages, all(fmt.Sprintf("t.%03d", i), "first", 0))
@@ -362,12 +358,16 @@ func TestPositionsAreForgotten(t *testing.T) {
 	for range topics {
 		storetest.Receive(t, "a broadcast", heard)
 	}
+	stop()
+	stop = run(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
 	storetest.Eventually(t, "all but one position are forgotten", func() bool { return size(t, store, "logs") == 1 })
 	last, err := store.Client().ZRangeWithScores(t.Context(), store.KeysOf(topic).Logs(), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "so are the places of who listens", func() bool { return size(t, store, "places:shop") <= 1 })
+	stop()
+	run(t, store, carrier.Options{})
 	storetest.Publish(t, store, all("t.000", "second", 0))
 	if id := storetest.Receive(t, "the next one", heard); id != "second" {
 		t.Errorf("heard %s", id)
@@ -456,18 +456,9 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 	storetest.OneShard(t, "it counts the topics of one")
 	t.Parallel()
-	store := storetest.At(t, storetest.Server(t).URL(), "")
-	storetest.Found(t, store)
+	store := storetest.Open(t)
 	const topics, gone = 8, 40
 	keys, pipe := store.KeysOf(topic), store.Client().Pipeline()
-	look := func() { // has all of them looked at
-		for i := range topics {
-			pipe.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: fmt.Sprint("t", i)})
-		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i := range topics {
 		topic := fmt.Sprint("t", i)
 		pipe.HSet(t.Context(), keys.Topics(), topic+":published", 1, topic+":idle", "1 1")
@@ -475,17 +466,25 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 			pipe.ZAdd(t.Context(), keys.Waiting(topic), redis.Z{Score: float64(j + 1), Member: keys.Inbox(fmt.Sprint(i, "-", j))})
 		}
 	}
-	look()
-	do(t, store, "CONFIG", "RESETSTAT")
-	c, _ := watch(t, store, carrier.Options{KeepTopics: time.Hour, Sweep: often})
-	seen := func() bool { return store.Client().ZCount(t.Context(), keys.SeenTopics(), "0", "0").Val() == 0 }
-	storetest.Eventually(t, "they were looked at", seen)
-	if n := commands(t, store)["pubsub|numsub"]; n < 100 || n > 120 {
-		t.Errorf("one step asked for %d who wait, want 100, and the few that others ask for", n)
+	c := carrier.Elect(t, store.Of(topic), carrier.Options{})
+	for left := topics * gone; left > 0; {
+		for i := range topics { // all are looked at
+			pipe.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: fmt.Sprint("t", i)})
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Step(t, time.Hour)
+		want := max(left-100, 0)
+		left = 0
+		for i := range topics {
+			left += int(store.Client().ZCard(t.Context(), keys.Waiting(fmt.Sprint("t", i))).Val())
+		}
+		if left != want {
+			t.Fatalf("%d wait after a step, want %d", left, want)
+		}
 	}
-	for range topics * gone / 100 {
-		look()
-		storetest.Eventually(t, "they were looked at", seen)
+	if n := c.State().TopicsForgotten; n != topics {
+		t.Errorf("%d were forgotten", n)
 	}
-	storetest.Eventually(t, "all are forgotten", func() bool { return topicsForgotten(c) == topics })
 }

@@ -21,7 +21,7 @@ func together(t *testing.T, db *notify.Store, topic string, n int) {
 		all = append(all, notify.Message{Topic: topic, ID: fmt.Sprintf("%05d", i), Due: due})
 	}
 	overdue(t, db, all...)
-	hourLater(t, db, topic)
+	storetest.Hasten(t, db, 2*time.Hour, topic)
 }
 
 // Messages of a topic that are all due at one time become ready in one call, however many there are, in their order.

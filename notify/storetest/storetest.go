@@ -309,6 +309,28 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 	}
 }
 
+// Hasten has all that is scheduled in topics, but broadcasts, be due so much earlier: a test publishes it as due in hours, so
+// that it is never due before the test says so. It sends no nudge.
+func Hasten(t testing.TB, s *notify.Store, by time.Duration, topics ...string) {
+	t.Helper()
+	for _, topic := range topics {
+		keys := s.KeysOf(topic)
+		all, err := s.Client().ZRangeWithScores(t.Context(), keys.Schedule(topic), 0, -1).Result()
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%d of %s are scheduled, %v", len(all), topic, err)
+		}
+		for i := range all {
+			all[i].Score -= float64(by.Milliseconds())
+		}
+		if err := s.Client().ZAdd(t.Context(), keys.Schedule(topic), all...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Client().ZAdd(t.Context(), keys.Schedules(), redis.Z{Score: all[0].Score, Member: topic}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // kept are the beginnings of the keys that remain when every message is gone.
 var kept = []string{"format", "carrier", "epoch", "standbys", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers", "lateness", "history-"}
 
