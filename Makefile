@@ -5,8 +5,9 @@ GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
-# Everything is compiled in two ways only, which takes most of the time of a first build: as it is installed, which is how tools are
-# run, too, and with the race detector, for vet, staticcheck and the tests. vet finds the same in lint and in test, and runs once.
+# Everything is compiled in two ways only, which takes most of the time of a first build: as it is installed, which is how tools and
+# the trials are run, too, and with the race detector, for vet, staticcheck and the other tests. vet finds the same in lint and in
+# test, and runs once.
 INSTALLED = CGO_ENABLED=0
 RUN       = $(INSTALLED) go run -trimpath
 
@@ -15,7 +16,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test lint vendored pictures screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,8 +29,23 @@ build: ## build ./bellhop
 REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
-test: tools ## run all tests with the race detector, on redis-server or the program that REDIS_SERVER names
-	go test -race -vet=all -shuffle=on -timeout 10m ./...
+# The trials judge bounds on real time, so nothing runs beside them. They are compiled as what is installed: everything under them
+# has been raced, and lint vets them.
+TRIALS = ./cmd/bellhop/internal/trials
+TRIAL  = $(INSTALLED) go test -trimpath -vet=off
+
+test: ## run all tests, on redis-server or the program that REDIS_SERVER names: those of the packages, then the trials, also if one fails
+	@$(MAKE) --no-print-directory --keep-going -j1 packages trials
+
+packages: tools ## run all tests but the trials, with the race detector
+	go test -race -vet=all -shuffle=on -timeout 10m $$(go list ./... | grep -v $(TRIALS:.%=%))
+
+trials: tools ## run the trials alone: crashes, failovers, faults under load, virtual machines
+	$(INSTALLED) go build -trimpath ./... # on all cores, in contrast to -p 1
+	$(TRIAL) -p 1 -shuffle=on -timeout 10m $(TRIALS)/...
+
+race: tools ## run the trials with the race detector, also in their daemons
+	go test -race -vet=off -p 1 -shuffle=on -timeout 20m $(TRIALS)/...
 
 lint: linters ## run the linters; any finding fails
 	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
@@ -71,18 +87,18 @@ SEED  ?= 0
 SLACK  = 2s
 
 faults: tools ## inject faults under load in ROUNDS random rounds, and check that nothing is lost
-	go test -run '^TestRandom$$' -v -timeout 3h ./cmd/bellhop/internal/trials/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
+	$(TRIAL) -run '^TestRandom$$' -v -timeout 3h $(TRIALS)/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -faults.slack $(SLACK)
 
 PUBLISHES = 1000000
 
 model: tools ## publish PUBLISHES messages on few ids from processes that are killed, and check all answers against a model
-	go test -run '^TestModel$$' -v -timeout 1h ./cmd/bellhop/internal/trials/model -model.publishes $(PUBLISHES)
+	$(TRIAL) -run '^TestModel$$' -v -timeout 1h $(TRIALS)/model -model.publishes $(PUBLISHES)
 
 matrix: tools ## inject each fault into each process by itself, and print a table of how late messages were
-	go test -run '^TestEachFault$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.together 1 -faults.replicated
+	$(TRIAL) -run '^TestEachFault$$' -v -timeout 1h $(TRIALS)/faults -faults.together 1 -faults.replicated
 
 takeovers: tools ## measure how long a takeover by another carrier takes, 50 times for each cause
-	go test -run '^TestTakeover$$' -v -timeout 1h ./cmd/bellhop/internal/trials/faults -faults.takeovers 50
+	$(TRIAL) -run '^TestTakeover$$' -v -timeout 1h $(TRIALS)/faults -faults.takeovers 50
 
 bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own

@@ -8,5 +8,6 @@
 //   - vm boots a systemd and installs the package there;
 //   - pagestest reads the commands of the pages, which tests here and of the command run.
 //
-// Only tests import them.
+// Only tests import them. They are the tests that judge bounds on real time, so make test runs
+// them alone, one package after the other.
 package trials

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -69,10 +71,7 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	bellhop = filepath.Join(dir, "bellhop")
-	build := exec.Command("go", "build", "-trimpath", "-o", bellhop, "github.com/bellhopd/bellhop/cmd/bellhop")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make install does, so that both compile the same
-	out, err := build.CombinedOutput()
-	if err != nil {
+	if out, err := buildProgram().CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
 	}
 	if library, err = machine.Build(context.Background(), dir); err != nil {
@@ -82,6 +81,18 @@ func run(m *testing.M) (int, error) {
 		return code, nil
 	}
 	return 0, goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
+}
+
+// buildProgram builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same.
+func buildProgram() *exec.Cmd {
+	const program = "github.com/bellhopd/bellhop/cmd/bellhop"
+	info, _ := debug.ReadBuildInfo()
+	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return exec.Command("go", "build", "-race", "-o", bellhop, program)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-o", bellhop, program)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return build
 }
 
 // An actor is a process in a role.
