@@ -221,11 +221,14 @@ func (p *process) state(t *testing.T) string {
 // ledger records which messages were handled.
 type ledger struct {
 	mu      sync.Mutex
-	handled map[string][]int // id → attempts
+	handled map[string][]int     // id → attempts
+	claimed map[string]time.Time // id → when it was claimed last, of workers in this process
 	early   []string
 }
 
-func newLedger() *ledger { return &ledger{handled: make(map[string][]int)} }
+func newLedger() *ledger {
+	return &ledger{handled: make(map[string][]int), claimed: make(map[string]time.Time)}
+}
 
 // line records a line that a worker printed.
 func (l *ledger) line(text string) {
@@ -296,6 +299,9 @@ func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOp
 	}
 	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		l.add(d.ID, d.Attempt, time.Since(d.Due))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.claimed[d.ID] = claimed(d)
 		return nil
 	}, o); err != nil {
 		t.Fatal(err)

@@ -3,13 +3,14 @@ package failover_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -20,26 +21,28 @@ import (
 // A cluster is a Redis Cluster of three masters with a replica each.
 type cluster struct{ *redisserver.Cluster }
 
-// startCluster starts one that replaces a lost master soon.
+// startCluster starts one whose nodes may stand still on a busy machine.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	return startClusterWith(t, 1500*time.Millisecond)
-}
-
-// startStill starts one for a test in which no master is lost, whose nodes may stand still on a busy machine.
-func startStill(t *testing.T) *cluster {
-	t.Helper()
-	return startClusterWith(t, 10*time.Second)
-}
-
-func startClusterWith(t *testing.T, timeout time.Duration) *cluster {
-	t.Helper()
-	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, timeout)
+	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, never)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
 	return &cluster{c}
+}
+
+// replaceLost lets the nodes that are left replace a lost master soon.
+func (c *cluster) replaceLost(t *testing.T, lost *redisserver.Server) {
+	t.Helper()
+	for _, s := range c.servers() {
+		if s == lost {
+			continue
+		}
+		if err := connect(t, s).ConfigSet(t.Context(), "cluster-node-timeout", strconv.FormatInt(soon.Milliseconds(), 10)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // shard returns the master of the shard, and its replica.
@@ -76,7 +79,7 @@ func promoted(t *testing.T, replica *redisserver.Server) {
 // In a Cluster everything works, and the doctor finds no fault.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := startStill(t)
+	c := startCluster(t)
 	config := notify.Config{URL: c.URL(), WaitReplicas: 1}
 	l := newLedger()
 	stop := play(t, config, l)
@@ -123,10 +126,11 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 	l := newLedger()
 	stop := play(t, config, l)
 	wake := rest(t, config)
+	watch := standstill.Start(t)
 	replace(master, replica)
 	promoted(t, replica)
 	l.mark()
-	l.after(t, resumed)
+	l.after(t, watch, resumed)
 	before := l.promises()
 	mend(master, replica)
 	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
@@ -139,7 +143,11 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 // replica of its former replica.
 func TestClusterKillMaster(t *testing.T) {
 	t.Parallel()
-	startCluster(t).endure(t, func(master, _ *redisserver.Server) { master.Kill() }, func(master, _ *redisserver.Server) {
+	c := startCluster(t)
+	c.endure(t, func(master, _ *redisserver.Server) {
+		master.Kill()
+		c.replaceLost(t, master)
+	}, func(master, _ *redisserver.Server) {
 		again, err := master.Restart(t.Context())
 		if err != nil {
 			t.Fatal(err)

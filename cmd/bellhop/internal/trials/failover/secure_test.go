@@ -124,7 +124,7 @@ func denied(t *testing.T, db *notify.Store) {
 // The same user has enough rights in a Cluster.
 func TestClusterLeastRights(t *testing.T) {
 	t.Parallel()
-	c := startStill(t)
+	c := startCluster(t)
 	for _, s := range append(c.Masters, c.Replicas...) {
 		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
 		for _, word := range strings.Fields(store.Rights(notify.DefaultPrefix, 1)) {

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -16,6 +18,12 @@ import (
 
 // resumed is the bound from the sentinels' announcement of a new master until messages are delivered.
 const resumed = 2 * time.Second
+
+// never is how long a server may stand still on a busy machine, and soon how long after its loss, once a test has made it.
+const (
+	never = 10 * time.Minute
+	soon  = time.Second
+)
 
 // A watched is a master and its replicas, watched by three sentinels.
 type watched struct {
@@ -46,7 +54,7 @@ func guard(t *testing.T, password string, replicas int, args ...string) *watched
 	}
 	for range 3 {
 		sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: []string{"--requirepass", password}}, redisserver.Watch{
-			Name: "main", Master: w.master, Quorum: 2, DownAfter: time.Second,
+			Name: "main", Master: w.master, Quorum: 2, DownAfter: never,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -102,6 +110,16 @@ func (w *watched) config(prefix string, replicas int) notify.Config {
 	return notify.Config{URL: strings.Join(urls, ","), Master: "main", Prefix: prefix, WaitReplicas: replicas}
 }
 
+// replaceLost lets the sentinels replace a lost master soon.
+func (w *watched) replaceLost(t *testing.T) {
+	t.Helper()
+	for _, sentinel := range w.sentinels {
+		if err := w.ask(t, sentinel).Set(t.Context(), "main", "down-after-milliseconds", strconv.FormatInt(soon.Milliseconds(), 10)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // endure runs everything with a configuration while replace replaces the master, and calls
 // mend when messages are delivered again. It checks that no acknowledged message is lost, and
 // how long the replacement takes.
@@ -110,10 +128,11 @@ func (w *watched) endure(t *testing.T, c notify.Config, replace, mend func()) {
 	l := newLedger()
 	stop := play(t, c, l)
 	wake := rest(t, c)
+	watch := standstill.Start(t)
 	replace()
 	storetest.Receive(t, "a sentinel announces a new master", w.switched)
 	l.mark()
-	l.after(t, resumed)
+	l.after(t, watch, resumed)
 	mend()
 	before := l.promises()
 	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
@@ -126,7 +145,10 @@ func (w *watched) endure(t *testing.T, c notify.Config, replace, mend func()) {
 func TestSentinelKillMaster(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 2)
-	w.endure(t, w.config("", 1), w.master.Kill, func() {})
+	w.endure(t, w.config("", 1), func() {
+		w.master.Kill()
+		w.replaceLost(t)
+	}, func() {})
 }
 
 // An operator replaces the master by its only replica.
@@ -149,6 +171,7 @@ func TestSentinelSplitBrain(t *testing.T) {
 		if err := w.master.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		w.replaceLost(t)
 	}, func() {
 		if err := w.master.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)

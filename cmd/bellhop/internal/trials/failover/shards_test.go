@@ -101,7 +101,6 @@ func (e *ears) hearAgain(t *testing.T, s *notify.Store, what string, its, others
 	t.Helper()
 	before, broken := e.of(store.Subscribed), e.of(store.Broken)
 	change()
-	began := time.Now()
 	storetest.Eventually(t, "the shards are heard again after "+what, func() bool {
 		now := e.of(store.Subscribed)
 		for _, k := range its {
@@ -111,7 +110,6 @@ func (e *ears) hearAgain(t *testing.T, s *notify.Store, what string, its, others
 		}
 		return true
 	})
-	t.Logf("%s: heard again after %v", what, time.Since(began))
 	now := e.of(store.Broken)
 	for _, k := range others {
 		if now[k] != broken[k] {
@@ -176,7 +174,10 @@ func TestShardsAreHeardAgain(t *testing.T) {
 		})
 	}
 	its, others := c.heldBy(t, s, c.Masters[0])
-	e.hearAgain(t, s, "kill -9", its, others, func() { c.Replicas[0].Kill() }) // it was promoted
+	e.hearAgain(t, s, "kill -9", its, others, func() {
+		c.Replicas[0].Kill() // it was promoted
+		c.replaceLost(t, c.Replicas[0])
+	})
 }
 
 // move moves a slot from one master to another.

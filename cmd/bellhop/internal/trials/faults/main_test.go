@@ -32,7 +32,6 @@ var (
 	replicatedFlag = flag.Bool("faults.replicated", false, "in TestEachFault replace the master of a replicated Redis, too")
 	shardedFlag    = flag.Bool("faults.sharded", false, "make only faults of a Redis Cluster with several shards, and such beside them; in TestEachFault those, too")
 	takeoversFlag  = flag.Int("faults.takeovers", 0, "takeovers of each kind to measure")
-	slackFlag      = flag.Duration("faults.slack", 2*time.Second, "time added to the stated bounds, for a busy machine")
 	onlyFlag       = flag.String("faults.only", "", "make only faults that contain this, such as SIGSTOP, or cut carrier; it changes the plans of seeds")
 	keepFlag       = flag.String("faults.keep", "", "folder in which to keep all histories; empty: only those of violations are kept")
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -66,7 +67,7 @@ func rounds(t *testing.T, plans []plan) {
 func round(t *testing.T, p plan) history.Stats {
 	t.Helper()
 	t.Log(p)
-	dir := folder(t)
+	dir, watch := folder(t), standstill.Start(t)
 	final, err := happen(t.Context(), dir, p)
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
@@ -78,7 +79,7 @@ func round(t *testing.T, p plan) history.Stats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := history.Check(records, final, bounds(p))
+	report, err := history.Check(records, final, bounds(p, watch))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -113,11 +114,12 @@ func raced(dir string) error {
 // maxViolations is how many violations of a round are printed.
 const maxViolations = 10
 
-// bounds returns the stated bounds of a round, with the slack for a busy machine.
-func bounds(p plan) history.Bounds {
-	slack := *slackFlag
+// bounds returns the stated bounds of a round.
+func bounds(p plan, watch *standstill.Watch) history.Bounds {
+	slack := *standstill.Slack
 	b := history.Bounds{
 		Attempts: store.DefaultAttempts,
+		Stood:    watch.Within,
 		Ordered:  []string{orderedTopic},
 		Late:     store.Heartbeat + slack,
 		Recovery: store.Silence + slack,

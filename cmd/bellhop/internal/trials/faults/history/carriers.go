@@ -47,7 +47,7 @@ func (c *checker) takeover(kind string, end *op, t term) {
 	}
 	i := slices.IndexFunc(beats, func(b *op) bool { return b.epoch() > t.epoch && b.from() > end.from() })
 	if i < 0 {
-		if bound > 0 && c.drained > late && !c.troubled(end, t, late) {
+		if bound > 0 && c.drained > late+c.stood(end.from(), c.drained) && !c.troubled(end, t, late) {
 			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", t.epoch, kind), end)
 		}
 		return
@@ -58,7 +58,7 @@ func (c *checker) takeover(kind string, end *op, t term) {
 	}
 	took := time.Duration(next.from()-end.from()) * time.Microsecond
 	c.stats.Takeover[kind] = append(c.stats.Takeover[kind], took)
-	if bound > 0 && took > bound {
+	if bound > 0 && took > bound+time.Duration(c.stood(end.from(), next.from()))*time.Microsecond {
 		c.violate(Takeover, fmt.Sprintf("it took %v from the end of carrier %d, by %s, to the beat of the next one; the bound is %v", took, t.epoch, kind, bound), end, next)
 	}
 }
@@ -75,7 +75,6 @@ func (c *checker) continued(end *op, t term, before int64) bool {
 // troubled reports whether another fault may have effects between the end of a carrier and a time.
 func (c *checker) troubled(end *op, t term, to int64) bool {
 	return slices.ContainsFunc(c.windows, func(w window) bool {
-		felt := w.to + c.recovery(w.call.Kind).Microseconds()
-		return w.hits(t.shard) && w.op != end && w.call.Target != end.call.Target && w.from() <= to && felt >= end.from()
+		return w.hits(t.shard) && w.op != end && w.call.Target != end.call.Target && w.from() <= to && c.felt(w) >= end.from()
 	})
 }

@@ -90,6 +90,9 @@ type Bounds struct {
 
 	Takeover map[string]time.Duration // by the kind of fault, or Kill or Stop: time until the next carrier's first beat
 
+	// Stood is for how long the machine stood still in a period, which each bound of time is stretched by; nil: never.
+	Stood func(from, to time.Time) time.Duration
+
 	Shards int           // of the store; zero: one
 	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
 	Apart  []string      // topics of which messages are claimed by claims of no other topic
@@ -175,6 +178,14 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	})
 	c.stats.sort()
 	return Report{c.violations, c.stats}, nil
+}
+
+// stood returns for how long the machine stood still in a period, in µs.
+func (c *checker) stood(from, to int64) int64 {
+	if c.bounds.Stood == nil {
+		return 0
+	}
+	return c.bounds.Stood(time.UnixMicro(from), time.UnixMicro(to)).Microseconds()
 }
 
 func (c *checker) checkMessage(m *message) {

@@ -166,7 +166,7 @@ func (c *checker) overdue() {
 	limit := c.final.Now - c.bounds.Late.Milliseconds()
 	check := func(where string, members map[string]int64) {
 		for member, at := range members {
-			if at < limit {
+			if at < limit-c.stood(at*1000, c.final.Now*1000)/1000 {
 				c.violate(Overdue, fmt.Sprintf("%s is still %s, %d ms after its time", member, where, c.final.Now-at))
 			}
 		}

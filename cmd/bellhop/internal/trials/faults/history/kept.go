@@ -63,7 +63,7 @@ func (c *checker) inTime(m *message, a *op) {
 	}
 	late := c.bounds.Late.Microseconds()
 	tooLong := func(since int64) bool {
-		return a.ended() > since+late && !c.struck(since-max(c.bounds.Late, c.bounds.Recovery).Microseconds(), a.ended())
+		return a.ended() > since+late+c.stood(since, a.ended()) && !c.struck(since-max(c.bounds.Late, c.bounds.Recovery).Microseconds(), a.ended())
 	}
 	if tooLong(a.from() + a.call.Wait*1000) {
 		c.violate(Awaited, "an await of "+m.member+" went on after its wait was over", a)

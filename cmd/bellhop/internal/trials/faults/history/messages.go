@@ -264,7 +264,7 @@ func (c *checker) late(m *message, i int) {
 	limit := due + c.bounds.Late.Microseconds()
 	quiet := true
 	for _, w := range c.windows {
-		after := w.to + c.recovery(w.call.Kind).Microseconds()
+		after := c.felt(w)
 		if w.from() > h.at || after < due || !c.concerns(w, m.topic) {
 			continue
 		}
@@ -277,7 +277,7 @@ func (c *checker) late(m *message, i int) {
 	if quiet {
 		limit = c.beside(m, took, due, h.at, limit)
 	}
-	if c.bounds.Late > 0 && h.at > limit+doubt {
+	if c.bounds.Late > 0 && h.at > limit+doubt+c.stood(due, h.at) {
 		c.violate(Late, fmt.Sprintf("%s was handed out %v after it was due, %v later than stated", m.member, took, time.Duration(h.at-limit)*time.Microsecond), append(m.publishes, h.op)...)
 	}
 }
@@ -299,6 +299,15 @@ func (c *checker) beside(m *message, took time.Duration, due, at, limit int64) i
 		return min(limit, due+c.bounds.Beside.Microseconds())
 	}
 	return limit
+}
+
+// felt returns until when a fault may have effects.
+func (c *checker) felt(w window) int64 {
+	recovery := c.recovery(w.call.Kind).Microseconds()
+	if w.to == never {
+		return never
+	}
+	return w.to + recovery + c.stood(w.to, w.to+recovery)
 }
 
 // recovery returns how long after its heal a fault may have effects.
