@@ -98,7 +98,7 @@ type engine[W any] struct {
 	mean       time.Duration    // of handling a piece of work, a moving average
 	openUntil  time.Time        // until when nothing is claimed, after a NotNow
 	probe      bool             // one piece of work is claimed at a time, after a NotNow
-	notNows    int              // how often there was a NotNow
+	notNows    int              // how often there was a NotNow, or what was queued was released
 	every      time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
 	confirming bool             // a hand-over is to be confirmed
 	again      time.Time        // when to claim again, though the source did not ring; zero: it will ring

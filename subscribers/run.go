@@ -254,6 +254,7 @@ func (e *engine[W]) releaseQueued(ctx context.Context, age time.Duration) bool {
 	var back []*job[W]
 	if len(e.queue) > 0 && time.Since(e.queue[0].queued) >= age {
 		back = e.takeQueue()
+		e.notNows++ // what a call under way brings would overtake it, too
 	}
 	e.mu.Unlock()
 	switch {
