@@ -2,7 +2,6 @@ package subscribers_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// ofEight returns a store of eight shards at a URL, closed when the test ends, with beats.
+// ofEight returns a store of eight shards at a URL, closed when the test ends.
 func ofEight(t *testing.T, url, prefix string) *notify.Store {
 	t.Helper()
 	db, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: 8})
@@ -28,25 +27,6 @@ func ofEight(t *testing.T, url, prefix string) *notify.Store {
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
-}
-
-// beatingShards has beats that name nothing received in all shards until the test ends.
-func beatingShards(t *testing.T, db *notify.Store) {
-	t.Helper()
-	every := time.NewTicker(store.Heartbeat / 10)
-	t.Cleanup(every.Stop)
-	storetest.Run(t, func(ctx context.Context) error {
-		for {
-			for _, keys := range db.KeysOfAll() {
-				_ = db.Client().SPublish(ctx, keys.Beat(), "0 1").Err() // one that fails does no harm
-			}
-			select {
-			case <-every.C:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
 }
 
 // across returns topics in as many different shards.
@@ -65,7 +45,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Minute} {
 		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-		beatingShards(t, db)
+		quiet(t, db)
 		p, _ := newPoller(t, db)
 		topics := across(db, 3)
 		for _, topic := range topics {
@@ -102,7 +82,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 func TestClaimAcrossWaits(t *testing.T) {
 	t.Parallel()
 	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-	beatingShards(t, db)
+	quiet(t, db)
 	p, _ := newPoller(t, db)
 	topics := across(db, 8)
 	for _, age := range []time.Duration{0, time.Millisecond} {
@@ -159,7 +139,7 @@ func TestShardIsAway(t *testing.T) {
 	for _, topic := range topics {
 		storetest.Publish(t, all, of(topic, "before"))
 	}
-	beatingShards(t, all)
+	quiet(t, all)
 	there, away := topics[0], topics[1]
 	if all.Of(away) == all.Home() { // home has a test of its own
 		there, away = away, there

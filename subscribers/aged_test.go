@@ -25,81 +25,74 @@ func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handl
 	return stop
 }
 
-// A handler of messages of an age gets what nobody else claimed for so long, exactly then, also what was rejected or released; it
-// takes nothing from others, and waits in no list.
+// A handler of messages of an age gets what nobody else claimed for so long, exactly then: no beat and no ring helps. It takes
+// nothing from others, and waits in no list.
 func TestHandlerOfAnAge(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
-	const age = time.Second
+	db := quiet(t, storetest.Open(t))
+	p, _ := newPoller(t, db)
+	storetest.Publish(t, db, dueBefore(topic, "released", 2*time.Hour))
+	released := claimOne(t, p, time.Minute)
+	got := make(chan subscribers.Delivery, 100)
+	aged(t, db, time.Hour, func(_ context.Context, d *subscribers.Delivery) error {
+		if is := d.Receipt.Until().Sub(d.Due) - d.Lease; is < time.Hour {
+			t.Errorf("%s is only %v old", d.ID, is)
+		}
+		got <- *d
+		return nil
+	})
+	wants := func(id string) {
+		t.Helper()
+		if d := storetest.Receive(t, id, got); d.ID != id || d.HandedOver || d.Attempt != 1 {
+			t.Errorf("got %+v, want %s", d, id)
+		}
+	}
+	storetest.Publish(t, db, body("young"), dueBefore(topic, "ripe-soon", time.Hour-300*time.Millisecond))
+	wants("ripe-soon")
+	storetest.Publish(t, db, dueBefore(topic, "old", 2*time.Hour))
+	wants("old")
+	if err := released.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wants("released")
+	waits(t, db, 0)
+	young := claimOne(t, p, time.Minute)
+	if err := young.Ack(t.Context()); err != nil || young.ID != "young" {
+		t.Errorf("another one gets %s, %v", young.ID, err)
+	}
+	settled(t, db)
+}
+
+// What was rejected, or becomes due later, is handled when it has the age again.
+func TestHandlerOfAnAgeRejects(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	const age = 300 * time.Millisecond
 	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
 	carry(t, db)
-	got := make(chan subscribers.Delivery, 100)
-	refuse := errors.New("not yet")
+	got := make(chan string, 100)
 	aged(t, db, age, func(_ context.Context, d *subscribers.Delivery) error {
 		if is := d.Receipt.Until().Sub(d.Due) - d.Lease; is < age {
 			t.Errorf("%s is only %v old", d.ID, is)
 		}
-		got <- *d
+		got <- fmt.Sprint(d.ID, d.Attempt)
 		if d.ID == "fails" && d.Attempt == 1 {
-			return refuse
+			return errors.New("not yet")
 		}
 		return nil
 	})
-	p, _ := newPoller(t, db)
-	another := func(id string) (d *subscribers.Delivery) { // claims a message before it is of that age
-		t.Helper()
-		rounds(t, func(i int) error {
-			m := body(fmt.Sprint(id, i))
-			began := time.Now()
-			storetest.Publish(t, db, m)
-			ds, err := p.Claim(t.Context(), topic)
-			if took := time.Since(began); err == nil && len(ds) == 0 && took >= age {
-				if d := storetest.Receive(t, "it is handled", got); d.ID != m.ID {
-					t.Errorf("got %+v, want %s", d, m.ID)
-				}
-				return fmt.Errorf("claimed after %v", took)
-			}
-			if err != nil || len(ds) != 1 {
-				t.Fatalf("another one gets %v, %v", ds, err)
-			}
-			d = &ds[0]
-			return nil
-		})
-		if d == nil {
-			t.FailNow()
-		}
-		return d
-	}
-	if err := another("others").Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	storetest.Publish(t, db, dueBefore(topic, "old", time.Hour))
-	for _, id := range []string{"old", "one", "fails", "fails", "later"} {
-		switch {
-		case id == "old": // published before
-		case id == "later":
-			m := body(id)
-			m.Delay = 20 * time.Millisecond
-			storetest.Publish(t, db, m)
-		case id != "fails" || len(got) == 0:
-			_, err := storetest.Publisher(t, db).Publish(t.Context(), body(id))
-			if err != nil && !errors.Is(err, notify.ErrExists) {
-				t.Fatal(err)
+	fails, later := body("fails"), body("later")
+	later.Delay = 20 * time.Millisecond
+	for _, one := range []struct {
+		m    notify.Message
+		want []string
+	}{{fails, []string{"fails1", "fails2"}}, {later, []string{"later1"}}} {
+		storetest.Publish(t, db, one.m)
+		for _, want := range one.want {
+			if is := storetest.Receive(t, want, got); is != want {
+				t.Errorf("got %s, want %s", is, want)
 			}
 		}
-		if d := storetest.Receive(t, id, got); d.ID != id || d.HandedOver {
-			t.Errorf("got %+v, want %s", d, id)
-		}
-	}
-	waits(t, db, 0)
-	settled(t, db)
-	released := another("released")
-	<-time.After(2 * age) // it is leased for longer than the age
-	if err := released.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if d := storetest.Receive(t, "what was released", got); d.Attempt != 1 {
-		t.Errorf("got %+v", d)
 	}
 	settled(t, db)
 }
@@ -107,31 +100,34 @@ func TestHandlerOfAnAge(t *testing.T) {
 // At rest such a handler makes no call, and on a busy topic not one for each message.
 func TestHandlerOfAnAgeIsCalm(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.At(t, storetest.Server(t).URL(), ""))
-	var handled atomic.Int64
-	aged(t, db, time.Hour, func(context.Context, *subscribers.Delivery) error {
+	db := storetest.Open(t)
+	own := storetest.At(t, storetest.URL(), db.Keys().Prefix())
+	var claims, handled atomic.Int64
+	own.Observe(func(script string, _ time.Duration, _ error) {
+		if script == "claim" {
+			claims.Add(1)
+		}
+	})
+	quiet(t, db)
+	aged(t, own, time.Hour, func(context.Context, *subscribers.Delivery) error {
 		handled.Add(1)
 		return nil
 	})
 	storetest.Publish(t, db, body("first"))
-	beats(t, db, 3)
-	var before int
-	storetest.Eventually(t, "no calls in five beats", func() bool { // a new connection costs some
-		before = commandCalls(t, db, "evalsha")
+	storetest.Eventually(t, "no claim in five beats", func() bool { // a new connection costs some
+		before := claims.Load()
 		beats(t, db, 5)
-		return commandCalls(t, db, "evalsha") == before
+		return claims.Load() == before
 	})
-	began := time.Now()
+	began, before := time.Now(), claims.Load()
 	const n = 500
 	for i := range n {
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 	}
-	claims, most := commandCalls(t, db, "evalsha")-before-n, int(time.Since(began)/(50*time.Millisecond))+2
-	if claims > most {
-		t.Errorf("%d claims while %d messages were published in %v", claims, n, time.Since(began))
+	if n, most := claims.Load()-before, int64(time.Since(began)/(50*time.Millisecond))+2; n > most {
+		t.Errorf("%d claims while messages were published for %v", n, time.Since(began))
 	}
-	old := dueBefore(topic, "old", 2*time.Hour)
-	storetest.Publish(t, db, old)
+	storetest.Publish(t, db, dueBefore(topic, "old", 2*time.Hour))
 	storetest.Eventually(t, "the old one is handled", func() bool { return handled.Load() == 1 })
 	waits(t, db, 0)
 }
@@ -139,7 +135,7 @@ func TestHandlerOfAnAgeIsCalm(t *testing.T) {
 // Whatever becomes of its connection, it gets what becomes old.
 func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	got := make(chan string, 100)
 	aged(t, db, 50*time.Millisecond, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID

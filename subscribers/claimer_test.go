@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,10 +109,10 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	return held, func() { t.Helper(); do("CLIENT", "UNPAUSE") }
 }
 
-// alone returns a store on a server of the test's own.
+// alone returns a store on a server that the test has for itself.
 func alone(t *testing.T) *notify.Store {
 	t.Helper()
-	return beating(t, storetest.At(t, storetest.Server(t).URL(), ""))
+	return storetest.At(t, storetest.Lend(t), "test-"+notify.NewID())
 }
 
 // beating has beats that name nothing received on a store until the test ends.
@@ -121,12 +122,56 @@ func alone(t *testing.T) *notify.Store {
 // carrier would have every worker call.
 func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
+	beat(t, db, func(store.Keys) string { return "0 1" }, nil)
+	return db
+}
+
+// quiet is beating where nothing is handed over: without a carrier, what is not confirmed
+// within a second would be lost for good.
+func quiet(t *testing.T, db *notify.Store) *notify.Store {
+	t.Helper()
+	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+	return beating(t, db)
+}
+
+// lapsing is beating with a carrier that does not beat. lapsed counts the hand-overs that
+// were not confirmed in time, since the machine stood still: each may come again.
+func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
+	t.Helper()
+	lapsed = new(atomic.Int64)
+	tokens := make(map[store.Shard]string)
+	beat(t, db, func(store.Keys) string { return "0 1" }, func(ctx context.Context) {
+		shards, _ := db.Shards(ctx) // what fails is done the next time
+		for _, shard := range shards {
+			carried, err := shard.Carry(ctx, store.Carry{Token: tokens[shard], Batch: 100, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
+			lapsed.Add(carried.Lapsed)
+			if deposed := (*store.DeposedError)(nil); !errors.As(err, &deposed) {
+				continue
+			}
+			if elected, err := shard.Elect(ctx, "mute", store.MaxCarrierLease, 0); err == nil {
+				tokens[shard] = elected.Token
+			}
+		}
+	})
+	return lapsed
+}
+
+// beat sends beats to all shards until the test ends, and calls beside, if it is not nil, before those.
+func beat(t *testing.T, db *notify.Store, payload func(store.Keys) string, beside func(context.Context)) {
+	t.Helper()
 	every := time.NewTicker(store.Heartbeat / 10)
 	t.Cleanup(every.Stop)
+	publish := db.Client().Publish
+	if len(db.KeysOfAll()) > 1 {
+		publish = db.Client().SPublish
+	}
 	storetest.Run(t, func(ctx context.Context) error {
 		for {
+			if beside != nil {
+				beside(ctx)
+			}
 			for _, keys := range db.KeysOfAll() {
-				_, _ = shout(ctx, db, keys.Beat(), "0 1") // one that fails does no harm
+				_ = publish(ctx, keys.Beat(), payload(keys)).Err() // one that fails does no harm
 			}
 			select {
 			case <-every.C:
@@ -135,12 +180,11 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 			}
 		}
 	})
-	return db
 }
 
 func TestPollWaitsForAMessage(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
@@ -161,7 +205,7 @@ func TestPollWaitsForAMessage(t *testing.T) {
 
 func TestPollThatGetsNothing(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	for _, wait := range []time.Duration{0, time.Nanosecond, 30 * time.Millisecond} {
 		for _, age := range []time.Duration{0, time.Hour} {
@@ -197,7 +241,7 @@ func TestBadPoll(t *testing.T) {
 // First come, first served, whatever lease and however much each wants.
 func TestPollsAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	var answers []<-chan got
 	for i, max := range []int{500, 1, 2, 2} {
@@ -215,8 +259,8 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 	waits(t, db, 1)
 	storetest.Publish(t, db, body("c"), body("d"), body("e"))
 	g := want(t, "the third", answers[2], "c d")
-	if late := g.ds[0].Late(); late > storetest.Deadline {
-		t.Errorf("it was claimed for another lease: %v", g.ds[0].Receipt.Until())
+	if d := g.ds[0]; (d.Receipt.Until().Sub(d.Due) - d.Lease - d.Late()).Abs() > time.Millisecond {
+		t.Errorf("it was claimed for another lease: %v", d.Receipt.Until())
 	}
 	want(t, "the last", answers[3], "e")
 	waits(t, db, 0)
@@ -225,7 +269,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 // A claim is under way for a caller who leaves: what it brings goes to somebody who waits elsewhere.
 func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, other, long())
@@ -256,7 +300,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 // Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
 func TestClaimForNoCallerIsReleased(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"))
 	held, let := hold(t, db)
@@ -281,7 +325,7 @@ func TestClaimForNoCallerIsReleased(t *testing.T) {
 // A claim is under way for a caller who leaves, and one who wants another lease comes: it gets the message under its own.
 func TestCallerOfAnotherLease(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)
@@ -295,8 +339,8 @@ func TestCallerOfAnotherLease(t *testing.T) {
 	storetest.Receive(t, "the caller leaves at once", left)
 	let()
 	g := want(t, "the message", answer, "a")
-	if rest := time.Until(g.ds[0].Receipt.Until()); rest < o.Lease-storetest.Deadline {
-		t.Errorf("it is leased for another %v", rest)
+	if d := g.ds[0]; d.Receipt.Until().Before(d.Due.Add(o.Lease)) {
+		t.Errorf("it is leased until %v", d.Receipt.Until())
 	}
 	waits(t, db, 0)
 	if c := counts(t, db); c.Leased != 1 || c.Ready != 0 {
@@ -307,7 +351,7 @@ func TestCallerOfAnotherLease(t *testing.T) {
 // The last one leaves while its ring is on its way: somebody else is rung.
 func TestRingForOneWhoLeaves(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -334,7 +378,7 @@ func TestRingForOneWhoLeaves(t *testing.T) {
 // One comes while the inbox leaves the list for the last one.
 func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
@@ -353,7 +397,7 @@ func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 // An inbox that could not leave a list, with Redis away, leaves it when it is rung, and somebody else is rung.
 func TestInboxThatCouldNotLeave(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
@@ -379,7 +423,7 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 // The connection breaks in the middle of a claim: who came after it was sent, or wants another lease, does not get its error.
 func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	held, let := hold(t, db)
 	broken := claimLater(t.Context(), t, p, long())
@@ -406,7 +450,7 @@ func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 func TestPollsFail(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := beating(t, storetest.At(t, server.URL(), ""))
+	db := quiet(t, storetest.At(t, server.URL(), ""))
 	p, _ := newPoller(t, db)
 	waiting := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
@@ -444,7 +488,7 @@ func TestPollsFail(t *testing.T) {
 
 func TestClaimerStops(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, stop := newPoller(t, db)
 	aged := long()
 	aged.MinAge = time.Hour
@@ -467,7 +511,7 @@ func TestClaimerStops(t *testing.T) {
 // It stops while a claim is under way: what that brings is given back.
 func TestClaimerStopsDuringAClaim(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, stop := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)
@@ -490,7 +534,7 @@ func TestClaimerStopsDuringAClaim(t *testing.T) {
 
 func TestPollBeforeRun(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	storetest.Publish(t, db, body("a")) // nobody receives that ring
@@ -507,7 +551,7 @@ func TestWaitWithoutRun(t *testing.T) {
 		began := time.Now()
 		_, err := p.Claim(t.Context(), topic, o)
 		wantFault(t, err, "wait", "call Run")
-		if took := time.Since(began); took < store.Patience || took > store.Patience+storetest.Deadline {
+		if took := time.Since(began); took < store.Patience {
 			t.Errorf("it took %v", took)
 		}
 	}
@@ -530,18 +574,12 @@ func ended(t *testing.T) context.Context {
 	return ctx
 }
 
-// Whatever becomes of connections, scripts and data, who waits is served.
+// Whatever becomes of connections and scripts, who waits is served.
 func TestPollThroughFaults(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := beating(t, storetest.At(t, server.URL(), ""))
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
-	storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)})
-	for i := range 30 {
-		if i == 20 { // a lost hand-over ends with its lease: somebody has to carry
-			storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(false)})
-			carry(t, db)
-		}
+	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
 		waits(t, db, 1)
 		fault := []any{"CLIENT", "KILL", "TYPE", "pubsub"}
@@ -556,15 +594,23 @@ func TestPollThroughFaults(t *testing.T) {
 		want(t, "the message", answer, id)
 		waits(t, db, 0)
 	}
+}
+
+// Where Redis lost all that it held, and with it the waiting list, the beat names the topic.
+func TestPollWhereRedisIsEmptied(t *testing.T) {
+	t.Parallel()
+	db := alone(t)
+	carry(t, db)
+	beating(t, db) // so that it is not the silence of the emptied carrier that helps
+	p, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
-	before := p.Stats().Fallbacks
 	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Publish(t, db, body("flushed"))
 	want(t, "the message", answer, "flushed")
-	if n := p.Stats().Fallbacks - before; n != 1 {
+	if n := p.Stats().Fallbacks; n > 1 {
 		t.Errorf("%d fallbacks, and the waiting list was lost once", n)
 	}
 }
@@ -572,7 +618,7 @@ func TestPollThroughFaults(t *testing.T) {
 // Who waits for a topic that is paused is woken when it is resumed.
 func TestPollOfAPausedTopic(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	inspector := storetest.Inspector(t, db)
 	if err := inspector.Pause(t.Context(), topic); err != nil {
@@ -593,7 +639,7 @@ func TestPollOfAPausedTopic(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
 		t.Errorf("before Run: %v", err)
@@ -619,7 +665,7 @@ func TestPing(t *testing.T) {
 func TestPingOfReadOnly(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := beating(t, storetest.At(t, server.URL(), "readonly"))
+	db := quiet(t, storetest.At(t, server.URL(), "readonly"))
 	p, _ := newPoller(t, db)
 	only := func(what, master, port string, ready bool) {
 		t.Helper()
@@ -639,7 +685,7 @@ func TestPingOfReadOnly(t *testing.T) {
 // Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
 func TestPollForOldMessages(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	o := long()
 	o.MinAge = time.Hour
@@ -666,7 +712,7 @@ func TestPollForOldMessages(t *testing.T) {
 
 // They come and go by hundreds, and share one connection while there are any.
 func TestOldPollsComeAndGo(t *testing.T) {
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	listening := func() int64 {
 		n, err := db.Client().PubSubNumPat(t.Context()).Result()
@@ -709,7 +755,7 @@ func TestOldPollsComeAndGo(t *testing.T) {
 func TestThousandPolls(t *testing.T) {
 	t.Parallel()
 	db := alone(t)
-	carry(t, db)
+	lapsing(t, db)
 	listening := func() int {
 		list, err := db.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
 		if err != nil {
@@ -717,8 +763,6 @@ func TestThousandPolls(t *testing.T) {
 		}
 		return strings.Count(list, "\n")
 	}
-	storetest.Eventually(t, "the carrier listens", func() bool { return listening() > 0 })
-	before := listening()
 	p, stop := newPoller(t, db)
 	const polls, topics = 1000, 100
 	ids := make(chan string, polls)
@@ -743,7 +787,7 @@ func TestThousandPolls(t *testing.T) {
 		}
 		return lists == topics && p.Stats().Waiting == polls
 	})
-	if n := listening() - before; n != 1 && storetest.Shards() == 1 {
+	if n := listening(); n != 1 && storetest.Shards() == 1 {
 		t.Errorf("%d connections listen", n)
 	}
 	var messages []notify.Message
@@ -760,17 +804,18 @@ func TestThousandPolls(t *testing.T) {
 	for range polls {
 		seen[<-ids] = true
 	}
-	if len(seen) != polls || p.Stats().Fallbacks != 0 {
-		t.Errorf("%d different messages, %d fallbacks", len(seen), p.Stats().Fallbacks)
+	if len(seen) != polls {
+		t.Errorf("%d different messages", len(seen))
 	}
 	stop()
 	storetest.Empty(t, db)
 }
 
-// handouts counts how often each message was handed out.
+// handouts counts how often each message was handed out, and how often it was another's when it was acknowledged.
 type handouts struct {
-	mu  sync.Mutex
-	all map[string]int
+	mu   sync.Mutex
+	all  map[string]int
+	lost int64
 }
 
 func (h *handouts) note(id string) {
@@ -782,20 +827,38 @@ func (h *handouts) note(id string) {
 	h.all[id]++
 }
 
+// acked notes how acknowledging a message went.
+func (h *handouts) acked(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case errors.Is(err, notify.ErrLeaseLost):
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.lost++
+	case err != nil:
+		t.Error(err)
+	}
+}
+
 func (h *handouts) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all)
 }
 
-func (h *handouts) once(t *testing.T) {
+// once checks that each message was handed out once, but for those whose hand-over lapsed.
+func (h *handouts) once(t *testing.T, lapsed *atomic.Int64) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var again []string
 	for id, n := range h.all {
-		if n != 1 {
-			t.Errorf("%s was handed out %d times", id, n)
+		for range n - 1 {
+			again = append(again, id)
 		}
+	}
+	if n := lapsed.Load(); int64(len(again)) > n || h.lost > n {
+		t.Errorf("handed out again %v, and %d were lost, while %d hand-overs lapsed", again, h.lost, n)
 	}
 }
 
@@ -824,8 +887,10 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, 
 		h.note(d.ID)
 	}
 	if len(ds) > 0 {
-		if lost, err := p.AckMany(t.Context(), topic, ds); err != nil || len(lost) > 0 {
-			t.Errorf("ack: lost %v, %v", lost, err)
+		lost, err := p.AckMany(t.Context(), topic, ds)
+		h.acked(t, err)
+		for range lost {
+			h.acked(t, notify.ErrLeaseLost)
 		}
 	}
 }
@@ -833,13 +898,14 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, 
 // Callers of two pollers come, leave and are cancelled while messages are
 // published. When they are gone, what is left has to reach the one who waits
 // all the time without anybody's help: no ring is lost, and nothing stays
-// leased. There is no carrier, and so no beat.
+// leased. There is no beat that would name anything.
 func TestNoRingIsLost(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			db := beating(t, storetest.Open(t))
+			db := storetest.Open(t)
+			lapsed := lapsing(t, db)
 			steady, _ := newPoller(t, db)
 			var pollers []*subscribers.Claimer
 			var stops []func()
@@ -855,9 +921,7 @@ func TestNoRingIsLost(t *testing.T) {
 					ds, _ := steady.Claim(ctx, topic, long())
 					for _, d := range ds {
 						h.note(d.ID)
-						if err := d.Ack(context.WithoutCancel(ctx)); err != nil {
-							t.Error(err)
-						}
+						h.acked(t, d.Ack(context.WithoutCancel(ctx)))
 					}
 				}
 			})
@@ -891,7 +955,7 @@ func TestNoRingIsLost(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			h.once(t)
+			h.once(t, lapsed)
 			storetest.Empty(t, db)
 		})
 	}
@@ -903,7 +967,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			db := alone(t)
-			carry(t, db)
+			lapsed := lapsing(t, db)
 			topics := []string{topic, "b", "c.d"}
 			var h handouts
 			stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
@@ -954,7 +1018,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			h.once(t)
+			h.once(t, lapsed)
 			for _, name := range topics {
 				if n := db.Client().ZCard(t.Context(), db.KeysOf(name).Waiting(name)).Val(); n != 0 {
 					t.Errorf("%d stand in the waiting list of %s", n, name)

@@ -84,7 +84,7 @@ func TestClaimAnyAtOnce(t *testing.T) {
 		{500, true, "c9 a8 a5 c4 c3 b2 b1"},
 	} {
 		for _, wait := range []time.Duration{0, time.Minute} {
-			db := beating(t, storetest.Open(t))
+			db := quiet(t, storetest.Open(t))
 			for id, ago := range map[string]int{"c9": 9, "a8": 8, "p7": 7, "a5": 5, "c4": 4, "c3": 3, "b2": 2, "b1": 1} {
 				storetest.Publish(t, db, dueBefore(storetest.Near(db, id[:1]), id, time.Duration(ago)*time.Minute))
 			}
@@ -178,7 +178,7 @@ func TestClaimAnyWaits(t *testing.T) {
 		defer mu.Unlock()
 		calls[script]++
 	})
-	beating(t, db)
+	quiet(t, db)
 	p, _ := newPoller(t, db)
 	topics := topicsOf(store.MaxTopics)
 	for i, topic := range topics {
@@ -196,18 +196,16 @@ func TestClaimAnyWaits(t *testing.T) {
 		}
 	}
 	n := len(topics)
-	storetest.Eventually(t, "each message is claimed, or its hand-over is confirmed", func() bool {
+	storetest.Eventually(t, "the last call is counted", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return calls["claim"]+calls["extend"] >= n
+		return calls["leave"] >= n
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	calls["claim"] += calls["extend"]
-	delete(calls, "extend")
-	delete(calls, "arrive")  // once for each connection
-	delete(calls, "heard")   // as well
-	delete(calls, "workers") // newPoller looks
+	for _, name := range []string{"arrive", "heard", "workers", "set"} { // once for each connection, of newPoller, and of quiet
+		delete(calls, name)
+	}
 	if diff := gocmp.Diff(map[string]int{"heads": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {
 		t.Errorf("calls for %d messages (-want +got):\n%s", n, diff)
 	}
@@ -230,48 +228,47 @@ func warm(t *testing.T, db *notify.Store, p *subscribers.Claimer) {
 	waitsIn(t, db, topics, 0)
 }
 
-// Two topics ring at once: one message is taken, and the other one is ready for others at once.
+// Two topics ring at once, or hand over: one message is taken, and the other one is ready for others at once, without a beat.
 func TestOneCreditForAllTopics(t *testing.T) {
 	t.Parallel()
 	for _, ring := range []bool{true, false} {
-		rounds(t, func(int) error {
-			db := alone(t)
-			carry(t, db)
-			p, _ := newPoller(t, db)
-			other, _ := newPoller(t, db)
-			topics := topicsOf(2)
-			for _, topic := range topics {
-				storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: &ring})
+		db := storetest.Open(t)
+		lapsing(t, db)
+		p, _ := newPoller(t, db)
+		other, _ := newPoller(t, db)
+		topics := topicsOf(2)
+		storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: &ring})
+		for round := range 10 {
+			answer := claimAnyLater(t.Context(), t, p, topics, long())
+			waitsIn(t, db, topics, 1)
+			second := claimAnyLater(t.Context(), t, other, topics, long())
+			waitsIn(t, db, topics, 2)
+			storetest.Publish(t, db, of(topics[0], fmt.Sprint("a", round)), of(topics[1], fmt.Sprint("b", round)))
+			both := slices.Concat(storetest.Receive(t, "the first", answer).ds, storetest.Receive(t, "the second", second).ds)
+			if len(both) != 2 || both[0].Topic == both[1].Topic {
+				t.Fatalf("ring only: %v: got %+v", ring, both)
 			}
-			for round := range 10 {
-				answer := claimAnyLater(t.Context(), t, p, topics, long())
-				waitsIn(t, db, topics, 1)
-				second := claimAnyLater(t.Context(), t, other, topics, long())
-				waitsIn(t, db, topics, 2)
-				storetest.Publish(t, db, of(topics[0], fmt.Sprint("a", round)), of(topics[1], fmt.Sprint("b", round)))
-				both := slices.Concat(storetest.Receive(t, "the first", answer).ds, storetest.Receive(t, "the second", second).ds)
-				if len(both) != 2 || both[0].Topic == both[1].Topic {
-					t.Fatalf("ring only: %v: got %+v", ring, both)
+			var h handouts
+			for i := range both {
+				h.acked(t, both[i].Ack(t.Context()))
+			}
+			waitsIn(t, db, topics, 0)
+			storetest.Eventually(t, "what lapsed before it was acknowledged is settled", func() bool {
+				rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 2})
+				h.lost -= int64(len(rest))
+				for i := range rest {
+					h.acked(t, rest[i].Ack(t.Context()))
 				}
-				for i := range both {
-					if err := both[i].Ack(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-				waitsIn(t, db, topics, 0)
-			}
-			if n := p.Stats().Fallbacks + other.Stats().Fallbacks; n > 0 {
-				return fmt.Errorf("%d rings were repeated by beats", n) // there is one a second
-			}
-			return nil
-		})
+				return err == nil && h.lost <= 0
+			})
+		}
 	}
 }
 
 // Topics ring at once for one caller: one message is claimed, and no other claim is made for it that would have to be undone.
 func TestOneClaimAtATime(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(8)
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})
@@ -303,7 +300,7 @@ func TestOneClaimAtATime(t *testing.T) {
 // A caller of several topics leaves while they are read, or while it is claimed for: what there is stays for others.
 func TestCallerOfSeveralLeaves(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
 	for i, some := range [][]notify.Message{nil, {of(topics[1], "a"), of(topics[2], "b")}} {
@@ -330,7 +327,7 @@ func TestCallerOfSeveralLeaves(t *testing.T) {
 // Many callers that wait for several topics, and one message: one gets it, and all have left when they are gone.
 func TestOneMessageForManyCallers(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(store.MaxTopics)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -359,7 +356,7 @@ func TestOneMessageForManyCallers(t *testing.T) {
 // First come, first served, whether callers wait for one topic or for several.
 func TestOrderOfCallersOfSeveral(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c"), storetest.Near(db, "d")}
 	var answers []<-chan got
@@ -378,8 +375,7 @@ func TestOrderOfCallersOfSeveral(t *testing.T) {
 // Whatever becomes of connections, waiting lists and data, a caller of several topics is served.
 func TestClaimAnyThroughFaults(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := beating(t, storetest.At(t, server.URL(), ""))
+	db := alone(t)
 	carry(t, db)
 	p, _ := newPoller(t, db)
 	topics := topicsOf(5)
@@ -432,7 +428,7 @@ func TestClaimAnyFails(t *testing.T) {
 			refused.Add(1)
 		}
 	})
-	beating(t, db)
+	quiet(t, db)
 	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
 	warm(t, db, p)
@@ -473,7 +469,7 @@ func TestClaimAnyFails(t *testing.T) {
 // The connection breaks while topics are read for a caller: it has the error, and others do not; the inbox is left in no list.
 func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	t.Parallel()
-	db := alone(t)
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
 	warm(t, db, p)
@@ -503,7 +499,7 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 // A caller that comes while all its topics are paused is woken by the first that is resumed.
 func TestClaimAnyOfPausedTopics(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	inspector, topics := storetest.Inspector(t, db), topicsOf(3)
 	for _, topic := range topics {
@@ -531,7 +527,7 @@ func TestClaimAnyOfPausedTopics(t *testing.T) {
 
 func TestClaimerOfSeveralStops(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, stop := newPoller(t, db)
 	topics := topicsOf(9)
 	aged := long()
@@ -550,7 +546,7 @@ func TestClaimerOfSeveralStops(t *testing.T) {
 // Messages of an age, of several topics: exactly then, the one that has it first.
 func TestClaimAnyOfAnAge(t *testing.T) {
 	t.Parallel()
-	db := beating(t, storetest.Open(t))
+	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")}
 	o := long()
@@ -572,7 +568,8 @@ func TestNoRingOfSeveralIsLost(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			db := beating(t, storetest.Open(t))
+			db := storetest.Open(t)
+			lapsed := lapsing(t, db)
 			topics := topicsOf(6)
 			steady, _ := newPoller(t, db)
 			pollers := []*subscribers.Claimer{steady}
@@ -589,9 +586,7 @@ func TestNoRingOfSeveralIsLost(t *testing.T) {
 				}
 				for i := range ds {
 					h.note(ds[i].ID)
-					if err := ds[i].Ack(context.WithoutCancel(ctx)); err != nil {
-						t.Error(err)
-					}
+					h.acked(t, ds[i].Ack(context.WithoutCancel(ctx)))
 				}
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -642,7 +637,7 @@ func TestNoRingOfSeveralIsLost(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			h.once(t)
+			h.once(t, lapsed)
 			storetest.Empty(t, db)
 		})
 	}
