@@ -57,7 +57,7 @@ func TestWhoHolds(t *testing.T) {
 			t.Parallel()
 			db := storetest.Sharded(t, shards)
 			carry(t, db)
-			a, _ := holding(t, db, "w-a", "t.>", 4*time.Second, 1) // longer than a machine stands still
+			a, _ := holding(t, db, "w-a", "t.>", time.Minute/2, 1) // longer than a machine stands still
 			broadcast(t, db, "t.1", "first")
 			wantHolders(t, db, "n", "w-a 1 t.1")
 			at := sentTo(t, db)[0].at.Time()
@@ -65,7 +65,7 @@ func TestWhoHolds(t *testing.T) {
 				names, err := storetest.Inspector(t, db).Listeners(t.Context())
 				return err == nil && len(names) == 1 && len(names[0].HeldBy) == 1 && names[0].HeldBy[0].Sent.Equal(at)
 			})
-			b, _ := holding(t, db, "w-b", "t.>", 4*time.Second, 1)
+			b, _ := holding(t, db, "w-b", "t.>", time.Minute/2, 1)
 			broadcast(t, db, "t.2", "second")
 			both := []string{"w-a 1 t.1", "w-b 1 t.2"} // also after what one took ahead was given back
 			wantHolders(t, db, "n", both...)
