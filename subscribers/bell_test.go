@@ -116,8 +116,7 @@ func unrung(t *testing.T, store *notify.Store, topic, id string) {
 // A carrier ends between a log and its bell: what it sent is received with the next bell, of whatever topic, or the next beat.
 func TestBellIsNeverRung(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Open(t)
 	carry(t, store)
 	a, b := gather(t, store, "a"), storetest.Beside(store, "a", "b")
 	broadcast(t, store, "a", "1")
@@ -136,8 +135,7 @@ func TestBellIsNeverRung(t *testing.T) {
 // Bells of broadcasts that a hub does not want are no reason to read, and none that is lost among them is overlooked.
 func TestBellIsLostAmongOthers(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
 	h, _ := listen(t, l, "a.*", subscribers.ListenOptions{})
@@ -162,11 +160,10 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 // Whatever is published, listeners hear what is sent, and a hub asks Redis at most ten times a second for nothing.
 func TestForgedBells(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Open(t)
 	carry(t, store)
 	for _, pattern := range []string{"px", ">"} {
-		own := storetest.At(t, server.URL(), "")
+		own := storetest.At(t, storetest.URL(), store.Keys().Prefix())
 		var asked atomic.Int64
 		own.Observe(func(script string, _ time.Duration, _ error) {
 			if script == "read" || script == "grown" {
@@ -224,8 +221,8 @@ func TestForgedBells(t *testing.T) {
 // A listener of one topic asks Redis for nothing while others are sent to, not even with the beats.
 func TestOthersCostNothing(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store, own := storetest.At(t, server.URL(), ""), storetest.At(t, server.URL(), "")
+	store := storetest.Open(t)
+	own := storetest.At(t, storetest.URL(), store.Keys().Prefix())
 	carry(t, store)
 	var asked atomic.Int64
 	own.Observe(func(script string, _ time.Duration, _ error) { asked.Add(1) })

@@ -340,7 +340,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, c.Run)
+	stopCarrier := storetest.Run(t, c.Run)
 	l := newListener(t, store)
 	o := subscribers.ListenOptions{Name: "n"}
 	_, stop := listen(t, l, ">", o)
@@ -348,6 +348,8 @@ func TestGapOfARemovedLog(t *testing.T) {
 	began := time.Now()
 	broadcast(t, store, topic, "a")
 	storetest.Eventually(t, "the log is removed", func() bool { return counts(t, store).Log == 0 })
+	stopCarrier()
+	carry(t, store) // which keeps what comes
 	plain, _ := listen(t, l, topic, subscribers.ListenOptions{From: subscribers.FromTime(began)})
 	named, _ := listen(t, l, ">", o)
 	beginning, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
@@ -370,7 +372,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 func TestNoGapForTimelyListeners(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	c, err := carrier.New(store, carrier.Options{KeepCount: 20, KeepAge: carrier.MinKeepAge})
+	c, err := carrier.New(store, carrier.Options{KeepCount: 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -350,16 +350,14 @@ func TestWhereToBegin(t *testing.T) {
 func TestListenersComeAndGo(t *testing.T) {
 	storetest.OneShard(t, "topics have an order in one")
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := alone(t)
 	carry(t, store)
 	var topics []string
 	for i := range 30 {
 		topics = append(topics, fmt.Sprintf("t.%d.%d", i%5, i))
 	}
 	patterns := append([]string{">", "t.>", "t.*.*", "t.1.*", "t.*.7", "none", "t.2.>"}, topics...)
-	const lasts = 6 * time.Second
-	ctx, stop := context.WithTimeout(t.Context(), lasts)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -415,7 +413,9 @@ func TestListenersComeAndGo(t *testing.T) {
 					t.Error(err)
 				}
 				mu.Lock()
-				runs = append(runs, r)
+				if runs = append(runs, r); len(runs) == 150 {
+					stop()
+				}
 				mu.Unlock()
 			}
 		})
@@ -443,8 +443,8 @@ func TestListenersComeAndGo(t *testing.T) {
 		r.h.check(t, fmt.Sprint("listener ", i), were, r.pattern)
 	}
 	t.Logf("%d were sent; %d listeners received %d; %+v", len(were), len(runs)+1, total, hubs[0].Stats())
-	if total == 0 || len(runs) < 50 {
-		t.Errorf("too little happened")
+	if total == 0 {
+		t.Error("none received anything")
 	}
 }
 
@@ -610,10 +610,12 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 // One hub reads once for all of its listeners.
 func TestListenersShareOneReader(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Open(t)
 	carry(t, store)
-	l := newListener(t, store)
+	own := storetest.At(t, storetest.URL(), store.Keys().Prefix())
+	var reads atomic.Int64
+	own.Observe(func(string, time.Duration, error) { reads.Add(1) })
+	l := newListener(t, own)
 	var all []*received
 	for range 200 {
 		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
@@ -622,15 +624,14 @@ func TestListenersShareOneReader(t *testing.T) {
 	if n, err := store.Listening(t.Context(), store.Of(topic).LogChannel(topic)); err != nil || n != 1 {
 		t.Errorf("%d listen in Redis, %v", n, err)
 	}
-	before := scriptCalls(t, store)
+	before := reads.Load()
 	ids := numbers("n", 20)
 	broadcast(t, store, topic, ids...)
 	for _, h := range all {
 		wantIDs(t, h, ids...)
 	}
-	// Of each: to publish, to inspect until it is gone, to carry (and its nudge), to read. Not 200 reads.
-	if n := scriptCalls(t, store) - before; n > 20*30 {
-		t.Errorf("%d calls of scripts for 20 broadcasts", n)
+	if n := reads.Load() - before; n > 20*10 { // each may take a look beside, and not one for each listener
+		t.Errorf("%d calls to read 20 broadcasts", n)
 	}
 }
 
@@ -664,8 +665,7 @@ func commandCalls(t testing.TB, store *notify.Store, command string) (n int) {
 func TestIdleListenersCostNothing(t *testing.T) {
 	storetest.OneShard(t, "the calls of one are counted")
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := alone(t)
 	carry(t, store)
 	for i := range 100 {
 		o := subscribers.ListenOptions{}
@@ -953,9 +953,9 @@ func killListeners(t *testing.T, store *notify.Store) {
 // The set of positions is lost, or foreign: nobody who listens receives anything twice, or misses anything.
 func TestPositionsAreLost(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
+	url := storetest.Lend(t)
 	for _, foreign := range []bool{false, true} {
-		store := storetest.At(t, server.URL(), fmt.Sprint("foreign-", foreign))
+		store := storetest.At(t, url, fmt.Sprint("foreign-", foreign))
 		carry(t, store)
 		l := newListener(t, store)
 		h, _ := listen(t, l, ">", subscribers.ListenOptions{})
@@ -1070,8 +1070,7 @@ func TestForeignBells(t *testing.T) {
 
 func TestListenThroughFlushedScripts(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := alone(t)
 	carry(t, store)
 	l := newListener(t, store)
 	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
@@ -1127,8 +1126,7 @@ func TestGoingOnByPosition(t *testing.T) {
 // The clock was set back: positions go on behind the last, and everybody receives what is sent.
 func TestClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := alone(t)
 	storetest.Found(t, store)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	if err := store.Client().Do(t.Context(), "ZADD", store.KeysOf("a").Logs(), ahead, "other").Err(); err != nil {
@@ -1198,14 +1196,13 @@ func TestRedisLosesAName(t *testing.T) {
 // A name whose beginning was told begins there in the empty Redis, too, so that it may be told again.
 func TestRedisLosesANameThatBeganElsewhere(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := alone(t)
 	carry(t, store)
 	o := subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning()}
 	h, stop := listen(t, newListener(t, store), topic, o)
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")
-	emptied(t, store, server, false)
+	emptied(t, store, nil, false)
 	broadcast(t, store, topic, "2", "3")
 	wantSet(t, h, "1", "2", "3")
 	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })

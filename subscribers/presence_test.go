@@ -193,7 +193,7 @@ func TestWorkersComeBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := storetest.At(t, storetest.Server(t).URL(), "")
+			db := alone(t)
 			carry(t, db)
 			everyWorker(t, db)
 			wantWorkers(t, db, everyWorkers...)

@@ -185,8 +185,7 @@ func TestHistoryWhereMemoryIsShort(t *testing.T) {
 // A failed attempt takes at most 120 bytes beside its reason.
 func TestHistoryIsSmall(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Open(t)
 	c := called(t, db, "worker-1")
 	const n = 2000
 	for range n {
