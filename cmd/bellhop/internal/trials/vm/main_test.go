@@ -70,16 +70,21 @@ var build = sync.OnceValues(func() (string, error) {
 	return found[0], nil
 })
 
-// A host is a machine with systemd, and both packages in /root.
+// A host is a machine with systemd, and both packages in /root. Its methods mean one daemon on it.
 type host struct {
 	*sandbox.Sandbox
-	t *testing.T
+	t       *testing.T
+	service string // unit of the daemon
+	address string // of its HTTP
 }
+
+// newHost returns a host for the daemon of the package.
+func newHost(t *testing.T, b *sandbox.Sandbox) *host { return &host{b, t, service, "127.0.0.1:8420"} }
 
 // bare returns a host with nothing installed.
 func bare(t *testing.T, o sandbox.Options) *host {
 	t.Helper()
-	h := &host{sandbox.Boot(t, o), t}
+	h := newHost(t, sandbox.Boot(t, o))
 	deb, err := build()
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +107,18 @@ func installed(t *testing.T, o sandbox.Options) *host {
 	return h
 }
 
+// daemon adds a daemon beside that of the package, for a test that stops it or gives it settings: the same unit under another name,
+// with a port and a prefix of its own.
+func (h *host) daemon(name string, port int, settings ...string) *host {
+	h.t.Helper()
+	other := &host{h.Sandbox, h.t, name + ".service", fmt.Sprintf("127.0.0.1:%d", port)}
+	unit := h.Run("cat", "/usr/lib/systemd/system/"+service)
+	other.settings(append(settings, "BELLHOP_PREFIX="+name, "BELLHOP_LISTEN="+other.address)...)
+	h.Write("/etc/systemd/system/"+other.service, strings.ReplaceAll(unit, "/etc/bellhop/bellhop.env", other.environment()), 0o644)
+	h.Run("systemctl", "daemon-reload")
+	return other
+}
+
 // copy copies the contents of a folder outside into one inside.
 func (h *host) copy(from, to string) {
 	h.t.Helper()
@@ -119,20 +136,32 @@ func (h *host) dpkg(args ...string) string {
 // redis starts a redis-server on the host's loopback, with further lines of configuration.
 func (h *host) redis(lines ...string) {
 	h.t.Helper()
+	h.redisAt("6379", lines...)
+}
+
+// redisAt starts a redis-server at a port, as the unit redis-PORT.
+func (h *host) redisAt(port string, lines ...string) {
+	h.t.Helper()
 	program, err := redisserver.Program()
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	lines = append(lines, "bind 127.0.0.1", "port 6379", `save ""`)
-	h.Write("/run/test-redis.conf", strings.Join(lines, "\n")+"\n", 0o600)
-	h.Run("systemd-run", "--quiet", "--unit=test-redis", "--service-type=exec", program, "/run/test-redis.conf")
-	h.logs("test-redis", "Ready to accept connections")
+	unit := "redis-" + port
+	lines = append(lines, "bind 127.0.0.1", "port "+port, `save ""`)
+	h.Write("/run/"+unit+".conf", strings.Join(lines, "\n")+"\n", 0o600)
+	h.Run("systemd-run", "--quiet", "--unit="+unit, "--service-type=exec", program, "/run/"+unit+".conf")
+	h.logs(unit, "Ready to accept connections")
 }
 
 // settings writes the environment file.
 func (h *host) settings(lines ...string) {
 	h.t.Helper()
-	h.Write("/etc/bellhop/bellhop.env", strings.Join(lines, "\n")+"\n", 0o644)
+	h.Write(h.environment(), strings.Join(lines, "\n")+"\n", 0o644)
+}
+
+// environment returns the path of the environment file.
+func (h *host) environment() string {
+	return "/etc/bellhop/" + strings.TrimSuffix(h.service, ".service") + ".env"
 }
 
 // secret writes a file that the daemon may read at any time.
@@ -157,6 +186,14 @@ func (h *host) show(unit, property string) string {
 
 // eventually waits until a condition is true, and reports false after deadline.
 func eventually(condition func() bool) bool { return storetest.Poll(look, deadline, condition) }
+
+// holds waits until a command inside succeeds.
+func (h *host) holds(name string, args ...string) {
+	h.t.Helper()
+	if !eventually(func() bool { _, err := h.Try(name, args...); return err == nil }) {
+		h.t.Fatalf("waited %v for %s %s", deadline, name, strings.Join(args, " "))
+	}
+}
 
 // becomes waits until a property of a unit begins with want.
 func (h *host) becomes(unit, property, want string) {
@@ -193,10 +230,10 @@ func (h *host) logs(unit, want string) {
 // answers waits until a call of the daemon by curl has a status.
 func (h *host) answers(path, want string, args ...string) {
 	h.t.Helper()
-	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:8420"+path)
+	args = append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://"+h.address+path)
 	var got string
 	if !eventually(func() bool { got, _ = h.Try("curl", args...); return got == want }) { // 000 if nothing listens
-		h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", service))
+		h.t.Fatalf("%s answers %s, want %s:\n%s", path, got, want, h.journal("-u", h.service))
 	}
 }
 

@@ -3,7 +3,6 @@
 package vm_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,15 +15,14 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
-var units = []string{
+var unitNames = []string{
 	"bellhop.service", "bellhop.socket", "bellhop-work@order.timeout.service", "bellhop-listen@prices-eu.gold.service",
 	"bellhop-check.service", "bellhop-check.timer",
 }
 
-func TestUnitsAreSoundAndHardened(t *testing.T) {
-	t.Parallel()
-	h := installed(t, sandbox.Options{})
-	for _, unit := range units {
+// The units are sound and hardened.
+func units(t *testing.T, h, _ *host) {
+	for _, unit := range unitNames {
 		// It exits with 0 for an unknown key, so its output counts.
 		if said := h.Run("systemd-analyze", "verify", "--man=no", unit); said != "" {
 			t.Errorf("systemd-analyze verify %s says:\n%s", unit, said)
@@ -71,7 +69,7 @@ func TestPackage(t *testing.T) {
 	h := bare(t, sandbox.Options{})
 	before := h.leftovers()
 	h.dpkg("-i", "/root/bellhop.deb")
-	for _, unit := range units {
+	for _, unit := range unitNames {
 		h.shows(unit, "ActiveState", "inactive")
 		if state, err := h.Try("systemctl", "is-enabled", unit); err == nil && strings.TrimSpace(state) != "static" {
 			t.Errorf("%s is %s after the installation", unit, state)
@@ -79,7 +77,7 @@ func TestPackage(t *testing.T) {
 	}
 	contains(t, h.Run("sh", "-c", "getent passwd bellhop-work; getent group bellhop-secrets"), "/var/lib/bellhop-work", "bellhop-secrets")
 	files := h.Run("dpkg", "-L", "bellhop")
-	for _, unit := range units {
+	for _, unit := range unitNames {
 		for page := range strings.FieldsSeq(h.show(unit, "Documentation")) {
 			name, _, _ := strings.Cut(strings.Trim(page, `"`), "(")
 			if file := "/usr/share/man/man1/" + strings.TrimPrefix(name, "man:") + ".1.gz\n"; !strings.Contains(files, file) {
@@ -106,7 +104,7 @@ func TestPackage(t *testing.T) {
 	h.dpkg("-i", "/root/bellhop.deb") // enabled units are still enabled
 	h.Run("systemctl", "is-enabled", "bellhop.service")
 	h.Run("systemctl", "start", "bellhop.service")
-	h.becomes("bellhop.service", "StatusText", "carrier, epoch 2")
+	h.becomes("bellhop.service", "StatusText", "carrier")
 	h.dropIn("bellhop.service", "[Service]\nLimitNOFILE=1024\n")
 	h.dropIn("bellhop-check.service", "[Service]\nEnvironment=ACCEPT=standby\n")
 	h.Write("/etc/credstore/bellhop.tokens", "secret", 0o600)
@@ -139,11 +137,11 @@ func TestUpgrade(t *testing.T) {
 	h.Write("/etc/bellhop/work/mail", note, 0o755)
 	h.Write("/etc/bellhop/listen/news", note, 0o755)
 	h.Run("systemctl", append([]string{"start"}, running...)...)
-	h.becomes(service, "StatusText", "carrier, epoch 1")
+	h.becomes(service, "StatusText", "carrier")
 	knocking := h.knocks("http://127.0.0.1:8420/healthz")
 	for i, file := range []string{"/root/later.deb", "/root/bellhop.deb"} {
 		h.dpkg("-i", file)
-		h.becomes(service, "StatusText", fmt.Sprintf("carrier, epoch %d", i+2))
+		h.becomes(service, "StatusText", "carrier")
 		for _, unit := range running {
 			h.shows(unit, "ActiveState", "active")
 			if n := strings.Count(h.journal("-u", unit), "Started "+unit); n != i+2 {
@@ -175,7 +173,7 @@ func TestMakeInstall(t *testing.T) {
 		}
 	}
 	run("install")
-	h := &host{sandbox.Boot(t, sandbox.Options{}), t}
+	h := newHost(t, sandbox.Boot(t, sandbox.Options{}))
 	h.copy(dest, "/")
 	h.Run("systemd-sysusers")
 	h.Run("systemctl", "daemon-reload")

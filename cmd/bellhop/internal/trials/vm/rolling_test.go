@@ -109,7 +109,7 @@ func (l *load) publish(ctx context.Context, name string) {
 // work claims messages and acknowledges them, until ctx ends.
 func (l *load) work(ctx context.Context, host int) {
 	for ctx.Err() == nil {
-		status, answer, _ := l.call(ctx, host, "/v1/topics/rolling/claim?wait=20s&lease=5s&max=10", "")
+		status, answer, _ := l.call(ctx, host, "/v1/topics/rolling/claim?wait=20s&lease=30s&max=10", "")
 		now := time.Now()
 		if ctx.Err() != nil {
 			return

@@ -2,11 +2,7 @@
 
 package vm_test
 
-import (
-	"testing"
-
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
-)
+import "testing"
 
 // note is an executable that appends its message to a file.
 const note = `#!/bin/sh -e
@@ -16,12 +12,10 @@ echo "$MESSAGE_TOPIC $MESSAGE_ID $(cat) by $(id -un) in $(pwd)" >> /var/lib/bell
 // notes waits until a line was noted.
 func (h *host) notes(want string) {
 	h.t.Helper()
-	h.Run("timeout", "30", "sh", "-c", `until grep -qxF "$1" /var/lib/bellhop-work/notes 2>/dev/null; do sleep 0.02; done`, "-", want)
+	h.holds("grep", "-qxF", want, "/var/lib/bellhop-work/notes")
 }
 
-func TestWorker(t *testing.T) {
-	t.Parallel()
-	h, _ := running(t)
+func worker(_ *testing.T, h, _ *host) {
 	for _, topic := range []string{"order.timeout", "mail-out"} {
 		unit := "bellhop-work@" + topic + ".service"
 		h.Write("/etc/bellhop/work/"+topic, note, 0o755)
@@ -35,13 +29,11 @@ func TestWorker(t *testing.T) {
 }
 
 // A stop waits for a running executable, even if the unit allows less time.
-func TestWorkerFinishes(t *testing.T) {
-	t.Parallel()
-	h, _ := running(t)
+func workerFinishes(t *testing.T, h, _ *host) {
 	const unit = "bellhop-work@slow.service"
-	h.Write("/etc/bellhop/work/slow", "#!/bin/sh -e\necho begun\nsleep 2\necho \"done by $CONCURRENCY\"\n", 0o755)
+	h.Write("/etc/bellhop/work/slow", "#!/bin/sh -e\necho begun\nsleep 10\necho \"done by $CONCURRENCY\"\n", 0o755)
 	h.Write("/etc/bellhop/work/slow.env", "CONCURRENCY=3\n", 0o644)
-	h.dropIn(unit, "[Service]\nTimeoutStopSec=500ms\n")
+	h.dropIn(unit, "[Service]\nTimeoutStopSec=8s\n")
 	h.Run("systemctl", "start", unit)
 	h.Run("bellhop", "publish", "slow", "--id", "a", "--body", "x")
 	h.logs(unit, "begun")
@@ -53,9 +45,7 @@ func TestWorkerFinishes(t *testing.T) {
 	}
 }
 
-func TestWorkerWithoutExecutable(t *testing.T) {
-	t.Parallel()
-	h := installed(t, sandbox.Options{})
+func workerWithoutExecutable(t *testing.T, h, _ *host) {
 	const unit = "bellhop-work@nothing.service"
 	if said, err := h.Try("systemctl", "start", unit); err == nil {
 		t.Errorf("it starts: %s", said)
@@ -65,10 +55,7 @@ func TestWorkerWithoutExecutable(t *testing.T) {
 }
 
 // Each host gets each broadcast, also those sent while its listener was stopped.
-func TestListener(t *testing.T) {
-	t.Parallel()
-	one, _ := running(t)
-	two := installed(t, sandbox.Options{Name: "two", Network: one.Sandbox})
+func listener(t *testing.T, one, two *host) {
 	const unit = "bellhop-listen@prices-eu.gold.service"
 	for _, h := range []*host{one, two} {
 		h.Write("/etc/bellhop/listen/prices-eu.gold", note, 0o755)
@@ -88,14 +75,13 @@ func TestListener(t *testing.T) {
 }
 
 // A listener starts without Redis, and listens when Redis is there.
-func TestListenerWithoutRedis(t *testing.T) {
-	t.Parallel()
-	h := installed(t, sandbox.Options{})
+func listenerWithoutRedis(_ *testing.T, h, _ *host) {
 	const unit = "bellhop-listen@news.service"
 	h.Write("/etc/bellhop/listen/news", note, 0o755)
+	h.Write("/etc/bellhop/listen/news.env", "BELLHOP_REDIS_URL=redis://127.0.0.1:6382\n", 0o644)
 	h.Run("systemctl", "start", unit)
 	h.shows(unit, "ActiveState", "active")
-	h.redis()
+	h.redisAt("6382")
 	h.logs(unit, "msg=listening")
 	h.shows(unit, "NRestarts", "0")
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
 // A pair is a certificate for the loopback address and its key, in PEM.
@@ -50,7 +48,7 @@ func newPair(t *testing.T, name string) pair {
 func (h *host) shown(p pair) error {
 	h.t.Helper()
 	h.Write("/run/trusted.pem", p.cert, 0o600)
-	_, err := h.Try("curl", "-sf", "-o", "/dev/null", "--cacert", "/run/trusted.pem", "https://127.0.0.1:8420/healthz")
+	_, err := h.Try("curl", "-sf", "-o", "/dev/null", "--cacert", "/run/trusted.pem", "https://"+h.address+"/healthz")
 	return err
 }
 
@@ -58,16 +56,14 @@ func (h *host) shown(p pair) error {
 func (h *host) showsCert(p pair) {
 	h.t.Helper()
 	if !eventually(func() bool { return h.shown(p) == nil }) {
-		h.t.Fatalf("the certificate is not served:\n%s", h.journal("-u", service))
+		h.t.Fatalf("the certificate is not served:\n%s", h.journal("-u", h.service))
 	}
 }
 
 // After a reload new connections get the new pair, and none is refused meanwhile. A broken
 // pair changes nothing, and is reported by status and log.
-func TestReloadTLS(t *testing.T) {
-	t.Parallel()
-	h := installed(t, sandbox.Options{})
-	h.redis()
+func reloadTLS(t *testing.T, on, _ *host) {
+	h := on.daemon("secure", 8439, "BELLHOP_TLS_CERT_FILE=/etc/bellhop/cert.pem", "BELLHOP_TLS_KEY_FILE=/etc/bellhop/key.pem")
 	serve := func(cert, key pair) {
 		t.Helper()
 		h.secret("/etc/bellhop/cert.pem", cert.cert)
@@ -75,46 +71,32 @@ func TestReloadTLS(t *testing.T) {
 	}
 	one, two, three := newPair(t, "one"), newPair(t, "two"), newPair(t, "three")
 	serve(one, one)
-	h.settings("BELLHOP_TLS_CERT_FILE=/etc/bellhop/cert.pem", "BELLHOP_TLS_KEY_FILE=/etc/bellhop/key.pem")
-	h.Run("systemctl", "start", service)
+	h.Run("systemctl", "start", h.service)
 	h.showsCert(one)
-	pid := h.show(service, "MainPID")
+	pid := h.show(h.service, "MainPID")
 
-	knocking := h.knocks("https://127.0.0.1:8420/healthz")
+	knocking := h.knocks("https://" + h.address + "/healthz")
 	serve(two, two)
-	h.Run("systemctl", "reload", service)
+	h.Run("systemctl", "reload", h.service)
 	h.showsCert(two)
 	if h.shown(one) == nil {
 		t.Error("the first certificate is served still")
 	}
 	serve(three, one)
-	h.Run("systemctl", "reload", service)
-	h.logs(service, "private key does not match public key")
-	h.becomes(service, "StatusText", "carrier")
-	if status := h.show(service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
+	h.Run("systemctl", "reload", h.service)
+	h.logs(h.service, "private key does not match public key")
+	h.becomes(h.service, "StatusText", "carrier")
+	if status := h.show(h.service, "StatusText"); !strings.HasSuffix(status, "; the last reload failed: see the log") {
 		t.Errorf("the status is %q", status)
 	}
 	h.showsCert(two)
 	serve(three, three)
-	h.Run("systemctl", "reload", service)
+	h.Run("systemctl", "reload", h.service)
 	h.showsCert(three)
 	if counts := knocking(); len(counts) != 1 || counts["200 0"] < 5 {
 		t.Errorf("the calls meanwhile ended with (status, exit code of curl): %v", counts)
 	}
-	h.becomes(service, "ActiveState", "active")
-	h.shows(service, "MainPID", pid)
-	h.shows(service, "NRestarts", "0")
-}
-
-// Certificate and key may be credentials; a restart reads new ones.
-func TestTLSAsCredential(t *testing.T) {
-	t.Parallel()
-	h := installed(t, sandbox.Options{})
-	h.redis()
-	for _, p := range []pair{newPair(t, "one"), newPair(t, "two")} {
-		h.Write("/etc/credstore/bellhop.tls-cert", p.cert, 0o600)
-		h.Write("/etc/credstore/bellhop.tls-key", p.key, 0o600)
-		h.Run("systemctl", "restart", service)
-		h.showsCert(p)
-	}
+	h.becomes(h.service, "ActiveState", "active")
+	h.shows(h.service, "MainPID", pid)
+	h.shows(h.service, "NRestarts", "0")
 }

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	bootTimeout    = 30 * time.Second
-	commandTimeout = 60 * time.Second
+	bootTimeout    = time.Minute
+	commandTimeout = 5 * time.Minute // some install packages
 )
 
 // namespaces are the namespaces of a sandbox. The process itself makes that of cgroups
@@ -60,6 +60,13 @@ func Boot(t testing.TB, o Options) *Sandbox {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// For returns the same sandbox for another test: a subtest of the one that booted it.
+func (b *Sandbox) For(t testing.TB) *Sandbox {
+	other := *b
+	other.t = t
+	return &other
 }
 
 // Forbidden returns why the machine forbids sandboxes; empty if it allows them.
@@ -273,7 +280,7 @@ func newCgroup() (string, error) {
 // removeCgroup removes a cgroup with all below it. It repeats that, since killed processes
 // remain for a moment.
 func removeCgroup(dir string) (err error) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var all []string
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
