@@ -133,6 +133,24 @@ func TestNackReleaseAndBury(t *testing.T) {
 	}
 }
 
+// What is released comes again with the due time that it had, before what is due later.
+func TestReleaseKeepsThePlace(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := subscriberstest.Claimer(t, db)
+	storetest.Publish(t, db, body("first"), body("next"))
+	if err := db.Client().ZIncrBy(t.Context(), db.KeysOf(topic).Ready(topic), -time.Hour.Seconds()*1000, topic+":first").Err(); err != nil {
+		t.Fatal(err)
+	}
+	d := claimOne(t, c, time.Minute)
+	if lost, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+	if again := claimOne(t, c, time.Minute); again.ID != "first" || !again.Due.Equal(d.Due) {
+		t.Errorf("after the release comes %s, due %v; want that of %v", again.ID, again.Due, d.Due)
+	}
+}
+
 // What is claimed at once is bounded in bytes too; the rest stays ready.
 func TestClaimIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
