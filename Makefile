@@ -16,7 +16,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -98,6 +98,12 @@ matrix: tools ## inject each fault into each process by itself, and print a tabl
 
 takeovers: tools ## measure how long a takeover by another carrier takes, 50 times for each cause
 	$(TRIAL) -run '^TestTakeover$$' -v -timeout 1h $(TRIALS)/faults -faults.takeovers 50
+
+# MUTANTS chooses among what is broken, by a regular expression: make mutants MUTANTS=lease.
+MUTANTS =
+
+mutants: tools ## break one thing at a time, and check that the tests that mean it fail
+	$(RUN) ./cmd/bellhop/internal/trials/mutants -all -only '$(MUTANTS)'
 
 bench: build ## measure this machine, with a redis-server of its own
 	./bellhop bench --own

@@ -7,6 +7,7 @@
 //   - failover replaces masters of Redis, by Sentinel and in a Cluster;
 //   - vm boots a systemd and installs the package there;
 //   - standstill judges bounds, and notes when the machine itself stood still;
+//   - mutants breaks one thing at a time, and checks that the tests that mean it fail;
 //   - pagestest reads the commands of the pages, which tests here and of the command run.
 //
 // Only tests import them. They are the tests that judge bounds on real time, so make test runs

@@ -1,0 +1,401 @@
+package main
+
+// A mutant is a fault, and the tests that find it.
+type mutant struct {
+	breaks string
+	change
+	pkg string
+	run string // names of tests, with | between them
+}
+
+const lua = "notify/store/lua/"
+
+// Packages of the tests.
+const (
+	ofNotify      = "./notify"
+	ofCarrier     = "./carrier"
+	ofSubscribers = "./subscribers"
+	ofHTTP        = "./daemon/httpapi"
+	ofNATS        = "./daemon/natsgate"
+)
+
+var mutants = []mutant{
+	// Rings, the beat and the lease of the carrier.
+	{
+		"the beat names nothing",
+		change{
+			lua + "carry.lua",
+			"          fields[#fields + 1] = topic\n",
+			"",
+		},
+		ofSubscribers, "TestWaitingListIsLost",
+	},
+	{
+		"the ring of a publish is dropped",
+		change{
+			lua + "publish.lua",
+			"if not taker then ring(its_topic, 1, us) end",
+			"",
+		},
+		ofNotify, "TestRing",
+	},
+	{
+		"a beat does not ring again",
+		change{
+			lua + "carry.lua",
+			"        ring(topic, ready, us)\n",
+			"",
+		},
+		ofCarrier, "TestBeatRingsAgain",
+	},
+	{
+		"a fallback of five seconds stands for the heartbeat",
+		change{
+			"notify/store/subscribe.go",
+			"const Heartbeat = time.Second",
+			"const Heartbeat = 5 * time.Second",
+		},
+		ofCarrier, "TestBeats",
+	},
+	{
+		"a nudge is dropped",
+		change{
+			lua + "shared/rings.lua",
+			"then tell(HEAD, text(due)) end",
+			"then return end",
+		},
+		ofNotify, "TestNudge",
+	},
+	{
+		"a lease of the carrier is not fenced",
+		change{
+			lua + "carry.lua",
+			"if holder ~= token then return",
+			"if not holder then return",
+		},
+		ofCarrier, "TestDeposedCarrierMovesNothing",
+	},
+	{
+		"the housekeeping is not fenced",
+		change{
+			lua + "sweep.lua",
+			"if holder ~= token then return",
+			"if not holder then return",
+		},
+		ofCarrier, "TestDeposedCarrierSweepsNothing",
+	},
+	{
+		"a takeover waits twice the lease",
+		change{
+			"carrier/shares.go",
+			"return left + rand.N(electJitter)",
+			"return 2*left + rand.N(electJitter)",
+		},
+		ofCarrier, "TestTakeover",
+	},
+	{
+		"a standby never looks",
+		change{
+			"carrier/election.go",
+			"time.Now().Add(m.shares.until(left))",
+			"time.Now().Add(m.shares.until(left) + time.Hour)",
+		},
+		ofCarrier, "TestTakeover",
+	},
+	{
+		"a stop does not give up the lease",
+		change{
+			"carrier/election.go",
+			"if _, err := m.redis.resign(ctx, t.token, t.heir, before); err != nil {",
+			"if err := ctx.Err(); err != nil && before >= 0 {",
+		},
+		ofCarrier, "TestTakeover",
+	},
+
+	// What the carrier carries.
+	{
+		"carry skips a tie",
+		change{
+			lua + "carry.lua",
+			"  take_first_scheduled(topic, #list / 2)\nend\n\n-- The topics",
+			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  index_schedule(topic)\nend\n\n-- The topics",
+		},
+		ofCarrier, "TestBacklogIsMovedWithItsDueTimes",
+	},
+	{
+		"an expired lease is not carried",
+		change{
+			lua + "carry.lua",
+			"local ended = due_of(LEASED, SLOW)",
+			"local ended = {}",
+		},
+		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
+	},
+	{
+		"an ended lease uses up no attempt",
+		change{
+			lua + "carry.lua",
+			"used = use_up(member, try('HGET', ATTEMPTS, member), since,",
+			"use_up(member, try('HGET', ATTEMPTS, member), since,",
+		},
+		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
+	},
+	{
+		"the log skips an entry",
+		change{
+			lua + "carry.lua",
+			"      at, fault = append(log, position, 'id',",
+			"      at, fault = i == 2 and position or append(log, position, 'id',",
+		},
+		ofCarrier, "TestBroadcastsAreSentInDueOrder",
+	},
+	{
+		"the batch grows though Redis is slow",
+		change{
+			"carrier/carry.go",
+			"t.batch = max(t.batch/2, minBatch)",
+			"t.batch *= 2",
+		},
+		ofCarrier, "TestBatchAdaptsToRedis",
+	},
+	{
+		"a topic with leased messages is forgotten",
+		change{
+			lua + "sweep.lua",
+			"topic .. ':leased', topic .. ':broadcasts',",
+			"topic .. ':broadcasts',",
+		},
+		ofCarrier, "TestTopicInUseIsNotForgotten",
+	},
+	{
+		"the housekeeping forgets who has what is leased",
+		change{
+			lua + "sweep.lua",
+			"'(' .. text(math.floor(last) + 10)) == 0 then",
+			"'(' .. text(math.floor(last) + 10)) >= 0 then",
+		},
+		ofSubscribers, "TestClaimsAreForgotten",
+	},
+	{
+		"dead letters that are too many stay",
+		change{
+			lua + "sweep.lua",
+			"if all > KEEP or all == 0 then",
+			"if all == 0 then",
+		},
+		ofCarrier, "TestTooManyDeadLettersAreRemoved",
+	},
+
+	// Claims and leases.
+	{
+		"a publish overtakes an overdue one",
+		change{
+			lua + "publish.lua",
+			"local waits = its_due > now or is_behind(its_topic, now)",
+			"local waits = its_due > now",
+		},
+		ofSubscribers, "TestOrderBehindWhatIsOverdue",
+	},
+	{
+		"a claim returns messages before their age",
+		change{
+			lua + "claim.lua",
+			"local found = call('ZRANGE', ready, '-inf', now - age,",
+			"local found = call('ZRANGE', ready, '-inf', now,",
+		},
+		ofSubscribers, "TestClaimOnlyWhatIsOldEnough",
+	},
+	{
+		"a pause is ignored",
+		change{
+			lua + "claim.lua",
+			"if setting('paused', own, nil) == 1 then",
+			"if setting('paused', own, nil) == 2 then",
+		},
+		ofNotify, "TestPauseAndResume",
+	},
+	{
+		"the setting of the lease is ignored",
+		change{
+			lua + "claim.lua",
+			"if lease == 0 then lease = setting('lease', own, common) end",
+			"if lease == 0 then lease = 30000 end",
+		},
+		ofSubscribers, "TestLeaseOfTheSettings",
+	},
+	{
+		"the time to live is ignored",
+		change{
+			lua + "shared/leases.lua",
+			"(tonumber(expiry) <= now or",
+			"(tonumber(expiry) <= 0 or",
+		},
+		ofSubscribers, "TestClaimDoesNotHandOutWhatExpired",
+	},
+	{
+		"an ack forgets the receipt",
+		change{
+			lua + "shared/leases.lua",
+			"return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0",
+			"return lease",
+		},
+		ofSubscribers, "TestReceiptOfAnEarlierLease",
+	},
+	{
+		"a nack uses up no attempt",
+		change{
+			lua + "nack.lua",
+			"  used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now)\n  take_leased({ member })",
+			"  take_leased({ member })",
+		},
+		ofSubscribers, "TestFailureIsRetriedWithItsAttempts",
+	},
+	{
+		"there is no backoff",
+		change{
+			lua + "nack.lua",
+			"wait = math.floor(math.min(",
+			"wait = 0 * math.floor(math.min(",
+		},
+		ofNotify, "TestBackoffOfATopic",
+	},
+	{
+		"a release loses its place",
+		change{
+			lua + "release.lua",
+			"list, time = as_before, due[member]",
+			"list, time = as_before, now",
+		},
+		ofSubscribers, "TestReleaseKeepsThePlace",
+	},
+	{
+		"a release keeps the receipt",
+		change{
+			lua + "shared/leases.lua",
+			"  count(topic, 'released', 1)\n",
+			"",
+		},
+		ofSubscribers, "TestReceiptOfAnEarlierLease",
+	},
+	{
+		"an extension extends nothing",
+		change{
+			lua + "extend.lua",
+			"local receipt = receipt_of(us + lease * 1000, 0)",
+			"local receipt = receipt_of(us, 0)",
+		},
+		ofSubscribers, "TestLeaseIsExtendedWhileTheHandlerRuns",
+	},
+	{
+		"a hand-over is not confirmed",
+		change{
+			"subscribers/extend.go",
+			"if e.confirming {",
+			"if e.confirming && e.concurrency == 0 {",
+		},
+		ofSubscribers, "TestHandover",
+	},
+	{
+		"a cancel removes what is leased",
+		change{
+			lua + "cancel.lua",
+			"if call('ZSCORE', LEASED, member) then return { 'leased' } end",
+			"",
+		},
+		ofNotify, "TestCancel",
+	},
+	{
+		"an id is free too early",
+		change{
+			lua + "shared/endings.lua",
+			"        keep_taken(member, unique, us)\n        table.remove(members, i)\n",
+			"",
+		},
+		ofNotify, "TestUniqueFor",
+	},
+	{
+		"a requeue forgets when a message was first due",
+		change{
+			lua + "requeue.lua",
+			"  for _, member in ipairs(due.members) do put_first_due(member, now) end\n",
+			"",
+		},
+		ofNotify, "TestFirstDueRequeued",
+	},
+
+	// Named listeners.
+	{
+		"a gap is not told",
+		change{
+			lua + "take.lua",
+			"      gaps[#gaps + 1] = { topic, text(missed_after), text(lost) }\n",
+			"",
+		},
+		ofSubscribers, "TestGapOfAName",
+	},
+	{
+		"a named listener's place moves without leases",
+		change{
+			lua + "take.lua",
+			"if #holds > 0 then call('ZADD', held, unpack(holds)) end",
+			"",
+		},
+		ofSubscribers, "TestNamedTakesOver|TestNamedLeaseIsExtended",
+	},
+
+	// The daemon.
+	{
+		"a right of a token is not checked",
+		change{
+			"daemon/httpapi/tokens.go",
+			"if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {",
+			"if len(any) >= 0 {",
+		},
+		ofHTTP, "TestWhoMayCallWhat",
+	},
+	{
+		"a topic of a token is not checked",
+		change{
+			"daemon/httpapi/tokens.go",
+			"if err != nil || g.covers(p) {",
+			"if err != nil || p.Covers(p) {",
+		},
+		ofHTTP, "TestAuthorization|TestWhoMayCallWhat|TestLinesAndTopicsOfAToken",
+	},
+	{
+		"a delivery without an answer is acknowledged",
+		change{
+			"daemon/natsgate/deliver.go",
+			"return subscribers.RetryAfter(errNoAnswer, 0)",
+			"return nil",
+		},
+		ofNATS, "TestListenerThatNeverAnswers",
+	},
+	{
+		"a refused delivery is acknowledged",
+		change{
+			"daemon/natsgate/deliver.go",
+			"return true, d.again(s)",
+			"return true, nil",
+		},
+		ofNATS, "TestDeliverNak",
+	},
+	{
+		"a row is archived twice",
+		change{
+			"daemon/archive/row.go",
+			"\n	ON CONFLICT DO NOTHING`",
+			"`",
+		},
+		"./daemon/archive", "TestTwice",
+	},
+	{
+		"wrong counters are not repaired",
+		change{
+			"daemon/doctor/repair/repair.go",
+			"		func() error { return r.counters(ctx, store.PlaceLeased) },\n",
+			"",
+		},
+		"./daemon/doctor/repair", "TestDamages",
+	},
+}
