@@ -13,8 +13,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,13 +82,19 @@ func (m *manager) next() string {
 	return string(text[:n])
 }
 
-// quiet fails the test if there is one more message.
+// quiet fails the test if there is one more message: one of its own is the next.
 func (m *manager) quiet() {
 	m.t.Helper()
-	m.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	text := make([]byte, 1000)
-	if n, err := m.conn.Read(text); !errors.Is(err, os.ErrDeadlineExceeded) {
-		m.t.Errorf("got %q, %v", text[:n], err)
+	conn, err := net.DialUnix("unixgram", nil, m.conn.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("the end")); err != nil {
+		m.t.Fatal(err)
+	}
+	if got := m.next(); got != "the end" {
+		m.t.Errorf("got %q", got)
 	}
 }
 
@@ -139,36 +145,29 @@ func TestOutsideOfSystemd(t *testing.T) {
 }
 
 func TestWatchdog(t *testing.T) {
-	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
+	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
 	var log bytes.Buffer
 	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
-	var checks, stuck atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	checks := 0
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 65*time.Second)
+		defer stop()
 		n.Watchdog(ctx, func() error {
-			checks.Add(1)
-			if stuck.Load() != 0 {
+			if checks++; checks == 4 || checks == 5 {
 				return errors.New("the loop stands still")
 			}
 			return nil
 		})
-	}()
-	storetest.Eventually(t, "four signs of life take their time", func() bool { // unless the first ones are read late
-		began := time.Now()
-		for range 4 {
-			if got := m.next(); got != "WATCHDOG=1" {
-				t.Errorf("got %q", got)
-			}
-		}
-		return time.Since(began) >= 25*time.Millisecond
 	})
-	stuck.Store(1)
-	after := checks.Load() + 2
-	storetest.Eventually(t, "it checks again", func() bool { return checks.Load() > after })
-	stop()
-	storetest.Receive(t, "the end", ended)
+	if checks != 7 {
+		t.Errorf("%d checks were made in 65 s, want one every 10 s", checks)
+	}
+	for range 5 {
+		if got := m.next(); got != "WATCHDOG=1" {
+			t.Errorf("got %q", got)
+		}
+	}
+	m.quiet()
 	if logged := strings.Count(log.String(), "not alive; "); logged != 1 {
 		t.Errorf("the missing sign of life was logged %d times, want once:\n%s", logged, &log)
 	}
