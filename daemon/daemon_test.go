@@ -101,6 +101,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	server := storetest.Server(t)
 	server.Kill()
 	c := config(t, server.URL())
+	c.CarrierLease = carrier.MaxLease // it is elected once
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)
@@ -130,11 +131,13 @@ func TestRunWaitsForRedis(t *testing.T) {
 
 func TestRunRefusesUnfitRedis(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	c := config(t, server.URL())
-	var log logBuffer
-	err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)})
-	if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
-		t.Errorf("Run ended with %v, want an ErrUnfit that names the remedy", err)
+	for _, url := range []string{"", startNATS(t, storetest.Port(t)).ClientURL()} {
+		c := config(t, server.URL())
+		c.NatsURL = daemon.NatsURLs(url)
+		err := daemon.Run(t.Context(), c, daemon.Options{Logger: slog.New(slog.DiscardHandler)})
+		if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "noeviction") {
+			t.Errorf("with nats at %q Run ended with %v, want an ErrUnfit that names the remedy", url, err)
+		}
 	}
 }
 
@@ -189,7 +192,7 @@ func TestRunBesideNATS(t *testing.T) {
 	url := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	c := config(t, storetest.URL())
 	c.NatsURL = daemon.NatsURLs(url)
-	c.CarrierLease = time.Minute // a busy machine does not outlast it: it is elected once
+	c.CarrierLease = carrier.MaxLease // it is elected once
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)
@@ -223,19 +226,8 @@ func TestRunBesideNATS(t *testing.T) {
 	if n := strings.Count(log.String(), "elected"); n != storetest.Shards() {
 		t.Errorf("it was elected %d times:\n%s", n, &log)
 	}
-	if _, err := conn.Request("bellhop.publish.topic", []byte("x"), time.Second); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := conn.Request("bellhop.publish.topic", []byte("x"), storetest.Deadline); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("after the stop a request ends with %v", err)
-	}
-}
-
-func TestRunRefusesUnfitRedisBesideNATS(t *testing.T) {
-	n := startNATS(t, storetest.Port(t))
-	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	c := config(t, redis.URL())
-	c.NatsURL = daemon.NatsURLs(n.ClientURL())
-	var log logBuffer
-	if err := daemon.Run(t.Context(), c, daemon.Options{Logger: daemon.NewLogger(c, &log)}); !errors.Is(err, notify.ErrUnfit) {
-		t.Errorf("Run ended with %v, want an ErrUnfit", err)
 	}
 }
 

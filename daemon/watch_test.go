@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -60,7 +61,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	server := storetest.Server(t)
 	server.Kill()
 	c := config(t, server.URL())
-	c.CarrierLease = time.Minute // a busy machine does not outlast it: its epoch is the first
+	c.CarrierLease = carrier.MaxLease // its epoch is the first
 	manager := manage(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
