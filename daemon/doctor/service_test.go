@@ -20,22 +20,19 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// ward is a store that is examined, on a Redis of its own.
+// ward is a store that is examined.
 type ward struct {
 	t      *testing.T
 	config notify.Config
 	store  *notify.Store
 	pub    *notify.Publisher
-	now    time.Time
 }
 
 func newWard(t *testing.T) *ward {
 	t.Helper()
-	c := notify.Config{
-		URL: storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction").URL(), Shards: storetest.Shards(),
-	}
-	db := storetest.At(t, c.URL, "")
-	return &ward{t, c, db, storetest.Publisher(t, db), time.Now()}
+	c := ownConfig()
+	db := storetest.At(t, c.URL, c.Prefix)
+	return &ward{t, c, db, storetest.Publisher(t, db)}
 }
 
 // findings returns the findings of some checks in a quick run, as VERDICT CHECK FOUND → REMEDY.
@@ -87,7 +84,7 @@ func (w *ward) publish(topic string, n int, delay time.Duration) {
 // ages sets the scores of all members of a place, and of the topic in its index, to some time ago.
 func (w *ward) ages(place, index, topic string, ago time.Duration) {
 	w.t.Helper()
-	since := float64(w.now.Add(-ago).UnixMilli())
+	since := float64(time.Now().Add(-ago).UnixMilli())
 	members, err := w.store.Client().ZRange(w.t.Context(), place, 0, -1).Result()
 	w.must(err)
 	for _, member := range members {
@@ -172,7 +169,7 @@ func TestBehind(t *testing.T) {
 	w.must(err)
 	_, err = w.pub.Broadcast(t.Context(), notify.Message{Topic: "news", ID: "1", Body: []byte("x"), Delay: time.Hour})
 	w.must(err)
-	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("news").Broadcasts(), redis.Z{Score: float64(w.now.Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("news").Broadcasts(), redis.Z{Score: float64(time.Now().Add(-time.Hour).UnixMilli()), Member: "news:1"}).Err())
 	w.expect("behind", "warn behind overdue broadcasts are not sent; the oldest was due 1h ago → "+remedy)
 }
 
@@ -183,7 +180,7 @@ func TestNewDeaths(t *testing.T) {
 	w.ages(w.store.KeysOf("old").Dead("old"), w.store.KeysOf("old").NewestDeaths(), "old", 3*24*time.Hour)
 	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 	w.dies("mail", 2)
-	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("mail").Dead("mail"), redis.Z{Score: float64(w.now.Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("mail").Dead("mail"), redis.Z{Score: float64(time.Now().Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
 	w.expect("dead", "warn dead mail: 1 died in the last 24h, the newest <1m ago → see why, then requeue or purge them: bellhop dead list mail")
 	_, err := storetest.Inspector(t, w.store).PurgeAll(t.Context(), "mail", nil)
 	w.must(err)
@@ -197,7 +194,7 @@ func TestListenersBehind(t *testing.T) {
 	client, keys := w.store.Client(), w.store.KeysOf("prices.gold")
 	send := func(ago time.Duration, prev notify.Position) notify.Position {
 		t.Helper()
-		at := notify.Position(w.now.Add(-ago).UnixMicro())
+		at := notify.Position(time.Now().Add(-ago).UnixMicro())
 		w.must(client.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Log("prices.gold"), ID: at.String(), Values: []any{"id", at.String(), "prev", prev.String()}}).Err())
 		w.must(client.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: "prices.gold"}).Err())
 		return at

@@ -156,7 +156,8 @@ func slotStuck(t *testing.T, db *notify.Store, c notify.Config) {
 
 // The root is lost: with and without the number of shards that is a failure, and nothing founds a store of one shard in its place.
 func TestRootIsLost(t *testing.T) {
-	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
+	c := ownConfig()
+	c.Shards = 0
 	with := c
 	with.Shards = 8
 	db, err := notify.Open(with)
@@ -168,11 +169,11 @@ func TestRootIsLost(t *testing.T) {
 	if got := report(t, with, "shards"); len(got) != 1 || got[0] != "ok shards 8 on 1 master: 8" {
 		t.Errorf("got %q", got)
 	}
-	if err := db.Client().Del(t.Context(), "bellhop:{0}:format").Err(); err != nil {
+	if err := db.Client().Del(t.Context(), db.KeysOfAll()[0].Format()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []notify.Config{c, with} {
-		if got := report(t, c, "shards"); len(got) == 0 || !strings.HasPrefix(got[0], "fail shards ") || !strings.Contains(got[0], "bellhop:{0}:format") {
+		if got := report(t, c, "shards"); len(got) == 0 || !strings.HasPrefix(got[0], "fail shards ") || !strings.Contains(got[0], db.KeysOfAll()[0].Format()) {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -180,7 +181,8 @@ func TestRootIsLost(t *testing.T) {
 
 // BELLHOP_SHARDS names another number than the store has.
 func TestOtherShards(t *testing.T) {
-	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL(), Shards: 8}
+	c := ownConfig()
+	c.Shards = 8
 	db, err := notify.Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +223,8 @@ func TestRightOfShardsIsMissing(t *testing.T) {
 
 // A shard whose settings for all topics are not those of home is named.
 func TestSettingsDiffer(t *testing.T) {
-	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL(), Shards: 8}
+	c := ownConfig()
+	c.Shards = 8
 	db, err := notify.Open(c)
 	if err != nil {
 		t.Fatal(err)

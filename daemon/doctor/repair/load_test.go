@@ -20,8 +20,7 @@ import (
 const (
 	loadRounds = 12 // repairs under load, at least
 	loadTopics = 5
-	loadEnough = 1000            // messages that are handled meanwhile
-	loadWithin = 4 * time.Minute // on a busy machine
+	loadEnough = 1000 // messages that are handled meanwhile
 )
 
 func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
@@ -29,7 +28,7 @@ func topicOf(n int) string { return fmt.Sprintf("load.%d", n%loadTopics) }
 // Under a load of everything that Bellhop does nothing is ever out of place: many
 // runs find nothing and repair nothing.
 func TestNothingIsFoundUnderLoad(t *testing.T) {
-	store := openAt(t, storetest.Server(t).URL(), "")
+	store := open(t)
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
 		Attempts: new(2), Lease: new(time.Second), BackoffMin: new(time.Millisecond), BackoffMax: new(10 * time.Millisecond),
 	})
@@ -54,16 +53,12 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	}
 	messages := 0
 	enough := func() bool { return handled.Load() > loadEnough && received.Load() > loadEnough/100 }
-	end := time.Now().Add(loadWithin)
-	for round := 0; round < loadRounds || !enough() && time.Now().Before(end); round++ {
+	for round := 0; round < loadRounds || !enough(); round++ {
 		sum, err := repair.Run(ctx, store, repair.Options{Apply: true}, func(f repair.Finding) { t.Errorf("%+v", f) })
 		if err != nil || sum.Found != 0 || sum.Repaired != 0 {
 			t.Fatalf("%+v, %v", sum, err)
 		}
 		messages += sum.Messages
-	}
-	if !enough() {
-		t.Error("it was no load")
 	}
 	t.Logf("%d messages were examined; %d were handled, %d broadcasts received", messages, handled.Load(), received.Load())
 }
@@ -172,7 +167,7 @@ var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "to
 // Keys vanish under load while repairs run. Every published message is handled,
 // whatever vanished, as long as its record is there.
 func TestRepairsBesideALoad(t *testing.T) {
-	store := openAt(t, storetest.Server(t).URL(), "")
+	store := open(t)
 	quick := notify.SettingsChange{Attempts: new(1000), Lease: new(time.Second)}
 	storetest.Set(t, store, notify.AllTopics, quick)
 	var mu sync.Mutex
