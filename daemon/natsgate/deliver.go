@@ -138,6 +138,12 @@ func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
 		return subscribers.NotNow(err, nobodyPause)
 	}
 	d.handedOut(*m)
+	return d.answered(ctx, m, out.Subject, answers)
+}
+
+// answered waits until a message that was sent to a subject is settled by an answer. The client
+// has the time of a lease from now, and from each answer that asks for more.
+func (d *deliverer) answered(ctx context.Context, m *subscribers.Delivery, subject string, answers <-chan *nats.Msg) error {
 	timer := time.NewTimer(m.Lease)
 	defer timer.Stop()
 	for {
@@ -149,7 +155,7 @@ func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
 			}
 			timer.Reset(m.Lease)
 		case <-timer.C:
-			if d.conn.denies(out.Subject) || d.conn.denies(d.inbox+"*") {
+			if d.conn.denies(subject) || d.conn.denies(d.inbox+"*") {
 				return subscribers.NotNow(nats.ErrPermissionViolation, nobodyPause)
 			}
 			d.count.noAnswer.Add(1)

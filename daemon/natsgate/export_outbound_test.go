@@ -2,6 +2,10 @@ package natsgate
 
 import (
 	"context"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -30,13 +34,28 @@ func (o Outbox) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx
 // Take waits for broadcasts and returns all that are there.
 func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
 
-// Note notes events as the carrier of a shard, sends nothing, and returns how many hints
-// wait then.
-func (g *Gate) Note(shard store.Shard, events []store.Event) int {
+// Note notes events as the carrier of a shard in the epoch 0, sends nothing, and returns the hints
+// that wait then.
+func (g *Gate) Note(shard store.Shard, events []store.Event) []*nats.Msg {
 	t := &term{Gate: g, Term: carrier.Term{Shard: shard}, shards: 1}
 	h := newHints(0)
 	for _, e := range events {
 		t.note(h, e)
 	}
-	return len(t.hintMessages(h.take()))
+	return t.hintMessages(h.take())
+}
+
+// Answered waits for the answers to a message that was sent to a subject, over a connection that
+// is lost when closed is closed, and is not permitted one subject.
+func (g *Gate) Answered(ctx context.Context, lease time.Duration, denied string, answers <-chan *nats.Msg, closed chan struct{}) error {
+	d := &deliverer{Gate: g, conn: &connection{closed: closed, denied: map[string]bool{denied: true}}, inbox: "_INBOX.a."}
+	return d.answered(ctx, &subscribers.Delivery{Lease: lease}, "bellhop.deliver.a", answers)
+}
+
+// IsLeftOut reports whether a broadcast is left out that waits to be sent, or to be sent again.
+func IsLeftOut(b *subscribers.Broadcast) bool { return len(unexpired([]outgoing{{of: b}})) == 0 }
+
+// Dial dials as for a connection to NATS, until ctx ends.
+func Dial(ctx context.Context, address string) (net.Conn, error) {
+	return (&dialer{ctx: ctx}).Dial("tcp", address)
 }

@@ -31,6 +31,9 @@ func (g *Gate) IsRedacted(secret string) bool {
 // Denied returns how many subjects are known not to be permitted on the current connection.
 func (g *Gate) Denied() int {
 	c := g.conn.Load()
+	if c == nil {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.denied)

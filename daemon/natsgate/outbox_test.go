@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -86,6 +89,45 @@ func TestOutboxEnds(t *testing.T) {
 	}
 }
 
+// Hints of the same topic are merged, and a beat of another carrier is not sent: one that lost its lease
+// receives such beats before it notices.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	gate, err := natsgate.New(db, natsgate.Options{URL: nats.DefaultURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, like := db.Keys(), anEvent(t, db)
+	wake := func(topic, n string) store.Event {
+		e := like
+		e.Channel, e.Payload = wakeOf(keys, topic, n)
+		return e
+	}
+	beat := func(payload string) store.Event {
+		e := like
+		e.Kind, e.Payload = store.Beat, payload
+		return e
+	}
+	sent := func(events ...store.Event) map[string]string {
+		all := make(map[string]string)
+		for _, m := range gate.Note(db.Home(), events) {
+			all[m.Subject] += string(m.Data)
+		}
+		return all
+	}
+	got := sent(wake(topic, "1"), wake("a.b.c", "2"), wake("a", "1"), wake("a.b.c", "3"), wake("A_1.-", "1"))
+	if diff := cmp.Diff(map[string]string{"bellhop.wake.order.timeout": "1", "bellhop.wake.a": "1", "bellhop.wake.a.b.c": "5", "bellhop.wake.A_1.-": "1"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := sent(beat("0 1"), beat("0 2")); len(got) != 1 || got["bellhop.beat"] == "" {
+		t.Errorf("own beats are sent as %v", got)
+	}
+	if got := sent(beat("1 1")); len(got) != 0 {
+		t.Errorf("a beat of another is sent as %v", got)
+	}
+}
+
 // However many events come while nothing can be sent, only so many hints wait.
 func TestHintsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -111,7 +153,7 @@ func TestHintsAreBounded(t *testing.T) {
 		events = append(events, of(wakeOf(keys, one, "2")), of(wakeOf(keys, "same", "1")),
 			of(deathOf(keys, one, `{"topic":"%s","id":"a","reason":"r","attempts":1}`)), beat("0 1"), beat("1 1"))
 	}
-	if got := gate.Note(db.Home(), events); got != 2*natsgate.MaxHints+1 {
+	if got := len(gate.Note(db.Home(), events)); got != 2*natsgate.MaxHints+1 {
 		t.Errorf("%d hints wait, want %d topics, as many deaths, and a beat", got, natsgate.MaxHints)
 	}
 	if s := gate.Stats(); s.LostHints != 2*500+1 { // one topic is "same"
@@ -119,10 +161,10 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 
 	// Invalid events are lost and counted, too.
-	if got := gate.Note(db.Home(), []store.Event{
+	if got := len(gate.Note(db.Home(), []store.Event{
 		of(wakeOf(keys, "bad topic", "1")), of(wakeOf(keys, "a.*", "1")), of(wakeOf(keys, "a", "many")), of(wakeOf(keys, "a", "-1")),
 		of(deathOf(keys, "a", "{")), of(deathOf(keys, ">", `{"topic":"%s"}`)),
-	}); got != 0 {
+	})); got != 0 {
 		t.Errorf("%d hints are sent", got)
 	}
 	if s := gate.Stats(); s.LostHints != 2*500+1+6 {
