@@ -18,7 +18,7 @@ if holder ~= token then return { 0, holder or '' } end
 if beats == '1' then call('PEXPIRE', CARRIER, lease) end
 
 local us, now = clock()
-local handed, lapsed = 0, 0
+local handed = 0
 local moved, buried, runs = 0, {}, {} -- runs: due times, each with the number of messages of a topic that had it
 local earliest, repeated, kept, evicts = '', 0, -1, ''
 
@@ -38,14 +38,15 @@ local function answer(next_due)
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
   local took = (moved > 0 or beats ~= '1') and clock() - us or 0
   return {
-    1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, lapsed, buried.dropped,
+    1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, buried.lapsed or 0, buried.dropped,
     buried.taker, buried.history,
   }
 end
 
 -- Often nothing has a time to live, and nothing is broadcast: one look finds that.
-local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN) -- only beats read the last three
+local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX) -- only beats read the last four
   or call('EXISTS', EXPIRIES, BROADCASTS, HANDED)
+if beats == '1' and rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
 local heads = { [LEASED] = next_in(LEASED), [SCHEDULES] = next_in(SCHEDULES) }
 for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare > 0 and next_in(place) or math.huge end
 local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
@@ -337,7 +338,7 @@ local function carry_leases()
     local since, used, cause = tonumber(ended[i + 1]), 0, 'lease expired'
     local options, limit = options_of(call('HGET', MESSAGES, member)), limits_in(topic_of(member) or '*')
     if since % 1 > 0 then
-      since, lapsed = since - UNCONFIRMED, lapsed + 1
+      since, buried.lapsed = since - UNCONFIRMED, (buried.lapsed or 0) + 1
     else
       cause = options.try and cause_of(member, since) or cause
       used = use_up(member, try('HGET', ATTEMPTS, member), since, math.floor(since / 1000), cause, limit.history, now)
