@@ -188,7 +188,7 @@ deb: ## build the Debian package, into dist/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the
-# examples, the programs of PostgreSQL for the archive, and systemd and util-linux to boot the units in a sandbox; the race
+# examples, the programs of PostgreSQL and PgBouncer for the archive, and systemd and util-linux to boot the units in a sandbox; the race
 # detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
 NO_CLUSTER = /etc/postgresql-common/createcluster.d/bellhop.conf
 tools:
@@ -203,6 +203,7 @@ tools:
 	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
 	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
+	test -x /usr/sbin/pgbouncer || missing="$$missing pgbouncer"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
 		case "$$missing" in *postgresql) echo "create_main_cluster = false" | $$sudo install -D -m 644 /dev/stdin $(NO_CLUSTER);; esac; \

@@ -17,6 +17,9 @@ import (
 // secrets are the parameters of a URL that hold a secret.
 var secrets = []string{"password", "sslpassword"}
 
+// execMode is the driver's parameter of a URL that names how it runs statements.
+const execMode = "default_query_exec_mode"
+
 // hidden stands for a password that is not shown.
 const hidden = "xxxxx"
 
@@ -104,6 +107,9 @@ func (o Options) config() (*pgxpool.Config, error) {
 	conn.RuntimeParams["client_encoding"] = "UTF8" // else it is that of the database, which would take bytes as they are
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = "bellhop"
+	}
+	if !u.Query().Has(execMode) { // statements that are prepared fail behind PgBouncer, where transactions share sessions
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectWithin {
 		conn.ConnectTimeout = connectWithin

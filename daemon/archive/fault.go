@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +25,10 @@ const (
 	overlaps       = "42P17" // an invalid definition: another partition takes such rows
 	lockTimeout    = "55P03"
 	canceled       = "57014" // by statement_timeout
+	readOnly       = "25006" // the server became a replica
+	noStatement    = "26000" // another session has the prepared one
+	hasStatement   = "42P05" // another session's is prepared in this one
+	unsupported    = "0A000" // such as a prepared statement whose table was changed
 	dataException  = "22"    // a class: a value that the database cannot hold
 	limitsExceeded = "54"    // a class, such as a key that is too long for an index
 )
@@ -78,6 +83,11 @@ func conditionOf(err error) string {
 func isAboutValue(err error) bool {
 	code := conditionOf(err)
 	return strings.HasPrefix(code, dataException) || strings.HasPrefix(code, limitsExceeded)
+}
+
+// isAboutConnection reports whether an error is one that a new connection may cure.
+func isAboutConnection(err error) bool {
+	return slices.Contains([]string{readOnly, noStatement, hasStatement, unsupported}, conditionOf(err))
 }
 
 // A lined is an error whose text is one line.

@@ -16,9 +16,20 @@ import (
 // pageBytes is how many bytes of bodies and results fill a page.
 const pageBytes = 8 << 20
 
-// within runs a transaction in which a statement may take a bounded time.
+// within runs a transaction in which a statement may take a bounded time, and runs it again
+// if it failed in a way that a new connection may cure.
 func (a *Archive) within(ctx context.Context, doing string, f func(pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	err := a.once(ctx, f)
+	if isAboutConnection(err) {
+		a.pool.Reset()
+		err = a.once(ctx, f)
+	}
+	return a.failedTo(doing, err)
+}
+
+// once runs a transaction.
+func (a *Archive) once(ctx context.Context, f func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		const bounds = "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)"
 		if _, err := tx.Exec(ctx, bounds, askWithin.String(), lockWithin.String()); err != nil {
 			return err
@@ -28,7 +39,6 @@ func (a *Archive) within(ctx context.Context, doing string, f func(pgx.Tx) error
 		}
 		return f(tx)
 	})
-	return a.failedTo(doing, err)
 }
 
 // Ping connects to the database and looks at its schema. Errors: ErrNoSchema, ErrNewer, or

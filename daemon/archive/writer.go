@@ -65,8 +65,8 @@ func (w *writer) close() {
 	w.conn = nil
 }
 
-// write stores what ended in a store. A connection that broke while it was idle is no
-// fault: it is made again once.
+// write stores what ended in a store. A connection that broke while it was idle, or leads
+// to a server that became a replica, is no fault: it is made again once.
 func (w *writer) write(ctx context.Context, storeID string, ended []store.Ending) error {
 	if err := w.connect(ctx); err != nil {
 		return err
@@ -120,8 +120,9 @@ func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.En
 		w.idled = true
 	case conditionOf(err) == noPartition:
 		clear(w.months) // one was removed: the next try makes it again
-	case w.conn.IsClosed():
-		w.close()
+	case !isAboutValue(err):
+		w.close() // a new one may be led to another server, or know other tables
+		w.pool.Reset()
 	}
 	return w.failedTo(fmt.Sprintf("INSERT INTO bellhop.messages, %d rows", len(ended)), err)
 }

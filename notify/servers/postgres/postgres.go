@@ -193,6 +193,9 @@ func (s *Server) SocketURL(database string) string {
 	}).String()
 }
 
+// Credential returns the user that runs the server; nil: that of this process.
+func (s *Server) Credential() *syscall.Credential { return s.user }
+
 // Create makes an empty database. The error is that of the server.
 func (s *Server) Create(ctx context.Context, database string) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))

@@ -1,0 +1,169 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/postgres"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A ring of the outbox that is lost is repeated by the next beat.
+func TestLostRing(t *testing.T) {
+	s, url := storetest.Open(t), archivetest.Database(t)
+	a := archivetest.Open(t, s, archive.Options{URL: url})
+	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	archivetest.Registered(t, s)
+	for i := range 2 { // the archive rests again between them
+		entry := []any{"member", store.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}
+		if err := s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Outbox(), "*"}, entry...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, url, i+1)
+		wantEmpty(t, s)
+	}
+}
+
+// When the server of open connections takes no more writes, as after a failover, they are made again, without an error. The server is
+// the same here, which lets only new connections write.
+func TestServerBecomesReadOnly(t *testing.T) {
+	_, url := archivetest.Server(t)
+	s := storetest.Open(t)
+	log, logged := archivetest.Log()
+	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
+	runTerm(t, a, s)
+	archivetest.Registered(t, s)
+	mustKill(t, s, 0, 1)
+	wantRows(t, url, 1)
+	wantEmpty(t, s)
+	if _, err := a.Search(t.Context(), archive.Query{}, 1, "", false); err != nil { // so that the other calls have a connection, too
+		t.Fatal(err)
+	}
+	old := backends(t, url)
+	for _, statement := range []string{
+		"ALTER DATABASE archive SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()",
+	} {
+		archivetest.Exec(t, url, statement)
+	}
+	n := 0
+	storetest.Eventually(t, "no old connection is left", func() bool {
+		if done, err := a.Erase(t.Context(), archive.Query{ID: fmt.Sprintf("m%d", n)}, 1); err != nil || done.Done != 1 {
+			t.Fatalf("erased %+v, %v", done, err)
+		}
+		n++
+		mustKill(t, s, n, n+1)
+		wantRows(t, url, 1)
+		return !slices.ContainsFunc(backends(t, url), func(pid string) bool { return slices.Contains(old, pid) })
+	})
+	if strings.Contains(logged(), "cannot archive") {
+		t.Errorf("it is a fault:\n%s", logged())
+	}
+}
+
+// backends returns the processes of the server that serve archives.
+func backends(t *testing.T, url string) []string {
+	t.Helper()
+	const ask = "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = 'bellhop'"
+	return strings.Fields(archivetest.Ask(t, url, ask)[0].(string))
+}
+
+// Behind a PgBouncer that gives each transaction another session, all calls work: as many archives as there are, over two sessions.
+func TestBehindPgBouncer(t *testing.T) {
+	server, direct := archivetest.Server(t)
+	through := bouncer(t, server)
+	s := storetest.Open(t)
+	first := archivetest.Open(t, s, archive.Options{URL: through})
+	runTerm(t, first, s)
+	archivetest.Registered(t, s)
+	mustKill(t, s, 0, 20)
+	wantRows(t, direct, 20)
+	var all sync.WaitGroup
+	for range 4 {
+		a := archivetest.Open(t, s, archive.Options{URL: through})
+		all.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprintf("m%d", i)
+				rows, err := a.Show(t.Context(), topic, id, true)
+				if err != nil || len(rows) != 1 || string(rows[0].Body) != "body" {
+					t.Errorf("got %d rows of %s, %v", len(rows), id, err)
+				}
+				page, err := a.Search(t.Context(), archive.Query{State: "dead", From: noon.Add(-time.Hour), Headers: map[string]string{"a": "b"}}, 10, "", false)
+				if err != nil || len(page.Rows) != 0 {
+					t.Errorf("found %d rows, %v", len(page.Rows), err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if done, err := first.Erase(t.Context(), archive.Query{}, 100); err != nil || done.Done != 20 {
+		t.Errorf("erased %+v, %v", done, err)
+	}
+}
+
+// bouncer starts a PgBouncer in front of a server, and returns the URL of its database archive. It is stopped when the test ends.
+func bouncer(t *testing.T, server *postgres.Server) string {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		path = "/usr/sbin/pgbouncer" // where Debian installs it
+	}
+	port := storetest.Port(t)
+	dir, err := os.MkdirTemp("", "bellhop-pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	config := filepath.Join(dir, "pgbouncer.ini")
+	text := fmt.Sprintf(`[databases]
+archive = host=127.0.0.1 port=%s user=%s password='%s'
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+`, strings.TrimPrefix(server.Addr(), "127.0.0.1:"), postgres.User, postgres.Password, port)
+	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644), os.Chmod(dir, 0o755)); err != nil { // another user reads it
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	p, err := child.Start(child.Program{Path: path, Args: []string{config}, Name: "pgbouncer", Output: &log, User: server.Credential()})
+	if err != nil {
+		t.Fatalf("%v; install it, here with: make tools", err)
+	}
+	t.Cleanup(p.Kill)
+	through := fmt.Sprintf("postgres://anybody@127.0.0.1:%d/archive", port)
+	err = p.Await(t.Context(), storetest.Deadline, func(ctx context.Context) error {
+		conn, err := pgx.Connect(ctx, through+"?sslmode=disable")
+		if err != nil {
+			return err
+		}
+		return conn.Close(ctx)
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	return through
+}
