@@ -272,8 +272,13 @@ func TestSweepTimes(t *testing.T) {
 		err   error
 		rest  time.Duration // behind it
 	}{
-		{store.Swept{Soon: true, More: true}, nil, sweepSoon}, {store.Swept{Soon: true}, nil, sweepSoon}, {store.Swept{More: true}, nil, sweepOn},
-		{store.Swept{}, errAway, sweepOn}, {store.Swept{}, errAway, sweepOn}, {store.Swept{Forgotten: 5, Whole: true}, nil, DefaultSweep}, {store.Swept{}, nil, DefaultSweep},
+		{store.Swept{Soon: true, More: true}, nil, sweepSoon},
+		{store.Swept{Soon: true}, nil, sweepSoon},
+		{store.Swept{More: true}, nil, sweepOn},
+		{store.Swept{}, errAway, sweepOn},
+		{store.Swept{}, errAway, sweepOn},
+		{store.Swept{Forgotten: 5, Whole: true}, nil, DefaultSweep},
+		{store.Swept{}, nil, DefaultSweep},
 	}
 	var log logged
 	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
