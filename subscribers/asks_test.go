@@ -259,7 +259,7 @@ func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	began, extended, end := make(chan subscribers.Delivery, 10), make(chan error, 10), make(chan struct{})
-	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: time.Second, MaxAttempts: 1}))
+	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 10 * time.Second, MaxAttempts: 1})) // longer than a machine stands still
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()

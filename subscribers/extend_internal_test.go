@@ -32,7 +32,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 			release: func(context.Context, []*job[int], bool) error { return nil },
 			extend: func(_ context.Context, all []int, length time.Duration) (func(int, *int), []int, error) {
 				for _, i := range all {
-					if since := time.Since(last[i]); since > length/2 || length != lease(i) {
+					if since := time.Since(last[i]); since > length*2/3 || length != lease(i) {
 						t.Errorf("the lease %d, of %v, is extended by %v after %v", i, lease(i), length, since)
 					}
 					last[i] = time.Now()
@@ -52,7 +52,7 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 			synctest.Wait()
 		}
 		for i := range n {
-			if since := time.Since(last[i]); since > lease(i)/2 {
+			if since := time.Since(last[i]); since > lease(i)*2/3 {
 				t.Errorf("the lease %d, of %v, was not extended for %v", i, lease(i), since)
 			}
 		}

@@ -1,0 +1,114 @@
+package subscribers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// A hand-over is handled at once, and confirmed where its handler runs for more than 2 ms: then it has its whole lease.
+func TestHandoverIsConfirmed(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes        time.Duration
+		extend, acks []string
+	}{
+		"fast": {1900 * time.Microsecond, nil, []string{"1.0019s [a]"}},
+		"slow": {15 * time.Second, []string{"1.002s [a] by 30s", "11.002s [a] by 30s"}, []string{"16s [a'']"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
+				f.takes["handle"] = test.takes
+				f.start()
+				f.at(time.Second)
+				if !f.handOver("a", 1, 0) {
+					t.Error("it was not taken")
+				}
+				f.at(time.Minute)
+				f.want("handle", "1s a")
+				f.want("extend", test.extend...)
+				f.want("ack", test.acks...)
+			})
+		})
+	}
+}
+
+// A hand-over that cannot be confirmed ends with its lease of a second, counted from when it was made.
+func TestHandoverIsNotConfirmed(t *testing.T) {
+	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
+		f.handler = f.untilEnd
+		f.fault = func(kind string, _ int) error { return map[string]error{"extend": errAway}[kind] }
+		f.start()
+		f.handOver("a", 1, 400*time.Millisecond)
+		f.at(store.HandoverLease + store.HandoverLease/24)
+		if len(f.notes["over"]) != 1 || f.notes["over"][0] < "600ms a: lease lost" {
+			t.Errorf("its handler ended: %v", f.notes["over"])
+		}
+	})
+}
+
+// What comes twice, too late, or to an engine that does not run is dropped.
+func TestHandoverIsRefused(t *testing.T) {
+	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
+		refused := func(why string, at int64, age time.Duration) {
+			t.Helper()
+			if f.handOver("a", at, age) {
+				t.Errorf("it was taken %s", why)
+			}
+		}
+		refused("before the engine ran", 1, 0)
+		f.takes["handle"] = time.Second
+		f.start()
+		refused("when its lease was over", 1, store.HandoverLease)
+		if !f.handOver("a", 1, store.HandoverLease-1) {
+			t.Error("it was not taken in time")
+		}
+		refused("while it was handled", 1, 0)
+		f.at(time.Minute)
+		refused("when it was done", 1, 0)
+		f.stop()
+		f.at(time.Minute)
+		refused("when the engine had ended", 2, 0)
+		f.want("handle", "0s a")
+	})
+}
+
+// What is handed over during a claim is younger than what that brings: it is handled behind it, and once.
+func TestHandoverDuringAClaim(t *testing.T) {
+	virtually(t, terms{concurrency: 1, ahead: 500}, func(t *testing.T, f *fake) {
+		f.mean, f.takes["claim"], f.takes["handle"] = 2*time.Millisecond, 10*time.Millisecond, time.Millisecond
+		f.start("b", "c")
+		f.at(5 * time.Millisecond)
+		if !f.handOver("d", 1, 0) || f.handOver("d", 1, 0) || !f.handOver("e", 2, 0) {
+			t.Error("they were not taken once each")
+		}
+		f.at(time.Second)
+		f.want("handle", "10ms b", "11ms c", "12ms d", "13ms e")
+	})
+}
+
+// Where a NotNow asks for rest, or for one at a time, a hand-over is released: it would overtake what was released.
+func TestHandoverDuringAPause(t *testing.T) {
+	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
+		f.handler = refusing(0, time.Minute)
+		f.start("a")
+		f.at(time.Second)
+		f.handOver("b", 1, 0)
+		f.at(time.Second)
+		f.want("release", "0s [a] and rest", "1s [b] and go on")
+		f.want("handle", "0s a")
+	})
+}
+
+// A hand-over that waits behind a hand that is stuck is released as what was claimed ahead is.
+func TestHandoverIsStalled(t *testing.T) {
+	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
+		f.takes["handle"] = time.Hour
+		f.start("a")
+		f.at(time.Second)
+		f.handOver("b", 1, 0)
+		f.at(time.Minute)
+		f.want("release", "1.1s [b'] and rest")
+		f.want("handle", "0s a")
+	})
+}
