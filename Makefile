@@ -7,8 +7,9 @@ NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 # Everything is compiled in two ways only, which takes most of the time of a first build: as it is installed, which is how tools and
 # the trials are run, too, and with the race detector, for vet, staticcheck and the other tests. vet finds the same in lint and in
-# test, and runs once.
+# test, and runs once. Without the paths of the clone, another one finds in the cache what this one compiled.
 INSTALLED = CGO_ENABLED=0
+RACED     = -race -trimpath
 RUN       = $(INSTALLED) go run -trimpath
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -38,19 +39,19 @@ test: ## run all tests, on redis-server or the program that REDIS_SERVER names: 
 	@$(MAKE) --no-print-directory --keep-going -j1 packages trials
 
 packages: tools ## run all tests but the trials, with the race detector
-	go test -race -vet=all -shuffle=on -timeout 10m $$(go list ./... | grep -v $(TRIALS:.%=%))
+	go test $(RACED) -vet=all -shuffle=on -timeout 10m $$(go list ./... | grep -v $(TRIALS:.%=%))
 
 trials: tools ## run the trials alone: crashes, failovers, faults under load, virtual machines
 	$(INSTALLED) go build -trimpath ./... # on all cores, in contrast to -p 1
 	$(TRIAL) -p 1 -shuffle=on -timeout 10m $(TRIALS)/...
 
 race: tools ## run the trials with the race detector, also in their daemons
-	go test -race -vet=off -p 1 -shuffle=on -timeout 20m $(TRIALS)/...
+	go test $(RACED) -vet=off -p 1 -shuffle=on -timeout 20m $(TRIALS)/...
 
 lint: linters ## run the linters; any finding fails
 	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
-	go vet -race ./...
-	$(RUN) -exec 'env CGO_ENABLED=1 GOFLAGS=-race' $(STATICCHECK) ./...
+	go vet $(RACED) ./...
+	$(RUN) -exec 'env CGO_ENABLED=1 "GOFLAGS=$(RACED)"' $(STATICCHECK) ./...
 	cd notify/store/lua && luacheck --quiet --no-color .
 
 linters:
@@ -60,7 +61,7 @@ linters:
 SHARDS = 8
 
 shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
-	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 -race -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop
+	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 $(RACED) -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop
 
 # Pictures of the console's pages, and all that is tested of them in a browser. make test looks at each page once.
 SCREENSHOTS = dist/screenshots
@@ -72,7 +73,7 @@ screenshots: tools ## write pictures of the console's pages, light and dark, wid
 	go test -count=1 -timeout 20m -run '^TestPages$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
 
 console: tools ## run all tests of the console, with each page in both colours, wide and narrow, with and without JavaScript
-	go test -count=1 -race -shuffle=on -timeout 20m ./daemon/console/... -console.all
+	go test -count=1 $(RACED) -shuffle=on -timeout 20m ./daemon/console/... -console.all
 
 FUZZTIME = 30s
 
