@@ -99,6 +99,7 @@ type engine[W any] struct {
 	openUntil  time.Time        // until when nothing is claimed, after a NotNow
 	probe      bool             // one piece of work is claimed at a time, after a NotNow
 	notNows    int              // how often there was a NotNow, or what was queued was released
+	yields     bool             // what was queued was released, and there may be more of it than was claimed since
 	every      time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
 	confirming bool             // a hand-over is to be confirmed
 	again      time.Time        // when to claim again, though the source did not ring; zero: it will ring

@@ -273,7 +273,11 @@ func (f *fake) extendPieces(ctx context.Context, all []piece, lease time.Duratio
 // handOver hands a piece over that has been on its way for some time, and reports
 // whether the engine took it.
 func (f *fake) handOver(id string, at int64, age time.Duration) bool {
-	j := &job[piece]{work: piece{id: id}, at: at, sent: time.Now().Add(-age), lease: store.HandoverLease, confirm: f.length}
+	f.mu.Lock()
+	f.made++
+	p := piece{id: id, number: f.made}
+	f.mu.Unlock()
+	j := &job[piece]{work: p, at: at, sent: time.Now().Add(-age), lease: store.HandoverLease, confirm: f.length}
 	defer signal(f.rung)
 	return f.hand(j, age < store.HandoverLease)
 }

@@ -112,3 +112,24 @@ func TestHandoverIsStalled(t *testing.T) {
 		f.want("handle", "0s a")
 	})
 }
+
+// A hand-over that was on its way when what was queued is released does not overtake that: it is released, too.
+func TestHandoverBehindReleasedWork(t *testing.T) {
+	for name, at := range map[string]time.Duration{
+		"while it is released":           105 * time.Millisecond,
+		"before it is claimed":           150 * time.Millisecond,
+		"while some of it is claimed":    205 * time.Millisecond,
+		"while one of two is being done": 215 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtually(t, terms{concurrency: 1, ahead: 500}, func(t *testing.T, f *fake) {
+				f.mean, f.handler = 2*time.Millisecond, stuckOn("a", 190*time.Millisecond, 20*time.Millisecond)
+				f.takes["release"], f.takes["answer"] = 10*time.Millisecond, 10*time.Millisecond
+				f.start("a", "b", "c")
+				time.AfterFunc(at, func() { f.handOver("d", 1, 0) })
+				f.at(time.Minute)
+				f.want("handle", "10ms a", "210ms b", "240ms c", "270ms d")
+			})
+		})
+	}
+}

@@ -73,12 +73,12 @@ func (e *engine[W]) hand(j *job[W], good bool) bool {
 	return true
 }
 
-// begin queues work that was handed over, or releases it where a NotNow asks for rest:
-// it would overtake released work. The mutex is held.
+// begin queues work that was handed over, or releases it where a NotNow asks for rest or
+// what was queued was released: it would overtake that. The mutex is held.
 func (e *engine[W]) begin(j *job[W]) {
 	e.received, j.queued = j.at, time.Now()
 	e.leased[j] = true
-	if time.Now().Before(e.openUntil) || e.probe && e.open > 0 {
+	if e.yields || time.Now().Before(e.openUntil) || e.probe && e.open > 0 {
 		grace := e.handlers
 		e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
 		return

@@ -188,6 +188,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 		return true, err
 	}
 	e.drop(js)
+	e.claimed(got.more)
 	switch back, refused := e.enqueue(grace, sent, notNows, got); {
 	case len(back) > 0:
 		e.giveBack(grace, back, true)
@@ -199,6 +200,13 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 	}
 	e.claimAgain(got.again)
 	return got.more, nil
+}
+
+// claimed notes that a claim brought all there was, unless there may be more.
+func (e *engine[W]) claimed(more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.yields = e.yields && more
 }
 
 // claimAgain has the loop claim again after some time, if that is more than zero.
@@ -255,6 +263,7 @@ func (e *engine[W]) releaseQueued(ctx context.Context, age time.Duration) bool {
 	if len(e.queue) > 0 && time.Since(e.queue[0].queued) >= age {
 		back = e.takeQueue()
 		e.notNows++ // what a call under way brings would overtake it, too
+		e.yields = true
 	}
 	e.mu.Unlock()
 	switch {
