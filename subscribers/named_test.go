@@ -21,11 +21,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-const (
-	soon    = 10 * time.Second                  // is long for what takes milliseconds, and short for a lease of a minute
-	moments = store.Silence - store.Heartbeat/2 // is short for a subscription that waits for beats in vain
-)
-
 // nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
 func nothingHeld(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
