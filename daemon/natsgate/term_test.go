@@ -520,7 +520,7 @@ func handles(t testing.TB, db *notify.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handled := make(chan string, 1)
+	handled := make(chan string, 1000)
 	if err := sub.Handle("redis", func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- d.ID
 		return nil
@@ -531,8 +531,8 @@ func handles(t testing.TB, db *notify.Store) {
 	for range 40 {
 		m := notify.Message{Topic: "redis", ID: notify.NewID(), Body: []byte("x"), Delay: 20 * time.Millisecond}
 		storetest.Publish(t, db, m)
-		if id := storetest.Receive(t, "a message is handled", handled); id != m.ID {
-			t.Errorf("%s was handled, want %s", id, m.ID)
+		for storetest.Receive(t, m.ID+" is handled", handled) != m.ID {
+			continue // one of before, a second time
 		}
 	}
 }
