@@ -9,7 +9,7 @@ import (
 )
 
 // A Timing replaces the default timing; zero values keep it.
-type Timing struct{ Header, Body, Answer, Idle, Quiet, Closed time.Duration }
+type Timing struct{ Header, Memory, Body, Answer, Idle, Quiet, Closed time.Duration }
 
 // NewTimed is New with another timing.
 func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
@@ -19,6 +19,7 @@ func NewTimed(store *notify.Store, o Options, own Timing) (*Gate, error) {
 		from time.Duration
 	}{
 		{&t.header, own.Header},
+		{&t.memory, own.Memory},
 		{&t.body, own.Body},
 		{&t.answer, own.Answer},
 		{&t.idle, own.Idle},

@@ -151,6 +151,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 // timing is how long clients may take.
 type timing struct {
 	header time.Duration // for the header of a request to come
+	memory time.Duration // for which a call or a stream waits until its token has memory
 	body   time.Duration // for its body to come
 	answer time.Duration // for the answer to be taken
 	idle   time.Duration // for which a connection is kept without a request
@@ -161,7 +162,7 @@ type timing struct {
 
 // defaultTiming is the timing outside tests.
 var defaultTiming = timing{
-	header: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
+	header: 10 * time.Second, memory: 10 * time.Second, body: 30 * time.Second, answer: 30 * time.Second,
 	idle: 2 * time.Minute, quiet: 15 * time.Second, linger: 100 * time.Millisecond, closed: time.Second,
 }
 

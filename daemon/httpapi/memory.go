@@ -57,7 +57,7 @@ func (c *call) reserve(bytes int64) error {
 	from, reserved, more := c.quota(bytes)
 	open, done := c.open(c.r.Context())
 	defer done()
-	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.header, errBusy)
+	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.memory, errBusy)
 	defer cancel()
 	if err := from.Acquire(ctx, more); err != nil {
 		return context.Cause(ctx)
@@ -154,7 +154,7 @@ func (g *Gate) await(m *memory, bytes int64) error {
 	if m.waiting.Add(bytes) > memoryOfToken {
 		return errBusy
 	}
-	ctx, cancel := context.WithTimeoutCause(g.closing, g.timing.header, errBusy)
+	ctx, cancel := context.WithTimeoutCause(g.closing, g.timing.memory, errBusy)
 	defer cancel()
 	if m.large.Acquire(ctx, bytes) != nil {
 		return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -13,11 +14,11 @@ import (
 
 const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
 
-// crowded serves two tokens with a short wait for memory; tests use up that of slowToken.
+// crowded serves two tokens with a short wait for memory; tests use up that of slowToken, by bodies that do not come.
 func crowded(t *testing.T) *host {
 	t.Helper()
 	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen >\nother "+otherToken+" publish,consume,listen >\n")
-	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20}, httpapi.Timing{Header: haste})
+	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20, Console: true}, httpapi.Timing{Memory: 10 * time.Millisecond, Body: time.Hour})
 }
 
 // post sends a request with a token, and returns the status; 0 if the answer came before all of it was sent.
@@ -149,4 +150,42 @@ func TestSmallRequestsOfOneToken(t *testing.T) {
 		w.Close()
 	}
 	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, "x") == 201 })
+}
+
+// So do forms of pages that do not come, and whoever takes up the memory with calls gets no large form read.
+func TestSlowForms(t *testing.T) {
+	t.Parallel()
+	h := crowded(t)
+	login, err := http.NewRequestWithContext(t.Context(), "POST", h.url("/ui/login"), strings.NewReader("token="+slowToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	login.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := client(t).Transport.RoundTrip(login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	form := func(bytes int) string {
+		return fmt.Sprintf("POST /ui/topics/orders HTTP/1.1\nHost: a\nCookie: %v\nContent-Type: application/x-www-form-urlencoded\nContent-Length: %d\n\n", response.Cookies()[0], bytes)
+	}
+	const bytes, sent = 512 << 10, 65 << 10
+	var wires []*wire
+	for range httpapi.MemoryOfToken / bytes {
+		wires = append(wires, h.dial(t).say(form(bytes)+strings.Repeat("x", sent)))
+	}
+	const path = "/v1/topics/orders/messages"
+	large := strings.Repeat("x", 1<<20)
+	storetest.Eventually(t, "all have memory", func() bool {
+		got := h.post(t, slowToken, path, large)
+		return got == 503 || got == 0
+	})
+	h.wantCrowded(t, path, "x", large)
+	if got := h.dial(t).say(form(2*sent) + strings.Repeat("x", 2*sent)).status(); got != 503 {
+		t.Errorf("a further form is answered with %d", got)
+	}
+	for _, w := range wires {
+		w.Close()
+	}
+	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, large) == 201 })
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,13 +123,15 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	for range 20 {
 		all = append(all, notify.Message{Topic: "later", Body: control, Delay: time.Hour})
 	}
-	storetest.Publish(t, store, all...)
+	for some := range slices.Chunk(all, 20) {
+		storetest.Publish(t, store, some...)
+	}
 	for name, request := range map[string]string{
 		"claims": "POST /v1/topics/orders/claim?max=500 HTTP/1.1\nHost: x\nContent-Length: 0\n\n",
 		"lists":  "GET /v1/topics/later/messages?limit=500 HTTP/1.1\nHost: x\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := serve(t, store, httpapi.Options{}, httpapi.Timing{Header: haste, Answer: time.Hour})
+			h := serve(t, store, httpapi.Options{}, httpapi.Timing{Memory: 10 * time.Millisecond, Answer: time.Hour})
 			before := inUse()
 			h.stuck(t, 60, request)
 			wantInUse(t, before, httpapi.MemoryOfToken)
