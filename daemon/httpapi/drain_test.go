@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -23,7 +24,7 @@ import (
 func TestQuiesce(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Closed: time.Hour}) // the stop waits for what is on its way
 	c := client(t)
 	polls := []<-chan claimed{h.claim(c, "orders", "wait=5m"), h.claim(c, "orders", "wait=5m&min_age=1s")}
 	h.waiting(2)
@@ -101,25 +102,25 @@ func TestQuiesceIsBounded(t *testing.T) {
 // Unused connections do not delay a stop for the 5 s that net/http gives them.
 func TestQuiesceClosesUnused(t *testing.T) {
 	t.Parallel()
-	h := serve(t, storetest.Open(t), httpapi.Options{}, httpapi.Timing{Closed: 10 * time.Millisecond})
-	w := h.dial(t)
-	h.want(client(t), http.StatusOK, "GET", "/healthz", "")
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	h.Quiesce(ctx)
-	if ctx.Err() != nil {
-		t.Error("it waited for a connection that sent nothing")
-	}
-	w.closed()
-	h.stop()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, httpapi.Options{})
+		w := b.dial()
+		b.dial().say(getHealth).wantOK()
+		began := time.Now()
+		b.Quiesce(t.Context())
+		if took := time.Since(began); took >= 2*time.Second {
+			t.Errorf("it waited for %v for a connection that sent nothing", took)
+		}
+		w.closed()
+		b.stop()
+	})
 }
 
 // Readiness includes the way of a ring: it is lost with pub/sub, even if all else works.
 func TestReadyzWithoutPubSub(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "ready")
-	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	user := newUser(t)
+	h := serve(t, user.Store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
 	status := func(want int) {
 		t.Helper()
@@ -131,18 +132,13 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	}
 	status(http.StatusOK)
 	// New subscriptions are refused from now on, and present ones are cut off.
-	acl := func(rule string) {
-		if err := store.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	acl("-subscribe")
-	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+	user.acl(t, "-subscribe", "-ssubscribe")
+	if err := user.admin.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub", "USER", user.name).Err(); err != nil {
 		t.Fatal(err)
 	}
 	status(http.StatusServiceUnavailable)
 	h.want(c, http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
-	acl("+subscribe")
+	user.acl(t, "+subscribe", "+ssubscribe")
 	status(http.StatusOK)
 }
 

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -62,6 +62,30 @@ func carry(t testing.TB, store *notify.Store) *carrier.Carrier {
 	}
 	storetest.Run(t, c.Run)
 	return c
+}
+
+// beat has beats that name no topic received until the test ends, as if there were a carrier: a ring that is lost is not repeated,
+// and no connection is made anew, after which those who wait look for themselves.
+func beat(t testing.TB, db *notify.Store) {
+	t.Helper()
+	publish := db.Client().Publish
+	if storetest.Shards() > 1 {
+		publish = db.Client().SPublish
+	}
+	every := time.NewTicker(store.Heartbeat / 10)
+	t.Cleanup(every.Stop)
+	storetest.Run(t, func(ctx context.Context) error {
+		for {
+			for _, keys := range db.KeysOfAll() {
+				_ = publish(ctx, keys.Beat(), "0 1").Err() // one that fails does no harm
+			}
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
 }
 
 // heardBy returns the epochs of the carriers that a carrier hears.
@@ -342,14 +366,38 @@ func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
 	storetest.Publish(t, store, all...)
 }
 
-// pubsubs counts the subscribed connections of a Redis.
-func pubsubs(t testing.TB, store *notify.Store) int {
+// A user is a user of the package's Redis, and a store of its own.
+type user struct {
+	*notify.Store // that it uses
+	name          string
+	admin         *notify.Store // the same, of somebody whom Redis refuses nothing
+}
+
+func newUser(t testing.TB) *user {
 	t.Helper()
-	text, err := store.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
+	u := &user{admin: storetest.Open(t), name: "user-" + notify.NewID()}
+	u.acl(t, "on", ">secret", "+@all", "~*", "&*")
+	t.Cleanup(func() { _ = u.admin.Client().Do(context.Background(), "ACL", "DELUSER", u.name).Err() })
+	u.Store = storetest.At(t, strings.Replace(storetest.URL(), "//", "//"+u.name+":secret@", 1), u.admin.Keys().Prefix())
+	return u
+}
+
+// acl changes the rights of the user.
+func (u *user) acl(t testing.TB, rules ...any) {
+	t.Helper()
+	if err := u.admin.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", u.name}, rules...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pubsubs counts the subscribed connections of the user.
+func (u *user) pubsubs(t testing.TB) int {
+	t.Helper()
+	text, err := u.admin.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Count([]byte(text), []byte("\n"))
+	return strings.Count(text, " user="+u.name+" ")
 }
 
 // closeWrite closes the writing side of a connection.

@@ -127,19 +127,20 @@ func TestStreamLeavesOutWhatExpired(t *testing.T) {
 	carry(t, store)
 	c, pub := client(t), storetest.Publisher(t, store)
 	s := h.listen(c, "news/broadcasts", "")
-	var ids []string
-	for i, ttl := range []time.Duration{0, haste, time.Minute} {
-		m := notify.Message{Topic: "news", Body: fmt.Append(nil, i), TTL: ttl}
-		if _, err := pub.Broadcast(t.Context(), m); err != nil {
+	broadcast := func(body string, ttl time.Duration) {
+		t.Helper()
+		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: "news", Body: []byte(body), TTL: ttl}); err != nil {
 			t.Fatal(err)
 		}
-		e := s.next()
-		ids = append(ids, e.id)
 	}
+	broadcast("first", 0)
+	first := s.next().id
+	broadcast("second", time.Second)
+	broadcast("third", time.Hour)
 	storetest.Eventually(t, "the second has expired", func() bool {
-		s := h.listen(c, "news/broadcasts", ids[0])
+		s := h.listen(c, "news/broadcasts", first)
 		defer s.Close()
-		return s.next().id == ids[2]
+		return string(s.broadcast().Bytes()) == "third"
 	})
 }
 
@@ -261,14 +262,17 @@ func TestStreamTellsGap(t *testing.T) {
 // Redis loses its data: a stream gets a gap, of each shard, and then the broadcasts sent afterwards.
 func TestStreamTellsOfLostData(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "lost")
+	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
 	s := h.listen(client(t), "news.*/broadcasts", "")
 	send(t, store, "news.a", "1")
 	from := subscribers.Bookmark(s.next().id).Position()
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
+	keys, err := store.Client().Keys(t.Context(), store.Keys().Prefix()+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Client().Del(t.Context(), keys...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	behind := 0 // gaps behind the broadcast
@@ -293,11 +297,11 @@ func TestStreamTellsOfLostData(t *testing.T) {
 
 func TestStreamsShareASubscription(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "streams")
+	user := newUser(t)
+	store := user.Store
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
-	storetest.Eventually(t, "the polls are subscribed", func() bool { return pubsubs(t, store) == 1 })
+	storetest.Eventually(t, "the polls are subscribed", func() bool { return user.pubsubs(t) == 1 })
 	var all []*stream
 	for range 500 {
 		all = append(all, h.listen(c, "news/broadcasts", ""))
@@ -306,7 +310,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 	if storetest.Shards() > 1 {
 		connections = 1
 	}
-	if n := pubsubs(t, store); n != connections {
+	if n := user.pubsubs(t); n != connections {
 		t.Errorf("%d connections are subscribed, want %d", n, connections)
 	}
 	if n := h.Stats().Streams; n != 500 {
@@ -325,29 +329,32 @@ func TestStreamsShareASubscription(t *testing.T) {
 	storetest.Eventually(t, "no stream is left", func() bool { return h.Stats().Streams == 0 })
 }
 
-// A client that reads nothing is cut off, delays no other, and resumes with what it missed.
+// A client that reads nothing delays no other, and is cut off when its time is over.
 func TestStreamIsNotRead(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: haste})
+	patient, hasty := serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Hour}), serve(t, store, httpapi.Options{}, httpapi.Timing{Answer: time.Second})
 	carry(t, store)
-	w := h.dial(t)
-	_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
-	w.say("GET /v1/topics/news/broadcasts HTTP/1.1\nHost: x\n\n")
-	reader := h.listen(client(t), "news/broadcasts", "")
-	storetest.Eventually(t, "both listen", func() bool { return h.Stats().Streams == 2 })
+	for _, h := range []*host{patient, hasty} {
+		w := h.dial(t)
+		_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
+		w.say("GET /v1/topics/news/broadcasts HTTP/1.1\nHost: x\n\n")
+		if _, err := w.r.Peek(1); err != nil { // its answer begins when it listens
+			t.Fatal(err)
+		}
+	}
+	reader := patient.listen(client(t), "news/broadcasts", "")
 	body := strings.Repeat("x", notify.DefaultMaxBody)
-	one := func() {
+	for range 60 { // more than fits between the daemon and the client
 		send(t, store, "news", body)
 		if got := reader.broadcast(); len(got.Bytes()) != len(body) {
 			t.Fatalf("the other got %d bytes", len(got.Bytes()))
 		}
 	}
-	for range 60 { // more than fits between the daemon and the client
-		one()
+	if n := patient.Stats().Streams; n != 2 {
+		t.Errorf("%d streams are left before their time is over", n)
 	}
-	storetest.Eventually(t, "it is cut off", func() bool { return h.Stats().Streams == 1 })
-	one()
+	storetest.Eventually(t, "it is cut off", func() bool { return hasty.Stats().Streams == 0 })
 }
 
 // A stop does not wait for a client that reads nothing.

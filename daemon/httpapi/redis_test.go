@@ -154,19 +154,17 @@ func TestRedisReadOnly(t *testing.T) {
 // Missing rights of the daemon's user at Redis are no fault of the client.
 func TestRedisRefusesTheUser(t *testing.T) {
 	t.Parallel()
-	redis := storetest.Server(t)
-	admin := storetest.At(t, redis.URL(), "test")
-	if err := admin.Client().Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">secret", "+@all", "-hset", "-zadd", "~*", "&*").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := serveOn(t, storetest.At(t, strings.Replace(redis.URL(), "redis://", "redis://poor:secret@", 1), "test"), httpapi.Options{})
+	poor := newUser(t)
+	poor.acl(t, "-hset", "-zadd")
+	admin, prefix := poor.admin, poor.admin.Keys().Prefix()
+	s := serveOn(t, poor.Store, httpapi.Options{})
 	same := s.unchangedIn(admin)
 	for _, a := range s.everyCall() {
 		switch a.call {
 		case "GET /v1/carrier", "GET /v1/history", "GET /v1/listeners", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			continue
 		}
-		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights("test", storetest.Shards())).problem()
+		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights(prefix, storetest.Shards())).problem()
 		if p.Title != "redis refuses the daemon" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), ":secret") {
 			t.Errorf("got %+v, %v", p, a.header)
 		}
@@ -174,17 +172,11 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	s.call("GET", "/readyz", "").is(503)
 	s.call("GET", "/healthz", "").is(200)
 	same()
-	setUser := func(rights ...any) {
-		t.Helper()
-		if err := admin.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "poor"}, rights...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	setUser("+@all")
+	poor.acl(t, "+@all")
 	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
-	setUser("-hdel")
 	d := s.claim("orders")
-	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights("test", storetest.Shards())) // the ack needs the missing right
+	poor.acl(t, "-hdel")
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights(prefix, storetest.Shards())) // the ack needs the missing right
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
 	s.call("POST", messages, "x").is(503)

@@ -272,7 +272,8 @@ func TestWhichBackoffCounts(t *testing.T) {
 	fails := func() time.Duration {
 		s.call("POST", messages+"?id=a", "x").is(201)
 		s.call("POST", settle(s.claim("orders"), "nack", ""), "").is(204)
-		wait := time.Until(*s.look("a").Due)
+		got := s.look("a")
+		wait := got.Due.Sub(got.History[0].Ended)
 		s.call("DELETE", messages+"/a", "").is(200)
 		return wait
 	}
