@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -32,7 +33,8 @@ type Page struct {
 	browser *browser
 	context string // of the browser, with its cookies
 	session string
-	plain   bool // without JavaScript
+	plain   bool   // without JavaScript
+	at      string // the address that it went to last
 
 	mu         sync.Mutex
 	complaints []string
@@ -43,7 +45,7 @@ type Page struct {
 // Open opens a page at an address, and waits until it is loaded.
 func Open(t testing.TB, url string, look Look) *Page {
 	t.Helper()
-	p := &Page{t: t, browser: share(t)}
+	p := &Page{t: t, browser: share(t), expected: []string{"htmx:error: timeout"}} // of a stream that a busy machine does not begin in time: the page asks again
 	var made struct {
 		BrowserContextID string
 		TargetID         string
@@ -157,6 +159,7 @@ func (p *Page) Look(look Look) {
 // Go goes to an address, and waits until the page is loaded.
 func (p *Page) Go(url string) {
 	p.t.Helper()
+	p.at = url
 	var gone struct{ ErrorText string }
 	p.Loads(func() { p.call("Page.navigate", object{"url": url}, &gone) })
 	if gone.ErrorText != "" {
@@ -207,10 +210,12 @@ func (p *Page) Streams() {
 // Until waits until JavaScript returns something true. Meanwhile another page may load.
 func (p *Page) Until(what, script string) {
 	p.t.Helper()
-	storetest.Eventually(p.t, what, func() bool {
+	if !storetest.Poll(20*time.Millisecond, storetest.Deadline, func() bool { // asked all the time, the browser does little else
 		var is bool
 		return p.eval("!!("+script+")", &is) == nil && is
-	})
+	}) {
+		p.t.Fatalf("waited %v for this: %s", storetest.Deadline, what)
+	}
 }
 
 // Await waits until the first element of a selector has a text.
@@ -325,7 +330,7 @@ func (p *Page) Axe() {
 	p.Eval("axe.run().then((r) => r.violations)", &found)
 	for _, f := range found {
 		for _, n := range f.Nodes {
-			p.t.Errorf("axe: %s (%s): %s: %s: %s", f.ID, f.Impact, f.Help, n.HTML, n.FailureSummary)
+			p.t.Errorf("axe: %s: %s (%s): %s: %s: %s", p.at, f.ID, f.Impact, f.Help, n.HTML, n.FailureSummary)
 		}
 	}
 }
@@ -336,7 +341,7 @@ func (p *Page) Fits() {
 	var wide struct{ Page, Window int }
 	p.Eval("({ page: document.documentElement.scrollWidth, window: window.innerWidth })", &wide)
 	if wide.Page > wide.Window {
-		p.t.Errorf("the page is %d px wide, and the window %d", wide.Page, wide.Window)
+		p.t.Errorf("%s is %d px wide, and the window %d", p.at, wide.Page, wide.Window)
 	}
 }
 
