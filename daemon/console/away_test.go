@@ -8,16 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Pages tell that Redis does not answer, and are there again when it does.
-func TestPagesWhileRedisIsAway(t *testing.T) { // not parallel: no other page may be shown while it sets the time
-	before := console.ReadWithin(2 * time.Second)
-	t.Cleanup(func() { console.ReadWithin(before) })
+func TestPagesWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "away:")
 	s := serve(t, store, httpapi.Options{})
@@ -62,9 +60,7 @@ func TestManyDeadLetters(t *testing.T) {
 	})
 	v := s.visitor()
 	for _, path := range []string{"/ui/dead", "/ui/dead/letters?topic=t", "/ui/dead/letters?topic=t&reason=other", "/ui/dead/reasons", "/ui/find?q=state:dead"} {
-		began := time.Now()
-		v.get(path).is(http.StatusOK) // within storetest.Deadline
-		t.Logf("%s took %v", path, time.Since(began))
+		v.get(path).is(http.StatusOK)
 	}
 	v.get("/ui/dead/reasons").says("order # failed", "20,000")
 }

@@ -31,7 +31,7 @@ func TestDeathsAreForgotten(t *testing.T) {
 	seen(3)
 	v.act("/ui/find?q=state:dead", "/ui/acts/found", "m", "order.a:2", "act", "requeue").is(303)
 	seen(2)
-	v.act("/ui/find/act?q=topic:order.a&act=purge", "/ui/find/act", "q", "topic:order.a", "act", "purge").is(200).says("Purged 1 of 1")
+	v.actOnAll(v.formOf("/ui/find/act?q=topic:order.a&act=purge", "q", "topic:order.a", "act", "purge")...).says("Purged 1 of 1")
 	seen(1)
 }
 
@@ -112,7 +112,8 @@ func TestDeathsAreReadOnce(t *testing.T) {
 	for range 20 {
 		s.visitor().get("/ui/dead").is(200).says("died")
 	}
-	if n, most := made.of("forecast")-before, 1+int64(time.Since(began)/forecast.Kept); n > most { // one may be too old
-		t.Errorf("it was read %d times", n)
+	// One may be under way when it begins, and one may be too old.
+	if n, most := made.of("forecast")-before, int64(storetest.Shards())*(2+int64(time.Since(began)/forecast.Kept)); n > most {
+		t.Errorf("it was read %d times, of %d", n, most)
 	}
 }

@@ -49,22 +49,18 @@ func Wake(at []time.Time, acked []int64, until time.Time) (minutes []*int64) {
 var Did, Broken atomic.Int64
 
 const (
-	bulkPath   = Root + "test/bulk"
-	bulkBytes  = 4 << 20
+	bulkPath   = Root + "test/bulk" // which asks Redis for nothing
+	BulkBytes  = 4 << 20
 	brokenPath = Root + "test/broken"
 )
 
-// ReadWithin sets how long Redis may take for what a page shows, and returns how long it could before. No page may be
-// shown meanwhile.
-func ReadWithin(d time.Duration) (before time.Duration) {
-	before, readWithin = readWithin, d
-	return before
-}
+// ReadWithin is how long Redis may take in tests for what a page shows: one slow call makes a page fail.
+const ReadWithin = time.Minute
 
-// Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. Pages wait
-// longer for Redis, as one slow call makes any of them fail. It is called once, before all tests.
+// Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. It is called
+// once, before all tests.
 func Extend() {
-	ReadWithin(10 * time.Second)
+	readWithin = ReadWithin
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
 		case "forbidden":
@@ -78,7 +74,7 @@ func Extend() {
 	parsed()["bulk"] = template.Must(template.Must(parsed()["fault"].Clone()).Parse(`{{define "live"}}{{.Data}}{{end}}`))
 	var n atomic.Int64
 	pages = append(pages, page{path: bulkPath, name: "bulk", live: true, data: func(context.Context, *Console, *visit) (any, error) {
-		return strings.Repeat(string(rune('a'+n.Add(1)%26)), bulkBytes), nil
+		return strings.Repeat(string(rune('a'+n.Add(1)%26)), BulkBytes), nil
 	}})
 	parsed()["broken"] = template.Must(template.Must(parsed()["fault"].Clone()).Parse(`{{define "live"}}{{.Data.Missing}}{{end}}`))
 	pages = append(pages, page{path: brokenPath, title: "Broken", name: "broken", live: true, data: func(context.Context, *Console, *visit) (any, error) {

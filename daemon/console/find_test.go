@@ -200,22 +200,21 @@ func TestActOnAllThatMatch(t *testing.T) {
 // A fickle is a store whose Redis refuses all scripts of its user while it is told to.
 type fickle struct {
 	own, store *notify.Store
+	user       string
 }
 
-// newFickle returns one on a server of its own.
 func newFickle(t *testing.T) *fickle {
 	t.Helper()
-	server := storetest.Server(t)
-	f := &fickle{own: storetest.At(t, server.URL(), "fickle")}
-	storetest.Found(t, f.own)
+	f := &fickle{own: storetest.Open(t), user: "fickle-" + notify.NewID()}
 	f.acl(t, "on", ">secret", "~*", "&*", "+@all")
-	f.store = storetest.At(t, strings.Replace(server.URL(), "//", "//fickle:secret@", 1), "fickle")
+	t.Cleanup(func() { _ = f.own.Client().Do(context.Background(), "ACL", "DELUSER", f.user).Err() })
+	f.store = storetest.At(t, strings.Replace(storetest.URL(), "//", "//"+f.user+":secret@", 1), f.own.Keys().Prefix())
 	return f
 }
 
 func (f *fickle) acl(t *testing.T, rules ...any) {
 	t.Helper()
-	if err := f.own.Client().Do(context.WithoutCancel(t.Context()), append([]any{"ACL", "SETUSER", "fickle"}, rules...)...).Err(); err != nil {
+	if err := f.own.Client().Do(context.WithoutCancel(t.Context()), append([]any{"ACL", "SETUSER", f.user}, rules...)...).Err(); err != nil {
 		t.Error(err)
 	}
 }

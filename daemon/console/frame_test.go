@@ -4,24 +4,21 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -286,32 +283,6 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Forms that come slowly take the memory of their own token alone.
-func TestSlowForms(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, storetest.Open(t))
-	slow, other := s.login("shop"), s.login("root")
-	page := slow.get("/ui/topics/order.new")
-	fields := url.Values{"edition": {page.field(editionField)}, "once": {page.field(onceField)}, "mode": {"message"}, "body": {strings.Repeat("x", 200<<10)}}.Encode()
-	header := fmt.Sprintf("POST /ui/topics/order.new HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ", strings.TrimPrefix(s.url, "http://"), slow.Jar.Cookies(mustURL(t, s.url+"/ui/"))[0])
-	for range 130 { // as many as 64 MiB hold, of 512 KiB each, and two more
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, header+"524288\r\n\r\n"+fields); err != nil {
-			t.Fatal(err)
-		}
-	}
-	large := strings.Repeat("x", 200<<10)
-	storetest.Eventually(t, "a large form of the token is refused", func() bool {
-		return slow.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", large).status == http.StatusServiceUnavailable
-	})
-	other.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", large).is(http.StatusSeeOther)
-	slow.act("/ui/topics/order.new", "/ui/topics/order.new", "mode", "message", "body", "small").is(http.StatusSeeOther)
-}
-
 // A stream of a page of the version before ends, and says what to do.
 func TestStreamOfAnotherEdition(t *testing.T) {
 	t.Parallel()
@@ -355,44 +326,67 @@ func TestMostPages(t *testing.T) {
 	root.stream("/ui/").says("Topics")
 }
 
-// A viewer who reads nothing is cut off, and nobody waits for him.
+// A viewer who reads nothing is cut off when his time is over, and nobody waits for him.
 func TestSlowViewer(t *testing.T) {
 	t.Parallel()
-	const patience = 2500 * time.Millisecond // a busy machine keeps what is sent to others waiting for less
-	store := storetest.Open(t)
-	finder, err := api.NewFinder(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := console.New(store, console.Options{
-		Finder: finder, Forecasts: forecast.NewCache(store),
-		Logger: discard, Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64), Reserve: reserves},
-		Closing: context.Background(), Patience: patience, MaxPages: 10,
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 3 * time.Second
+		store, err := notify.Open(notify.Config{URL: "unix://" + t.TempDir() + "/none"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			store.Close()
+			time.Sleep(2 * time.Second) // of the bubble's clock: its client looks each second whether it was closed
+		}()
+		pages, err := console.New(store, console.Options{Logger: discard, Open: anybody(), Closing: t.Context(), Patience: patience, MaxPages: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		login := httptest.NewRecorder()
+		pages.ServeHTTP(login, httptest.NewRequest(http.MethodGet, "/ui/login", nil))
+		look := func(ctx context.Context, theirs net.Conn) {
+			defer theirs.Close()
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/ui/test/bulk?edition="+assetEdition.FindStringSubmatch(login.Body.String())[1], nil)
+			r.Header.Set("Accept", "text/event-stream")
+			pages.ServeHTTP(&piped{theirs, http.Header{}}, r)
+		}
+		ours, theirs := net.Pipe()
+		var got atomic.Int64
+		go func() {
+			for buffer := make([]byte, 64<<10); ; {
+				n, err := ours.Read(buffer)
+				if got.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		}()
+		ctx, leave := context.WithCancel(t.Context())
+		go look(ctx, theirs)
+		silent, nobody := net.Pipe()
+		defer silent.Close()
+		began := time.Now()
+		look(t.Context(), nobody)
+		if took := time.Since(began); took != patience {
+			t.Errorf("the slow one is cut off after %v", took)
+		}
+		synctest.Wait()
+		if n := got.Load() / console.BulkBytes; n < 3 || pages.Viewers() != 1 {
+			t.Errorf("the other one got %d pieces meanwhile, and %d are there", n, pages.Viewers())
+		}
+		leave()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(pages)
-	t.Cleanup(server.Close)
-	s := &site{t: t, store: store, url: server.URL}
-	edition := s.visitor().get("/ui/").field(assetEdition)
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("GET /ui/test/bulk?edition=" + edition + " HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // the stream has begun
-		t.Fatal(err)
-	}
-	other := s.visitor().stream("/ui/")
-	other.says("Topics")
-	storetest.Publish(t, store, message("order.new", "x"))
-	other.says("Messages")
-	storetest.Eventually(t, "the slow one is cut off", func() bool { return pages.Viewers() == 1 })
 }
+
+// A piped is an answer that is written into a connection as it is.
+type piped struct {
+	net.Conn
+	header http.Header
+}
+
+func (p *piped) Header() http.Header { return p.header }
+func (p *piped) WriteHeader(int)     {}
+func (p *piped) Flush()              {}
 
 // While Redis is away a page says so, and comes back by itself.
 func TestRedisAway(t *testing.T) {
@@ -427,9 +421,8 @@ func TestDaemonRestarts(t *testing.T) {
 	p.Streams()
 	s.stop()
 	p.Await("#lost", "The daemon does not answer. This page shows what was at ")
-	again := serveAt(t, store, httpapi.Options{}, strings.TrimPrefix(s.url, "http://"))
+	serveAt(t, store, httpapi.Options{}, strings.TrimPrefix(s.url, "http://"))
 	p.Until("the page goes on", "document.getElementById('lost').hidden")
-	storetest.Eventually(t, "it is seen", func() bool { return again.gate.Stats().Viewers == 1 })
 }
 
 // A page that nobody looks at has no stream.

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -296,6 +297,11 @@ func addresses(t testing.TB) (all []string) {
 		all = append(all, path+queries[path])
 	}
 	return all
+}
+
+// anybody is a viewer where there are no tokens.
+func anybody() *console.Viewer {
+	return &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64), Reserve: reserves}
 }
 
 // reserves is the memory of a viewer who never has too little.

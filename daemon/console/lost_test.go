@@ -197,7 +197,7 @@ func TestStreamIsAlive(t *testing.T) {
 	}
 	pages, err := console.New(store, console.Options{
 		Finder: finder, Forecasts: forecast.NewCache(store), Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10,
-		Open: &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64), Reserve: reserves},
+		Open: anybody(),
 	})
 	if err != nil {
 		t.Fatal(err)

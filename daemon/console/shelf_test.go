@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console"
@@ -13,25 +14,53 @@ import (
 // A value is kept as long as a page permits, an error for a second only: what was away may be back.
 func TestErrorsAreKeptForASecond(t *testing.T) {
 	t.Parallel()
-	var k console.Kept
-	reads := 0
-	away := errors.New("away")
-	read := func(context.Context) (int, error) {
-		if reads++; reads == 1 {
-			return 0, away
+	synctest.Test(t, func(t *testing.T) {
+		var k console.Kept
+		reads := 0
+		away := errors.New("away")
+		read := func(context.Context) (int, error) {
+			if reads++; reads == 1 {
+				return 0, away
+			}
+			return reads, nil
 		}
-		return reads, nil
-	}
-	if _, err := k.Get(t.Context(), time.Hour, read); !errors.Is(err, away) {
-		t.Fatal(err)
-	}
-	storetest.Eventually(t, "it is read again", func() bool {
-		n, err := k.Get(t.Context(), time.Hour, read)
-		return n == 2 && err == nil
+		for _, then := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 0}, {800 * time.Millisecond, 0}, {200 * time.Millisecond, 2}, {59 * time.Minute, 2}, {time.Minute, 3}} {
+			time.Sleep(then.after)
+			if n, err := k.Get(t.Context(), time.Hour, read); n != then.want || (err == nil) != (n > 0) {
+				t.Errorf("%v later: got %d, %v", then.after, n, err)
+			}
+		}
 	})
-	if n, err := k.Get(t.Context(), time.Hour, read); n != 2 || err != nil {
-		t.Errorf("a value is read again: %d, %v", n, err)
-	}
+}
+
+// Whoever reads, and whoever waits for that, does so for as long as a page may take.
+func TestReadingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var k console.Kept
+		took := make(chan time.Duration)
+		for range 2 {
+			go func() {
+				began := time.Now()
+				_, err := k.Get(t.Context(), time.Hour, func(ctx context.Context) (int, error) {
+					<-ctx.Done()
+					return 0, ctx.Err()
+				})
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				took <- time.Since(began)
+			}()
+		}
+		for range 2 {
+			if d := <-took; d != console.ReadWithin {
+				t.Errorf("it took %v", d)
+			}
+		}
+	})
 }
 
 // Who waits for what another reads leaves when its time is over, and the other goes on for all.
