@@ -332,7 +332,7 @@ func TestAwaitSilences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := storetest.At(t, storetest.Server(t).URL(), "own")
+			db := storetest.At(t, storetest.Lend(t), "own")
 			pub := clientOf(t, db)
 			carry(t, db)
 			publish(t, pub, message("a", time.Time{}))

@@ -142,8 +142,8 @@ func TestBeatAndSilence(t *testing.T) {
 
 func TestConnectionIsKilled(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	url := storetest.Lend(t)
+	db, address := storetest.At(t, url, ""), strings.TrimPrefix(url, "redis://")
 	one := db.Keys().Inbox("one")
 	events, _ := hear(t, db, inbox(db, "one"))
 	for range 5 {
@@ -151,8 +151,8 @@ func TestConnectionIsKilled(t *testing.T) {
 		if err := db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if e := wantEvent(t, events, store.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), server.Addr()) {
-			t.Errorf("broken by %v; want an error that names %s", e.Err, server.Addr())
+		if e := wantEvent(t, events, store.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), address) {
+			t.Errorf("broken by %v; want an error that names %s", e.Err, address)
 		}
 	}
 	skipTo(t, events, store.Subscribed)
@@ -216,9 +216,8 @@ func TestReadOnlyIsLeft(t *testing.T) {
 // A connection that is silently cut is noticed by the missing beats.
 func TestConnectionIsSilentlyCut(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	proxy := newProxy(t, server.Addr())
-	db := storetest.At(t, "redis://"+proxy.addr, "")
+	proxy := newProxy(t, address())
+	db := storetest.At(t, "redis://"+proxy.addr, notify.NewID())
 	one := db.Keys().Inbox("one")
 	events, stop := hear(t, db, inbox(db, "one"))
 	wantEvent(t, events, store.Subscribed)
