@@ -687,8 +687,7 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 
 func TestScriptsMayBeFlushed(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.At(t, storetest.Lend(t), "")
 	run(t, db, carrier.Options{})
 	for i := range 20 {
 		id := fmt.Sprint(i)

@@ -17,10 +17,10 @@ import (
 // remembered is the number of topics of which nothing is left.
 const remembered = 100_000
 
-// remember returns a store of its own in which so many topics are remembered.
+// remember returns a store on a server of its own in which so many topics are remembered.
 func remember(t *testing.T) *notify.Store {
 	t.Helper()
-	store := storetest.At(t, storetest.Server(t).URL(), "")
+	store := storetest.At(t, storetest.Lend(t), "")
 	storetest.Found(t, store)
 	const script = `for i = ARGV[1], ARGV[1] + 999 do
 		redis.call('HSET', KEYS[1], 't.' .. i .. ':published', 5, 't.' .. i .. ':acked', 5, 't.' .. i .. ':lateness', 900)

@@ -18,7 +18,7 @@ import (
 func TestCommandsAtRest(t *testing.T) {
 	storetest.OneShard(t, "TestCrewAtRest counts the calls of several")
 	t.Parallel()
-	server := storetest.Server(t)
+	server := storetest.Lend(t)
 	hour := notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Hour}
 	broadcast, mortal := hour, hour
 	broadcast.Broadcast, mortal.TTL = true, time.Hour
@@ -37,7 +37,7 @@ func TestCommandsAtRest(t *testing.T) {
 		"a history is kept":            {[]notify.Message{hour}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := storetest.At(t, server.URL(), notify.NewID())
+			db := storetest.At(t, server, notify.NewID())
 			storetest.Found(t, db)
 			storetest.Publish(t, db, test.messages...)
 			if len(test.messages) > 3 {
