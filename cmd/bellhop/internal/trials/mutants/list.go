@@ -369,7 +369,7 @@ var mutants = []mutant{
 			"return subscribers.RetryAfter(errNoAnswer, 0)",
 			"return nil",
 		},
-		ofNATS, "TestListenerThatNeverAnswers",
+		ofNATS, "TestTimeToAnswer",
 	},
 	{
 		"a refused delivery is acknowledged",
