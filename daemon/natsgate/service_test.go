@@ -159,9 +159,9 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 }
 
 // A Redis that stands still for a while delays requests and loses none: more of them than
-// there are slots wait in the connection. A gateway that stops answers them all.
+// there are slots wait in the connection. A gateway that stops answers them all. A flood
+// starves the calls of tests beside it, so such tests run alone.
 func TestSlowRedisLosesNoRequests(t *testing.T) {
-	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
@@ -206,7 +206,6 @@ func signal(t testing.TB, redis *redisserver.Server, s syscall.Signal) {
 
 // Fewer large requests are handled at the same time, so that they fit into memory; the others wait.
 func TestLargeRequestsAtOnce(t *testing.T) {
-	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
@@ -240,7 +239,6 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 // A flood that lasts too long loses requests, which is counted, and logged once; the
 // gateway goes on.
 func TestFlood(t *testing.T) {
-	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	var log logBuffer
