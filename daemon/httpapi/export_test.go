@@ -45,6 +45,19 @@ const (
 	MemoryOfSmall = memoryOfSmall
 )
 
+// HasMemory reports whether a token, given by its name, has memory for a body of so many bytes.
+func (g *Gate) HasMemory(name string, bytes int64) bool {
+	for _, one := range *g.keys.grants.Load() {
+		if one.name != name {
+			continue
+		}
+		c := call{grant: one}
+		defer c.releaseMemory()
+		return c.tryReserve(bytes)
+	}
+	panic("no token has the name " + name)
+}
+
 // Logins counts refused requests.
 type Logins struct{ logins }
 

@@ -10,11 +10,7 @@ import (
 // Sharded is Open for a store of so many shards, whatever the others have.
 func Sharded(t testing.TB, shards int) *notify.Store {
 	t.Helper()
-	store, err := notify.Open(notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := open(t, notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
 	Found(t, store)
 	return store
 }
@@ -45,10 +41,5 @@ func ShardAway(t testing.TB, shards, away int) *notify.Store {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword("apart", "x")
-	store, err := notify.Open(notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return open(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
 }

@@ -173,11 +173,21 @@ func Beside(s *notify.Store, topic, name string) string {
 // At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
-	store, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
+	return open(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
+}
+
+// open returns a store whose calls a busy machine may keep waiting until a Deadline, closed when the test ends.
+func open(t testing.TB, c notify.Config) *notify.Store {
+	t.Helper()
+	store, err := notify.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
+	if client, ok := store.Client().(*redis.Client); ok {
+		o := client.Options()
+		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
+	}
 	return store
 }
 
