@@ -28,7 +28,7 @@ import (
 const asDaemon = "TEST_AS_DAEMON"
 
 func runDaemon() error {
-	c, err := daemon.Load()
+	c, err := daemon.Load(os.Environ())
 	if err != nil {
 		return err
 	}

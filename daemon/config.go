@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -88,32 +88,32 @@ const (
 	maxShutdownTimeout = time.Hour
 )
 
-// Load reads the configuration from the environment. A setting that names a file, if
-// it is not set, comes from systemd's credentials. The error lists all faults, one a
+// Load reads the configuration from an environment, such as that of os.Environ. A setting that
+// names a file, if it is not set, comes from systemd's credentials. The error lists all faults, one a
 // line: values that cannot be read or are out of range, and unknown BELLHOP_
 // variables. With an error Load returns the settings that could be read.
-func Load() (Config, error) {
+func Load(env []string) (Config, error) {
 	var c Config
 	faults := &multierror.Error{ErrorFormat: lines}
 	unread := make(map[string]bool)
 	v := reflect.ValueOf(&c).Elem()
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
-		if err := readField(field, v.Field(i)); err != nil {
+		if err := readField(env, field, v.Field(i)); err != nil {
 			name := settingName(field)
 			unread[name] = true
 			faults = multierror.Append(faults, store.Renamed(name, err))
 		}
 	}
 	reported := make(map[string]bool) // two parts may check the same setting
-	for _, f := range c.faults() {
+	for _, f := range c.faults(env) {
 		text := f.Field + ": " + f.Error()
 		if !unread[f.Field] && !reported[text] {
 			faults = multierror.Append(faults, store.Renamed(f.Field, fmt.Errorf("%s: %w", f.Field, f.Err)))
 		}
 		reported[text] = true
 	}
-	faults = multierror.Append(faults, unknown(os.Environ())...)
+	faults = multierror.Append(faults, unknown(env)...)
 	return c, faults.ErrorOrNil()
 }
 
@@ -126,24 +126,21 @@ func lines(faults []error) string {
 	return strings.Join(texts, "\n")
 }
 
-// alone returns a new struct of one field for envconfig, which stops at the first
-// fault, while Load reports all.
-func alone(field reflect.StructField) reflect.Value {
-	return reflect.New(reflect.StructOf([]reflect.StructField{field}))
-}
-
 // readField reads one setting. It is zero if it cannot be read.
-func readField(field reflect.StructField, into reflect.Value) error {
+func readField(env []string, field reflect.StructField, into reflect.Value) error {
 	name := settingName(field)
-	if file := credential(name); file != "" && !isSet(name) {
+	text, set := environ.Lookup(env, name)
+	if file := credential(env, name); file != "" && !set {
 		into.SetString(file)
 		return nil
 	}
-	text := os.Getenv(name)
-	if text == "" && field.Tag.Get("default") == "" {
+	standard := field.Tag.Get("default")
+	switch {
+	case text == "" && (standard == "" || set && field.Type.Kind() == reflect.String):
 		return nil // empty, as the environment file shows it
-	}
-	if text != "" && field.Type == reflect.TypeFor[time.Duration]() { // envconfig knows no days
+	case text == "" && set:
+		return fmt.Errorf("%s: it is empty; leave it out for the default, %s", name, standard)
+	case text != "" && field.Type == reflect.TypeFor[time.Duration](): // envconfig knows no days
 		d, err := fields.ParseDuration(name, text)
 		if err != nil {
 			return errors.New(strings.TrimPrefix(err.Error(), notify.ErrInvalid.Error()+" "))
@@ -151,19 +148,22 @@ func readField(field reflect.StructField, into reflect.Value) error {
 		into.SetInt(int64(d))
 		return nil
 	}
-	one := alone(field)
-	err := envconfig.Process(envPrefix, one.Interface())
-	into.Set(one.Elem().Field(0))
-	var bad *envconfig.ParseError
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &bad):
-		return fmt.Errorf("%s: %w", name, err)
-	case bad.Value == "":
-		return fmt.Errorf("%s: it is empty; leave it out for the default, %s", bad.KeyName, field.Tag.Get("default"))
+	value, err := decode(field, cmp.Or(text, standard))
+	into.Set(value)
+	if err != nil {
+		return fmt.Errorf("%s %q: write %s", name, text, grammar(into.Interface()))
 	}
-	return fmt.Errorf("%s %q: write %s", bad.KeyName, bad.Value, grammar(into.Interface()))
+	return nil
+}
+
+// decode has envconfig decode the text of a field, alone: envconfig stops at the first fault, while
+// Load reports all. envconfig takes a field that is not in the process's environment from the tag
+// default; no variable has a = in its name.
+func decode(field reflect.StructField, text string) (reflect.Value, error) {
+	field.Tag = reflect.StructTag(fmt.Sprintf("default:%q", text))
+	one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
+	err := envconfig.Process(envPrefix+"=", one.Interface())
+	return one.Elem().Field(0), err
 }
 
 // settingNames are the names of all variables, in the order of the fields. envconfig shows them only in a template of
@@ -200,10 +200,10 @@ func grammar(value any) string {
 
 // faults returns the faults of values that could be read. Each part checks its own
 // options; faults adds the settings that belong to no part.
-func (c *Config) faults() []*store.Fault {
+func (c *Config) faults(env []string) []*store.Fault {
 	return slices.Concat(
 		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(),
-		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings()),
+		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings(env)),
 		store.Faults(errors.Join(
 			store.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
 			store.Within("BELLHOP_MAX_BODY", "max body", int(c.MaxBody), 1, maxMaxBody),

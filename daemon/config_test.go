@@ -44,7 +44,7 @@ func set(t *testing.T, vars map[string]string) {
 
 func TestDefaults(t *testing.T) {
 	set(t, nil)
-	got, err := daemon.Load()
+	got, err := daemon.Load(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	for _, s := range got.Settings() {
+	for _, s := range got.Settings(os.Environ()) {
 		if s.Value != s.Default || s.Source != "default" || s.Doc == "" {
 			t.Errorf("setting %+v: its value should be the default, and documented", s)
 		}
@@ -87,11 +87,11 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
 	}
 	set(t, vars)
-	c, err := daemon.Load()
+	c, err := daemon.Load(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := c.Settings()
+	settings := c.Settings(os.Environ())
 	if len(settings) != len(vars) {
 		t.Errorf("%d settings, the test knows %d", len(settings), len(vars))
 	}
@@ -276,7 +276,7 @@ func TestEachFault(t *testing.T) {
 	} {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			set(t, map[string]string{test.name: test.value})
-			_, err := daemon.Load()
+			_, err := daemon.Load(os.Environ())
 			wantFault(t, err, test.want)
 		})
 	}
@@ -307,7 +307,7 @@ func TestEachFaultOfNATS(t *testing.T) {
 	} {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			set(t, map[string]string{"BELLHOP_NATS_URL": "nats://127.0.0.1", test.name: test.value})
-			_, err := daemon.Load()
+			_, err := daemon.Load(os.Environ())
 			wantFault(t, err, test.want)
 		})
 	}
@@ -333,7 +333,7 @@ func TestFilesThatArePipes(t *testing.T) {
 		set(t, test)
 		fault := make(chan error, 1)
 		go func() {
-			_, err := daemon.Load()
+			_, err := daemon.Load(os.Environ())
 			fault <- err
 		}()
 		if err := storetest.Receive(t, "the fault", fault); err == nil || strings.Count(err.Error(), pipe+": it is not a regular file") != 1 {
@@ -346,7 +346,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	set(t, map[string]string{
 		"BELLHOP_LEASE": "soon", "BELLHOP_MAX_ATTEMPTS": "0", "BELLHOP_PREFIX": "ä", "BELLHOP_LOG_FORMAT": "xml", "BELLHOP_TOPIC": "x",
 	})
-	_, err := daemon.Load()
+	_, err := daemon.Load(os.Environ())
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -369,25 +369,25 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	} {
 		database := "postgres://u:" + secret + "@a/d?sslpassword=" + secret
 		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1], "BELLHOP_ARCHIVE_URL": database})
-		c, err := daemon.Load()
+		c, err := daemon.Load(os.Environ())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
 		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
-		asJSON, err := json.Marshal([]any{c, c.Settings()})
+		asJSON, err := json.Marshal([]any{c, c.Settings(os.Environ())})
 		if err != nil {
 			t.Fatal(err)
 		}
-		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.ArchiveURL, c.ArchiveURL, c.Settings()) + string(asJSON) + log.String()
+		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.ArchiveURL, c.ArchiveURL, c.Settings(os.Environ())) + string(asJSON) + log.String()
 		if strings.Contains(printed, secret) {
 			t.Errorf("the password is printed: %s", printed)
 		}
 	}
 	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:no", "http://u:" + secret + "@a", "redis://:" + secret + "@a:%zz"} {
 		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_ARCHIVE_URL": url, "BELLHOP_LEASE": "x"})
-		if _, err := daemon.Load(); err == nil || strings.Contains(err.Error(), secret) {
+		if _, err := daemon.Load(os.Environ()); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("the error is %v, want one without the password", err)
 		}
 	}

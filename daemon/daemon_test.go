@@ -61,7 +61,7 @@ func config(t *testing.T, url string) daemon.Config {
 		"BELLHOP_REDIS_URL": url, "BELLHOP_PREFIX": "test-" + notify.NewID(), "BELLHOP_LISTEN": "127.0.0.1:0",
 		"BELLHOP_SHARDS": strconv.Itoa(storetest.Shards()),
 	})
-	c, err := daemon.Load()
+	c, err := daemon.Load(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}

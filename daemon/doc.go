@@ -2,7 +2,7 @@
 // configuration from the environment, starts what the configuration asks for,
 // and stops it in stages.
 //
-//	config, err := daemon.Load()
+//	config, err := daemon.Load(os.Environ())
 //	...
 //	err = daemon.Run(ctx, config, daemon.Options{Logger: daemon.NewLogger(config, os.Stderr)}) // until ctx ends
 //

@@ -23,7 +23,7 @@ const environmentHead = `# Settings of Bellhop, read by bellhop.service, bellhop
 func EnvironmentFile() string {
 	var b strings.Builder
 	b.WriteString(environmentHead)
-	for _, s := range (Config{}).Settings() {
+	for _, s := range (Config{}).Settings(nil) {
 		b.WriteByte('\n')
 		for _, line := range wrap(s.Doc, 88) {
 			fmt.Fprintf(&b, "# %s\n", line)

@@ -36,16 +36,16 @@ func TestEnvironmentFileShowsDefaults(t *testing.T) {
 		}
 	}
 	set(t, nil)
-	want, err := daemon.Load()
+	want, err := daemon.Load(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
 	set(t, vars)
-	got, err := daemon.Load()
+	got, err := daemon.Load(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want.Settings(), got.Settings(), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(want.Settings(os.Environ()), got.Settings(os.Environ()), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())); diff != "" {
 		t.Errorf("with each # removed (-want +got):\n%s", diff)
 	}
 }
@@ -54,7 +54,7 @@ func TestCredentials(t *testing.T) {
 	set(t, nil)
 	dir := t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
-	c, err := daemon.Load()
+	c, err := daemon.Load(os.Environ())
 	if err != nil || c.RedisPasswordFile != "" {
 		t.Errorf("without a credential the file is %q, %v", c.RedisPasswordFile, err)
 	}
@@ -62,16 +62,16 @@ func TestCredentials(t *testing.T) {
 	if err := os.WriteFile(file, []byte("secret\n"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = daemon.Load(); err != nil || c.RedisPasswordFile != file {
+	if c, err = daemon.Load(os.Environ()); err != nil || c.RedisPasswordFile != file {
 		t.Errorf("with a credential the file is %q, %v", c.RedisPasswordFile, err)
 	}
-	for _, s := range c.Settings() {
+	for _, s := range c.Settings(os.Environ()) {
 		if (s.Source == "credential") != (s.Name == "BELLHOP_REDIS_PASSWORD_FILE") {
 			t.Errorf("setting %+v has the wrong source", s)
 		}
 	}
 	t.Setenv("BELLHOP_REDIS_PASSWORD_FILE", "")
-	if c, err = daemon.Load(); err != nil || c.RedisPasswordFile != "" {
+	if c, err = daemon.Load(os.Environ()); err != nil || c.RedisPasswordFile != "" {
 		t.Errorf("with a setting beside the credential the file is %q, %v", c.RedisPasswordFile, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -172,11 +174,20 @@ func (w prefixed) Write(p []byte) (int, error) {
 
 // TakeClientLog makes the Redis client of this process log to log, at the debug
 // level: every fault that matters is returned as an error as well.
-func TakeClientLog(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
+// Of several calls, which may be concurrent, the last one counts.
+func TakeClientLog(log *slog.Logger) {
+	clientLog.Store(log)
+	takeClient() // once: the client does not guard it against its own goroutines
+}
 
-type clientLog struct{ log *slog.Logger }
+var (
+	clientLog  atomic.Pointer[slog.Logger]
+	takeClient = sync.OnceFunc(func() { redis.SetLogger(toClientLog{}) })
+)
+
+type toClientLog struct{}
 
 // Printf logs a message of the client.
-func (c clientLog) Printf(ctx context.Context, format string, v ...any) {
-	c.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
+func (toClientLog) Printf(ctx context.Context, format string, v ...any) {
+	clientLog.Load().DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
 }

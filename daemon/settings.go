@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -26,8 +27,8 @@ type Setting struct {
 }
 
 // Settings returns every setting with its value and where that comes from, in
-// the order of Config's fields. No secret is among the values.
-func (c Config) Settings() []Setting {
+// the order of Config's fields, for the environment that Load read. No secret is among the values.
+func (c Config) Settings(env []string) []Setting {
 	v := reflect.ValueOf(c)
 	all := make([]Setting, 0, v.NumField())
 	for i := range v.NumField() {
@@ -39,10 +40,9 @@ func (c Config) Settings() []Setting {
 		if s.Default == "" && v.Field(i).IsZero() {
 			s.Value = "" // the default is not in the configuration
 		}
-		switch {
-		case isSet(s.Name):
+		if _, set := environ.Lookup(env, s.Name); set {
 			s.Source = "environment"
-		case credential(s.Name) != "":
+		} else if credential(env, s.Name) != "" {
 			s.Source = "credential"
 		}
 		all = append(all, s)
@@ -50,16 +50,10 @@ func (c Config) Settings() []Setting {
 	return all
 }
 
-// isSet reports whether a variable is in the environment.
-func isSet(name string) bool {
-	_, set := os.LookupEnv(name)
-	return set
-}
-
 // credential returns the file that systemd passed on for a setting that names a file,
 // if there is one: for BELLHOP_REDIS_PASSWORD_FILE it is called bellhop.redis-password.
-func credential(setting string) string {
-	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+func credential(env []string, setting string) string {
+	dir := environ.Get(env, "CREDENTIALS_DIRECTORY")
 	name, ok := strings.CutSuffix(strings.TrimPrefix(setting, envPrefix+"_"), "_FILE")
 	if dir == "" || !ok {
 		return ""
@@ -83,9 +77,9 @@ func shown(value any) string {
 }
 
 // unknown returns an error for each variable that looks like a setting and is none.
-func unknown(environ []string) []error {
+func unknown(env []string) []error {
 	var faults []error
-	for _, variable := range environ {
+	for _, variable := range env {
 		name, _, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, envPrefix+"_") || slices.Contains(settingNames(), name) {
 			continue

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -37,18 +37,18 @@ const maxBackoff = 366 * 24 * time.Hour
 
 // checkSettings returns a joined Fault for each default of topics that is out of range,
 // or is given as zero.
-func (c Config) checkSettings() error {
+func (c Config) checkSettings(env []string) error {
 	return errors.Join(
-		ifGiven("MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
-		ifGiven("LEASE", store.Within("lease", "lease", c.Lease, store.MinLease, store.MaxLease)),
-		ifGiven("BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
-		ifGiven("BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
+		ifGiven(env, "MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
+		ifGiven(env, "LEASE", store.Within("lease", "lease", c.Lease, store.MinLease, store.MaxLease)),
+		ifGiven(env, "BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
+		ifGiven(env, "BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
 		c.checkBackoff(),
 	)
 }
 
-func ifGiven(name string, fault error) error {
-	if os.Getenv(envPrefix+"_"+name) == "" {
+func ifGiven(env []string, name string, fault error) error {
+	if environ.Get(env, envPrefix+"_"+name) == "" {
 		return nil
 	}
 	return fault

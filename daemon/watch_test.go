@@ -70,7 +70,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	reload := make(chan os.Signal)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- daemon.Run(ctx, c, daemon.Options{Logger: logger, Reload: reload, Systemd: sd.New(logger)})
+		ended <- daemon.Run(ctx, c, daemon.Options{Logger: logger, Reload: reload, Systemd: sd.New(logger, os.Environ())})
 	}()
 	wants := func(last string, want ...string) {
 		t.Helper()

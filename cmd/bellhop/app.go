@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -24,6 +25,7 @@ import (
 
 // app is one run of the program.
 type app struct {
+	env      []string // as os.Environ returns it; --redis is put into it
 	in       io.Reader
 	out, err io.Writer // safe for concurrent use, as files are
 	json     bool      // --json
@@ -55,6 +57,9 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainValue)
 	root.AddCommand(
@@ -149,6 +154,9 @@ type session struct {
 // errConfig is the error of a configuration that cannot be used.
 var errConfig = errors.New("bad configuration")
 
+// redisURL names the setting that --redis overrides.
+const redisURL = "BELLHOP_REDIS_URL"
+
 // load reads the configuration. It puts --redis into the environment first, also
 // for the commands that handle messages.
 func (a *app) load() (daemon.Config, error) {
@@ -156,11 +164,9 @@ func (a *app) load() (daemon.Config, error) {
 		if err := checkRedis(a.redis); err != nil {
 			return daemon.Config{}, wrong(err)
 		}
-		if err := os.Setenv("BELLHOP_REDIS_URL", a.redis); err != nil {
-			return daemon.Config{}, err
-		}
+		a.env = append(environ.Without(a.env, redisURL), redisURL+"="+a.redis)
 	}
-	c, err := daemon.Load()
+	c, err := daemon.Load(a.env)
 	if err != nil {
 		return c, configError{err}
 	}
@@ -196,7 +202,7 @@ func (a *app) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{config: c, log: daemon.NewLogger(c, a.err)}
-	s.manager = sd.New(s.log)
+	s.manager = sd.New(s.log, a.env)
 	daemon.TakeClientLog(s.log)
 	if s.store, err = notify.Open(c.Notify()); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func TestArchivePage(t *testing.T) {
 	const page = "../../daemon/archive/README.md"
 	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
 	dir := t.TempDir()
-	if err := os.Symlink(s.command().Path, filepath.Join(dir, "bellhop")); err != nil {
+	if err := os.Symlink(self(t), filepath.Join(dir, "bellhop")); err != nil {
 		t.Fatal(err)
 	}
 	s.env = append(s.env, "PATH="+dir+":"+os.Getenv("PATH"))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -36,16 +35,6 @@ func TestPublishIfExists(t *testing.T) {
 	if out := s.call("cancel", "t", "a"); out != "t a cancelled, it was ready\n" {
 		t.Errorf("got %q", out)
 	}
-}
-
-// self returns the path of the program, which a command of work may call.
-func self(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // tight returns a table with two spaces between its columns.

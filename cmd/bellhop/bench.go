@@ -72,6 +72,7 @@ spent most) / skew, as if each server had a processor of its own.`,
 		if shards > 0 && len(o.Only) == 0 {
 			o.Only = []string{bench.Shards}
 		}
+		o.Env = a.env
 		if o.Program, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program, to run its daemon: %w", err)
 		}

@@ -169,7 +169,7 @@ func children(pid int) (all []int) {
 // startBench starts a bench, and returns it with its processes once there are n and the daemon is elected.
 func startBench(t *testing.T, s *shell, n int, args ...string) (p *process, started []int) {
 	t.Helper()
-	p = s.start(append([]string{"bench"}, args...)...)
+	p = s.launch(s.command(append([]string{"bench"}, args...)...))
 	p.await(1, "MEASURED")
 	storetest.Eventually(t, "its daemon runs", func() bool {
 		started = children(p.cmd.Process.Pid)
@@ -226,12 +226,8 @@ func TestBenchWithoutItsDaemon(t *testing.T) {
 // The program may be replaced while it runs: then its daemon does not start, or is another program.
 func TestBenchDaemonDoesNotStart(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "bellhop")
-	if err := os.Link(self, path); err != nil {
+	if err := os.Link(self(t), path); err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.Open(path)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -32,6 +34,7 @@ const (
 type command struct {
 	path     string
 	argv     []string
+	env      []string
 	out, err io.Writer
 	running  *groups
 }
@@ -42,7 +45,7 @@ func (a *app) newCommand(argv []string) (*command, error) {
 	if err != nil {
 		return nil, store.Faultf("command", "command: %w", err)
 	}
-	return &command{path: path, argv: argv, out: a.out, err: a.err, running: &a.running}, nil
+	return &command{path: path, argv: argv, env: sd.ForChildren(a.env), out: a.out, err: a.err, running: &a.running}, nil
 }
 
 // groups are the process groups of running commands.
@@ -134,7 +137,7 @@ func (c *command) run(ctx context.Context, body []byte, env []string, result io.
 	cmd.Args = c.argv
 	cmd.Stdin = bytes.NewReader(body)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, result), io.MultiWriter(errOut, &last)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(slices.Clip(c.env), env...)
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter

@@ -17,7 +17,7 @@ import (
 func startDev(t *testing.T, vars []string, args ...string) (*process, *shell) {
 	t.Helper()
 	s := newShell(t, vars...)
-	p := s.start(append([]string{"dev"}, args...)...)
+	p := s.launch(s.command(append([]string{"dev"}, args...)...))
 	p.await(1, "Ctrl-C ends this.")
 	address := regexp.MustCompile(`on (127\.0\.0\.1:\d+)`).FindStringSubmatch(p.said())
 	if address == nil {

@@ -162,11 +162,9 @@ func TestExportToFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	cmd := s.command("export", "-")
 	var errOut strings.Builder
-	cmd.Stdout, cmd.Stderr = full, &errOut
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed {
-		t.Errorf("it ended with %v", err)
+	if code := run([]string{"export", "-"}, s.env, strings.NewReader(""), full, &errOut); code != exitFailed {
+		t.Errorf("exit %d", code)
 	}
 	contains(t, errOut.String(), "no space left on device")
 }
@@ -178,8 +176,7 @@ func TestPageOfAnotherVersion(t *testing.T) {
 	fillStore(s)
 	commands := strings.Join(pagestest.Blocks(t, "../../daemon/README.md", "Another version"), "")
 	dir := t.TempDir()
-	self := s.command()
-	if err := os.Symlink(self.Path, filepath.Join(dir, "bellhop")); err != nil {
+	if err := os.Symlink(self(t), filepath.Join(dir, "bellhop")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-exc", strings.ReplaceAll(commands, "bellhop2", s.setting("BELLHOP_PREFIX")+"-2"))

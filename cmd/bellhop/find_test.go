@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,18 +88,8 @@ func TestFindAsks(t *testing.T) {
 	s := newShell(t)
 	s.kill("t", 3)
 	for _, step := range []struct{ answer, want string }{{"n", "nothing was purged"}, {"y", "purged 3"}} {
-		ours, theirs := openTerminal(t)
-		cmd := s.command("find", "state:dead", "--purge")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		theirs.Close()
-		fmt.Fprintln(ours, step.answer)
-		var out bytes.Buffer
-		_, _ = out.ReadFrom(ours) // it ends with an error once the other end is closed
-		_ = cmd.Wait()            // with 1 where it was refused
-		contains(t, out.String(), "Purge 3 messages? [y/N]", step.want)
+		out, _ := s.answers(step.answer+"\n", "find", "state:dead", "--purge")
+		contains(t, out, "Purge 3 messages? [y/N]", step.want)
 	}
 }
 

@@ -135,18 +135,27 @@ func TestHostileRedisOnTerminal(t *testing.T) {
 // onTerminal calls the program on a terminal, and returns its output.
 func (s *shell) onTerminal(args ...string) string {
 	s.t.Helper()
+	out, code := s.answers("", args...)
+	if code != exitDone {
+		s.t.Fatalf("bellhop %s: exit %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// answers calls the program on a terminal where somebody types, and returns its output and exit code.
+func (s *shell) answers(typed string, args ...string) (out string, code int) {
+	s.t.Helper()
 	ours, theirs := openTerminal(s.t)
-	cmd := s.command(args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-	if err := cmd.Start(); err != nil {
+	if _, err := io.WriteString(ours, typed); err != nil {
 		s.t.Fatal(err)
 	}
-	theirs.Close()
-	out, _ := io.ReadAll(ours) // it ends with an error once the other end is closed
-	if err := cmd.Wait(); err != nil {
-		s.t.Fatalf("bellhop %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.ReplaceAll(string(out), "\r\n", "\n")
+	ended := make(chan int, 1)
+	go func() {
+		defer theirs.Close()
+		ended <- run(args, s.env, theirs, theirs, theirs)
+	}()
+	all, _ := io.ReadAll(ours) // it ends with an error once the other end is closed
+	return strings.ReplaceAll(string(all), "\r\n", "\n"), <-ended
 }
 
 // openTerminal opens a terminal of 80 columns and 24 rows, as in pty(7): our end, and a program's.

@@ -110,11 +110,11 @@ its meaning and its default, and none of them set.`,
 			return err
 		}
 		if a.json {
-			return a.printJSON(c.Settings())
+			return a.printJSON(c.Settings(a.env))
 		}
 		return table(a.out, func(w io.Writer) {
 			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
-			for _, s := range c.Settings() {
+			for _, s := range c.Settings(a.env) {
 				terminal.Printf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)
 			}
 		})

@@ -35,17 +35,22 @@ const (
 	exitInterrupted = 130 // a second signal ended the run; a shell's code for SIGINT
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) }
 
-// run runs one command and returns the exit code. The first SIGINT or SIGTERM
-// stops it gracefully; the second ends it at once.
-func run(args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+// run runs one command in an environment and returns the exit code. The first SIGINT or
+// SIGTERM stops it gracefully; the second ends it at once.
+func run(args, env []string, in io.Reader, out, errOut io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	a := &app{env: env, in: in, out: out, err: errOut}
+	return a.run(args, signals)
+}
+
+// run is run with the signals that stop it.
+func (a *app) run(args []string, signals <-chan os.Signal) int {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	code := make(chan int, 1)
 	go func() { code <- a.execute(ctx, args) }()
 	for {
@@ -65,10 +70,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 // execute runs the command in args.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.root()
-	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra takes os.Args
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.began {
 		err = wrong(err) // cobra rejected the call

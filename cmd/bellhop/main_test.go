@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -30,11 +29,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
 		main()
 	}
-	if os.Getenv(runAgent) != "" {
-		serveAgent()
-		return
-	}
-	storetest.AtEnd(stopAgents)
+	daemon.TakeClientLog(slog.New(slog.DiscardHandler)) // which calls must not do while the clients of others log
+	time.Local = time.FixedZone("", 9*60*60)            // so that all tests see what is printed in which zone
 	storetest.Main(m)
 }
 
@@ -52,7 +48,7 @@ func newShell(t *testing.T, vars ...string) *shell {
 			s.env = append(s.env, variable)
 		}
 	}
-	// The race detector makes a program that ends sleep for a second.
+	// Also a process may be called; the race detector makes one that ends sleep for a second.
 	s.env = append(s.env, runMain+"=1", "GORACE=atexit_sleep_ms=0", "BELLHOP_REDIS_URL="+storetest.URL(), "BELLHOP_PREFIX=test-"+notify.NewID(), "BELLHOP_LISTEN=127.0.0.1:0")
 	if n := storetest.Shards(); n > 1 {
 		s.env = append(s.env, "BELLHOP_SHARDS="+strconv.Itoa(n))
@@ -79,13 +75,20 @@ func (s *shell) setting(name string) (value string) {
 	return value
 }
 
+// self returns the path of the program, which a command of work may call.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command returns a call of the program in a process of its own.
 func (s *shell) command(args ...string) *exec.Cmd {
 	s.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(self(s.t), args...)
 	cmd.Env = s.env
 	return cmd
 }
@@ -99,23 +102,9 @@ type result struct {
 // feed calls the program with a text on its standard input.
 func (s *shell) feed(stdin string, args ...string) result {
 	s.t.Helper()
-	if !s.ownProcess(args) {
-		return s.ask(stdin, args)
-	}
-	cmd := s.command(args...)
-	var out, errOut bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	timer := time.AfterFunc(storetest.Deadline, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	err := cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		s.t.Fatal(err)
-	}
-	return result{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+	var out, errOut printed
+	code := run(args, s.env, strings.NewReader(stdin), &out, &errOut)
+	return result{out.String(), errOut.String(), code}
 }
 
 // call calls the program, expects the exit code 0, and returns its output.
@@ -147,75 +136,104 @@ func (s *shell) json(into any, args ...string) {
 	}
 }
 
-// process is a running call of the program.
-type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	done chan struct{}
-
+// printed is what a call printed.
+type printed struct {
 	mu   sync.Mutex
-	text strings.Builder // stdout and stderr
-	more chan struct{}   // the text grew
+	text strings.Builder
+	more chan struct{} // the text grew; may be nil
 }
 
-// start starts the program. It is killed when the test ends.
+// Write adds p.
+func (o *printed) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.more <- struct{}{}:
+	default:
+	}
+	return o.text.Write(p)
+}
+
+// String returns the text so far.
+func (o *printed) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// process is a running call of the program.
+type process struct {
+	t       *testing.T
+	cmd     *exec.Cmd // of a process of its own
+	in      io.WriteCloser
+	printed printed // stdout and stderr
+	signal  func(os.Signal)
+	done    chan struct{}
+	code    int // once it is done
+}
+
+func newProcess(t *testing.T) *process {
+	return &process{t: t, printed: printed{more: make(chan struct{}, 1)}, done: make(chan struct{})}
+}
+
+// start starts a call beside the test. It is stopped when the test ends.
 func (s *shell) start(args ...string) *process {
 	s.t.Helper()
-	return s.launch(s.command(args...))
+	p := newProcess(s.t)
+	in, feed := io.Pipe()
+	signals := make(chan os.Signal, 2)
+	p.in, p.signal = feed, func(sig os.Signal) { signals <- sig }
+	a := &app{env: s.env, in: in, out: &p.printed, err: &p.printed}
+	go func() {
+		defer close(p.done)
+		p.code = a.run(args, signals)
+	}()
+	s.t.Cleanup(func() {
+		feed.Close()
+		for {
+			select {
+			case signals <- syscall.SIGTERM: // the second one kills its commands
+			case <-p.done:
+				return
+			}
+		}
+	})
+	return p
 }
 
 // launch starts a command. It is killed when the test ends.
 func (s *shell) launch(cmd *exec.Cmd) *process {
 	s.t.Helper()
-	p := &process{t: s.t, cmd: cmd, done: make(chan struct{}), more: make(chan struct{}, 1)}
-	out, in := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr = in, in
+	p := newProcess(s.t)
+	p.cmd = cmd
+	cmd.Stdout, cmd.Stderr = &p.printed, &p.printed
+	p.signal = func(sig os.Signal) {
+		p.t.Helper()
+		if err := cmd.Process.Signal(sig); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
+	if p.in, err = cmd.StdinPipe(); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	var reading sync.WaitGroup
-	reading.Go(func() { p.read(out) })
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // ends checks the exit code
-		in.Close()
-		reading.Wait()
+		_ = cmd.Wait() // ends checks the exit code
+		p.code = cmd.ProcessState.ExitCode()
 	}()
 	s.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		_ = cmd.Process.Kill()
 		<-p.done
 	})
 	return p
 }
 
-func (p *process) read(out io.Reader) {
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		p.mu.Lock()
-		p.text.WriteString(line)
-		p.mu.Unlock()
-		select {
-		case p.more <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // said returns all that was printed.
-func (p *process) said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
-}
+func (p *process) said() string { return p.printed.String() }
 
 // await waits until a text was printed n times.
 func (p *process) await(n int, what string) {
@@ -226,19 +244,12 @@ func (p *process) await(n int, what string) {
 			p.t.Fatalf("it ended without %d times %q:\n%s", n, what, p.said())
 		}
 		select {
-		case <-p.more:
+		case <-p.printed.more:
 		case <-p.done:
 			ended = true
 		case <-timeout:
 			p.t.Fatalf("no %d times %q:\n%s", n, what, p.said())
 		}
-	}
-}
-
-func (p *process) signal(sig os.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
 	}
 }
 
@@ -250,12 +261,12 @@ func (p *process) ends(code int) {
 	case <-time.After(storetest.Deadline):
 		p.t.Fatalf("it does not end:\n%s", p.said())
 	}
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		p.t.Errorf("exit %d, want %d:\n%s", got, code, p.said())
+	if p.code != code {
+		p.t.Errorf("exit %d, want %d:\n%s", p.code, code, p.said())
 	}
 }
 
-// stop ends the process with SIGTERM, and expects the exit code 0.
+// stop ends it with SIGTERM, and expects the exit code 0.
 func (p *process) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)

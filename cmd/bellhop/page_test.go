@@ -39,7 +39,7 @@ func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 	http := regexp.MustCompile(`HTTP: http://(\S+)`).FindStringSubmatch(dev.said())
 	s.env = append(s.env, "HTTP="+http[1]) // another port if the usual one is in use
 	for _, name := range []string{"bellhop", "nats"} {
-		if err := os.Symlink(s.command().Path, filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(self(t), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

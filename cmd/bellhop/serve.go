@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/dev"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
 )
 
@@ -47,13 +48,13 @@ It reports to systemd when it is ready, its status, and that it is alive.`,
 		if err != nil {
 			return err
 		}
-		if os.Getenv("GOGC") == "" {
+		if environ.Get(a.env, "GOGC") == "" {
 			debug.SetGCPercent(servePercent)
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
 		return daemon.Run(ctx, c, daemon.Options{
-			Version: thisBuild().Version, Logger: log, Listeners: listeners, Reload: reload, Systemd: sd.New(log),
+			Version: thisBuild().Version, Logger: log, Listeners: listeners, Reload: reload, Systemd: sd.New(log, a.env),
 		})
 	})
 }
@@ -82,7 +83,7 @@ BELLHOP_NATS_URL is set, NATS is served, too.`,
 			return err
 		}
 		syscall.Umask(0o077) // only the owner can read what the servers write, also in an existing folder
-		if _, set := os.LookupEnv("BELLHOP_LOG_LEVEL"); !set {
+		if _, set := environ.Lookup(a.env, "BELLHOP_LOG_LEVEL"); !set {
 			c.LogLevel = slog.LevelWarn // or the log would hide the tour
 		}
 		log := daemon.NewLogger(c, a.err)

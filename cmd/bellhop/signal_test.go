@@ -13,32 +13,32 @@ import (
 // A command that runs until a signal exits with 0 after it.
 func TestSignalsThatDrain(t *testing.T) {
 	t.Parallel()
+	s := newShell(t)
+	s.publish("t", 1)
 	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n", "topics --watch"} {
-		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-			s := newShell(t)
-			s.publish("t", 1)
-			p := s.start(strings.Fields(call)...)
-			p.await(1, map[bool]string{true: "TOPIC", false: "msg="}[strings.HasPrefix(call, "topics")])
-			p.signal(sig)
-			p.ends(exitDone)
-		}
+		p := s.start(strings.Fields(call)...)
+		p.await(1, map[bool]string{true: "TOPIC", false: "msg="}[strings.HasPrefix(call, "topics")])
+		p.stop()
+	}
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		p := s.launch(s.command("work", "t"))
+		p.await(1, "msg=")
+		p.signal(sig)
+		p.ends(exitDone)
 	}
 	offline := newShell(t, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
 	for _, call := range []string{"serve", "work t", "listen t", "listen t --name n"} {
 		p := offline.start(strings.Fields(call)...)
 		p.await(1, "retrying")
-		p.signal(os.Interrupt)
-		p.ends(exitDone)
+		p.stop()
 	}
-	p, _ := startDev(t, nil, "--no-tour", "--dir", t.TempDir())
-	p.signal(os.Interrupt)
-	p.ends(exitDone)
 }
 
 // A second signal ends a daemon at once, even during a request.
 func TestSecondSignalEndsServe(t *testing.T) {
 	t.Parallel()
-	p := newShell(t).start("serve")
+	s := newShell(t)
+	p := s.launch(s.command("serve"))
 	p.await(1, "serving http")
 	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.said())[1]
 	conn, err := net.Dial("tcp", address)

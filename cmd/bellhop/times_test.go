@@ -11,7 +11,7 @@ import (
 // Times are printed in UTC for programs, wherever they run, and in the local zone on a terminal.
 func TestTimes(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "TZ=Asia/Tokyo")
+	s := newShell(t)
 	s.start("serve").await(1, "msg=elected")
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--ttl", "1h", "--body", "x")
 	s.publish("work", 2)

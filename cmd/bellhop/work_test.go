@@ -228,7 +228,7 @@ func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.publish("t", 1)
-	p := s.start("work", "t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended")
+	p := s.launch(s.command("work", "t", "--", "sh", "-c", "echo began $$; sleep 60; echo ended"))
 	p.await(1, "began")
 	p.signal(syscall.SIGTERM)
 	p.await(1, "a second signal kills them")

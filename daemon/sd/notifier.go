@@ -1,7 +1,7 @@
 // Package sd reports the state of a daemon to systemd, and receives the sockets that
 // systemd passes on.
 //
-//	n := sd.New(log) // as early as possible: child processes must not find its variables
+//	n := sd.New(log, os.Environ())
 //	...
 //	n.Ready()
 //	defer n.Stopping(timeout)
@@ -16,11 +16,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/notify/outage"
 )
 
@@ -42,19 +44,43 @@ type Notifier struct {
 	status string // the last one sent
 }
 
-// New returns a notifier for the socket in the environment. It removes the variables of
-// socket and watchdog, since child processes must not speak for this one.
-func New(log *slog.Logger) *Notifier {
+// The variables of the socket, and of the watchdog.
+const (
+	socket       = "NOTIFY_SOCKET"
+	watchdogUsec = "WATCHDOG_USEC"
+	watchdogPID  = "WATCHDOG_PID"
+)
+
+// ForChildren returns an environment without the variables of socket and watchdog: child
+// processes must not speak for this one.
+func ForChildren(env []string) []string {
+	return environ.Without(env, socket, watchdogUsec, watchdogPID)
+}
+
+// New returns a notifier for the socket in an environment of this process.
+func New(log *slog.Logger, env []string) *Notifier {
 	n := &Notifier{log: log, outage: outage.New(log, slog.LevelWarn, "cannot notify systemd", "notifying systemd again")}
-	if name := os.Getenv("NOTIFY_SOCKET"); name != "" {
+	if name := environ.Get(env, socket); name != "" {
 		n.addr = &net.UnixAddr{Name: name, Net: "unixgram"}
 	}
-	_ = os.Unsetenv("NOTIFY_SOCKET") // fails for no valid name
 	var err error
-	if n.watchdog, err = daemon.SdWatchdogEnabled(true); err != nil {
+	if n.watchdog, err = interval(env); err != nil {
 		log.Warn("cannot read the interval of systemd's watchdog; sending no signs of life", "error", err)
 	}
 	return n
+}
+
+// interval returns the interval of the watchdog, as sd_watchdog_enabled(3) defines it: zero if there is none for this process.
+func interval(env []string) (time.Duration, error) {
+	usec, pid := environ.Get(env, watchdogUsec), environ.Get(env, watchdogPID)
+	if usec == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(usec)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%s %q: it is no number of microseconds", watchdogUsec, usec)
+	}
+	return time.Duration(n) * time.Microsecond, nil
 }
 
 // Ready reports that the daemon serves, after a start or a reload.

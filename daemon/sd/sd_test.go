@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func TestMessages(t *testing.T) {
 	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@bellhop-test-" + strconv.Itoa(os.Getpid())} {
 		m := manage(t, name)
-		n := sd.New(discard())
+		n := sd.New(discard(), os.Environ())
 		n.Status("starting")
 		n.Ready()
 		n.Status("starting")
@@ -122,12 +123,9 @@ func TestMessages(t *testing.T) {
 }
 
 func TestNothingIsInherited(t *testing.T) {
-	manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=1000000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
-	sd.New(discard())
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
-		if value, set := os.LookupEnv(name); set {
-			t.Errorf("%s is still set, to %q", name, value)
-		}
+	env := []string{"NOTIFY_SOCKET=/run/notify", "A=b", "WATCHDOG_USEC=1000000", "WATCHDOG_PID=1"}
+	if got := sd.ForChildren(env); !slices.Equal(got, []string{"A=b"}) {
+		t.Errorf("children get %q", got)
 	}
 }
 
@@ -135,7 +133,7 @@ func TestOutsideOfSystemd(t *testing.T) {
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC"} {
 		t.Setenv(name, "")
 	}
-	for _, n := range []*sd.Notifier{nil, sd.New(discard())} {
+	for _, n := range []*sd.Notifier{nil, sd.New(discard(), os.Environ())} {
 		n.Ready()
 		n.Status("starting")
 		n.Reloading()
@@ -147,7 +145,7 @@ func TestOutsideOfSystemd(t *testing.T) {
 func TestWatchdog(t *testing.T) {
 	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
 	var log bytes.Buffer
-	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
+	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)), os.Environ())
 	checks := 0
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 65*time.Second)
@@ -175,7 +173,7 @@ func TestWatchdog(t *testing.T) {
 
 func TestWatchdogOfAnother(t *testing.T) {
 	m := manage(t, filepath.Join(t.TempDir(), "notify"), "WATCHDOG_USEC=30000", "WATCHDOG_PID=1")
-	sd.New(discard()).Watchdog(t.Context(), func() error { return nil })
+	sd.New(discard(), os.Environ()).Watchdog(t.Context(), func() error { return nil })
 	m.quiet()
 }
 
@@ -183,7 +181,7 @@ func TestSystemdIsAway(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	m := manage(t, name)
 	var log bytes.Buffer
-	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)))
+	n := sd.New(slog.New(slog.NewTextHandler(&log, nil)), os.Environ())
 	m.conn.Close()
 	os.Remove(name)
 	n.Ready()

@@ -36,6 +36,7 @@ type Options struct {
 	Turns    int          // how often everything is measured; zero: once
 	Only     []string     // names of the measurements; empty: all but Shards
 	Program  string       // path of bellhop, which is run as PROGRAM serve; required
+	Env      []string     // of that process, which gets the settings of Redis added
 	Progress func(string) // called with what is measured next; may be nil
 
 	address string // of HTTP

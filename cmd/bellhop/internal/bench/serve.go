@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ func serve(ctx context.Context, o Options, c notify.Config, db *notify.Store) (*
 	d := &served{address: o.address}
 	var err error
 	d.Process, err = child.Start(child.Program{
-		Path: o.Program, Args: []string{"serve"}, Name: "bellhop serve", Env: environment(os.Environ(), c, o.address), Output: &d.printed,
+		Path: o.Program, Args: []string{"serve"}, Name: "bellhop serve", Env: environment(o.Env, c, o.address), Output: &d.printed,
 	})
 	if err != nil {
 		return nil, err

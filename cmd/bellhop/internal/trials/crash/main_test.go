@@ -62,7 +62,7 @@ func play(role string) error {
 	case "listener":
 		return listenAs(ctx, store, logger)
 	case "daemon":
-		c, err := daemon.Load()
+		c, err := daemon.Load(os.Environ())
 		if err != nil {
 			return err
 		}

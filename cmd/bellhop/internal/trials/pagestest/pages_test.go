@@ -146,7 +146,7 @@ func TestMeasurements(t *testing.T) {
 // The page of settings lists every setting with its default.
 func TestSettings(t *testing.T) {
 	text := pagestest.Section(t, root+"/daemon/README.md", "Settings")
-	for _, s := range (daemon.Config{}).Settings() {
+	for _, s := range (daemon.Config{}).Settings(nil) {
 		want := s.Name
 		if s.Default != "" {
 			want += "=" + s.Default
@@ -156,7 +156,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, found := range regexp.MustCompile("`(BELLHOP_[A-Z_]+)").FindAllStringSubmatch(text, -1) {
-		if !slices.ContainsFunc((daemon.Config{}).Settings(), func(s daemon.Setting) bool { return s.Name == found[1] }) && found[1] != "BELLHOP_" {
+		if !slices.ContainsFunc((daemon.Config{}).Settings(nil), func(s daemon.Setting) bool { return s.Name == found[1] }) && found[1] != "BELLHOP_" {
 			t.Errorf("daemon/README.md has %s, which is no setting", found[1])
 		}
 	}
