@@ -49,7 +49,7 @@ func TestDevKeepsItsData(t *testing.T) {
 		t.Errorf("the tour runs:\n%s", p.said())
 	}
 	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "kept")
-	contains(t, s.fails(exitFailed, "dev", "--dir", dir), "folder "+dir+" is in use by another bellhop dev")
+	contains(t, s.devFails(exitFailed, "--dir", dir), "folder "+dir+" is in use by another bellhop dev")
 	p.stop()
 	_, again := startDev(t, []string{"BELLHOP_PREFIX=" + s.setting("BELLHOP_PREFIX")}, "--no-tour", "--dir", dir)
 	contains(t, again.call("inspect", "t", "1"), "kept")
@@ -91,6 +91,15 @@ func TestDevEndsWithItsRedis(t *testing.T) {
 	contains(t, p.said(), "bellhop: a server ended by itself: redis-server on ")
 }
 
+// devFails expects an exit code of dev, and returns what it printed. It runs in a process of its own, since it changes the umask, and
+// looks for redis-server in the environment of the process.
+func (s *shell) devFails(code int, args ...string) string {
+	s.t.Helper()
+	p := s.launch(s.command(append([]string{"dev"}, args...)...))
+	p.ends(code)
+	return p.said()
+}
+
 func TestDevInMemory(t *testing.T) {
 	storetest.OneShard(t, "a Redis in memory holds one")
 	p, s := startDev(t, []string{"PATH=" + t.TempDir(), redisserver.Variable + "="})
@@ -99,7 +108,7 @@ func TestDevInMemory(t *testing.T) {
 	contains(t, s.call("work", "greetings", "--count", "1"), "hello")
 	contains(t, s.call("doctor"), "ok    rights", "ok    carrier", "warn  persistence")
 	p.stop()
-	contains(t, s.fails(exitFailed, "dev", "--shards", "8"), "redis-server is not on PATH", "a Redis in memory holds one shard, not 8")
+	contains(t, s.devFails(exitFailed, "--shards", "8"), "redis-server is not on PATH", "a Redis in memory holds one shard, not 8")
 }
 
 func TestDevShards(t *testing.T) {
@@ -110,7 +119,7 @@ func TestDevShards(t *testing.T) {
 	}
 	contains(t, s.call("shards"), "8 shards on 1 server, home is shard 0; ")
 	contains(t, s.feed("", "doctor").out, "ok    shards              8 on 1 master: 8", " has 8; their beats arrive")
-	contains(t, s.fails(exitUsage, "dev", "--shards", "3"), "shards 3: use a power of two, 1 to 256")
+	contains(t, s.devFails(exitUsage, "--shards", "3"), "shards 3: use a power of two, 1 to 256")
 	p.stop()
-	contains(t, s.fails(exitUsage, "dev", "--no-tour", "--shards", "4", "--dir", dir), "it has 8 shards, and shards is 4")
+	contains(t, s.devFails(exitUsage, "--no-tour", "--shards", "4", "--dir", dir), "it has 8 shards, and shards is 4")
 }

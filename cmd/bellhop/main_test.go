@@ -180,12 +180,16 @@ func newProcess(t *testing.T) *process {
 func (s *shell) start(args ...string) *process {
 	s.t.Helper()
 	p := newProcess(s.t)
-	in, feed := io.Pipe()
+	in, feed, err := os.Pipe() // which holds what the call does not read
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	signals := make(chan os.Signal, 2)
 	p.in, p.signal = feed, func(sig os.Signal) { signals <- sig }
 	a := &app{env: s.env, in: in, out: &p.printed, err: &p.printed}
 	go func() {
 		defer close(p.done)
+		defer in.Close()
 		p.code = a.run(args, signals)
 	}()
 	s.t.Cleanup(func() {
