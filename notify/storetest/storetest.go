@@ -176,7 +176,8 @@ func At(t testing.TB, url, prefix string) *notify.Store {
 	return open(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
 }
 
-// open returns a store whose calls a busy machine may keep waiting until a Deadline, closed when the test ends.
+// open returns a store, closed when the test ends. A busy machine may keep calls to the package's server waiting until a
+// Deadline: no test makes that server hang.
 func open(t testing.TB, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
@@ -184,7 +185,7 @@ func open(t testing.TB, c notify.Config) *notify.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if client, ok := store.Client().(*redis.Client); ok {
+	if client, ok := store.Client().(*redis.Client); ok && c.URL == server.URL() {
 		o := client.Options()
 		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
 	}
