@@ -54,7 +54,7 @@ func BenchmarkDead(b *testing.B) {
 	db := deadLetters(b)
 	for _, question := range []string{"state:dead", "state:dead id:order-47", "state:dead id:order-99999*", "reason~exit", "header.tenant=acme", "state:dead body~4711"} {
 		b.Run("page="+question, func(b *testing.B) {
-			f, q, found := finder(b, db), parse(b, question), 0
+			f, q, found := timed(b, db), parse(b, question), 0
 			for b.Loop() {
 				page, err := f.Find(b.Context(), q, find.Options{})
 				if err != nil {
@@ -69,7 +69,7 @@ func BenchmarkDead(b *testing.B) {
 	for _, question := range []string{"", "state:dead id:order-99999*", "reason~exit", "header.tenant=acme", "state:dead body~4711"} {
 		b.Run("all="+question, func(b *testing.B) {
 			q, o, page, took := parse(b, cmp.Or(question, "state:dead")), find.Options{Limit: find.MaxLimit}, find.Page{}, time.Duration(0)
-			f := finder(b, db)
+			f := timed(b, db)
 			for b.Loop() {
 				beside(b, db, func(end time.Time) bool {
 					began := time.Now()
@@ -98,7 +98,7 @@ func BenchmarkDeadActs(b *testing.B) {
 		b.Run("act="+string(kind), func(b *testing.B) {
 			db := deadLetters(b)
 			carry(b, db)
-			f, q, o, took, done := finder(b, db), parse(b, "state:dead"), find.Options{}, time.Duration(0), 0
+			f, q, o, took, done := timed(b, db), parse(b, "state:dead"), find.Options{}, time.Duration(0), 0
 			for b.Loop() {
 				beside(b, db, func(end time.Time) bool {
 					began := time.Now()
@@ -182,7 +182,7 @@ func beside(b *testing.B, db *notify.Store, work func(end time.Time) (done bool)
 func search(b *testing.B, db *notify.Store, question string, until time.Time) int64 {
 	b.Helper()
 	q := parse(b, question)
-	f := finder(b, db)
+	f := timed(b, db)
 	for o := (find.Options{Limit: find.MaxLimit}); ; {
 		page, err := f.Find(b.Context(), q, o)
 		if err != nil {
@@ -207,7 +207,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 	for _, question := range []string{"topic:>", "id:order-9999*", "id:order-47", "id:order-9999", "id:nowhere", "state:dead", "body~4711"} {
 		b.Run("question="+question, func(b *testing.B) {
-			f, q := finder(b, db), parse(b, question)
+			f, q := timed(b, db), parse(b, question)
 			var longest time.Duration
 			calls := 0
 			db.Observe(func(_ string, took time.Duration, _ error) { longest, calls = max(longest, took), calls+1 })

@@ -26,7 +26,8 @@ const (
 // its time at the most. It is safe for concurrent use and needs no closing.
 type Finder struct {
 	store *notify.Store
-	turn  chan struct{} // holds one while a search has its turn
+	turn  chan struct{}                 // holds one while a search has its turn
+	since func(time.Time) time.Duration // time.Since, by which calls end
 }
 
 // New returns a finder of a store. The error is a notify.Fault for a nil store.
@@ -34,7 +35,7 @@ func New(s *notify.Store) (*Finder, error) {
 	if err := store.CheckStore(s); err != nil {
 		return nil, err
 	}
-	return &Finder{store: s, turn: make(chan struct{}, 1)}, nil
+	return &Finder{store: s, turn: make(chan struct{}, 1), since: time.Since}, nil
 }
 
 // Options are how to search. The zero Options are the defaults.

@@ -137,7 +137,7 @@ func (s *search) run(ctx context.Context) error {
 
 // isEnough reports whether the search returns what it has.
 func (s *search) isEnough() bool {
-	took := time.Since(s.began)
+	took := s.since(s.began)
 	return s.limit > 0 && s.left <= 0 || s.eager && (s.size >= pageBytes || took > someAfter && s.left < s.limit) || took > endAfter
 }
 
@@ -377,7 +377,7 @@ func (s *search) goOn(place store.Place, found *store.Found) {
 // tally counts what there is to look at, for a while: the next call goes on. For a whole id, progress counts the topics whose names were
 // read: to read them twice takes as long as to look in them.
 func (s *search) tally(ctx context.Context) error {
-	for s.id == "" && s.at.Counted < len(s.shards) && len(s.places) > 0 && time.Since(s.began) < tallyTime {
+	for s.id == "" && s.at.Counted < len(s.shards) && len(s.places) > 0 && s.since(s.began) < tallyTime {
 		shard := s.shards[s.at.Counted]
 		last, err := "", error(nil)
 		if !slices.Contains(s.missing.Shards, shard.Number()) {
