@@ -38,8 +38,11 @@ TRIAL  = $(INSTALLED) go test -trimpath -vet=off
 test: ## run all tests, on redis-server or the program that REDIS_SERVER names: those of the packages, then the trials, also if one fails
 	@$(MAKE) --no-print-directory --keep-going -j1 packages trials
 
+# What takes long comes first, or a processor would be idle at the end. Many tests mostly wait: twice as many as processors run at a time.
+LONGEST = ./daemon/console ./subscribers ./cmd/bellhop ./daemon/httpapi ./daemon/doctor/...
+
 packages: tools ## run all tests but the trials, with the race detector
-	go test $(RACED) -vet=all -shuffle=on -timeout 10m $$(go list ./... | grep -v $(TRIALS:.%=%))
+	go test $(RACED) -vet=all -shuffle=on -timeout 10m -parallel $$((2 * $$(nproc))) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
 
 trials: tools ## run the trials alone: crashes, failovers, faults under load, virtual machines
 	$(INSTALLED) go build -trimpath ./... # on all cores, in contrast to -p 1

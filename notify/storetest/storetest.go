@@ -177,7 +177,8 @@ func At(t testing.TB, url, prefix string) *notify.Store {
 }
 
 // open returns a store, closed when the test ends. A busy machine may keep calls to the package's server waiting until a
-// Deadline: no test makes that server hang.
+// Deadline, also where no carrier beats: no test makes that server hang. So the store is not to know its connections, or it
+// would give them up.
 func open(t testing.TB, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
@@ -187,6 +188,7 @@ func open(t testing.TB, c notify.Config) *notify.Store {
 	t.Cleanup(func() { store.Close() })
 	if client, ok := store.Client().(*redis.Client); ok && c.URL == server.URL() {
 		o := client.Options()
+		o.Dialer = redis.NewDialer(&redis.Options{DialTimeout: Deadline})
 		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
 	}
 	return store
