@@ -191,7 +191,7 @@ deb: ## build the Debian package, into dist/
 	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RUN) $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
-# Tests need redis-server, the program that REDIS_SERVER names, curl, chromium and openssl for HTTP, Node 18 or newer for the
+# Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 or newer for the
 # examples, the programs of PostgreSQL and PgBouncer for the archive, and systemd and util-linux to boot the units in a sandbox; the race
 # detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
 NO_CLUSTER = /etc/postgresql-common/createcluster.d/bellhop.conf
@@ -202,7 +202,7 @@ tools:
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v node >/dev/null || missing="$$missing nodejs"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
-	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	test -x /lib/systemd/systemd || missing="$$missing systemd"; \

@@ -75,9 +75,9 @@ func share(t testing.TB) *browser {
 // start starts a browser.
 func start(t testing.TB) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
+	path, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
-		t.Fatal("the console is tested with a browser, and chromium is not on PATH; install it, on Debian with: apt-get install chromium")
+		t.Fatal("the console is tested with a browser, and chromium-headless-shell is not on PATH; install it, on Debian with: apt-get install chromium-headless-shell")
 	}
 	dir, err := os.MkdirTemp("", "bellhop-browser-")
 	if err != nil {
@@ -87,7 +87,7 @@ func start(t testing.TB) *browser {
 	out, tells := pipe(t)
 	b := &browser{said: &said{}, in: in, answers: make(map[int]chan answer), sessions: make(map[string]func(event))}
 	b.process, err = child.Start(child.Program{Path: path, Name: "chromium", Output: b.said, Files: []*os.File{hears, tells}, Args: []string{
-		"--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+		"--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
 		"--disable-background-networking", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--force-color-profile=srgb", "--user-data-dir=" + filepath.Join(dir, "profile"),
 	}})
 	hears.Close()
