@@ -87,13 +87,13 @@ fuzz: ## run each fuzz test for FUZZTIME
 	@for f in $$(grep -rEo '^func Fuzz[A-Za-z]+' --include=*_test.go . | sed -E 's,/[^/]*:func ,:,'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) $${f%:*} || exit 1; done
 
-# Each round prints its seed, which repeats the plan: make faults SEED=4711 ROUNDS=1. SLACK is added to the stated bounds.
+# Each round prints its seed, which repeats the plan alone: make faults SEED=4711 ROUNDS=1. SLACK is added to the stated bounds.
 ROUNDS = 20
 SEED  ?= 0
 SLACK  = 1s
 
-faults: tools ## inject faults under load in ROUNDS random rounds, and check that nothing is lost
-	$(TRIAL) -run '^TestRandom$$' -v -timeout 3h $(TRIALS)/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -trials.slack $(SLACK)
+faults: tools ## inject faults under load, each once and then in ROUNDS random rounds, and check that nothing is lost
+	$(TRIAL) -run '^($(if $(filter 0,$(SEED)),TestEachFault|)TestRandom)$$' -v -timeout 3h $(TRIALS)/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -trials.slack $(SLACK)
 
 PUBLISHES = 1000000
 

@@ -1,7 +1,7 @@
 // Package faults injects faults under load and checks that no message was lost. It holds
 // tests only:
 //
-//	make faults                       # 20 random rounds
+//	make faults                       # each fault once, and 20 random rounds
 //	make faults ROUNDS=200            # as many rounds
 //	SEED=4711 make faults ROUNDS=1    # the plan of one round again
 //

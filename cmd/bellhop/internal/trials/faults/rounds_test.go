@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,20 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Every fault hits each of its targets once. make test runs these rounds.
+// Every fault hits each of its targets once. make test runs a third of these rounds, each commit another.
 func TestEachFault(t *testing.T) {
-	if testing.Short() || *roundsFlag > 0 {
+	if testing.Short() {
 		t.Skip("takes a minute or two")
 	}
-	rounds(t, fixedPlans())
+	plans := fixedPlans()
+	if third := os.Getenv("FAULTS_THIRD"); third != "" {
+		n, err := strconv.Atoi(third)
+		if err != nil || n < 0 || n > 2 {
+			t.Fatalf("FAULTS_THIRD=%s: write 0, 1 or 2, or leave it out for all rounds", third)
+		}
+		plans = slices.DeleteFunc(plans, func(p plan) bool { return p.Seed%3 != uint64(n) })
+	}
+	rounds(t, plans)
 }
 
 // Random rounds, as many as -faults.rounds: see make faults.
