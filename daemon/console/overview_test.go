@@ -111,6 +111,84 @@ func TestRiver(t *testing.T) {
 	}
 }
 
+// inked reports whether the river is drawn as wide as the page permits, with bars or lines in colour.
+const inked = `(() => {
+	const c = document.querySelector("#river canvas");
+	if (!c || c.clientWidth < 0.9 * c.closest("section").clientWidth) return false;
+	const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+	let coloured = 0;
+	for (let i = 0; i < data.length; i += 4) {
+		const rgb = data.slice(i, i + 3);
+		if (data[i + 3] === 255 && Math.max(...rgb) - Math.min(...rgb) > 60) coloured++;
+	}
+	return coloured > 20;
+})()`
+
+// In a window that nothing resizes, the river is drawn on each page that has one.
+func TestRiverIsDrawn(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	for _, width := range []int{320, 1400} {
+		for _, path := range []string{"/ui/", "/ui/topics/order.timeout", "/ui/dead", "/ui/dead/letters?topic=order.refused"} {
+			s.browse(path, consoletest.Look{Width: width}).Until(fmt.Sprintf("%s is drawn %d pixels wide", path, width), inked)
+		}
+	}
+}
+
+// setRiver has the page draw a river whose messages were late by some milliseconds, in buckets of so many seconds, and
+// keeps the plot.
+const setRiver = `
+	const make = uPlot;
+	window.uPlot = Object.assign(function (...given) { return window.plot = new make(...given); }, make);
+	window.setRiver = async (step, p50, p99) => {
+		do {
+			const from = document.getElementById("river-data"), river = JSON.parse(from.dataset.river);
+			river.step = step;
+			river.p50.fill(null).fill(p50, 0, 2);
+			river.p99.fill(null).fill(p99, 0, 2);
+			from.dataset.river = JSON.stringify(river);
+			await new Promise((done) => setTimeout(done));
+		} while (window.plot && window.plot.data[4][0] !== p99); // the page has drawn anew what it was sent
+	};`
+
+// However late messages are, the axis of the river has few ticks: one that never ended would freeze the page.
+func TestRiverOfAllMagnitudes(t *testing.T) {
+	t.Parallel()
+	p := populated(t).browse("/ui/", consoletest.Look{})
+	p.Until("it is drawn", inked)
+	p.Eval(setRiver, nil)
+	for from := 0.001; from < 10_000; from *= 10 {
+		var wrong []string
+		p.Eval(fmt.Sprintf(`(async () => {
+			const wrong = [], from = %v;
+			for (let p50 = from; p50 < 10 * from; p50 *= 1.04) {
+				const p99 = 40 * p50;
+				await setRiver(61, p50, p99);
+				const { min, max } = plot.scales.late, ticks = plot.axes[2]._splits.length;
+				if (!(min <= p50 && max >= p99 && ticks < 100)) wrong.push(p50 + " and " + p99 + ": " + ticks + " ticks from " + min + " to " + max);
+			}
+			return wrong;
+		})()`, from), &wrong)
+		if len(wrong) > 0 {
+			t.Errorf("%d are wrong: %q", len(wrong), wrong[0])
+		}
+	}
+}
+
+// A river that cannot be drawn is a table, and the rest of the page works.
+func TestRiverThatFails(t *testing.T) {
+	t.Parallel()
+	p := populated(t).browse("/ui/", consoletest.Look{})
+	p.Until("it is drawn", inked)
+	p.Expect("no such plot")
+	p.Eval(setRiver+`
+		window.uPlot = Object.assign(function () { throw new Error("no such plot"); }, make);
+		setRiver(61, 1, 2)`, nil)
+	p.Until("the table shows", `document.querySelector("#river:empty") && getComputedStyle(document.querySelector(".plain")).position !== "absolute"`)
+	p.Click(".choose a")
+	p.Await("h2", "messages an hour")
+}
+
 // What was delivered stands to the left of now in the river, with how late it was.
 func TestRiverHasAPast(t *testing.T) {
 	t.Parallel()

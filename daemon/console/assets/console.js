@@ -95,6 +95,8 @@
     ctx.restore();
   }
 
+  const widthOf = (box) => box.parentElement.clientWidth; // an empty box has none
+
   function options(box) {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
@@ -108,9 +110,9 @@
     };
     const hasLate = river.data.p99.some((v) => v != null);
     return {
-      width: box.clientWidth, height: 260, legend: { show: false }, tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "UTC"),
+      width: widthOf(box), height: 260, legend: { show: false }, tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "UTC"),
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { range: (_u, min, max) => [min, max + river.data.step] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 4)] }, late: { distr: 3, range: (_u, min, max) => [Math.min(min || 0.1, 0.1), Math.max(max || 10, 10)] } },
+      scales: { x: { range: (_u, min, max) => [min, max + river.data.step] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 4)] }, late: { distr: 3, range: (_u, min, max) => uPlot.rangeLog(Math.min(min || 0.1, 0.1), Math.max(max || 10, 10), 10, true) } }, // powers of ten: from 0.095 on the ticks would never end
       series: [{}, bar(river.data.word, `--${river.data.class || "ok"}`), bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
       axes: [{ ...axis, values: (_u, all) => all.map(time) }, { ...axis, size: 60, values: (_u, all) => all.map((v) => (Number.isInteger(v) ? v.toLocaleString("en") : "")) },
         { ...axis, scale: "late", side: 1, size: 60, show: hasLate, grid: { show: false }, values: (_u, all) => all.map((v) => (v == null || Math.log10(v) % 1 ? "" : late(v))) }],
@@ -134,8 +136,15 @@
       return;
     }
     river.plot?.destroy();
+    river.plot = null;
     box.replaceChildren();
-    river.plot = new uPlot(options(box), columns, box);
+    try {
+      river.plot = new uPlot(options(box), columns, box);
+    } catch (fault) { // an empty box shows the table
+      console.error(fault);
+      box.replaceChildren();
+      return;
+    }
     tell();
     box.setAttribute("role", "img");
     box.setAttribute("aria-label", `${box.parentElement.querySelector("h2").textContent}, as in the table behind the plot`);
@@ -144,7 +153,7 @@
   draw();
   if (live) new MutationObserver(() => draw()).observe(live, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-river"] });
   dark.addEventListener("change", () => draw(true));
-  addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: document.getElementById("river").clientWidth, height: 260 }); });
+  addEventListener("resize", () => { if (river.plot?.root.isConnected) river.plot.setSize({ width: widthOf(document.getElementById("river")), height: 260 }); });
 })();
 
 (() => {
