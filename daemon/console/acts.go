@@ -66,7 +66,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		v := &visit{viewer, r}
 		if err == nil {
 			var free func()
-			free, err = v.reserve()
+			free, err = v.reserveForm()
 			defer free()
 		}
 		if err == nil {
@@ -186,15 +186,20 @@ func (c *Console) check(v *visit) error {
 	return nil
 }
 
-// reserve waits for the memory that a form may take, and returns what frees it. The error is a fault.
-func (v *visit) reserve() (free func(), err error) {
+// reserveForm waits for the memory that a form may take, and returns what frees it. The error is a fault.
+func (v *visit) reserveForm() (free func(), err error) {
 	bytes := v.r.ContentLength
 	if bytes < 0 || bytes > maxForm {
 		bytes = maxForm
 	}
+	return v.reserve(bytes, "That form was not read")
+}
+
+// reserve waits for memory, and returns what frees it. The error is a fault with a title.
+func (v *visit) reserve(bytes int64, title string) (free func(), err error) {
 	free, err = v.Reserve(v.r, bytes)
 	if err != nil {
-		err = &fault{Status: http.StatusServiceUnavailable, Title: "That form was not read", Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
+		err = &fault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
 	}
 	return free, err
 }

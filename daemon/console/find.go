@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	foundRows    = 50  // on a page
-	exportedPage = 200 // messages that an export reads at a time
+	foundRows    = 50       // on a page
+	exportedPage = 200      // messages that an export reads at a time,
+	exportBytes  = 16 << 20 // with what they take in memory, and the JSON of one: find ends a page at 8 MiB
 )
 
 var findPage = page{
@@ -221,11 +222,16 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	default:
 		q, done, err = c.ask(v, v.query("q"))
 	}
+	if err == nil {
+		defer done()
+		var free func()
+		free, err = v.reserve(exportBytes, "The export did not begin")
+		defer free()
+	}
 	if err != nil {
 		c.fail(w, viewer, err)
 		return
 	}
-	defer done()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Content-Disposition", `attachment; filename="messages.ndjson"`)
 	n, err := c.exportTo(r.Context(), w, v, q)

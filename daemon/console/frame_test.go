@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,9 @@ func TestLogin(t *testing.T) {
 	s := guarded(t, storetest.Open(t))
 	v := s.visitor()
 	v.get("/ui/topics?sort=name").leads("/ui/login?next=%2Fui%2Ftopics%3Fsort%3Dname")
+	for _, elsewhere := range []string{"//elsewhere.example", "/ui/../\\elsewhere.example", "/ui/..//elsewhere.example", "https://elsewhere.example/ui/", "/ui/../elsewhere", "/ui/x/../login", "/ui/..", "ui/topics", "\\\\elsewhere.example"} {
+		v.get("/ui/login?next=" + url.QueryEscape(elsewhere)).is(200).says(`value="/ui/"`).hides("elsewhere")
+	}
 	v.get("/ui/login?next=/ui/topics").is(200).says(`value="/ui/topics"`, `type="password"`).hides("Log out", "<nav")
 	v.post("/ui/login", "token", "").is(422).says("it is missing")
 	v.post("/ui/login", "token", strings.Repeat("x", 5000)).is(422)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -103,10 +104,12 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, Root+"login", http.StatusSeeOther)
 }
 
-// nextOf returns the page to go to behind the login: one of this console.
-func nextOf(path string) string {
-	if !strings.HasPrefix(path, Root) || strings.HasPrefix(path, Root+"log") {
+// nextOf returns the page to go to behind the login: one of this console, also when the
+// address is cleaned, as http.Redirect does.
+func nextOf(address string) string {
+	before, _, _ := strings.Cut(address, "?")
+	if cleaned := path.Clean(before) + "/"; !strings.HasPrefix(before, Root) || !strings.HasPrefix(cleaned, Root) || strings.HasPrefix(cleaned, Root+"log") {
 		return Root
 	}
-	return path
+	return address
 }

@@ -89,9 +89,8 @@ func inUse() int64 {
 }
 
 // stuck sends a request by many connections, and waits until each answer has begun; nobody reads on.
-func (h *host) stuck(t *testing.T, n int, request string) {
+func (h *host) stuck(t *testing.T, n int, request string) (all []*wire) {
 	t.Helper()
-	var all []*wire
 	for range n {
 		w := h.dial(t)
 		_ = w.Conn.(*net.TCPConn).SetReadBuffer(4096)
@@ -102,6 +101,7 @@ func (h *host) stuck(t *testing.T, n int, request string) {
 			t.Fatal(err)
 		}
 	}
+	return all
 }
 
 // wantInUse waits until little more than so many bytes of memory are in use, while clients stay stuck.
@@ -136,6 +136,28 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 			h.stuck(t, 60, request)
 			wantInUse(t, before, httpapi.MemoryOfToken)
 		})
+	}
+}
+
+// Nor do exports of the console: only as many begin as have memory for a page.
+func TestExportsThatAreNotRead(t *testing.T) {
+	store := storetest.Open(t)
+	for range 20 { // more than the buffers of a connection take
+		storetest.Publish(t, store, notify.Message{Topic: "later", Body: control, Delay: time.Hour})
+	}
+	h := serve(t, store, httpapi.Options{Console: true}, httpapi.Timing{Memory: 10 * time.Millisecond, Answer: time.Hour})
+	began := 0
+	for _, w := range h.stuck(t, 60, "GET /ui/find/export?q=topic:later HTTP/1.1\nHost: x\n\n") {
+		switch status, _ := w.r.Peek(len("HTTP/1.1 200")); string(status) {
+		case "HTTP/1.1 200":
+			began++
+		case "HTTP/1.1 503":
+		default:
+			t.Errorf("got %q", status)
+		}
+	}
+	if began != httpapi.MemoryOfToken/(16<<20) {
+		t.Errorf("%d exports began", began)
 	}
 }
 
