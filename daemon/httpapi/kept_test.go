@@ -125,7 +125,7 @@ func TestAwaitEnd(t *testing.T) {
 		t.Helper()
 		h.want(c, http.StatusCreated, "POST", messages+"?id="+id, "x")
 		got := h.await(c, id)
-		h.waits(1)
+		storetest.Awaited(t, db, "orders", id)
 		return got, storetest.Receive(t, "the message", h.claim(c, "orders", "wait=1m")).messages[0]
 	}
 	got, d := begin("kept")

@@ -107,7 +107,7 @@ func TestAwaitEnd(t *testing.T) {
 		id := strings.Trim(verb[:4], "+ ") + "-" + notify.NewID()
 		m := claimOne(t, conn, db, "", body(id))
 		got := awaits(t, conn, id, "5m")
-		waiting(t, gate, 1)
+		storetest.Awaited(t, db, topic, id)
 		settle(t, conn, m, verb)
 		check(storetest.Receive(t, "the answer", got))
 		waiting(t, gate, 0)

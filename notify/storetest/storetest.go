@@ -322,6 +322,15 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 	}
 }
 
+// Awaited waits until the end of a message is awaited: a call that waits is counted before it has looked at the message.
+func Awaited(t testing.TB, s *notify.Store, topic, id string) {
+	t.Helper()
+	Eventually(t, "the end of "+id+" is awaited", func() bool {
+		looks, err := s.Of(topic).Inspect(t.Context(), topic, []string{store.Member(topic, id)})
+		return err == nil && looks[0].Awaited
+	})
+}
+
 // Hasten has all that is scheduled in topics, but broadcasts, be due so much earlier: a test publishes it as due in hours, so
 // that it is never due before the test says so. It sends no nudge.
 func Hasten(t testing.TB, s *notify.Store, by time.Duration, topics ...string) {
