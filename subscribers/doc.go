@@ -48,7 +48,7 @@
 // missed when it is back, and a new one can begin in the past, as long as the log
 // of the topic keeps the broadcasts; what was removed before it was read is reported as
 // a [Gap]. Such a listener keeps its position in memory only. To resume after a
-// restart, save [Broadcast].Position and pass it to [After]. A broadcast whose TTL is
+// restart, save [Broadcast.Bookmark] and pass it to [After]. A broadcast whose TTL is
 // over is left out, by every listener, and is no gap.
 //
 // The position of a named listener is kept in Redis instead, and processes that listen
