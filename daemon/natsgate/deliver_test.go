@@ -381,6 +381,7 @@ func TestDeliverTooLargeForNATS(t *testing.T) {
 func TestQueueGroupSharesDeliveries(t *testing.T) {
 	t.Parallel()
 	conn, store, d := outbound(t, delivers(16, natsgate.Options{}))
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)}) // a hand-over that is confirmed after a second comes again
 	var mu sync.Mutex
 	by := make([]map[string]int, 3)
 	for i := range by {
