@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -72,7 +73,7 @@ spent most) / skew, as if each server had a processor of its own.`,
 		if shards > 0 && len(o.Only) == 0 {
 			o.Only = []string{bench.Shards}
 		}
-		o.Env = a.env
+		o.Env = sd.ForChildren(a.env)
 		if o.Program, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program, to run its daemon: %w", err)
 		}

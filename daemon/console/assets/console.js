@@ -123,7 +123,7 @@
   function draw(anew) {
     const box = document.getElementById("river");
     const text = document.getElementById("river-data")?.dataset.river;
-    if (!box || !text || !window.uPlot || (!anew && text === river.text && river.plot?.root.isConnected)) return;
+    if (!box || !text || !window.uPlot || (!anew && text === river.text && (!river.plot || river.plot.root.isConnected))) return;
     const before = river.data;
     river.text = text;
     const d = river.data = JSON.parse(text);
