@@ -300,7 +300,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 func TestBadNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Ready", "ready ", "gone", "State(2)", strings.Repeat("\x00", 1<<20)} {
-		_, err := notify.ParseState(name)
+		_, err := store.ParseState(name)
 		wantInvalid(t, err, "state")
 		var s notify.State
 		wantInvalid(t, s.UnmarshalText([]byte(name)), "state")

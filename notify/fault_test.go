@@ -59,7 +59,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"prefix", opens(notify.Config{Prefix: "a b"})},
 		{"wait_replicas", opens(notify.Config{WaitReplicas: -1})},
 		{"memory_share", opens(notify.Config{MemoryShare: 101})},
-		{"state", func() error { _, err := notify.ParseState("gone"); return err }},
+		{"state", func() error { _, err := store.ParseState("gone"); return err }},
 		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
 		{"position", func() error { _, err := notify.ParsePosition("a"); return err }},
 		{"wait", func() error { _, err := fields.ParseDuration("wait", "long"); return err }},

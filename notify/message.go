@@ -151,9 +151,6 @@ const (
 	Done      = store.Done      // ended, and its id stays taken for Message.UniqueFor
 )
 
-// ParseState reads the name of a state. The error is a Fault.
-func ParseState(name string) (State, error) { return store.ParseState(name) }
-
 // check returns a joined Fault for each invalid field of a message.
 func (m *Message) check(maxBody int) error {
 	return errors.Join(

@@ -11,8 +11,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// MaxBookmark is the length of the longest bookmark in bytes.
-const MaxBookmark = 4096
+// maxBookmark is the length of the longest bookmark in bytes.
+const maxBookmark = 4096
 
 // A Bookmark says where a listener stands: one that begins After it misses nothing, and
 // gets nothing again. It is one opaque word. That of a listener to one topic, and any in a
@@ -58,8 +58,8 @@ func bookmarkOf(at []notify.Position) Bookmark {
 // error is a notify.Fault.
 func (b Bookmark) positions() ([]notify.Position, error) {
 	fault := store.Faultf("bookmark", "bookmark %.100q: use one that a listener returned, or the position of a broadcast, such as 1732128000123-456", string(b))
-	if len(b) > MaxBookmark {
-		return nil, store.Faultf("bookmark", "bookmark: %d bytes; at most %d are allowed", len(b), MaxBookmark)
+	if len(b) > maxBookmark {
+		return nil, store.Faultf("bookmark", "bookmark: %d bytes; at most %d are allowed", len(b), maxBookmark)
 	}
 	shards, text, many := strings.Cut(string(b), ".")
 	if !many {

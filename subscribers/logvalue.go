@@ -5,14 +5,9 @@ import (
 	"time"
 )
 
-// LogValue returns what a log shows of the delivery: neither its body nor its headers,
+// LogValue returns what a log shows of the delivery, and of a [Death]: neither its body nor its headers,
 // which may be large or secret.
 func (d Delivery) LogValue() slog.Value { return logged(d.Topic, d.ID, d.Due, d.Attempt, len(d.Body)) }
-
-// LogValue returns what a log shows of the death: what it shows of a delivery, and the reason.
-func (d Death) LogValue() slog.Value {
-	return slog.GroupValue(append(d.Delivery.LogValue().Group(), slog.String("reason", d.Reason))...)
-}
 
 // LogValue returns what a log shows of the broadcast, as of a delivery.
 func (b Broadcast) LogValue() slog.Value { return logged(b.Topic, b.ID, b.Due, b.Attempt, len(b.Body)) }

@@ -76,7 +76,7 @@ code says how it ended:
 		}
 		of := pages(s.inspector.Broadcasts)
 		if !f.broadcasts {
-			state, err := notify.ParseState(f.state)
+			state, err := store.ParseState(f.state)
 			if err != nil {
 				return err
 			}

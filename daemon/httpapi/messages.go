@@ -271,7 +271,7 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 	if in.State == "broadcasts" {
 		return c.page(g.inspector.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
 	}
-	state, err := notify.ParseState(in.State)
+	state, err := store.ParseState(in.State)
 	if err != nil {
 		return nil, err
 	}
