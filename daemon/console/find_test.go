@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"html"
 	"net/http"
@@ -198,36 +197,17 @@ func TestActOnAllThatMatch(t *testing.T) {
 }
 
 // A fickle is a store whose Redis refuses all scripts of its user while it is told to.
-type fickle struct {
-	own, store *notify.Store
-	user       string
-}
-
-func newFickle(t *testing.T) *fickle {
-	t.Helper()
-	f := &fickle{own: storetest.Open(t), user: "fickle-" + notify.NewID()}
-	f.acl(t, "on", ">secret", "~*", "&*", "+@all")
-	t.Cleanup(func() { _ = f.own.Client().Do(context.Background(), "ACL", "DELUSER", f.user).Err() })
-	f.store = storetest.At(t, strings.Replace(storetest.URL(), "//", "//"+f.user+":secret@", 1), f.own.Keys().Prefix())
-	return f
-}
-
-func (f *fickle) acl(t *testing.T, rules ...any) {
-	t.Helper()
-	if err := f.own.Client().Do(context.WithoutCancel(t.Context()), append([]any{"ACL", "SETUSER", f.user}, rules...)...).Err(); err != nil {
-		t.Error(err)
-	}
-}
+type fickle struct{ *storetest.User }
 
 // fails and works have Redis refuse everything, and nothing.
-func (f *fickle) fails(t *testing.T) { t.Helper(); f.acl(t, "-@all") }
-func (f *fickle) works(t *testing.T) { t.Helper(); f.acl(t, "+@all"); f.store.Observe(nil) }
+func (f fickle) fails(t *testing.T) { t.Helper(); f.ACL(t, "-@all") }
+func (f fickle) works(t *testing.T) { t.Helper(); f.ACL(t, "+@all"); f.Store.Observe(nil) }
 
 // failsAfter has Redis refuse everything after so many calls of a script.
-func (f *fickle) failsAfter(t *testing.T, calls int, of string) {
+func (f fickle) failsAfter(t *testing.T, calls int, of string) {
 	t.Helper()
 	n := 0
-	f.store.Observe(func(script string, _ time.Duration, _ error) {
+	f.Store.Observe(func(script string, _ time.Duration, _ error) {
 		if script == of {
 			if n++; n == calls {
 				f.fails(t)
@@ -249,11 +229,11 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 	for _, name := range []string{"root", "keeper"} {
 		t.Run(name, func(t *testing.T) {
 			const n, path = 120, "/ui/find/act"
-			f := newFickle(t)
-			storetest.Fill(t, f.own, n, func(i int) notify.Message {
+			f := fickle{storetest.NewUser(t)}
+			storetest.Fill(t, f.Admin, n, func(i int) notify.Message {
 				return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(1+i)}
 			})
-			s := serve(t, f.store, httpapi.Options{TokensFile: writeTokens(t, tokensFile+"keeper keeper-token-0123456789 admin order.>\n")})
+			s := serve(t, f.Store, httpapi.Options{TokensFile: writeTokens(t, tokensFile+"keeper keeper-token-0123456789 admin order.>\n")})
 			v := s.visitor()
 			v.post("/ui/login", "token", cmp.Or(tokens[name], "keeper-token-0123456789")).is(http.StatusSeeOther)
 			page := v.get(path + "?q=topic:order.a&act=reschedule").is(http.StatusOK).says("Reschedule 120 ")
@@ -289,11 +269,11 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 
 // Acts on the ticked say and log what they did before Redis failed.
 func TestActsThatPartlySucceed(t *testing.T) {
-	f := newFickle(t)
-	s := serve(t, f.store, httpapi.Options{})
+	f := fickle{storetest.NewUser(t)}
+	s := serve(t, f.Store, httpapi.Options{})
 	v := s.visitor()
 	const n = 501 // more than Redis gets at a time
-	storetest.Fill(t, f.own, n+50, func(i int) notify.Message {
+	storetest.Fill(t, f.Admin, n+50, func(i int) notify.Message {
 		return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: "why"}}
 	})
 	const found, letters = "/ui/find?q=state%3Adead", "/ui/dead/letters?topic=order.a"
@@ -313,7 +293,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 	page := v.post("/ui/acts/dead", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", " of 501 dead letters of order.a, then it stopped", `href="`+letters+`"`)
 	requeued := page.field(regexp.MustCompile(`Requeued (\d+) of`))
 	f.works(t)
-	c, err := storetest.Count(f.own, "order.a")
+	c, err := storetest.Count(f.Admin, "order.a")
 	if err != nil || c.Dead+c.Ready != n+30 || fmt.Sprint(c.Ready) != requeued {
 		t.Errorf("got %+v, %v, and requeued %s", c, err, requeued)
 	}

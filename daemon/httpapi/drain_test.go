@@ -119,7 +119,7 @@ func TestQuiesceClosesUnused(t *testing.T) {
 // Readiness includes the way of a ring: it is lost with pub/sub, even if all else works.
 func TestReadyzWithoutPubSub(t *testing.T) {
 	t.Parallel()
-	user := newUser(t)
+	user := storetest.NewUser(t)
 	h := serve(t, user.Store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
 	status := func(want int) {
@@ -132,13 +132,13 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	}
 	status(http.StatusOK)
 	// New subscriptions are refused from now on, and present ones are cut off.
-	user.acl(t, "-subscribe", "-ssubscribe")
-	if err := user.admin.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub", "USER", user.name).Err(); err != nil {
+	user.ACL(t, "-subscribe", "-ssubscribe")
+	if err := user.Admin.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub", "USER", user.Name).Err(); err != nil {
 		t.Fatal(err)
 	}
 	status(http.StatusServiceUnavailable)
 	h.want(c, http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
-	user.acl(t, "+subscribe", "+ssubscribe")
+	user.ACL(t, "+subscribe", "+ssubscribe")
 	status(http.StatusOK)
 }
 

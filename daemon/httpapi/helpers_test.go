@@ -366,38 +366,14 @@ func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
 	storetest.Publish(t, store, all...)
 }
 
-// A user is a user of the package's Redis, and a store of its own.
-type user struct {
-	*notify.Store // that it uses
-	name          string
-	admin         *notify.Store // the same, of somebody whom Redis refuses nothing
-}
-
-func newUser(t testing.TB) *user {
-	t.Helper()
-	u := &user{admin: storetest.Open(t), name: "user-" + notify.NewID()}
-	u.acl(t, "on", ">secret", "+@all", "~*", "&*")
-	t.Cleanup(func() { _ = u.admin.Client().Do(context.Background(), "ACL", "DELUSER", u.name).Err() })
-	u.Store = storetest.At(t, strings.Replace(storetest.URL(), "//", "//"+u.name+":secret@", 1), u.admin.Keys().Prefix())
-	return u
-}
-
-// acl changes the rights of the user.
-func (u *user) acl(t testing.TB, rules ...any) {
-	t.Helper()
-	if err := u.admin.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", u.name}, rules...)...).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // pubsubs counts the subscribed connections of the user.
-func (u *user) pubsubs(t testing.TB) int {
+func pubsubs(t testing.TB, u *storetest.User) int {
 	t.Helper()
-	text, err := u.admin.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
+	text, err := u.Admin.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(text, " user="+u.name+" ")
+	return strings.Count(text, " user="+u.Name+" ")
 }
 
 // closeWrite closes the writing side of a connection.

@@ -297,11 +297,11 @@ func TestStreamTellsOfLostData(t *testing.T) {
 
 func TestStreamsShareASubscription(t *testing.T) {
 	t.Parallel()
-	user := newUser(t)
+	user := storetest.NewUser(t)
 	store := user.Store
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
-	storetest.Eventually(t, "the polls are subscribed", func() bool { return user.pubsubs(t) == 1 })
+	storetest.Eventually(t, "the polls are subscribed", func() bool { return pubsubs(t, user) == 1 })
 	var all []*stream
 	for range 500 {
 		all = append(all, h.listen(c, "news/broadcasts", ""))
@@ -310,7 +310,7 @@ func TestStreamsShareASubscription(t *testing.T) {
 	if storetest.Shards() > 1 {
 		connections = 1
 	}
-	if n := user.pubsubs(t); n != connections {
+	if n := pubsubs(t, user); n != connections {
 		t.Errorf("%d connections are subscribed, want %d", n, connections)
 	}
 	if n := h.Stats().Streams; n != 500 {

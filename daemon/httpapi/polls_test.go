@@ -139,7 +139,7 @@ func TestPollOfHalfClosedClient(t *testing.T) {
 
 func TestPollsShareASubscription(t *testing.T) {
 	t.Parallel()
-	user := newUser(t)
+	user := storetest.NewUser(t)
 	h := serve(t, user.Store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
 	const topics, each = 20, 10
@@ -151,8 +151,8 @@ func TestPollsShareASubscription(t *testing.T) {
 		messages = append(messages, notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: []byte("x")})
 	}
 	h.waiting(topics * each)
-	storetest.Eventually(t, "a connection is subscribed", func() bool { return user.pubsubs(t) > 0 })
-	if n := user.pubsubs(t); n != 1 {
+	storetest.Eventually(t, "a connection is subscribed", func() bool { return pubsubs(t, user) > 0 })
+	if n := pubsubs(t, user); n != 1 {
 		t.Errorf("%d connections are subscribed, want 1", n)
 	}
 	storetest.Publish(t, user.Store, messages...)

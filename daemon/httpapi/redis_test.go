@@ -154,9 +154,9 @@ func TestRedisReadOnly(t *testing.T) {
 // Missing rights of the daemon's user at Redis are no fault of the client.
 func TestRedisRefusesTheUser(t *testing.T) {
 	t.Parallel()
-	poor := newUser(t)
-	poor.acl(t, "-hset", "-zadd")
-	admin, prefix := poor.admin, poor.admin.Keys().Prefix()
+	poor := storetest.NewUser(t)
+	poor.ACL(t, "-hset", "-zadd")
+	admin, prefix := poor.Admin, poor.Admin.Keys().Prefix()
 	s := serveOn(t, poor.Store, httpapi.Options{})
 	same := s.unchangedIn(admin)
 	for _, a := range s.everyCall() {
@@ -172,10 +172,10 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	s.call("GET", "/readyz", "").is(503)
 	s.call("GET", "/healthz", "").is(200)
 	same()
-	poor.acl(t, "+@all")
+	poor.ACL(t, "+@all")
 	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
 	d := s.claim("orders")
-	poor.acl(t, "-hdel")
+	poor.ACL(t, "-hdel")
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights(prefix, storetest.Shards())) // the ack needs the missing right
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
