@@ -49,9 +49,8 @@ func (w *worker) takeOver(h store.Handover) {
 	age := w.clock.since(h.At)
 	d, err := w.leases.handedOver(h)
 	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: store.HandoverLease, confirm: h.Full}
-	if w.hand(j, err == nil && age < store.HandoverLease) {
-		w.stats.taken.Add(1)
-	} else {
+	w.stats.all.Add(1) // before the handler may begin
+	if !w.hand(j, err == nil && age < store.HandoverLease) {
 		w.stats.dropped.Add(1)
 	}
 }
@@ -114,7 +113,7 @@ func (p *polls) takeOver(h store.Handover) {
 	defer p.mu.Unlock()
 	q := p.queue(h.Topic)
 	if err != nil || h.At == q.received {
-		p.stats.dropped.Add(1)
+		p.stats.drop(1)
 	} else {
 		q.received, q.handed = h.At, append(q.handed, handed{h, d})
 	}
@@ -136,14 +135,14 @@ func (p *polls) dealHanded(q *topicQueue) {
 		q.handed = q.handed[1:]
 		switch {
 		case q.clock.since(h.At) >= store.HandoverLease:
-			p.stats.dropped.Add(1)
+			p.stats.drop(1)
 		case one.terms.ackNow || lease%time.Second != 0:
-			p.stats.dropped.Add(1)
+			p.stats.drop(1)
 			p.begin(func() { p.giveBack(d) })
 		default:
 			d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, p.name)
 			one.got = append(one.got, d)
-			p.stats.taken.Add(1)
+			p.stats.all.Add(1)
 			p.begin(func() { p.confirm(d) })
 			p.end(nil, one)
 		}

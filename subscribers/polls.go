@@ -337,7 +337,7 @@ func (p *polls) serve(q *topicQueue) {
 				ds = append(ds, one.Delivery)
 			}
 			q.handed = nil
-			p.stats.dropped.Add(int64(len(ds)))
+			p.stats.drop(int64(len(ds)))
 			p.unlist(q, ds)
 		case q.away != nil:
 			answered = p.probe(q)

@@ -23,10 +23,16 @@ type SubscriberStats struct {
 }
 
 // handovers are the counters of SubscriberStats.
-type handovers struct{ taken, dropped atomic.Int64 }
+type handovers struct{ all, dropped atomic.Int64 }
+
+// drop counts some that came and are dropped.
+func (h *handovers) drop(n int64) {
+	h.all.Add(n)
+	h.dropped.Add(n)
+}
 
 func (h *handovers) stats() SubscriberStats {
-	return SubscriberStats{HandedOver: h.taken.Load() + h.dropped.Load(), Dropped: h.dropped.Load()}
+	return SubscriberStats{HandedOver: h.all.Load(), Dropped: h.dropped.Load()}
 }
 
 type counters struct{ handled, lagged, gaps, unreadable, givenUp atomic.Int64 }

@@ -218,7 +218,7 @@ func (s *Subscriber) rung(e store.Event) {
 	case !is:
 		s.ring(e.Payload)
 	case w == nil:
-		s.stats.dropped.Add(1)
+		s.stats.drop(1)
 	default:
 		w.takeOver(h)
 	}
