@@ -2,6 +2,7 @@ package carrier_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -380,14 +382,17 @@ func TestPositionsAreForgotten(t *testing.T) {
 // A carrier that was deposed removes nothing.
 func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	t.Parallel()
-	store := storetest.Open(t)
-	c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: 50 * time.Millisecond})
-	do(t, store, "SET", store.KeysOf(topic).Carrier(), "9 1 600000 usurper")
-	die(t, store, "orders", 3)
-	aged(t, store, "orders", 3, 2*time.Hour)
-	storetest.Eventually(t, "it stands by", func() bool { return !state(c).Carrying })
-	if n := size(t, store, "dead:orders"); n != 3 || deadRemoved(c) != 0 {
-		t.Errorf("%d are left, %+v", n, state(c))
+	db := storetest.Open(t)
+	die(t, db, "orders", 3)
+	aged(t, db, "orders", 3, 2*time.Hour)
+	do(t, db, "SET", db.KeysOf(topic).Carrier(), "9 1 600000 usurper")
+	_, err := db.Of(topic).Sweep(t.Context(), store.Sweep{Token: "8 1 600000 old", KeepDeadAge: time.Hour})
+	var deposed *store.DeposedError
+	if !errors.As(err, &deposed) {
+		t.Errorf("the housekeeping of the old one returns %v", err)
+	}
+	if n := size(t, db, "dead:orders"); n != 3 {
+		t.Errorf("%d are left", n)
 	}
 }
 
