@@ -193,7 +193,7 @@ func (d *Delivery) Until() time.Time {
 
 // lease returns what settles the message.
 func (d *Delivery) lease() store.Lease {
-	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt), Handed: d.handed}
+	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt), Handed: d.handed, Worker: d.worker}
 }
 
 // extended gives the message the receipt of an extension.

@@ -228,6 +228,42 @@ func TestLostHandover(t *testing.T) {
 	storetest.Eventually(t, "the carrier counts it", func() bool { return lapsed(c) == 1 })
 }
 
+// A message whose hand-over lapsed is due when it was before, unless it was put off since it was published: then it is due when it
+// was handed over.
+func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
+	for name, put := range map[string]*store.Nack{"published": nil, "failed": {}, "snoozed": {Keep: true}} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			one := newHand(t, db, "one")
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Delay: time.Millisecond, Body: []byte("a")})
+			due := inspect(t, db, "a").Due
+			storetest.Eventually(t, "it is late", func() bool {
+				now, err := db.Client().Time(t.Context()).Result()
+				return err == nil && now.Sub(due) > 50*time.Millisecond
+			})
+			carrying(t, db)
+			lost := one.taken()
+			if put != nil {
+				put.Lease = lost.Lease
+				one.claim(lost.At)
+				if out, err := one.shard.Nack(t.Context(), topic, *put); err != nil || out.Lost {
+					t.Fatalf("%+v, %v", out, err)
+				}
+				lost = one.taken()
+				due = time.UnixMicro(lost.At).Truncate(time.Millisecond)
+			}
+			if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}); err != nil {
+				t.Fatal(err)
+			}
+			two := newHand(t, db, "two")
+			two.rung()
+			if got := two.claim(0); len(got.Messages) != 1 || !got.Messages[0].Due.Equal(due) {
+				t.Errorf("handed over at %v, it came as %+v, want it due %v", time.UnixMicro(lost.At), got.Messages, due)
+			}
+		})
+	}
+}
+
 // A message that no hand-over survives uses up its attempts: each one that ends is followed by a claim.
 func TestPoisonIsHandedOverUntilItDies(t *testing.T) {
 	db := storetest.Open(t)

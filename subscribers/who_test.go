@@ -304,7 +304,8 @@ func TestWhoHasItIsNotGuessed(t *testing.T) {
 	}
 }
 
-// A hand-over belongs to nobody until it is confirmed, whatever entry its receipt has. Then it is that of the worker that it was handed to.
+// A hand-over belongs to nobody until it is confirmed or refused, whatever entry its receipt has. Then it is that of the worker that
+// it was handed to.
 func TestWhoHasAHandover(t *testing.T) {
 	db := storetest.Open(t)
 	one := newHand(t, db, "one")
@@ -320,10 +321,26 @@ func TestWhoHasAHandover(t *testing.T) {
 	if info := inspect(t, db, "refused"); info.By != "" {
 		t.Errorf("had by %q before it is confirmed", info.By)
 	}
-	out, err := db.Of(topic).Nack(t.Context(), topic, store.Nack{Lease: store.Lease{Member: h.Member, Receipt: promised}, Delay: time.Hour, Reason: "no"})
+	out, err := db.Of(topic).Nack(t.Context(), topic, store.Nack{
+		Lease: store.Lease{Member: h.Member, Receipt: promised, Worker: "w-1"}, Delay: time.Hour, Reason: "no",
+	})
 	info := inspect(t, db, "refused")
-	if err != nil || out.Attempts != 1 || len(info.History) != 1 || info.History[0].By != "" || info.History[0].Took >= 0 {
-		t.Errorf("got %+v, %v, and %+v", out, err, info.History)
+	if err != nil || out.Attempts != 1 {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	wantReasons(t, "refused", info.History, "w-1", "no")
+	if took := info.History[0].Ended.Sub(time.UnixMicro(h.At)); took-info.History[0].Took > 2*time.Millisecond {
+		t.Errorf("it ended %v after the hand-over, and took %v", took, info.History[0].Took)
+	}
+	one.claim(h.At)
+	storetest.Publish(t, db, body("kept"))
+	h = one.taken()
+	h.Worker = "w-1"
+	if lost, forgotten, err := db.Of(topic).AckWith(t.Context(), topic, h.Lease, store.Result{Keep: time.Hour}); lost || forgotten || err != nil {
+		t.Fatal(lost, forgotten, err)
+	}
+	if info := inspect(t, db, "kept"); info.By != "w-1" || info.Since.IsZero() {
+		t.Errorf("done by %q, which had it since %v", info.By, info.Since)
 	}
 	one.claim(h.At)
 	storetest.Publish(t, db, body("confirmed"))

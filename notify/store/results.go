@@ -55,7 +55,7 @@ func (s Shard) AckWith(ctx context.Context, topic string, l Lease, result Result
 	if err := result.Check(); err != nil {
 		return false, false, err
 	}
-	args := append(make([]any, 0, 7), topic, l.Member, l.receipt(), ceilMs(result.Keep))
+	args := append(make([]any, 0, 8), topic, l.Member, l.receipt(), l.Worker, ceilMs(result.Keep))
 	if result.Body != nil {
 		args = append(args, result.Body)
 	}

@@ -17,8 +17,9 @@ var (
 // A Lease is a leased message, and the receipt that proves the lease.
 type Lease struct {
 	Member  string
-	Receipt int64 // the end of the lease in us by Redis's clock, but for its last digit
-	Handed  bool  // it is that of a hand-over that is not confirmed
+	Receipt int64  // the end of the lease in us by Redis's clock, but for its last digit
+	Handed  bool   // it is that of a hand-over that is not confirmed
+	Worker  string // has it, which Redis does not know of such a hand-over; or empty
 }
 
 // receipt returns the receipt as scripts have it.
@@ -80,7 +81,7 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	if n.Delay < 0 {
 		delay = ""
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.how())
+	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.how(), n.Worker)
 	if err != nil {
 		return Nacked{}, err
 	}

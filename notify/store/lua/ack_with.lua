@@ -1,7 +1,7 @@
 -- Acknowledges a message, and keeps it as done for a while, with a result. One that has a successor is not kept, since that has its id.
--- ARGV: topic; member; receipt; for how many ms to keep it, 0: not at all; the result, if there is one.
+-- ARGV: topic; member; receipt; the name of the worker, or ''; for how many ms to keep it, 0: not at all; the result, if there is one.
 -- Reply: 1 if the lease is lost; 1 if it is not kept although that was asked for: memory is short, or it has a successor.
-local topic, member, receipt, asked, result = unpack(ARGV, 1, 5)
+local topic, member, receipt, name, asked, result = unpack(ARGV, 1, 6)
 local lease = call('ZSCORE', LEASED, member)
 if not is_under(lease, receipt) then return { 1, 0 } end
 local us, now = clock()
@@ -16,7 +16,7 @@ local function record_to_keep()
   local taken = unique and math.min(soonest + unique, MAX)
   local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
   local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
-  local worker, since = holder_of(topic, lease)
+  local worker, since = holder_after(topic, lease, name)
   since = tonumber(since or 0)
   local object = { published = published, ended = now, taken = taken, by = worker, took = since > 0 and math.max(now - since, 0) or nil }
   return '=' .. text(over) .. ',' .. cjson.encode(object) .. (result and '\n' .. result or ''), over

@@ -322,6 +322,18 @@ local function carry_rest()
   for _, one in ipairs(odd) do carry_odd(unpack(one)) end
 end
 
+local function used_by(member)
+  return used_in(try('HGET', ATTEMPTS, member)) or 0
+end
+
+-- When a message was due whose hand-over, made at a time in ms, was not confirmed: as its record says, unless it was put off since, for
+-- another attempt or by a snooze; what is due then is handed over at once.
+local function due_before(member, record, made)
+  local due = first_due_of(record)
+  if not due or due > made or used_by(member) > 0 or extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
+  return due
+end
+
 -- Takes back leases that ended: an attempt is used up, unless it was a hand-over that was not confirmed.
 local function carry_leases()
   local ended = due_of(LEASED, SLOW)
@@ -336,18 +348,19 @@ local function carry_leases()
   for i = 1, #ended, 2 do
     local member = ended[i]
     local since, used, cause = tonumber(ended[i + 1]), 0, 'lease expired'
-    local options, limit = options_of(call('HGET', MESSAGES, member)), limits_in(topic_of(member) or '*')
+    local record, due = call('HGET', MESSAGES, member), math.floor(since / 1000)
+    local options, limit = options_of(record), limits_in(topic_of(member) or '*')
     if since % 1 > 0 then
-      since, buried.lapsed = since - UNCONFIRMED, (buried.lapsed or 0) + 1
+      due, buried.lapsed = due_before(member, record or '', math.floor((since - UNCONFIRMED) / 1000)), (buried.lapsed or 0) + 1
     else
       cause = options.try and cause_of(member, since) or cause
-      used = use_up(member, try('HGET', ATTEMPTS, member), since, math.floor(since / 1000), cause, limit.history, now)
+      used = use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, now)
     end
     if used >= (options.attempts or limit.attempts) then
       dead[#dead + 1] = { member, cause .. ', out of attempts', used, options.fail == 'drop' and ended[i + 1] }
     else
       again[#again + 1] = member
-      again[#again + 1] = text(math.floor(since / 1000))
+      again[#again + 1] = text(due)
     end
   end
   local topics, foreign = by_topic(again)
@@ -386,10 +399,6 @@ local function carry_leases()
     drop_from(unpack(one))
     count(one[3], 'leased', -1)
   end
-end
-
-local function used_by(member)
-  return used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
 -- Buries or drops a message that has expired while it was scheduled or ready.

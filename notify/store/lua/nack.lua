@@ -1,11 +1,12 @@
 -- Rejects a message. It uses up an attempt, and ends the message if that was the last, or buries it if told to. Or puts it off, which
 -- uses up none.
 -- ARGV: topic; member; receipt; when it is due again, in ms from now, or '' for a random wait by its settings, and how many millionths
---   of the longest wait that is; reason; bury to bury it at once, keep to put it off, or ''.
+--   of the longest wait that is; reason; bury to bury it at once, keep to put it off, or ''; the name
+--   of the worker, or ''.
 -- Reply: its state now, scheduled, dead or dropped, or '' if the lease is lost; attempts used up; its due time in ms; 1 if memory was
 --   short, so that this attempt is not among those that are kept. Where it cannot be put off: expires, and when in ms (0 if it has);
 --   or often, and how often it was put off.
-local topic, member, receipt, delay, share, reason, how = unpack(ARGV, 1, 7)
+local topic, member, receipt, delay, share, reason, how, worker = unpack(ARGV, 1, 8)
 local us, now = clock()
 local lease = call('ZSCORE', LEASED, member)
 if not is_under(lease, receipt) then return { '' } end
@@ -31,7 +32,7 @@ if how == '' and used + 1 < limit then
   local due = due_again()
   if not put_scheduled(topic, { due, member }, due) then return foreign_schedule(topic) end
   no_longer_leased(member, now)
-  used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now)
+  used, forgetful = use_up(member, before, lease, worker, now, reason, setting('history', own, common), now)
   take_leased({ member })
   count(topic, 'leased', -1)
   return { 'scheduled', used, due, forgetful }
@@ -55,7 +56,7 @@ if how == 'keep' then
 end
 
 can_put_back()
-used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now) -- first, so that what reads of its end finds it
+used, forgetful = use_up(member, before, lease, worker, now, reason, setting('history', own, common), now) -- first, so that what reads of its end finds it
 used = used < math.huge and used or 0
 local left = { member }
 local function lease_again()

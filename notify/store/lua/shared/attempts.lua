@@ -51,17 +51,16 @@ local function note_holders(list)
 end
 
 -- Uses up an attempt of a message whose value in ATTEMPTS was read before, and keeps what is known of the last MOST that failed, if keeps
--- is 1: when it ended, in ms, how long it took, who had it, and why it failed. Returns how many are used up, a foreign value means that
--- none is left; and 1 if memory was short, so that this attempt is not kept, or 0.
-local function use_up(member, before, receipt, ended, reason, keeps, now)
+-- is 1: when it ended, in ms, how long it took, who had it, and why it failed. Name is that of the worker if it tells it, or ''. Returns
+-- how many are used up, a foreign value means that none is left; and 1 if memory was short, so that this attempt is not kept, or 0.
+local function use_up(member, before, receipt, name, ended, reason, keeps, now)
   local MOST, LONGEST = 10, 1024
   local used, lines, forgetful = used_in(before), '', 0
   if not used then return math.huge, 0 end
   if keeps == 1 then
     lines = string.match(before or '', '\n.*$') or ''
     if has_room(now) then
-      local topic = topic_of(member)
-      local worker, since = holder_of(topic, receipt)
+      local worker, since = holder_after(topic_of(member), receipt, name)
       since = tonumber(since or 0)
       if #reason > LONGEST then reason = string.match(string.sub(reason, 1, LONGEST), '^(.-)[\194-\244]?[\128-\191]*$') end
       lines = lines .. '\n' .. table.concat({
