@@ -190,6 +190,49 @@ func TestWaitingIsLogged(t *testing.T) {
 	}
 }
 
+// A master that becomes a replica lets subscribe, and refuses the claim behind it: a subscription that is up in vain is logged once, and
+// renewed ever more rarely.
+func TestMasterBecomesAReplica(t *testing.T) {
+	storetest.OneShard(t, "what several shards log is summed up")
+	server := storetest.Server(t)
+	log := started(t, server.URL(), "subscriber")["subscriber"]
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	connections := func() (n int) {
+		info, err := client.Info(t.Context(), "stats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(info, "total_connections_received:")
+		if _, err := fmt.Sscan(after, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	storetest.Eventually(t, "it is subscribed", func() bool {
+		channels, err := client.PubSubChannels(t.Context(), "*").Result()
+		return err == nil && len(channels) > 1
+	})
+	if err := server.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
+		t.Fatal(err)
+	}
+	began, before := time.Now(), connections()
+	storetest.Eventually(t, "it has connected 40 times", func() bool { return connections() >= before+40 })
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("it connected 40 times in %v", took)
+	}
+	if n := log.count("cannot subscribe to redis"); n > 3 {
+		t.Errorf("it logged %d times that it cannot subscribe:\n%s", n, log)
+	}
+	if err := server.Follow(t.Context(), "NO", "ONE"); err != nil {
+		t.Fatal(err)
+	}
+	carry(t, storetest.At(t, server.URL(), ""))
+	storetest.Eventually(t, "it is subscribed again", func() bool {
+		return log.count("cannot subscribe to redis") == log.count("subscribed to redis again")
+	})
+}
+
 func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
 	t.Helper()
 	if err := s.Signal(sig); err != nil {

@@ -92,11 +92,12 @@ func (w *shardWatch) take(event store.Event, which []any) {
 	switch event.Kind {
 	case store.Subscribed:
 		w.await(w.carrier, append(which, "for", store.Patience)...) // goes on if the connection was only renewed
-		w.redis.End(which...)
 	case store.Beat:
 		w.await(nil)
+		w.redis.End(which...)
 		w.carrier.End(which...)
 	case store.Silent:
+		w.redis.End(which...) // one that was only subscribed may break at once, as often as it is renewed
 		w.carrier.Begin(append(which, "for", store.Silence)...)
 	case store.Broken:
 		w.await(nil)

@@ -49,13 +49,14 @@ func (t *term) note(h *hints, e store.Event) {
 	case store.Received:
 		t.noteHeard(h, e)
 	case store.Beat:
+		t.unheard.End(t.number())
 		if e.Epoch() != h.epoch {
 			break // another carrier's: this one has lost its lease, and is about to notice
 		}
 		h.mu.Lock()
 		h.beat = true
 		h.mu.Unlock()
-	case store.Subscribed:
+	case store.Silent:
 		t.unheard.End(t.number())
 	case store.Broken:
 		t.unheard.Begin(t.number(), "error", e.Err)

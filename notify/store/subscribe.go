@@ -209,10 +209,11 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 	silence := Silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
+		var up time.Time
 		err := attempt(ctx, silence, func(e Event) {
 			switch e.Kind {
 			case Subscribed:
-				pause.Reset()
+				up = time.Now()
 			case Beat:
 				silence = Silence
 			}
@@ -232,6 +233,9 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 			continue
 		}
 		on(Event{Kind: Broken, Err: d.explain(ctx, err)})
+		if !up.IsZero() && time.Since(up) >= Heartbeat { // else it was up in vain, as at a master that became a replica
+			pause.Reset()
+		}
 		pause.Wait(ctx)
 	}
 }
