@@ -9,9 +9,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// deadPage is how many dead letters one call works on.
-const deadPage = 500
-
 // Requeue makes dead letters ready again, with all their attempts and their whole time
 // to live, and returns how many there were. It skips ids that are not dead, and dead
 // letters whose record is missing. Errors: ErrInvalid, ErrUnreplicated, or that of the
@@ -29,18 +26,27 @@ func (i *Inspector) Purge(ctx context.Context, topic string, ids ...string) (int
 // An operation works on some dead letters of a topic: it requeues or purges them.
 type operation func(s store.Shard, ctx context.Context, topic string, which store.Letters) (store.Dealt, error)
 
+// paced runs an operation as a call of a long job.
+func paced(ctx context.Context, run operation, s store.Shard, topic string, which store.Letters) (dealt store.Dealt, err error) {
+	_, err = store.Paced(ctx, func(ctx context.Context) (err error) {
+		dealt, err = run(s, ctx, topic, which)
+		return err
+	})
+	return dealt, err
+}
+
 func (i *Inspector) operate(ctx context.Context, run operation, topic string, ids []string) (int, error) {
 	if err := store.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
 	total := 0
 	for len(ids) > 0 {
-		page := ids[:min(len(ids), deadPage)]
+		page := ids[:min(len(ids), store.MostLetters)]
 		members := make([]string, len(page))
 		for n, id := range page {
 			members[n] = store.Member(topic, id)
 		}
-		dealt, err := run(i.store.Of(topic), ctx, topic, store.Letters{Members: members})
+		dealt, err := paced(ctx, run, i.store.Of(topic), topic, store.Letters{Members: members})
 		if total += dealt.Done; err != nil { // an ErrUnreplicated is beside what is done
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
@@ -70,7 +76,7 @@ func (i *Inspector) operateOnAll(ctx context.Context, run operation, topic strin
 	}
 	total, left := 0, 0
 	for total+left < int(there) { // not what dies meanwhile: it may have been requeued just now
-		dealt, err := run(i.store.Of(topic), ctx, topic, store.Letters{Oldest: min(deadPage, int(there)-total-left), Pass: left})
+		dealt, err := paced(ctx, run, i.store.Of(topic), topic, store.Letters{Oldest: min(store.MostLetters, int(there)-total-left), Pass: left})
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}
@@ -94,7 +100,11 @@ func (i *Inspector) ExportDead(ctx context.Context, topic string, w io.Writer, o
 	encoder.SetEscapeHTML(false)
 	total, cursor := 0, ""
 	for {
-		page, err := i.List(ctx, topic, Dead, deadPage, cursor)
+		var page Page
+		_, err := store.Paced(ctx, func(ctx context.Context) (err error) {
+			page, err = i.List(ctx, topic, Dead, store.MostLetters, cursor)
+			return err
+		})
 		if err != nil {
 			return total, err
 		}

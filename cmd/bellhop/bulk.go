@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	bulkBatch    = 500     // lines that are published together
+	bulkBatch    = 100     // lines that are published together
 	bulkBytes    = 4 << 20 // of lines, after which a batch is full
 	listedFaults = 20      // refused lines that are reported one by one
 )

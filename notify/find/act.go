@@ -212,10 +212,14 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 	for len(found) > 0 {
 		topic := found[0].Topic
 		var members []string
-		for len(members) < len(found) && found[len(members)].Topic == topic {
+		for len(members) < min(len(found), store.MostLetters) && found[len(members)].Topic == topic {
 			members = append(members, store.Member(topic, found[len(members)].ID))
 		}
-		dealt, err := run(shard, ctx, topic, store.Letters{Members: members})
+		var dealt store.Dealt
+		_, err := a.paced(ctx, func(ctx context.Context) (err error) {
+			dealt, err = run(shard, ctx, topic, store.Letters{Members: members})
+			return err
+		})
 		a.done.Matched += dealt.Checked
 		if a.done.Done += dealt.Done; err != nil {
 			return err

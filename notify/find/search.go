@@ -180,13 +180,7 @@ func (s *search) paced(ctx context.Context, call func(context.Context) error) (t
 	defer func() { <-s.turn }()
 	within, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	start := time.Now()
-	err = call(within)
-	took = time.Since(start)
-	if err == nil {
-		err = store.Pause(ctx, took)
-	}
-	return took, err
+	return store.Paced(ctx, func(context.Context) error { return call(within) })
 }
 
 // step looks at some members, or reads names of topics.

@@ -132,14 +132,15 @@ func (t *tally) add(ctx context.Context, to []int64, topics []string) error {
 	for from := 0; from < t.Count; from += step {
 		edges := t.edges[from : min(from+step, t.Count)+1]
 		for rest, more := topics, true; more; more = len(rest) > 0 {
-			began := time.Now()
-			counted, sums, err := read(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
-			if err != nil {
+			_, err := store.Paced(ctx, func(ctx context.Context) error {
+				counted, sums, err := read(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
+				if err == nil {
+					t.note(to, from, sums)
+					rest = rest[counted:]
+				}
 				return err
-			}
-			t.note(to, from, sums)
-			rest = rest[counted:]
-			if err := store.Pause(ctx, time.Since(began)); err != nil {
+			})
+			if err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,9 @@ var (
 	purgeScript   = script("purge", promised)
 )
 
+// MostLetters is how many dead letters one call of a long job works on, which takes about a millisecond.
+const MostLetters = 50
+
 // Letters selects dead letters of a topic: the oldest ones, or Members.
 type Letters struct {
 	Oldest  int // how many; zero: those of Members that are dead
