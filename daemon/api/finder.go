@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
@@ -55,6 +56,11 @@ func (f *Finder) Act(ctx context.Context, q find.Query, act find.Act, o find.Opt
 		err = fault // beside what is done
 	}
 	return done, err
+}
+
+// Paced is [find.Finder.Paced].
+func (f *Finder) Paced(ctx context.Context, call func(context.Context) error) (took time.Duration, err error) {
+	return f.finder.Paced(ctx, call)
 }
 
 // open replaces the cursor of options by what is sealed in it. The error is a notify.Fault,

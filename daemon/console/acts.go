@@ -160,7 +160,7 @@ type refusable interface{ refuse(f *fault) }
 
 // again shows a form that was refused, and reports whether it could.
 func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
-	data, err := p.data(v.r.Context(), c, v)
+	data, err := p.read(v.r.Context(), c, v)
 	form, ok := data.(refusable)
 	if err != nil || !ok {
 		return false
@@ -195,8 +195,11 @@ func (v *visit) reserveForm() (free func(), err error) {
 	return v.reserve(bytes, "That form was not read")
 }
 
-// reserve waits for memory, and returns what frees it. The error is a fault with a title.
+// reserve waits for memory, unless zero bytes are needed, and returns what frees it. The error is a fault with a title.
 func (v *visit) reserve(bytes int64, title string) (free func(), err error) {
+	if bytes == 0 {
+		return func() {}, nil
+	}
 	free, err = v.Reserve(v.r, bytes)
 	if err != nil {
 		err = &fault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}

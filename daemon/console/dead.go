@@ -28,7 +28,7 @@ var deadPage = page{
 }
 
 var lettersPage = page{
-	path: Root + "dead/letters", title: "Dead letters", nav: "dead", name: "letters",
+	path: Root + "dead/letters", title: "Dead letters", nav: "dead", name: "letters", holds: pageBytes,
 	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.letters(ctx, v) },
 }
 
@@ -163,7 +163,11 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 	}
 	cursor, began := v.query("cursor"), time.Now()
 	for range letterLooks {
-		page, err := c.inspector.LatestDead(ctx, topic, letterRows-len(view.Rows), cursor)
+		var page notify.Page
+		_, err := c.o.Finder.Paced(ctx, func(ctx context.Context) (err error) {
+			page, err = c.inspector.LatestDead(ctx, topic, letterRows-len(view.Rows), cursor)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -18,13 +18,12 @@ import (
 )
 
 const (
-	foundRows    = 50       // on a page
-	exportedPage = 200      // messages that an export reads at a time,
-	exportBytes  = 16 << 20 // with what they take in memory, and the JSON of one: find ends a page at 8 MiB
+	foundRows    = 50  // on a page
+	exportedPage = 200 // messages that an export reads at a time
 )
 
 var findPage = page{
-	path: Root + "find", title: "Find", nav: "find", name: "find",
+	path: Root + "find", title: "Find", nav: "find", name: "find", holds: pageBytes,
 	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.find(ctx, v) },
 }
 
@@ -225,7 +224,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		defer done()
 		var free func()
-		free, err = v.reserve(exportBytes, "The export did not begin")
+		free, err = v.reserve(pageBytes, "The export did not begin")
 		defer free()
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 var findActPage = page{
-	path: Root + "find/act", title: "Act on all that match", nav: "find", name: "findact",
+	path: Root + "find/act", title: "Act on all that match", nav: "find", name: "findact", holds: pageBytes,
 	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.countAll(ctx, v) },
 }
 

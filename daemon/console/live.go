@@ -89,7 +89,7 @@ func (c *Console) makePiece(ctx context.Context, v *visit, p page) []byte {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	var err error
-	if f.Data, err = p.data(ctx, c, v); err != nil {
+	if f.Data, err = p.read(ctx, c, v); err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)
 	}
 	return c.livePart(p, f)

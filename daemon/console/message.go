@@ -27,7 +27,7 @@ const (
 )
 
 var messagePage = page{
-	path: Root + "topics/{topic}/messages/{id}", title: "Message", nav: "topics", name: "message", live: true,
+	path: Root + "topics/{topic}/messages/{id}", title: "Message", nav: "topics", name: "message", live: true, holds: pageBytes,
 	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.message(ctx, v) },
 }
 
@@ -106,7 +106,6 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 
 // show fills in what the page shows of a message.
 func (m *messageView) show(info notify.Info) {
-	m.Info = &info
 	m.Life = lifeOf(info)
 	m.Asked = askedOf(info.Record)
 	as := m.query("as")
@@ -114,7 +113,11 @@ func (m *messageView) show(info notify.Info) {
 	m.Result = bodyOf(info.Result, as)
 	if info.Next != nil {
 		m.Next = bodyOf(info.Next.Body, as)
+		next := *info.Next
+		next.Body, info.Next = nil, &next
 	}
+	info.Body, info.Result = nil, nil // their memory is free when the page is read
+	m.Info = &info
 }
 
 // Path returns the address of the page.

@@ -19,6 +19,10 @@ import (
 //go:embed templates
 var templates embed.FS
 
+// pageBytes is what messages that are read at a time take in memory, with the JSON of one: find ends a page at 8 MiB of records, other
+// replies of Redis have half of that, and one more record.
+const pageBytes = 16 << 20
+
 // A page is one of the pages. Its template has the file of its name, with a block main, and
 // within that a block live if it changes by itself.
 type page struct {
@@ -27,7 +31,18 @@ type page struct {
 	nav   string // the entry of the navigation that is marked; empty: none
 	name  string // of the template
 	live  bool
+	holds int64 // bytes that its bodies may take in memory while it is read
 	data  func(ctx context.Context, c *Console, v *visit) (any, error)
+}
+
+// read returns the data of the page, once the viewer has the memory for it.
+func (p *page) read(ctx context.Context, c *Console, v *visit) (any, error) {
+	free, err := v.reserve(p.holds, "The page was not read")
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return p.data(ctx, c, v)
 }
 
 // pages are all pages, in the order of the navigation where they are in it.
@@ -150,7 +165,7 @@ func (c *Console) loginThen(w http.ResponseWriter, r *http.Request, next string)
 func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	f := c.frame(v, p)
 	f.Done = takeDone(w, v.r)
-	data, err := p.data(v.r.Context(), c, v)
+	data, err := p.read(v.r.Context(), c, v)
 	status := http.StatusOK
 	if f.Data = data; err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)

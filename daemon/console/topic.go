@@ -24,7 +24,7 @@ const (
 )
 
 var topicPage = page{
-	path: Root + "topics/{topic}", title: "Topic", nav: "topics", name: "topic", live: true,
+	path: Root + "topics/{topic}", title: "Topic", nav: "topics", name: "topic", live: true, holds: pageBytes,
 	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topic(ctx, v) },
 }
 
@@ -55,7 +55,7 @@ type topicDetail struct {
 // A settingRow is a setting of a topic.
 type settingRow struct{ Name, Value, From, Doc string }
 
-// A messageRow is a message in a list.
+// A messageRow is a message in a list, with the beginning of its body.
 type messageRow struct {
 	notify.Info
 	Link string
@@ -66,7 +66,7 @@ func (m messageRow) About() string {
 	if m.State == notify.Dead {
 		return brief(m.Reason)
 	}
-	return brief(string(m.Body[:min(len(m.Body), 4*briefly)]))
+	return brief(string(m.Body))
 }
 
 // At returns the time that is told of a message: that by which lists sort it.
@@ -89,6 +89,7 @@ func messagePath(topic, id string) string {
 func rowsOf(infos []notify.Info) []messageRow {
 	rows := make([]messageRow, len(infos))
 	for i, info := range infos {
+		info.Body = slices.Clone(info.Body[:min(len(info.Body), 4*briefly)]) // the rest would be kept as long as the row
 		rows[i] = messageRow{info, messagePath(info.Topic, info.ID)}
 	}
 	return rows
@@ -201,10 +202,6 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 		page, err := list.of(ctx)
 		if err != nil {
 			return d, err
-		}
-		for i := range page.Messages { // what is kept for all viewers is small
-			body := page.Messages[i].Body
-			page.Messages[i].Body = slices.Clone(body[:min(len(body), 4*briefly)])
 		}
 		*list.into = rowsOf(page.Messages)
 	}

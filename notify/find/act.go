@@ -142,7 +142,7 @@ type actor struct {
 // enter notes when the act begins in a shard, and waits until that is past: what changes from then on has a later time.
 func (a *actor) enter(ctx context.Context, shard store.Shard) error {
 	var now time.Time
-	_, err := a.paced(ctx, func(ctx context.Context) (err error) {
+	_, err := a.Paced(ctx, func(ctx context.Context) (err error) {
 		now, err = shard.Time(ctx)
 		return err
 	})
@@ -216,7 +216,7 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 			members = append(members, store.Member(topic, found[len(members)].ID))
 		}
 		var dealt store.Dealt
-		_, err := a.paced(ctx, func(ctx context.Context) (err error) {
+		_, err := a.Paced(ctx, func(ctx context.Context) (err error) {
 			dealt, err = run(shard, ctx, topic, store.Letters{Members: members})
 			return err
 		})

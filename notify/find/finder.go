@@ -38,6 +38,20 @@ func New(s *notify.Store) (*Finder, error) {
 	return &Finder{store: s, turn: make(chan struct{}, 1), since: time.Since}, nil
 }
 
+// Paced makes a call to Redis when it is its turn among those of the searches, and pauses as long as it took. Within two seconds the
+// context of the call ends. The error is that of the call, or of ctx.
+func (f *Finder) Paced(ctx context.Context, call func(context.Context) error) (took time.Duration, err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-f.turn }()
+	within, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return store.Paced(ctx, func(context.Context) error { return call(within) })
+}
+
 // Options are how to search. The zero Options are the defaults.
 type Options struct {
 	Limit  int                     // most messages of a page, or of a call of an act. Zero: DefaultLimit; of an act as many as fit into its time

@@ -170,19 +170,6 @@ func (s *search) close() {
 	s.at.setMark(store.Mark{})
 }
 
-// paced makes a call when it is the turn of this search, and pauses as long as it took.
-func (s *search) paced(ctx context.Context, call func(context.Context) error) (took time.Duration, err error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	defer func() { <-s.turn }()
-	within, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return store.Paced(ctx, func(context.Context) error { return call(within) })
-}
-
 // step looks at some members, or reads names of topics.
 func (s *search) step(ctx context.Context, shard store.Shard) error {
 	if s.enter != nil && s.at.Began == 0 {
@@ -254,7 +241,7 @@ func cut(name string) string { return name[:min(len(name), mostMember)] }
 // occupied is [store.Shard.Occupied] when it is the turn of this search. For a whole id it returns all topics: to look for it in a topic takes
 // no longer than to ask whether the topic has anything.
 func (s *search) occupied(ctx context.Context, shard store.Shard, spans []store.Names, places []store.Place, counted bool, most int) (page store.Occupied, err error) {
-	_, err = s.paced(ctx, func(ctx context.Context) (err error) {
+	_, err = s.Paced(ctx, func(ctx context.Context) (err error) {
 		if s.id != "" {
 			page, err = namesOf(ctx, shard, spans)
 		} else {
@@ -281,7 +268,7 @@ func (s *search) looksAt(topic string) bool {
 // look looks at a slice of places of topics.
 func (s *search) look(ctx context.Context, shard store.Shard, place store.Place, topics []string) error {
 	var found store.Found
-	took, err := s.paced(ctx, func(ctx context.Context) (err error) {
+	took, err := s.Paced(ctx, func(ctx context.Context) (err error) {
 		most := s.most
 		if s.limit > 0 {
 			most = min(most, s.left)

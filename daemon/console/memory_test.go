@@ -1,0 +1,108 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// A meter is a hook that counts the bytes of texts that scripts reply.
+type meter struct{ atomic.Int64 }
+
+func (*meter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if script, is := cmd.(*redis.Cmd); is {
+			m.Add(textIn(script.Val()))
+		}
+		return err
+	}
+}
+
+// textIn returns how many bytes of text are in a reply.
+func textIn(reply any) (n int64) {
+	switch reply := reply.(type) {
+	case string:
+		return int64(len(reply))
+	case []any:
+		for _, one := range reply {
+			n += textIn(one)
+		}
+	}
+	return n
+}
+
+// No page reads more from Redis than the viewer's token has memory for, whatever is large there.
+func TestPagesReserveWhatTheyRead(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	var read meter
+	var reserved atomic.Int64
+	store.Client().AddHook(&read)
+	body := make([]byte, 256<<10)
+	sized := func(topic, id string, delay time.Duration) notify.Message {
+		return notify.Message{Topic: topic, ID: id, Body: body, Delay: delay}
+	}
+	for _, topic := range []string{"order.refused", "order.timeout"} {
+		storetest.Publish(t, store, sized(topic, "1", 0), sized(topic, "2", 0), sized(topic, "3", 0))
+		ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 3, Lease: time.Hour})
+		if err != nil || len(ds) != 3 {
+			t.Fatal(ds, err)
+		}
+		for _, d := range ds[:2] {
+			if _, err := d.Bury(t.Context(), "refused"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storetest.Publish(t, store, sized(topic, "4", time.Hour), sized(topic, "order-4711", time.Hour), sized(topic, "5", 0))
+	}
+	viewer := anybody()
+	viewer.Reserve = func(_ *http.Request, bytes int64) (free func(), err error) {
+		reserved.Add(bytes)
+		return func() {}, nil
+	}
+	finder, err := api.NewFinder(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := console.New(store, console.Options{
+		Finder: finder, Forecasts: forecast.NewCache(store), Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10, Open: viewer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := 0
+	for _, address := range append(addresses(t), "/ui/find/export?q=topic:order.timeout") {
+		read.Store(0)
+		reserved.Store(0)
+		pages.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))
+		if n := read.Load(); n > int64(len(body)) {
+			large++
+			if n > reserved.Load() {
+				t.Errorf("%s read %d bytes, and had reserved %d", address, n, reserved.Load())
+			}
+		}
+	}
+	if large < 5 { // letters, found messages, their export, a topic and a message
+		t.Errorf("%d pages read bodies", large)
+	}
+}
