@@ -99,6 +99,7 @@ func kindOf(member, reason string) Reason {
 	if !ours {
 		topic = "_"
 	}
+	reason = store.Headline(reason)
 	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonLength)], "")
 	return Reason{Topic: topic, Reason: nameWords.ReplaceAllStringFunc(reason, func(word string) string {
 		if len(word) < 4 {

@@ -1,13 +1,16 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,7 +66,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 			c.loginThen(w, r, backOf(r))
 			return
 		}
-		v := &visit{viewer, r}
+		v := &visit{Viewer: viewer, r: r}
 		if err == nil {
 			var free func()
 			free, err = v.reserveForm()
@@ -81,11 +84,16 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		did, n, err := a.do(r.Context(), c, v)
+		var asked question
+		if errors.As(err, &asked) {
+			c.makeSure(w, v, asked)
+			return
+		}
 		c.shelves.pieces.clear() // they show what was before
 		c.logAct(v, a, did, n, err)
 		if err == nil {
 			setDone(w, r, did)
-			http.Redirect(w, r, backOf(r), http.StatusSeeOther)
+			http.Redirect(w, r, cmp.Or(v.instead, backOf(r)), http.StatusSeeOther)
 			return
 		}
 		if n == 0 {
@@ -97,6 +105,40 @@ func (c *Console) act(a act) http.HandlerFunc {
 		}
 		c.failAct(w, v, did, err)
 	}
+}
+
+// A question is what a viewer is asked before an act changes many things for good: the error of an act that did nothing yet.
+type question string
+
+func (q question) Error() string { return string(q) }
+
+// sure returns a question, unless the form says that it was answered.
+func (v *visit) sure(format string, args ...any) error {
+	if v.r.PostForm.Get("sure") != "" {
+		return nil
+	}
+	return question(fmt.Sprintf(format, args...))
+}
+
+// A doubt is a form that was sent, and the question whether it is meant.
+type doubt struct {
+	Question question
+	Path     string
+	Fields   []named
+}
+
+// makeSure answers with a question, and with a form that sends what was sent once more.
+func (c *Console) makeSure(w http.ResponseWriter, v *visit, asked question) {
+	d := doubt{Question: asked, Path: v.r.URL.Path}
+	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
+		if name == "edition" || name == "once" {
+			continue
+		}
+		for _, value := range v.r.PostForm[name] {
+			d.Fields = append(d.Fields, named{name, value})
+		}
+	}
+	c.render(w, http.StatusOK, &frame{Title: asked.Error(), Template: "sure", Viewer: v.Viewer, Open: c.o.Open != nil, Back: backOf(v.r), Data: d})
 }
 
 // logAct logs an act that did something, even where it failed then.

@@ -279,6 +279,11 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	did, do := "Requeued ", c.inspector.Requeue
 	if form.Get("act") == "purge" {
 		did, do = "Purged ", c.inspector.Purge
+		if len(ids) > 1 {
+			if err := v.sure("Purge %d dead letters of %s?", len(ids), topic); err != nil {
+				return "", 0, err
+			}
+		}
 	}
 	n, err := do(ctx, topic, ids...)
 	c.forget(topic)

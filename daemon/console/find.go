@@ -178,6 +178,11 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 			return "", 0, errForbidden
 		}
 	}
+	if do.ends && len(members) > 1 {
+		if err := v.sure("%s %d messages?", strings.ToUpper(kind[:1])+kind[1:], len(members)); err != nil {
+			return "", 0, err
+		}
+	}
 	n := 0
 	for _, member := range members {
 		topic, id, _ := strings.Cut(member, ":")
@@ -211,7 +216,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 		c.toLogin(w, r)
 		return
 	}
-	v := &visit{viewer, r}
+	v := &visit{Viewer: viewer, r: r}
 	var q find.Query
 	done := func() {}
 	switch {

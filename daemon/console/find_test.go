@@ -149,7 +149,8 @@ func TestActOnTheTicked(t *testing.T) {
 	v.act(page, "/ui/acts/found", "act", "cancel").is(http.StatusUnprocessableEntity).says("tick")
 	v.act(page, "/ui/acts/found", "act", "cancel", "m", "order.a:1", "m", "<b>bold").is(http.StatusUnprocessableEntity).hides("<b>bold")
 	v.act(page, "/ui/acts/found", "act", "requeue", "m", "order.a:1", "m", "b:1").did("requeue: 1 of 2 messages; the others had changed, or are in another state", page)
-	v.act(page, "/ui/acts/found", "act", "purge", "m", "order.a:1", "m", "b:1").did("purge: 0 of 2 messages; they had changed, or are in another state", page)
+	v.act(page, "/ui/acts/found", "act", "purge", "m", "order.a:1", "m", "b:1").is(http.StatusOK).says("Purge 2 messages?", `name="m" value="b:1"`)
+	v.act(page, "/ui/acts/found", "act", "purge", "m", "order.a:1", "m", "b:1", "sure", "1").did("purge: 0 of 2 messages; they had changed, or are in another state", page)
 	v.act(page, "/ui/acts/found", "act", "reschedule", "due", "2030-01-02T15:04:05Z", "m", "b:1").is(http.StatusSeeOther)
 	v.act(page, "/ui/acts/found", "act", "purge", "m", "order.a:2").is(http.StatusSeeOther)
 	info, err := storetest.Inspector(t, s.store).Inspect(t.Context(), "b", "1")
@@ -277,7 +278,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 		return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: "why"}}
 	})
 	const found, letters = "/ui/find?q=state%3Adead", "/ui/dead/letters?topic=order.a"
-	form := append(v.get(found).sent(), "act", "purge")
+	form := append(v.get(found).sent(), "act", "purge", "sure", "1")
 	for i := range 50 {
 		form = append(form, "m", fmt.Sprint("order.a:", n+i))
 	}

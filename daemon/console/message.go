@@ -173,7 +173,7 @@ func (m *messageView) Headline() string {
 	case notify.Leased:
 		return "Leased to " + orUnknown(m.By) + ", the lease " + ends(m.Now, m.Until)
 	case notify.Dead:
-		return "Dead: " + brief(m.Reason)
+		return "Dead: " + brief(store.Headline(m.Reason))
 	case notify.Done:
 		return "Done, its id is free in " + short(m.Until.Sub(m.Now))
 	}
@@ -216,15 +216,22 @@ func lifeOf(i notify.Info) []event {
 		}
 	}
 	add(event{At: i.Published, What: "Published"})
-	if !i.FirstDue.Equal(i.Due) {
+	before := max(len(i.History)-i.Attempts, 0) // attempts before it was dead and requeued
+	switch {
+	case before > 0:
+		add(event{At: i.FirstDue, What: "Requeued"})
+	case !i.FirstDue.Equal(i.Due):
 		add(event{At: i.FirstDue, What: "First due"})
 	}
 	for n, a := range i.History {
-		took := ""
+		took, what := "", "Attempt failed, before it was requeued"
 		if a.Took >= 0 {
 			took = short(a.Took)
 		}
-		add(event{At: a.Ended, What: fmt.Sprintf("Attempt %d failed", i.Attempts-len(i.History)+n+1), Class: "late", By: a.By, Took: took, Reason: a.Reason})
+		if n >= before {
+			what = fmt.Sprintf("Attempt %d failed", i.Attempts-len(i.History)+n+1)
+		}
+		add(event{At: a.Ended, What: what, Class: "late", By: a.By, Took: took, Reason: a.Reason})
 	}
 	switch i.State {
 	case notify.Scheduled:
@@ -386,26 +393,30 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)
 	c.shelves.messages.forget(store.Member(topic, id))
+	if do.ends {
+		v.instead = topicPath(topic)
+	}
 	return did, oneIf(err), changed(err)
 }}
 
 // messageActs are the acts on a message by the values of their buttons.
 var messageActs = map[string]struct {
 	right string
+	ends  bool // the message is gone then
 	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
 }{
-	"cancel": {Publish, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"cancel": {Publish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		was, err := c.pub.Cancel(ctx, topic, id)
 		return "Cancelled " + id + ", it was " + was.String(), err
 	}},
-	"cancel-next": {Publish, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"cancel-next": {Publish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
 	}},
-	"reschedule": {Publish, reschedule},
-	"requeue": {Admin, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"reschedule": {Publish, false, reschedule},
+	"requeue": {Admin, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Requeued " + id, oneOf(c.inspector.Requeue(ctx, topic, id))
 	}},
-	"purge": {Admin, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"purge": {Admin, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Purged " + id, oneOf(c.inspector.Purge(ctx, topic, id))
 	}},
 }

@@ -83,9 +83,31 @@ func TestMessageActs(t *testing.T) {
 	v.act(waits, waits, "act", "reschedule", "delay", "1h", "due", "2030-01-02T15:04:05Z").is(http.StatusUnprocessableEntity).says("both are given")
 	v.act(waits, waits, "act", "reschedule", "due", "2030-01-02T15:04:05Z").is(http.StatusSeeOther)
 	v.get(waits).says("2030-01-02 15:04:05.000 UTC")
-	v.act(waits, waits, "act", "cancel").did("Cancelled waits, it was scheduled", waits)
+	v.act(waits, waits, "act", "cancel").did("Cancelled waits, it was scheduled", "/ui/topics/order.a")
 	v.get(waits).is(http.StatusNotFound).says("There is no message waits in the topic order.a", "bellhop archive show order.a waits")
 	v.act("/ui/topics/order.a", waits, "act", "cancel").is(http.StatusConflict)
+}
+
+// A dead letter that was requeued has its attempts anew: those before are told as such.
+func TestLifeAfterARequeue(t *testing.T) {
+	s := open(t)
+	v := s.visitor()
+	const path = "/ui/topics/order.a/messages/1"
+	storetest.Set(t, s.store, "order.a", notify.SettingsChange{Attempts: new(2)})
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
+	carry(t, s.store)
+	for range 2 {
+		storetest.Eventually(t, "it is ready", func() bool {
+			counts, err := storetest.Count(s.store, "order.a")
+			return err == nil && counts.Ready == 1
+		})
+		if _, err := claimOne(t, s.store, "order.a").Nack(t.Context(), 0, "no route"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.get(path).says("Attempt 1 failed", "Attempt 2 failed")
+	v.act(path, path, "act", "requeue").did("Requeued 1", path)
+	v.get(path).says("Attempt failed, before it was requeued", ">Requeued<").hides("Attempt 0", "Attempt -")
 }
 
 func TestMessageRights(t *testing.T) {

@@ -59,7 +59,7 @@ func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
 	case !viewer.May(Publish, Consume):
 		err = errForbidden
 	default:
-		names, err = c.topicsBegun(r.Context(), &visit{viewer, r})
+		names, err = c.topicsBegun(r.Context(), &visit{Viewer: viewer, r: r})
 	}
 	if err != nil && !store.IsPartial(err) {
 		f := c.faultFor(viewer, err)

@@ -46,6 +46,11 @@ type overview struct {
 	uncounted int // topics in trouble beyond the worst, which are not counted
 }
 
+// Empty reports whether nothing was ever published, as far as the viewer may know.
+func (o *overview) Empty() bool {
+	return o.HasTotal && !o.Missing && o.Topics == 0 && o.Published == 0 && o.Sent == 0 && o.Office.Next.IsZero()
+}
+
 // A wrong is something that an operator has to know first.
 type wrong struct {
 	Sign string // a class of the style

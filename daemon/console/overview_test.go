@@ -18,6 +18,17 @@ import (
 )
 
 // The first page says what is wrong, and where, before all else.
+// What nothing was published to does not look as if all were well with it.
+func TestNothingWasPublished(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	carry(t, s.store)
+	v := s.visitor()
+	storetest.Eventually(t, "a carrier is elected", func() bool { return !strings.Contains(v.get("/ui/").body, "No carrier") })
+	v.get("/ui/").is(200).says("Nothing was published yet", "bellhop publish greetings").hides("Nothing is late")
+	v.get("/ui/topics/order.timout").is(200).says("Nothing was ever published to it").hides("Nothing is late")
+}
+
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	s := populated(t)
@@ -76,6 +87,7 @@ func TestNothingIsWrong(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	carry(t, s.store)
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", Delay: time.Hour})
 	storetest.Eventually(t, "a carrier is elected", func() bool {
 		return strings.Contains(s.visitor().get("/ui/").body, "Nothing is late")
 	})

@@ -71,7 +71,8 @@ var errNoPage = errors.New("there is no such page")
 // A visit is one request of a viewer.
 type visit struct {
 	*Viewer
-	r *http.Request
+	r       *http.Request
+	instead string // address of the page to which an act leads, in place of that which its form names; empty: there
 }
 
 // query returns a parameter of the address.
@@ -134,15 +135,15 @@ func (c *Console) serve(p page) http.HandlerFunc {
 			c.withhold(err)
 			http.Error(w, "Redis cannot be reached", http.StatusServiceUnavailable)
 		case err != nil:
-			f := c.frame(&visit{nil, r}, p)
+			f := c.frame(&visit{r: r}, p)
 			f.Template, f.Fault = "fault", c.faultFor(nil, err)
 			c.render(w, http.StatusServiceUnavailable, f)
 		case viewer == nil:
 			c.toLogin(w, r)
 		case p.live && accepts(r, "text/event-stream"):
-			c.stream(w, &visit{viewer, r}, p)
+			c.stream(w, &visit{Viewer: viewer, r: r}, p)
 		default:
-			c.show(w, &visit{viewer, r}, p)
+			c.show(w, &visit{Viewer: viewer, r: r}, p)
 		}
 	}
 }

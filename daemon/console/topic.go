@@ -64,7 +64,7 @@ type messageRow struct {
 // About returns one short line about a message: why it died, or what is in it.
 func (m messageRow) About() string {
 	if m.State == notify.Dead {
-		return brief(m.Reason)
+		return brief(store.Headline(m.Reason))
 	}
 	return brief(string(m.Body))
 }
@@ -170,6 +170,11 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	view.River, err = c.river(ctx, v, "Messages", view.Now, []notify.Pattern{pattern}, c.seenPast(topic))
 	return view, err
+}
+
+// Unknown reports whether nothing of the topic is known.
+func (t *topicView) Unknown() bool {
+	return t.Published == 0 && t.Sent == 0 && t.Broadcasts == 0 && t.Counts.Dead == 0 && t.Waiting == 0
 }
 
 // Link returns the address of the page.
