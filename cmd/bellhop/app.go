@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // app is one run of the program.
@@ -149,6 +150,7 @@ type session struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
+	troubles  []*outage.Notice // of this process, for its status
 }
 
 // errConfig is the error of a configuration that cannot be used.

@@ -37,15 +37,19 @@ type command struct {
 	env      []string
 	out, err io.Writer
 	running  *groups
+	starts   *starts
 }
 
-// newCommand returns the command that argv names. The error is a notify.ErrInvalid.
-func (a *app) newCommand(argv []string) (*command, error) {
+// newCommand returns the command that argv names, whose troubles are in the status of the
+// session. The error is a notify.ErrInvalid.
+func (a *app) newCommand(s *session, argv []string) (*command, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, store.Faultf("command", "command: %w", err)
 	}
-	return &command{path: path, argv: argv, env: sd.ForChildren(a.env), out: a.out, err: a.err, running: &a.running}, nil
+	c := &command{path: path, argv: argv, env: sd.ForChildren(a.env), out: a.out, err: a.err, running: &a.running, starts: newStarts(s.log)}
+	s.troubles = append(s.troubles, c.starts.notice)
+	return c, nil
 }
 
 // groups are the process groups of running commands.
@@ -54,23 +58,27 @@ type groups struct {
 	all map[int]bool
 }
 
-// run runs a command. Its group is among them until it ends.
-func (g *groups) run(cmd *exec.Cmd) error {
+// start starts a command. Its group is among them until wait, which waits for its end.
+func (g *groups) start(cmd *exec.Cmd) (wait func() error, err error) {
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.all == nil {
 		g.all = make(map[int]bool)
 	}
 	g.all[cmd.Process.Pid] = true
-	g.mu.Unlock()
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.all, cmd.Process.Pid)
-	}()
-	return cmd.Wait()
+	return func() error {
+		defer g.remove(cmd.Process.Pid)
+		return cmd.Wait()
+	}, nil
+}
+
+func (g *groups) remove(pid int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.all, pid)
 }
 
 // kill kills all groups.
@@ -109,12 +117,14 @@ func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
 	return c.run(ctx, b.Body, append(env, "MESSAGE_POSITION="+b.Position.String(), "MESSAGE_BOOKMARK="+string(b.Bookmark())), io.Discard)
 }
 
-// errLater is wrapped by the error of a command that exited with exitLater.
-var errLater = errors.New("it asks to be tried later")
-
 // refusal adds ErrBury to the error of a command that exited with exitBury, and puts off
-// the message of one that exited with exitLater.
+// the message of one that exited with exitLater. The message of one that did not start is left
+// to others.
 func refusal(err error) error {
+	var un *unstarted
+	if errors.As(err, &un) {
+		return un.notNow()
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return err
@@ -141,8 +151,13 @@ func (c *command) run(ctx context.Context, body []byte, env []string, result io.
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
-	err := c.running.run(cmd)
-	if ctx.Err() != nil && cmd.Process != nil {
+	wait, err := c.running.start(cmd)
+	if err != nil {
+		return c.starts.failed(c.explain(err))
+	}
+	c.starts.succeeded()
+	err = wait()
+	if ctx.Err() != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its children, if it left any
 	}
 	if bad := errors.Join(out.flush(), errOut.flush()); bad != nil {
@@ -156,7 +171,7 @@ func (c *command) run(ctx context.Context, body []byte, env []string, result io.
 	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
 		return nil // it succeeded; a child that it left holds its output open
 	}
-	return last.reason(c.explain(err))
+	return last.reason(err)
 }
 
 // explain adds to the error of a failed start what the kernel's error leaves out:

@@ -39,8 +39,8 @@ Without CMD each broadcast is printed: its position, topic and id, how late it
 is, and its body. With CMD the command is run for each, one after the other, with
 the body on its standard input, and MESSAGE_TOPIC, MESSAGE_ID, MESSAGE_POSITION,
 MESSAGE_BOOKMARK, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_CONTENT_TYPE and, for each
-header, MESSAGE_HEADER_NAME in its environment. A failure is logged, and the next broadcast
-follows. At the end a bookmark is logged: give it to --from to continue.
+header, MESSAGE_HEADER_NAME in its environment. A failure is logged, and the next
+broadcast follows, but while CMD cannot be started the broadcast waits for it. At the end a bookmark is logged: give it to --from to continue.
 Each broadcast has one, too: its position or, in a store of several shards and for
 a pattern, a longer word that --json prints.
 
@@ -53,7 +53,8 @@ decides:
   75  not yet: again after a backoff, up to 1,000 times; uses up no attempt
   any other code, or a signal: again after a backoff, until out of attempts
 
-If a process dies, its broadcasts go to another when their leases end. A name
+If a process dies, its broadcasts go to another when their leases end; if it cannot
+start CMD, at once, and no attempt is used up. A name
 belongs to one pattern and one beginning, until bellhop listeners remove.
 
 Broadcasts that were removed before they were read (see BELLHOP_BROADCAST_KEEP)
@@ -80,13 +81,13 @@ pattern that begins with $dead matches them.`,
 		var t tally
 		handler := broadcastHandler(counting(&t, a.showBroadcast(f.name != "")))
 		if len(args) > 1 {
-			cmd, err := a.newCommand(args[1:])
+			cmd, err := a.newCommand(s, args[1:])
 			if err != nil {
 				return err
 			}
 			handler = counting(&t, func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(cmd.receive(ctx, b)) })
 			if f.name == "" {
-				handler = tolerant(s.log, counting(&t, cmd.receive))
+				handler = tolerant(s.log, untilStarted(ctx, counting(&t, cmd.receive)))
 			}
 		} else if a.json {
 			o.OnGap = a.showGap
@@ -222,7 +223,7 @@ func listenPlain(ctx context.Context, s *session, l *subscribers.Listener, patte
 func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 	return func(ctx context.Context, b *subscribers.Broadcast) error {
 		err := handler(ctx, b)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil || errors.Is(err, subscribers.ErrStopping) {
 			return err
 		}
 		if err != nil {

@@ -82,24 +82,3 @@ func TestCountsAreReported(t *testing.T) {
 	gone.ends(exitFailed)
 	contains(t, gone.said(), "bellhop: handled 0, failed 0\n", "it was removed")
 }
-
-// The error of a script that cannot be run names the cause.
-func TestUnrunnableCommand(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	s.call("topics", "set", "*", "attempts=1")
-	for script, want := range map[string]string{
-		"echo x\n":                         "exec format error; begin the script with a line such as #!/bin/sh, or put the program that runs it in front",
-		"#!/no/such/interpreter\necho x\n": "exists, but not the program that its line #! names",
-	} {
-		path := t.TempDir() + "/script"
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		s.publish("t", 1)
-		r := s.feed("", "work", "t", "--count", "1", "--", path)
-		contains(t, r.err, want)
-		contains(t, s.call("dead", "list", "t", "--json"), want)
-		s.call("dead", "purge", "t", "1")
-	}
-}

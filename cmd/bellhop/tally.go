@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -78,11 +81,13 @@ func (s *session) reportStatus(ctx context.Context, t *tally) (stop func()) {
 }
 
 func (s *session) status(ctx context.Context, t *tally) string {
-	switch waiting := daemon.Waiting(s.store); {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return "stopping: " + t.String()
-	case waiting != "":
-		return t.String() + "; " + waiting
 	}
-	return t.String()
+	status := []string{t.String()}
+	for _, trouble := range s.troubles {
+		status = append(status, terminal.Escape(trouble.State()))
+	}
+	status = append(status, daemon.Waiting(s.store))
+	return strings.Join(slices.DeleteFunc(status, func(text string) bool { return text == "" }), "; ")
 }

@@ -44,6 +44,11 @@ was claimed later than its late_after allows. The exit code of CMD decides:
       the time to live, or up to 1,000 times
   any other code, or a signal: again after a backoff, until out of attempts
 
+If CMD cannot be started (it was removed or replaced, memory or descriptors are
+short), the message is released at once, without using up an attempt, and other
+workers may get it. This one tries again after a pause of 1s, growing to 30s; the
+log reports once that it cannot, and once that it can again.
+
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. With --min-age only messages are handled that no other worker
 claimed for so long, exactly then. The lease is extended while CMD runs. If it is
@@ -75,7 +80,7 @@ result, up to 64 KiB: a longer one is left out, with a warning.`,
 		}
 		handler := a.show
 		if len(args) > 1 {
-			cmd, err := a.newCommand(args[1:])
+			cmd, err := a.newCommand(s, args[1:])
 			if err != nil {
 				return err
 			}

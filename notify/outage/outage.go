@@ -17,8 +17,9 @@ type Notice struct {
 	level       slog.Level
 	begun, over string
 
-	mu sync.Mutex
-	on bool
+	mu    sync.Mutex
+	on    bool
+	state string
 }
 
 // New returns a notice that logs the message begun at a level when an outage begins,
@@ -36,10 +37,16 @@ func (n *Notice) Begin(args ...any) {
 }
 
 func (n *Notice) begin(args []any) {
-	if !n.on {
-		n.on = true
-		n.log.Log(context.Background(), n.level, n.begun, args...)
+	if n.on {
+		return
 	}
+	n.on, n.state = true, n.begun
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			n.state += ": " + err.Error()
+		}
+	}
+	n.log.Log(context.Background(), n.level, n.begun, args...)
 }
 
 // End ends the outage and logs that with keys and values. Without an outage it does
@@ -50,7 +57,15 @@ func (n *Notice) End(args ...any) {
 	if n.on && n.over != "" {
 		n.log.Info(n.over, args...)
 	}
-	n.on = false
+	n.on, n.state = false, ""
+}
+
+// State returns the message of the outage that lasts, with its error, as a status shows it.
+// Without an outage it is empty.
+func (n *Notice) State() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
 }
 
 // Note begins an outage if err is not nil, and ends it if err is nil.

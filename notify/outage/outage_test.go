@@ -54,6 +54,22 @@ func TestNotice(t *testing.T) {
 	}
 }
 
+// While an outage lasts it has a state, which is that of its beginning.
+func TestNoticeHasAState(t *testing.T) {
+	log, _ := newLog()
+	n := outage.New(log, slog.LevelError, "cannot sing; retrying", "singing again")
+	var got []string
+	for _, err := range []error{nil, errHoarse, errors.New("asleep"), nil} {
+		n.Note(err)
+		got = append(got, n.State())
+	}
+	n.Begin("key", "G")
+	got = append(got, n.State())
+	if diff := cmp.Diff([]string{"", "cannot sing; retrying: hoarse", "cannot sing; retrying: hoarse", "", "cannot sing; retrying"}, got); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
 // Without a message for the end only the beginning is logged.
 func TestNoticeOfABeginning(t *testing.T) {
 	log, said := newLog()
