@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ type command struct {
 	path     string
 	argv     []string
 	env      []string
-	out, err io.Writer
+	out, err output
 	running  *groups
 	starts   *starts
 }
@@ -47,8 +48,12 @@ func (a *app) newCommand(s *session, argv []string) (*command, error) {
 	if err != nil {
 		return nil, store.Faultf("command", "command: %w", err)
 	}
-	c := &command{path: path, argv: argv, env: sd.ForChildren(a.env), out: a.out, err: a.err, running: &a.running, starts: newStarts(s.log)}
-	s.troubles = append(s.troubles, c.starts.notice)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a write to a pipe that nobody reads any more ends this process
+	c := &command{
+		path: path, argv: argv, env: sd.ForChildren(a.env), running: &a.running, starts: newStarts(s.log),
+		out: newOutput(a.out, "standard output", s.log), err: newOutput(a.err, "standard error", s.log),
+	}
+	s.troubles = append(s.troubles, c.starts.notice, c.out.notice, c.err.notice)
 	return c, nil
 }
 
@@ -141,7 +146,7 @@ func refusal(err error) error {
 // run runs the command with a body on its standard input, and env added to its
 // environment. Its standard output also goes to result.
 func (c *command) run(ctx context.Context, body []byte, env []string, result io.Writer) error {
-	out, errOut := &lineWriter{to: c.out}, &lineWriter{to: c.err}
+	out, errOut := &lineWriter{pass: c.out.pass}, &lineWriter{pass: c.err.pass}
 	var last tail
 	cmd := exec.CommandContext(ctx, c.path)
 	cmd.Args = c.argv
@@ -160,9 +165,8 @@ func (c *command) run(ctx context.Context, body []byte, env []string, result io.
 	if ctx.Err() != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its children, if it left any
 	}
-	if bad := errors.Join(out.flush(), errOut.flush()); bad != nil {
-		return fmt.Errorf("pass on the output of %s: %w", c.argv[0], bad)
-	}
+	out.flush()
+	errOut.flush()
 	switch {
 	case err == nil:
 		return nil
@@ -229,7 +233,7 @@ func variable(name string) string {
 // lineWriter passes on whole lines, so that the lines of concurrent commands do
 // not mix. A line longer than maxLine is passed on in parts.
 type lineWriter struct {
-	to      io.Writer
+	pass    func([]byte)
 	pending []byte
 }
 
@@ -242,22 +246,19 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	if end == 0 && len(l.pending) >= maxLine {
 		end = len(l.pending)
 	}
-	if end == 0 {
-		return len(p), nil
+	if end > 0 {
+		l.pass(l.pending[:end])
+		l.pending = append(l.pending[:0], l.pending[end:]...)
 	}
-	_, err := l.to.Write(l.pending[:end])
-	l.pending = append(l.pending[:0], l.pending[end:]...)
-	return len(p), err
+	return len(p), nil
 }
 
 // flush passes on an unfinished last line, and ends it.
-func (l *lineWriter) flush() error {
-	if len(l.pending) == 0 {
-		return nil
+func (l *lineWriter) flush() {
+	if len(l.pending) > 0 {
+		l.pass(append(l.pending, '\n'))
+		l.pending = nil
 	}
-	_, err := l.to.Write(append(l.pending, '\n'))
-	l.pending = nil
-	return err
 }
 
 // tail keeps the end of what is written to it.

@@ -49,6 +49,10 @@ short), the message is released at once, without using up an attempt, and other
 workers may get it. This one tries again after a pause of 1s, growing to 30s; the
 log reports once that it cannot, and once that it can again.
 
+What CMD prints is passed on, line by line. If that fails (the disk is full, the
+reader has ended), it is thrown away, which the log reports once: the exit code
+decides. Without CMD a message that cannot be printed has failed.
+
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. With --min-age only messages are handled that no other worker
 claimed for so long, exactly then. The lease is extended while CMD runs. If it is
