@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -74,9 +75,9 @@ func newHandler(w io.Writer, format string, o *slog.HandlerOptions) slog.Handler
 	return slog.NewTextHandler(w, o)
 }
 
-// isJournal reports whether w is the stream that systemd connected to the journal.
+// isJournal reports whether w is the stream that systemd connected to the journal, or writes to it.
 func isJournal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
 		return false
 	}

@@ -125,6 +125,17 @@ func (a *app) withStore(c *cobra.Command, run func(ctx context.Context, s *sessi
 	})
 }
 
+// withOutlets is withStore for a command that goes on, and can be stopped, where nobody reads what it prints.
+func (a *app) withOutlets(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+	a.withStore(c, run)
+	inner := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.out, a.err = newOutlet(a.out), newOutlet(a.err)
+		return inner(c, args)
+	}
+	return c
+}
+
 // jsonFlag gives a command the flag --json.
 func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON, for programs")
@@ -217,8 +228,10 @@ func (a *app) open() (*session, error) {
 }
 
 // printJSON prints a value as a line of JSON.
-func (a *app) printJSON(value any) error {
-	e := json.NewEncoder(terminal.JSON(a.out))
+func (a *app) printJSON(value any) error { return printJSONTo(a.out, value) }
+
+func printJSONTo(w io.Writer, value any) error {
+	e := json.NewEncoder(terminal.JSON(w))
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
 		return fmt.Errorf("print: %w", err)

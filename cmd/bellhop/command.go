@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -39,6 +41,7 @@ type command struct {
 	out, err output
 	running  *groups
 	starts   *starts
+	left     *outage.Notice // of a child that a command left behind
 }
 
 // newCommand returns the command that argv names, whose troubles are in the status of the
@@ -52,6 +55,7 @@ func (a *app) newCommand(s *session, argv []string) (*command, error) {
 	c := &command{
 		path: path, argv: argv, env: sd.ForChildren(a.env), running: &a.running, starts: newStarts(s.log),
 		out: newOutput(a.out, "standard output", s.log), err: newOutput(a.err, "standard error", s.log),
+		left: outage.New(s.log, slog.LevelWarn, "the command left a child behind that holds its output open; each such message takes 5s longer: redirect the output of the child", ""),
 	}
 	s.troubles = append(s.troubles, c.starts.notice, c.out.notice, c.err.notice)
 	return c, nil
@@ -146,36 +150,76 @@ func refusal(err error) error {
 // run runs the command with a body on its standard input, and env added to its
 // environment. Its standard output also goes to result.
 func (c *command) run(ctx context.Context, body []byte, env []string, result io.Writer) error {
-	out, errOut := &lineWriter{pass: c.out.pass}, &lineWriter{pass: c.err.pass}
-	var last tail
-	cmd := exec.CommandContext(ctx, c.path)
-	cmd.Args = c.argv
-	cmd.Stdin = bytes.NewReader(body)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, result), io.MultiWriter(errOut, &last)
-	cmd.Env = append(slices.Clip(c.env), env...)
-	cmd.SysProcAttr = childAttributes()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = killAfter
-	wait, err := c.running.start(cmd)
+	one, err := c.start(ctx, body, env)
 	if err != nil {
 		return c.starts.failed(c.explain(err))
 	}
 	c.starts.succeeded()
-	err = wait()
-	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its children, if it left any
+	passing, exited := context.WithCancel(ctx)
+	defer exited()
+	out, errOut := &lineWriter{pass: c.out.passUntil(passing)}, &lineWriter{pass: c.err.passUntil(passing)}
+	var last tail
+	one.out.copyTo(io.MultiWriter(result, out))
+	one.err.copyTo(io.MultiWriter(&last, errOut))
+	err = one.wait()
+	exited()
+	if one.asked {
+		_ = syscall.Kill(-one.cmd.Process.Pid, syscall.SIGKILL) // its children, if it left any
+	}
+	until := time.Now().Add(killAfter)
+	if held := one.out.finish(until); one.err.finish(until) || held {
+		c.left.Begin("command", c.argv[0])
 	}
 	out.flush()
 	errOut.flush()
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay) && one.cmd.ProcessState.Success():
 		return nil
-	case ctx.Err() != nil:
+	case one.asked:
 		return fmt.Errorf("%s: %w", c.argv[0], context.Cause(ctx))
-	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
-		return nil // it succeeded; a child that it left holds its output open
 	}
 	return last.reason(err)
+}
+
+// A started is a command that runs for one message.
+type started struct {
+	cmd      *exec.Cmd
+	out, err *pipe
+	wait     func() error // waits for its end
+	asked    bool         // to end, since its context has ended; known once it is waited for
+}
+
+// start starts the command.
+func (c *command) start(ctx context.Context, body []byte, env []string) (_ *started, err error) {
+	one := &started{cmd: exec.CommandContext(ctx, c.path)}
+	if one.out, err = newPipe(); err != nil {
+		return nil, err
+	}
+	if one.err, err = newPipe(); err != nil {
+		one.out.close()
+		return nil, err
+	}
+	cmd := one.cmd
+	cmd.Args = c.argv
+	cmd.Stdin = bytes.NewReader(body)
+	cmd.Stdout, cmd.Stderr = one.out.end, one.err.end
+	cmd.Env = append(slices.Clip(c.env), env...)
+	cmd.SysProcAttr = childAttributes()
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		one.asked = true
+		return err
+	}
+	cmd.WaitDelay = killAfter
+	if one.wait, err = c.running.start(cmd); err != nil {
+		one.out.close()
+		one.err.close()
+		return nil, err
+	}
+	return one, nil
 }
 
 // explain adds to the error of a failed start what the kernel's error leaves out:

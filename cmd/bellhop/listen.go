@@ -73,7 +73,7 @@ pattern that begins with $dead matches them.`,
 		Args: handlerArgs("TOPIC|PATTERN"),
 	})
 	f.define(a, c)
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+	return a.withOutlets(c, func(ctx context.Context, s *session, args []string) error {
 		o, err := f.options(c, s)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ pattern that begins with $dead matches them.`,
 				handler = tolerant(s.log, untilStarted(ctx, counting(&t, cmd.receive)))
 			}
 		} else if a.json {
-			o.OnGap = a.showGap
+			o.OnGap = func(g subscribers.Gap) { a.showGap(ctx, g) }
 		}
 		defer a.sum(&t)
 		defer s.reportStatus(ctx, &t)()
@@ -236,16 +236,16 @@ func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 // showBroadcast returns the handler that prints a broadcast. Only a named
 // listener has attempts.
 func (a *app) showBroadcast(named bool) broadcastHandler {
-	return func(_ context.Context, b *subscribers.Broadcast) error {
-		late := time.Since(b.Due)
+	return func(ctx context.Context, b *subscribers.Broadcast) error {
+		late, out := time.Since(b.Due), upTo(ctx, a.out)
 		if !a.json {
-			return terminal.Printf(a.out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
+			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
 		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record)}
 		if named {
 			one.Attempt = b.Attempt
 		}
-		return a.printJSON(one)
+		return printJSONTo(out, one)
 	}
 }
 
@@ -264,6 +264,6 @@ func apart(b subscribers.Bookmark, p notify.Position) subscribers.Bookmark {
 }
 
 // showGap prints a gap, which is logged as well.
-func (a *app) showGap(g subscribers.Gap) {
-	_ = a.printJSON(gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, apart(g.Bookmark(), g.UpTo)}) // the next broadcast reports an output that fails
+func (a *app) showGap(ctx context.Context, g subscribers.Gap) {
+	_ = printJSONTo(upTo(ctx, a.out), gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, apart(g.Bookmark(), g.UpTo)}) // the next broadcast reports an output that fails
 }

@@ -180,13 +180,19 @@ func newProcess(t *testing.T) *process {
 func (s *shell) start(args ...string) *process {
 	s.t.Helper()
 	p := newProcess(s.t)
+	return s.startTo(p, &p.printed, &p.printed, args...)
+}
+
+// startTo is start of a process with outputs of its own.
+func (s *shell) startTo(p *process, out, errOut io.Writer, args ...string) *process {
+	s.t.Helper()
 	in, feed, err := os.Pipe() // which holds what the call does not read
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	signals := make(chan os.Signal, 2)
 	p.in, p.signal = feed, func(sig os.Signal) { signals <- sig }
-	a := &app{env: s.env, in: in, out: &p.printed, err: &p.printed}
+	a := &app{env: s.env, in: in, out: out, err: errOut}
 	go func() {
 		defer close(p.done)
 		defer in.Close()

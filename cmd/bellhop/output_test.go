@@ -22,7 +22,7 @@ func full(t *testing.T) *os.File {
 }
 
 const (
-	cannotPassOn = `level=ERROR msg="cannot pass on the standard output of the command; it is thrown away" error="write /dev/full: no space left on device"`
+	cannotPassOn = `level=ERROR msg="cannot pass on the standard output of the command" error="write /dev/full: no space left on device"`
 	verbose      = `echo made; head -c 200000 /dev/zero; echo; echo said >&2; `
 )
 
@@ -116,9 +116,21 @@ func TestReaderEnds(t *testing.T) {
 	reader.Close()
 	writer.Close()
 	s.publish("t", 2)
-	m.await("STATUS=0 running, 2 handled, 0 failed; cannot pass on the standard output of the command; it is thrown away: write /dev/stdout: broken pipe")
+	m.await("STATUS=0 running, 2 handled, 0 failed; cannot pass on the standard output of the command: write /dev/stdout: broken pipe")
 	storetest.Eventually(t, "both are acknowledged", func() bool { return s.counts("t").Acked == 2 })
 	if n := strings.Count(p.said(), "broken pipe"); n != 1 {
 		t.Errorf("%d lines for the output:\n%s", n, p.said())
 	}
+}
+
+// A child that a command leaves behind with its output open does not hold up the message for ever, and is reported.
+func TestChildHoldsOutput(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("t", 1)
+	r := s.feed("", "work", "t", "--count", "1", "--", "sh", "-c", "sleep 30 & echo done")
+	if r.code != exitDone || r.out != "done\n" {
+		t.Errorf("got %+v", r)
+	}
+	contains(t, r.err, `level=WARN msg="the command left a child behind that holds its output open`, "bellhop: handled 1, failed 0\n")
 }

@@ -77,6 +77,16 @@ func TestWorkWithoutCommand(t *testing.T) {
 	contains(t, said, "bellhop: handled 1, failed 0, put off ")
 }
 
+// isUntouched expects a message that is ready and used up no attempt.
+func (s *shell) isUntouched(topic, id string) {
+	s.t.Helper()
+	var message api.Message
+	s.json(&message, "inspect", topic, id, "--json")
+	if message.State != notify.Ready || message.AttemptsUsed != 0 || message.Snoozed != 0 || len(message.History) != 0 {
+		s.t.Errorf("got %+v, want a message that is ready and used up no attempt", message)
+	}
+}
+
 // The error of a script that cannot be run names the cause. A message is not buried for it.
 func TestUnrunnableCommand(t *testing.T) {
 	t.Parallel()
@@ -93,11 +103,7 @@ func TestUnrunnableCommand(t *testing.T) {
 		p.await(1, cannotStart)
 		contains(t, p.said(), want)
 		p.stop()
-		var message api.Message
-		s.json(&message, "inspect", "t", "1", "--json")
-		if message.State != notify.Ready || message.AttemptsUsed != 0 || len(message.History) != 0 {
-			t.Errorf("got %+v, want a message that is ready and used up no attempt", message)
-		}
+		s.isUntouched("t", "1")
 		s.call("cancel", "t", "1")
 	}
 }

@@ -49,9 +49,13 @@ short), the message is released at once, without using up an attempt, and other
 workers may get it. This one tries again after a pause of 1s, growing to 30s; the
 log reports once that it cannot, and once that it can again.
 
-What CMD prints is passed on, line by line. If that fails (the disk is full, the
-reader has ended), it is thrown away, which the log reports once: the exit code
-decides. Without CMD a message that cannot be printed has failed.
+What CMD prints is passed on, line by line; while nobody reads it, CMD waits. If that
+fails (the disk is full, the reader has ended), or CMD has ended or has to, it is
+thrown away. The log reports either once: the exit code decides. Without CMD a
+message that cannot be printed has failed.
+
+A child that CMD leaves behind with its output open delays the end of CMD by 5s, for
+each message: redirect the output of the child.
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. With --min-age only messages are handled that no other worker
@@ -78,7 +82,7 @@ result, up to 64 KiB: a longer one is left out, with a warning.`,
 	flags.StringVar(&o.minAge, "min-age", "", "handle only messages that have been due for this long: those that no other worker claimed (default: all)")
 	flags.StringVar(&o.keep, "keep", "", "keep what succeeded for so long, with its result, such as 24h (default: not at all)")
 	flags.StringVar(&o.name, "name", "", "name of this worker, as bellhop workers and inspect show it (default: HOST-PID)")
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+	return a.withOutlets(c, func(ctx context.Context, s *session, args []string) error {
 		if err := errors.Join(f.check(c), o.check(c)); err != nil {
 			return err
 		}
@@ -260,12 +264,12 @@ type shown struct {
 }
 
 // show is the handler that prints a message.
-func (a *app) show(_ context.Context, d *subscribers.Delivery) error {
-	late := time.Since(d.Due)
+func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
+	late, out := time.Since(d.Due), upTo(ctx, a.out)
 	if a.json {
-		return a.printJSON(shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
+		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
 	}
-	return terminal.Printf(a.out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
+	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }
 
 // oneLine returns a body on one line: unchanged if it is plain text, else quoted.
