@@ -45,8 +45,8 @@ type command struct {
 }
 
 // newCommand returns the command that argv names, whose troubles are in the status of the
-// session. The error is a notify.ErrInvalid.
-func (a *app) newCommand(s *session, argv []string) (*command, error) {
+// session. Until ctx ends it waits for what commands leave behind. The error is a notify.ErrInvalid.
+func (a *app) newCommand(ctx context.Context, s *session, argv []string) (*command, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, store.Faultf("command", "command: %w", err)
@@ -57,18 +57,22 @@ func (a *app) newCommand(s *session, argv []string) (*command, error) {
 		out: newOutput(a.out, "standard output", s.log), err: newOutput(a.err, "standard error", s.log),
 		left: outage.New(s.log, slog.LevelWarn, "the command left a child behind that holds its output open; each such message takes 5s longer: redirect the output of the child", ""),
 	}
+	go c.running.reapOrphans(ctx)
 	s.troubles = append(s.troubles, c.starts.notice, c.out.notice, c.err.notice)
 	return c, nil
 }
 
 // groups are the process groups of running commands.
 type groups struct {
-	mu  sync.Mutex
-	all map[int]bool
+	starting sync.RWMutex // read-locked from the start of a command until its group is among all
+	mu       sync.Mutex
+	all      map[int]bool
 }
 
 // start starts a command. Its group is among them until wait, which waits for its end.
 func (g *groups) start(cmd *exec.Cmd) (wait func() error, err error) {
+	g.starting.RLock()
+	defer g.starting.RUnlock()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -82,6 +86,12 @@ func (g *groups) start(cmd *exec.Cmd) (wait func() error, err error) {
 		defer g.remove(cmd.Process.Pid)
 		return cmd.Wait()
 	}, nil
+}
+
+func (g *groups) has(pid int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.all[pid]
 }
 
 func (g *groups) remove(pid int) {

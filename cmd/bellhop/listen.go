@@ -81,7 +81,7 @@ pattern that begins with $dead matches them.`,
 		var t tally
 		handler := broadcastHandler(counting(&t, a.showBroadcast(f.name != "")))
 		if len(args) > 1 {
-			cmd, err := a.newCommand(s, args[1:])
+			cmd, err := a.newCommand(ctx, s, args[1:])
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,8 @@ thrown away. The log reports either once: the exit code decides. Without CMD a
 message that cannot be printed has failed.
 
 A child that CMD leaves behind with its output open delays the end of CMD by 5s, for
-each message: redirect the output of the child.
+each message: redirect the output of the child. As the first process of a container
+bellhop also waits for such children (on Linux), so it needs no init.
 
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. With --min-age only messages are handled that no other worker
@@ -88,7 +89,7 @@ result, up to 64 KiB: a longer one is left out, with a warning.`,
 		}
 		handler := a.show
 		if len(args) > 1 {
-			cmd, err := a.newCommand(s, args[1:])
+			cmd, err := a.newCommand(ctx, s, args[1:])
 			if err != nil {
 				return err
 			}

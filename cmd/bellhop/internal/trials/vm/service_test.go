@@ -32,7 +32,7 @@ func TestOneMachine(t *testing.T) {
 		"Units": units, "Reload": reload, "StartWithoutRedis": startWithoutRedis, "Killed": killed, "Watchdog": watchdog,
 		"BadConfiguration": badConfiguration, "JournalPriorities": journalPriorities, "Takeover": takeover,
 		"ReloadTokens": reloadTokens, "ReloadTLS": reloadTLS,
-		"Worker": worker, "WorkerWithoutExecutable": workerWithoutExecutable,
+		"Worker": worker, "WorkerWithoutExecutable": workerWithoutExecutable, "FirstProcess": firstProcess,
 		"Listener": listener, "ListenerWithoutRedis": listenerWithoutRedis,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,19 @@ func workerWithoutExecutable(t *testing.T, h, _ *host) {
 	contains(t, h.journal("-u", unit, "-p", "err"), "bellhop: invalid command", "/etc/bellhop/work/nothing")
 }
 
+// A worker that is the first process of a container leaves no zombies of what its commands leave behind.
+func firstProcess(_ *testing.T, h, _ *host) {
+	const unit = "first"
+	h.Run("systemd-run", "--quiet", "--unit="+unit, "unshare", "--pid", "--fork", "--mount-proc",
+		"bellhop", "work", unit, "--concurrency", "4", "--", "sh", "-c", "(sleep 1; setsid sleep 1) > /dev/null 2>&1 &")
+	for range 20 {
+		h.Run("bellhop", "publish", unit, "--body", "x")
+	}
+	h.holds("sh", "-c", `bellhop topics first --json | grep -q '"acked":20\b'`)
+	h.holds("sh", "-ec", `first=$(pgrep -P "$(systemctl show -P MainPID first)"); ! ps -o pid,stat,args --ppid "$first"`) // none is there, dead or alive
+	h.Run("systemctl", "stop", unit)
+}
+
 // Each host gets each broadcast, also those sent while its listener was stopped.
 func listener(t *testing.T, one, two *host) {
 	const unit = "bellhop-listen@prices-eu.gold.service"
