@@ -33,7 +33,7 @@ func TestOneMachine(t *testing.T) {
 		"BadConfiguration": badConfiguration, "JournalPriorities": journalPriorities, "Takeover": takeover,
 		"ReloadTokens": reloadTokens, "ReloadTLS": reloadTLS,
 		"Worker": worker, "WorkerWithoutExecutable": workerWithoutExecutable, "FirstProcess": firstProcess,
-		"Listener": listener, "ListenerWithoutRedis": listenerWithoutRedis,
+		"Listener": listener, "ListenerWithoutRedis": listenerWithoutRedis, "ListenerOfPattern": listenerOfPattern,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,11 @@ func worker(_ *testing.T, h, _ *host) {
 		h.Run("systemctl", "stop", unit)
 		h.shows(unit, "Result", "success")
 	}
+	h.Write("/etc/bellhop/work/others", note, 0o755)
+	h.Write("/etc/bellhop/work/others.env", "TOPIC=mail-out\n", 0o644)
+	h.Run("systemctl", "start", "bellhop-work@others")
+	h.Run("bellhop", "publish", "mail-out", "--id", "b", "--body", "hello")
+	h.notes("mail-out b hello by bellhop-work in /var/lib/bellhop-work")
 }
 
 // A stop waits for a running executable, even if the unit allows less time. systemd forgets that it was asked for more when it is
@@ -88,6 +93,21 @@ func listener(t *testing.T, one, two *host) {
 		h.notes("prices-eu.gold b 42 by bellhop-work in /var/lib/bellhop-work")
 	}
 	contains(t, one.Run("bellhop", "listeners"), "sandbox.prices-eu.gold", "two.prices-eu.gold")
+}
+
+// A pattern, and the deaths of a topic, are in the environment file: systemd expands none of it.
+func listenerOfPattern(t *testing.T, h, _ *host) {
+	for name, pattern := range map[string]string{"on-call": "$dead.calls.>", "rates": "rates.*"} {
+		h.Write("/etc/bellhop/listen/"+name, note, 0o755)
+		h.Write("/etc/bellhop/listen/"+name+".env", "TOPIC="+pattern+"\n", 0o644)
+		h.Run("systemctl", "start", "bellhop-listen@"+name)
+		contains(t, h.Run("bellhop", "listeners", "--json"), `"name":"sandbox.`+name+`","pattern":"`+pattern+`"`)
+	}
+	h.Run("bellhop", "publish", "calls.new", "--id", "a", "--body", "x")
+	h.Run("bellhop", "work", "calls.new", "--count", "1", "--", "sh", "-c", "exit 65")
+	h.holds("grep", "-q", `^$dead.calls.new .*"id":"a","reason":"exit status 65 `, "/var/lib/bellhop-work/notes")
+	h.Run("bellhop", "broadcast", "rates.gold", "--id", "a", "--body", "7")
+	h.notes("rates.gold a 7 by bellhop-work in /var/lib/bellhop-work")
 }
 
 // A listener starts without Redis, and listens when Redis is there.
