@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -46,6 +47,7 @@ func (o output) passUntil(ctx context.Context) func([]byte) {
 type pipe struct {
 	from, end *os.File // end is the command's
 	copied    chan struct{}
+	held      bool // somebody still had the end when the copying ended; known then
 }
 
 func newPipe() (*pipe, error) {
@@ -53,26 +55,46 @@ func newPipe() (*pipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pipe{from, end, make(chan struct{})}, nil
+	return &pipe{from: from, end: end, copied: make(chan struct{})}, nil
 }
 
-// copyTo copies to w, once the command has the pipe's end.
+// copyTo copies to w, which reports no error, once the command has the pipe's end.
 func (p *pipe) copyTo(w io.Writer) {
 	p.end.Close()
 	go func() {
 		defer close(p.copied)
-		_, _ = io.Copy(w, p.from) // w reports no error, and to read ends with the command, or with finish
+		if _, err := io.Copy(w, p.from); err != nil { // the time of finish
+			p.held = p.copyRest(w)
+		}
 	}()
 }
 
-// finish ends the copying when nobody has the pipe's end any more, or at a time. It reports
-// whether somebody still had it.
+// mostRest is how much copyRest copies: more than a pipe holds, while a child may go on writing.
+const mostRest = 1 << 20
+
+// copyRest copies what is in the pipe, without waiting for more. It reports whether somebody has the pipe's end.
+func (p *pipe) copyRest(w io.Writer) (held bool) {
+	conn, err := p.from.SyscallConn()
+	part := make([]byte, 64<<10)
+	for rest := mostRest; err == nil && rest > 0; {
+		n := 0
+		err = conn.Control(func(fd uintptr) { n, _ = syscall.Read(int(fd), part) }) // -1 if it would wait
+		if n <= 0 {
+			return n < 0
+		}
+		_, _ = w.Write(part[:n])
+		rest -= n
+	}
+	return true
+}
+
+// finish ends the copying when nobody has the pipe's end any more, or at a time, with what is in the
+// pipe by then. It reports whether somebody still had the end.
 func (p *pipe) finish(by time.Time) (held bool) {
-	timer := time.AfterFunc(time.Until(by), func() { p.from.Close() })
+	_ = p.from.SetReadDeadline(by)
 	<-p.copied
-	held = !timer.Stop()
 	p.from.Close()
-	return held
+	return p.held
 }
 
 // close gives up a pipe that no command got.
