@@ -79,7 +79,7 @@ func TestRunTellsSystemd(t *testing.T) {
 		}
 	}
 	wants("READY=1", "STATUS=connecting to Redis at "+server.URL())
-	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL") {
+	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL") {
 		t.Errorf("reported to systemd %q", all)
 	}
 	again, err := server.Restart(t.Context())

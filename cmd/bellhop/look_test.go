@@ -74,7 +74,7 @@ func TestRedisUnavailable(t *testing.T) {
 	s := newShell(t, "BELLHOP_REDIS_URL=redis://:geheim@127.0.0.1:1")
 	for _, args := range []string{"topics", "publish t --body x", "inspect t 1", "cancel t 1", "dead requeue t --all", "carrier", "shards", "broadcast t --body x", "listeners", "pause t", "resume t"} {
 		got := s.fails(exitFailed, strings.Fields(args)...)
-		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1", ": dial tcp 127.0.0.1:1: ", "connection refused; start one with 'bellhop dev' or set BELLHOP_REDIS_URL\n")
+		contains(t, got, "redis at redis://:xxxxx@127.0.0.1:1", ": dial tcp 127.0.0.1:1: ", "connection refused; start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL\n")
 		if strings.Contains(got, "geheim") || strings.Count(got, "\n") != 1 {
 			t.Errorf("bellhop %s: got %q, want one line without the password", args, got)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -121,7 +122,7 @@ func (a *app) report(command *cobra.Command, err error) int {
 		text = what + "; did you mean " + strings.Join(strings.Fields(guesses), " or ") + "?"
 	}
 	first, rest, _ := strings.Cut(text, "\n")
-	for line := range strings.Lines(withRemedy(first, err) + "\n" + rest) {
+	for line := range strings.Lines(a.withRemedy(first, err) + "\n" + rest) {
 		if line = strings.TrimSpace(line); line != "" {
 			a.complain(line)
 		}
@@ -141,8 +142,8 @@ func (a *app) complain(line string) {
 	terminal.Printf(a.err, "%sbellhop: %s\n", daemon.Priority(a.err, slog.LevelError), terminal.Escape(line))
 }
 
-// withRemedy adds the remedy of an error of the connection to Redis.
-func withRemedy(text string, err error) string {
+// withRemedy adds the remedy of an error of the connection to Redis. Somebody at a terminal without a Redis may want to try Bellhop.
+func (a *app) withRemedy(text string, err error) string {
 	var op *net.OpError
 	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // not to Redis
 		return text
@@ -151,7 +152,15 @@ func withRemedy(text string, err error) string {
 		return text + "; see bellhop shards"
 	}
 	if remedy := doctor.Remedy(err); remedy != "" {
+		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && isLoopback(op.Addr) && isTerminal(a.err) && !archive.OfDatabase(err) {
+			remedy += "; to try Bellhop without one: bellhop dev"
+		}
 		return strings.TrimSuffix(text, ".") + "; " + remedy
 	}
 	return text
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, is := addr.(*net.TCPAddr)
+	return is && tcp.IP.IsLoopback()
 }

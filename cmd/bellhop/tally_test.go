@@ -86,6 +86,6 @@ func TestStatusWhileRedisIsUnavailable(t *testing.T) {
 	m, variable := newManager(t)
 	s := newShell(t, variable, "BELLHOP_REDIS_URL=redis://127.0.0.1:1")
 	p := s.start("work", "t")
-	m.await("STATUS=0 running, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start one with")
+	m.await("STATUS=0 running, 0 handled, 0 failed; waiting for Redis at redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; start Redis there")
 	p.stop()
 }

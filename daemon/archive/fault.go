@@ -69,6 +69,15 @@ func (a *Archive) failedTo(doing string, err error) error {
 	return &databaseError{fmt.Sprintf("archive at %s: %s", a.Address(), doing), err}
 }
 
+// OfDatabase reports whether an error is one of the database of an archive, or of the connection to it.
+func OfDatabase(err error) bool {
+	var known *databaseError
+	return errors.As(err, &known)
+}
+
+// LockedOut reports whether the database refuses the user or the password.
+func LockedOut(err error) bool { return strings.HasPrefix(conditionOf(err), "28") }
+
 // conditionOf returns the code of the database's error; empty if it is no such error.
 func conditionOf(err error) string {
 	var refused *pgconn.PgError

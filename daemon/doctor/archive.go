@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (e *exam) archive(ctx context.Context) {
 	case errors.Is(err, archive.ErrNoSchema), err == nil && !behind.Open:
 		e.report(check, Warn, db.Address()+" is up, and no daemon archives there: "+waiting(behind), "start one with BELLHOP_ARCHIVE_URL: bellhop serve. Its log says what hinders it")
 	case err != nil:
-		e.report(check, Fail, fmt.Sprintf("away: %v; %s", err, waiting(behind)), fmt.Sprintf("have the database work again: Redis keeps the last %d for it", e.o.Archive.Room))
+		e.report(check, Fail, fmt.Sprintf("away: %v; %s", err, waiting(behind)), fmt.Sprintf("%s: Redis keeps the last %d for it", cmp.Or(Remedy(err), "have the database work again"), e.o.Archive.Room))
 	case !behind.Oldest.IsZero() && time.Since(behind.Oldest) > tooLate:
 		e.report(check, Warn, db.Address()+" is up, and behind: "+waiting(behind), "see the log of the elected daemon, and the check of the carrier above")
 	default:

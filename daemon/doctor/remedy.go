@@ -1,20 +1,27 @@
 package doctor
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Remedy returns what to do about an error of the connection to Redis, or of a Redis that
+// Remedy returns what to do about an error of the connection to Redis or to the archive's database, or of a Redis that
 // refuses writes. It is empty for any other error.
 func Remedy(err error) string {
+	if archive.OfDatabase(err) {
+		return databaseRemedy(err)
+	}
 	if remedy := tlsRemedy(err); remedy != "" {
 		return remedy
 	}
@@ -42,7 +49,46 @@ func Remedy(err error) string {
 	case notify.Retryable(err) && errors.As(err, &reply):
 		return "Redis answers but cannot do this now: try again"
 	case notify.Retryable(err):
-		return "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"
+		return connectionRemedy(err)
+	}
+	return ""
+}
+
+// connectionRemedy returns what to do about a Redis that is not reached, by how it is not.
+func connectionRemedy(err error) string {
+	const hangs = "Redis accepts connections and does not answer: look at its SLOWLOG, whether its host swaps, and at the network between"
+	var name *net.DNSError
+	var dial *net.OpError
+	var server *store.ServerError
+	switch {
+	case errors.As(err, &name):
+		return "check the name of the host in BELLHOP_REDIS_URL"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL"
+	case !timedOut(err):
+		return "check that a Redis runs there: systemctl status redis-server"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "check the address in BELLHOP_REDIS_URL, that its host is up, and what firewalls let through"
+	case errors.As(err, &server) && strings.HasPrefix(server.Where, "rediss://"):
+		return "write redis:// in BELLHOP_REDIS_URL if that Redis does not use TLS. If it does: " + hangs
+	}
+	return hangs
+}
+
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+}
+
+// databaseRemedy returns what to do about an error of the archive's database; empty if that is for its administrator to say.
+func databaseRemedy(err error) string {
+	switch {
+	case archive.LockedOut(err):
+		return "check the user in BELLHOP_ARCHIVE_URL, and BELLHOP_ARCHIVE_PASSWORD_FILE"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start PostgreSQL there (systemctl start postgresql), or name another in BELLHOP_ARCHIVE_URL"
+	case timedOut(err):
+		return "check the address in BELLHOP_ARCHIVE_URL, and whether that database hangs"
 	}
 	return ""
 }

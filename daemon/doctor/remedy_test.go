@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -33,8 +34,15 @@ func TestRemedy(t *testing.T) {
 	locked := storetest.Server(t, "--requirepass", "secret")
 	full := storetest.Server(t, "--maxmemory", "1") // too little to have a share of 90 %
 	replica := storetest.Server(t, "--replicaof", "127.0.0.1 1")
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
 	for _, test := range []struct{ name, url, want string }{
-		{"nobody is there", "redis://127.0.0.1:1", "start one with 'bellhop dev' or set BELLHOP_REDIS_URL"},
+		{"it hangs", "redis://" + hangs.Addr().String(), "Redis accepts connections and does not answer"},
+		{"it does not speak TLS, and hangs", "rediss://" + hangs.Addr().String(), "write redis:// in BELLHOP_REDIS_URL if"},
+		{"nobody is there", "redis://127.0.0.1:1", "start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL"},
 		{"an unknown authority", "rediss://" + foreign.Listener.Addr().String(), "BELLHOP_REDIS_CA_FILE"},
 		{"no TLS", "rediss://" + noTLS.Listener.Addr().String(), "write redis:// in BELLHOP_REDIS_URL"},
 		{"no Redis", "redis://" + noTLS.Listener.Addr().String(), "names the address and port of a Redis"},
