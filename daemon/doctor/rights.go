@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -91,6 +93,8 @@ func explain(err error, rights string) (found, remedy string) {
 	switch {
 	case errors.As(err, &missing):
 		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
+	case redis.HasErrorPrefix(err, "OOM"):
+		return "not tried, since Redis is full and refuses what needs memory: publishes fail", Remedy(err)
 	case store.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}
