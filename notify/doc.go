@@ -96,7 +96,7 @@
 //   - bury: end a lease because the message must never come again; it is dead
 //   - release: end a lease without an attempt; the message is ready again at once
 //   - settle: acknowledge, reject, bury or release
-//   - extend: prolong a lease
+//   - extend: prolong a lease, whose receipt stays the same
 //   - attempt: a delivery that counts; 1 is the first
 //   - backoff: the delay before the next attempt, random below a bound that doubles
 //   - expire: reach the end of a time to live, or of a lease

@@ -81,24 +81,6 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 	}
 }
 
-func TestExtendGivesANewReceipt(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	c := subscriberstest.Claimer(t, db)
-	storetest.Publish(t, db, body("a"))
-	d := claimOne(t, c, time.Minute)
-	old := d
-	if err := d.Extend(t.Context(), time.Hour); err != nil || d.Receipt <= old.Receipt {
-		t.Fatalf("got the receipt %d after %d, %v", d.Receipt, old.Receipt, err)
-	}
-	if err := old.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("the old receipt: %v", err)
-	}
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestNackReleaseAndBury(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)

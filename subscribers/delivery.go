@@ -10,12 +10,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A Receipt is the end of a lease, in Unix microseconds by Redis's clock; its
-// last digit tells the lease from the one before. It is needed to settle the
-// message; a receipt of an earlier lease is refused.
+// A Receipt is the end of a lease, in Unix microseconds by Redis's clock, as it was
+// when the message was claimed; its last digit tells the lease from the one before. It
+// is needed to settle the message, also in another process, and stays good while the
+// lease goes on, however often it is extended with [Delivery.Extend]; a receipt of an
+// earlier lease is refused. That of a [Handler]'s message is good in the handler alone.
 type Receipt int64
 
-// Until returns the end of the lease.
+// Until returns the end of the lease, unless it was extended.
 func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
 
 // A Delivery is a message that was claimed. Its methods settle it, once: after that
@@ -38,6 +40,7 @@ type Delivery struct {
 	HandedOver bool // it came with the ring: nobody claimed it. While that is not confirmed, the lease lasts a second and uses up no attempt when it ends
 	notify.Record
 
+	ends   Receipt       // of the lease as Extend left it; 0: as Receipt says
 	late   time.Duration // see Late
 	acked  bool          // by its claim
 	worker string        // that claimed it; empty: unknown
@@ -140,11 +143,11 @@ func (d *Delivery) Release(ctx context.Context) error {
 	return d.by.release(ctx, d)
 }
 
-// Extend gives the message a lease from now on, and d its new receipt: that of a
-// copy of d is void. A lease of zero is that of the message, or else of the topic's
-// settings; in a handler it is the one before, by which the subscriber goes on
-// extending. No lease goes beyond the TryTimeout of the message: Until tells. Errors:
-// notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
+// Extend gives the message a lease from now on; the receipt stays the same. A lease of
+// zero is that of the message, or else of the topic's settings; in a handler it is the one
+// before, by which the subscriber goes on extending. No lease goes beyond the TryTimeout of
+// the message: Until tells. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the
+// connection.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err := d.check(); err != nil {
 		return err
@@ -183,9 +186,13 @@ func (d *Delivery) check() error {
 func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }
 
 // Until returns when the lease of the message ends, by Redis's clock, unless a
-// Subscriber extends it. A hand-over counts as confirmed, which it is in a moment.
+// Subscriber extends it, or a copy of d. A hand-over counts as confirmed, which it is in a
+// moment.
 func (d *Delivery) Until() time.Time {
-	if d.handed {
+	switch {
+	case d.ends != 0:
+		return d.ends.Until()
+	case d.handed:
 		return d.Receipt.Until().Add(d.Lease - store.HandoverLease)
 	}
 	return d.Receipt.Until()
@@ -196,7 +203,7 @@ func (d *Delivery) lease() store.Lease {
 	return store.Lease{Member: d.member(), Receipt: int64(d.Receipt), Handed: d.handed, Worker: d.worker}
 }
 
-// extended gives the message the receipt of an extension.
+// extended gives the message the receipt of an extension by an engine, which knows it.
 func (d *Delivery) extended(receipt int64) {
 	d.Receipt, d.handed = Receipt(receipt), false
 }

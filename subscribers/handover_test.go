@@ -470,6 +470,30 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// A confirmation that comes behind an extension by the promised receipt leaves the lease as it is, and that receipt good.
+func TestConfirmationBehindAnExtension(t *testing.T) {
+	db := storetest.Open(t)
+	one := newHand(t, db, "one")
+	storetest.Publish(t, db, body("a"))
+	h := one.taken()
+	promised := h.Promise(time.Minute)
+	d := subscriberstest.Claimer(t, db).Delivery(topic, "a", subscribers.Receipt(promised))
+	if err := d.Extend(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	extended := leased(t, db, "a")
+	lost, err := one.shard.Confirm(t.Context(), topic, "w-1", []store.Lease{{Member: h.Member, Receipt: promised}})
+	if is := leased(t, db, "a"); err != nil || len(lost) > 0 || is != extended {
+		t.Errorf("got %v, %v, and the lease %s of %s", lost, err, is, extended)
+	}
+	if info := inspect(t, db, "a"); info.By != "w-1" {
+		t.Errorf("had by %q", info.By)
+	}
+	if err := d.Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is handed over when the last caller has left is released at once, and no attempt is used up.
 func TestHandoverToNobody(t *testing.T) {
 	db := beating(t, storetest.Open(t)) // without a carrier, no lease ends

@@ -302,20 +302,22 @@ func (l *leases) releaseMany(ctx context.Context, topic string, inbox store.Inbo
 	return lost, nil
 }
 
+// extend extends a lease, of which only the receipt of the claim is known, here or to
+// other processes.
 func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) error {
-	receipts, lost, err := l.extendMany(ctx, []Delivery{*d}, lease)
+	receipts, lost, err := l.store.Of(d.Topic).ExtendByClaim(ctx, d.Topic, d.worker, []store.Lease{d.lease()}, lease)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("extend %s: %w", d.member(), err)
 	case len(lost) > 0:
 		return d.lost("extend")
 	}
-	d.extended(receipts[0])
+	d.ends = Receipt(receipts[0])
 	return nil
 }
 
-// extendMany extends up to store.MaxClaim leases of one worker and returns their receipts, and the
-// indexes of those that were lost.
+// extendMany extends up to store.MaxClaim leases of one worker and returns their new receipts, which
+// alone settle them from now on, and the indexes of those that were lost.
 func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (receipts []int64, lost []int, err error) {
 	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, ds[0].worker, leasesOf(ds), lease)
 	if err != nil {

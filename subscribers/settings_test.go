@@ -49,11 +49,11 @@ func TestLeaseOfTheSettings(t *testing.T) {
 		t.Errorf("claimed for %v until %v", d.Lease, d.Receipt.Until())
 	}
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(2 * time.Hour)})
-	if err := d.Extend(t.Context(), 0); err != nil || d.Receipt.Until().Before(d.Due.Add(2*time.Hour)) {
-		t.Errorf("extended until %v, %v", d.Receipt.Until(), err)
+	if err := d.Extend(t.Context(), 0); err != nil || d.Until().Before(d.Due.Add(2*time.Hour)) {
+		t.Errorf("extended until %v, %v", d.Until(), err)
 	}
 	again := c.Delivery(topic, "a", d.Receipt)
-	if err := again.Extend(t.Context(), time.Minute); err != nil || !again.Receipt.Until().Before(d.Receipt.Until()) {
-		t.Errorf("extended until %v, %v", again.Receipt.Until(), err)
+	if err := again.Extend(t.Context(), time.Minute); err != nil || !again.Until().Before(d.Until()) {
+		t.Errorf("extended until %v, %v", again.Until(), err)
 	}
 }

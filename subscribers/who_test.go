@@ -251,8 +251,8 @@ func TestWhoHasIt(t *testing.T) {
 	}
 	wantHolder("3", "w-b")
 	wantHolder("own", "w-a")
-	if lost, err := db.Of(topic).ExtendAs(t.Context(), store.Lease{Member: store.Member(topic, "own"), Receipt: int64(ds[2].Receipt)}, time.Hour); err != nil || lost {
-		t.Fatal(lost, err)
+	if err := a.Delivery(topic, "own", ds[2].Receipt).Extend(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
 	}
 	wantHolder("own", "w-a")
 }

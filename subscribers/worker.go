@@ -239,8 +239,15 @@ func (h *hold) extend(ctx context.Context, d *Delivery, lease time.Duration) err
 		return err
 	}
 	return h.worker.extendOne(h.job, lease, func(leased *Delivery, lease time.Duration) error {
-		err := h.worker.leases.extend(context.WithoutCancel(ctx), leased, lease)
-		d.Receipt, d.handed = leased.Receipt, leased.handed
-		return err
+		receipts, lost, err := h.worker.leases.extendMany(context.WithoutCancel(ctx), []Delivery{*leased}, lease)
+		switch {
+		case err != nil:
+			return err
+		case len(lost) > 0:
+			return d.lost("extend")
+		}
+		leased.extended(receipts[0])
+		d.ends = leased.Receipt
+		return nil
 	})
 }

@@ -197,7 +197,7 @@ func HandedOf(due time.Time, r notify.Record) Handed {
 // Delivery is a claimed message.
 type Delivery struct {
 	Key
-	Receipt subscribers.Receipt `json:"receipt,omitempty" doc:"proves the claim when the message is settled; it is the end of the lease, in Unix microseconds by the clock of Redis; missing with ack=now"`
+	Receipt subscribers.Receipt `json:"receipt,omitempty" doc:"proves the claim when the message is settled, and stays the same when its lease is extended; it is the end of the lease that the claim gave, in Unix microseconds by the clock of Redis; missing with ack=now"`
 	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
 	LateMs  int64               `json:"late_ms" doc:"from due to claimed, less the min_age of the claim" example:"2"`
 	Late    bool                `json:"late,omitempty" doc:"true: it was claimed later than its late_after allows, and late=mark has it handed out"`
@@ -231,7 +231,8 @@ func ClaimedOf(ds []subscribers.Delivery) Claimed {
 
 // Extended is an extended lease.
 type Extended struct {
-	Receipt subscribers.Receipt `json:"receipt" doc:"receipt of the new lease; the previous receipt is void"`
+	Receipt subscribers.Receipt `json:"receipt" doc:"the receipt that was given, which stays valid while the lease goes on"`
+	Until   time.Time           `json:"until" doc:"end of the lease: earlier than asked for where the try_timeout of the message is"`
 }
 
 // Acked is the result of acknowledging many messages.

@@ -115,7 +115,7 @@ func refuse(into any, fault error) error {
 // Receipt names a claimed message to acknowledge.
 type Receipt struct {
 	ID      string              `json:"id" example:"order-4711"`
-	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"the receipt that came with the message, or with the last extension"`
+	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"the receipt that came with the message; extending its lease does not change it"`
 }
 
 // DecodeReceipt reads a receipt. The error is a notify.ErrInvalid.

@@ -173,7 +173,7 @@ func (c *call) cutShort(open context.Context, err error) error {
 
 type receiptInput struct {
 	ofMessage
-	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"the receipt that came with the message, or with the last extension"`
+	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"the receipt that came with the message; extending its lease does not change it"`
 }
 
 // delivery returns the delivery that a receipt names.
@@ -275,7 +275,7 @@ func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error
 	if err := d.Extend(ctx, in.Lease); err != nil {
 		return nil, err
 	}
-	return api.Extended{Receipt: d.Receipt}, nil
+	return api.Extended{Receipt: d.Receipt, Until: d.Until().UTC()}, nil
 }
 
 const maxAcks = 10_000 // in one call

@@ -43,7 +43,7 @@ var curls = []struct{ command, prints string }{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim?wait=5s'`,
 		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","due":"TIME","published":"TIME","body":"x"}]}`,
 	},
-	{`curl -X POST "localhost:8420/v1/topics/a/messages/1/extend?receipt=$RECEIPT&lease=1m"`, `{"receipt":RECEIPT}`},
+	{`curl -X POST "localhost:8420/v1/topics/a/messages/1/extend?receipt=$RECEIPT&lease=1m"`, `{"receipt":RECEIPT,"until":"TIME"}`},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/nack?receipt=$RECEIPT&dead=true&reason=no"`, `204`},
 	{
 		`curl localhost:8420/v1/topics/a/dead`,

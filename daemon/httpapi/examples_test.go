@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,56 @@ func TestExampleWorkers(t *testing.T) {
 				return err == nil && i.Snoozed > 1 && i.Attempts == 0
 			})
 			stop(t, h)
+		})
+	}
+}
+
+// A worker keeps a message for longer than its lease, and acknowledges it with the receipt of its claim.
+func TestExampleWorkersExtend(t *testing.T) {
+	want(t, "curl", "curl")
+	for name, test := range map[string]struct {
+		run      []string
+		from, to string // what has its handler wait
+	}{
+		"worker.sh": {
+			run: []string{"/bin/sh"}, from: "handle() {\n", to: "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n",
+		},
+		"worker.mjs": {
+			run: []string{want(t, "node", "nodejs")}, from: "async function handle(m) {\n",
+			to: "import { existsSync } from \"node:fs\";\nasync function handle(m) {\n  while (m.body === \"slow\" && !existsSync(process.env.FLAG)) await new Promise((again) => setTimeout(again, 100));\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("LEASE", "9")
+			flag := filepath.Join(t.TempDir(), "flag")
+			t.Setenv("FLAG", flag)
+			source, err := os.ReadFile("examples/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(slow, []byte(strings.Replace(string(source), test.from, test.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			store := storetest.Open(t)
+			carry(t, store)
+			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+			launch(t, h, append(test.run, slow)...)
+			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
+			until := func() time.Time {
+				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return i.Until
+			}
+			var first time.Time
+			storetest.Eventually(t, "it is claimed", func() bool { first = until(); return !first.IsZero() })
+			storetest.Eventually(t, "its lease is extended twice", func() bool { return until().After(first.Add(5 * time.Second)) })
+			if err := os.WriteFile(flag, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			acked(t, store, 1)
 		})
 	}
 }

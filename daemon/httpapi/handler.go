@@ -151,6 +151,7 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "POST", path: message + "/extend", id: "extend", tag: tagConsume, status: http.StatusOK, reply: api.Extended{},
 		rights: []right{mayConsume}, errors: []int{409}, summary: "Extend the lease of a message, counted from now",
+		description: "The receipt stays the same, however often the lease is extended: a worker extends it while its handler runs, and acknowledges with the receipt of its claim.",
 	}, g.extend)
 	register(g, mux, doc, operation{
 		method: "POST", path: topic + "/ack", id: "ackMany", tag: tagConsume, status: http.StatusOK, reply: api.Acked{}, request: []api.Receipt{},

@@ -67,9 +67,6 @@ func TestStatesThatForbid(t *testing.T) {
 	s.call("POST", settle(d, "nack", "&dead=true&delay=1s"), "").is(422).says("delay")
 	same()
 
-	next := read[api.Extended](s.call("POST", settle(d, "extend", "&lease=1h"), "").is(200))
-	s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
-	d.Receipt = next.Receipt
 	s.call("POST", settle(d, "nack", "&dead=true&reason=no%20such%20order%0Aat%20all"), "").is(204)
 	if got := s.look("a"); got.State != notify.Dead || got.Reason != "no such order\nat all" {
 		t.Errorf("got %+v", got)
@@ -80,6 +77,33 @@ func TestStatesThatForbid(t *testing.T) {
 	s.call("DELETE", messages+"/a", "").is(200).says(`"dead"`)
 	s.call("DELETE", messages+"/a", "").is(404)
 	storetest.Empty(t, s.store)
+}
+
+// A worker with a heartbeat settles by the receipt of its claim, however often it extended the lease.
+func TestExtendKeepsTheReceipt(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	for what, end := range map[string]func(api.Delivery){
+		"ack":  func(d api.Delivery) { s.call("POST", settle(d, "ack", ""), "").is(204) },
+		"keep": func(d api.Delivery) { s.call("POST", settle(d, "ack", "&keep=1h"), "done").is(204) },
+		"nack": func(d api.Delivery) { s.call("POST", settle(d, "nack", "&delay=1h"), "").is(204) },
+		"bury": func(d api.Delivery) { s.call("POST", settle(d, "nack", "&dead=true"), "").is(204) },
+		"many": func(d api.Delivery) {
+			s.call("POST", topicPath+"/ack", fmt.Sprintf(`[{"id":%q,"receipt":%d}]`, d.ID, d.Receipt)).is(200).says(`"acked":1`)
+		},
+	} {
+		s.call("POST", messages+"?id="+what, "x").is(201)
+		d := s.claim("orders")
+		for _, lease := range []time.Duration{time.Hour, 2 * time.Hour} {
+			next := read[api.Extended](s.call("POST", settle(d, "extend", "&lease="+lease.String()), "").is(200))
+			if got := s.look(what); next.Receipt != d.Receipt || !got.Until.Equal(next.Until) {
+				t.Errorf("%s: it is leased until %v, and extended to %+v by %d", what, got.Until, next, d.Receipt)
+			}
+		}
+		end(d)
+		s.call("POST", settle(d, "extend", ""), "").is(409).kind("lease-lost")
+		s.call("POST", settle(d, "ack", ""), "").is(409).kind("lease-lost")
+	}
 }
 
 // An ack that is repeated because its answer was lost is answered with lease-lost, and does no harm.

@@ -18,7 +18,7 @@ import (
 // settles it. It is signed, so that only a client that got the message has one.
 type token struct {
 	topic, id string
-	receipt   subscribers.Receipt // of the claim; extensions of the lease give others
+	receipt   subscribers.Receipt // of the claim
 	attempt   int
 	lease     time.Duration // of the claim; +WPI gives it again
 }

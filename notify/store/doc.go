@@ -119,7 +119,7 @@
 //	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since,
 //	                                 topics, and names under which it listens
 //	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
-//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it
+//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it
 //	                                 has a time to live
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
 //	                                 moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive:

@@ -6,18 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 var (
-	bridgeScript   = script("bridge")
-	secretScript   = script("secret", promised)
-	rotateScript   = script("rotate", promised)
-	extendAsScript = script("extend_as")
+	bridgeScript = script("bridge")
+	secretScript = script("secret", promised)
+	rotateScript = script("rotate", promised)
 )
 
 // BridgeTo records the position up to which broadcasts were passed on to NATS, and
@@ -79,39 +73,4 @@ func (s Shard) RotateSecret(ctx context.Context) error {
 		return fmt.Errorf("rotate the secret: %w", err)
 	}
 	return nil
-}
-
-// extendedLonger is how long the receipt of an extended lease is kept after the
-// lease ended: the carrier takes the message back within that time.
-const extendedLonger = time.Minute
-
-// ExtendAs extends a lease, counted from now, for a caller that knows only the
-// receipt of the claim, which stays valid. It does not shorten the lease. It reports
-// whether the lease is lost.
-func (s Shard) ExtendAs(ctx context.Context, claimed Lease, lease time.Duration) (lost bool, err error) {
-	r, err := s.run(ctx, extendAsScript, claimed.Member, claimed.Receipt, lease.Milliseconds(), extendedLonger.Milliseconds())
-	if err != nil {
-		return false, err
-	}
-	lost = !r.flag()
-	return lost, r.end()
-}
-
-// Extended returns the current receipt of a lease: that of the claim, unless
-// ExtendAs changed it. The error is that of the connection.
-func (s Shard) Extended(ctx context.Context, claimed Lease) (receipt int64, err error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return 0, err
-	}
-	kept, err := d.client.Get(ctx, d.keys.Extended(claimed.Member)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, d.explain(ctx, err)
-	}
-	was, is, _ := strings.Cut(kept, " ")
-	receipt, err = strconv.ParseInt(is, 10, 64)
-	if err != nil || was != strconv.FormatInt(claimed.Receipt, 10) {
-		return claimed.Receipt, nil
-	}
-	return receipt, nil
 }

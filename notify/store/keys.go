@@ -231,8 +231,8 @@ func (k Keys) Name(name string) string { return k.each("name_of", name) }
 // Bridge is the string that holds the position up to which broadcasts were passed on to NATS.
 func (k Keys) Bridge() string { return k.one("BRIDGE") }
 
-// Extended is the string that holds the current receipt of a message whose lease
-// was extended by a caller that knows only the receipt of its claim.
+// Extended is the string that holds the present receipt of a message whose lease was
+// extended by a caller that goes on with the receipt of its claim.
 func (k Keys) Extended(member string) string { return k.each("extended_of", member) }
 
 // Secret is the string with which the daemons of a store sign tokens that clients keep.

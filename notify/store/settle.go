@@ -125,7 +125,21 @@ func (r *reply) refusal(why string, delay time.Duration) error {
 // returns the new receipts, and the indexes of those whose lease is lost, which have
 // none. The error is that of the connection.
 func (s Shard) Extend(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
-	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker)...)
+	return s.extend(ctx, topic, worker, leases, lease, 0)
+}
+
+// extendedLonger is how long the receipt of the claim of an extended lease is kept after
+// the lease ended: the carrier takes the message back within that time.
+const extendedLonger = time.Minute
+
+// ExtendByClaim is Extend for callers that go on with the receipts of their claims: these
+// settle and extend the messages until the leases end.
+func (s Shard) ExtendByClaim(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
+	return s.extend(ctx, topic, worker, leases, lease, extendedLonger)
+}
+
+func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease, lease, longer time.Duration) (receipts []int64, lost []int, err error) {
+	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds())...)
 	if err != nil {
 		return nil, nil, err
 	}

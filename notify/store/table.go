@@ -40,7 +40,7 @@ var table = []row{
 	{lua: "CLAIMS", name: "claims", kind: kindZSet, holds: "RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt", with: "the receipt without its last digit, in us"},
 	{lua: "WORKERS", name: "workers", kind: kindHash, holds: "ids of daemons, workers and listeners that are there", with: "JSON of name, host, version, kind, since, topics, and names under which it listens"},
 	{lua: "EXPIRIES", name: "expiries", kind: kindZSet, holds: "members that have a time to live", with: "ms of its end; .5 if a lease postponed it"},
-	{lua: "extended_of", name: "extended:", of: "member", kind: kindString, holds: "CLAIMED NOW: the receipt of the claim, and the current one, for callers that know only the first; it has a time to live"},
+	{lua: "extended_of", name: "extended:", of: "member", kind: kindString, holds: "CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it has a time to live"},
 	{lua: "EXTRAS", name: "extras", kind: kindHash, holds: "members of which more is noted", with: "NAME=NUMBER of each, a space before it: lease, until, snoozed, moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive: archive, room"},
 	{lua: "TAKEN", name: "taken", kind: kindZSet, holds: "members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC", with: "ms until which"},
 	{lua: "done_of", name: "done:", of: "topic", kind: kindZSet, holds: "members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result", with: "ms until which", place: PlaceDone},

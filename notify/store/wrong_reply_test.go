@@ -230,10 +230,6 @@ func askings() []asking {
 			return err
 		}},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
-		{name: "extend_as", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.ExtendAs(ctx, store.Lease{Member: "t:1", Receipt: 1}, time.Second)
-			return err
-		}},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})

@@ -1,12 +1,13 @@
 // Handles the messages of the topic "order.timeout", eight at a time: each goes
-// to one worker, is leased to it for 30s, and is gone once acknowledged. What its
-// handler returns is kept for a day: GET …/messages/ID?wait=30s answers with it.
+// to one worker, is leased to it while its handler runs, and is gone once acknowledged.
+// What its handler returns is kept for a day: GET …/messages/ID?wait=30s answers with it.
 //
 //   node worker.mjs
 //
 // It needs Node 18 or newer and nothing else. Start as many as you like.
 const url = process.env.BELLHOP_URL ?? "http://127.0.0.1:8420";
 const topic = `${url}/v1/topics/order.timeout`;
+const lease = Number(process.env.LEASE ?? 30); // seconds: so long after its worker died, a message comes again
 
 // What a handler throws to look at a message again later, which uses up no attempt.
 class Later extends Error {}
@@ -26,8 +27,11 @@ async function call(path, body) {
 
 async function settle(m) {
   const message = `/messages/${encodeURIComponent(m.id)}`;
+  // A handler may take longer than the lease. Extending it does not change the receipt.
+  const extend = () => call(`${message}/extend?receipt=${m.receipt}&lease=${lease}s`).catch(console.error);
+  const heartbeat = setInterval(extend, (lease * 1000) / 3);
   try {
-    const result = await handle(m); // if this takes longer than the lease, POST …/extend before it ends
+    const result = await handle(m).finally(() => clearInterval(heartbeat));
     await call(`${message}/ack?receipt=${m.receipt}${result === undefined ? "" : "&keep=1d"}`, result);
   } catch (err) {
     if (err instanceof Later) {
@@ -44,7 +48,7 @@ console.log("waiting");
 for (;;) {
   try {
     // The call waits until there is a message, for at most 1m.
-    const { messages } = await call("/claim?max=8&wait=1m");
+    const { messages } = await call(`/claim?max=8&wait=1m&lease=${lease}s`);
     await Promise.all(messages.map(settle));
   } catch (err) {
     console.error(`cannot claim; retrying: ${err.cause?.code ?? err.message}`);

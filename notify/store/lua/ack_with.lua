@@ -3,7 +3,7 @@
 -- Reply: 1 if the lease is lost; 1 if it is not kept although that was asked for: memory is short, or it has a successor.
 local topic, member, receipt, name, asked, result = unpack(ARGV, 1, 6)
 local lease = call('ZSCORE', LEASED, member)
-if not is_under(lease, receipt) then return { 1, 0 } end
+if not is_under(member, lease, receipt) then return { 1, 0 } end
 local us, now = clock()
 local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, '*', member) or {}
 local keep, left = tonumber(asked), { member }

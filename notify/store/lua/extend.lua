@@ -1,29 +1,38 @@
 -- Extends the leases of messages of a topic.
 -- ARGV: topic; lease in ms from now, 0 for that of each message or of its settings, or less to confirm hand-overs, whose leases then end
---   as their receipts say; the name of the worker, or ''; then the members, then as many receipts of theirs.
+--   as their receipts say, unless they were extended before; the name of the worker, or ''; 0, or, so that the receipts stay valid, for
+--   how many ms longer than the leases they do; then the members, then as many receipts of theirs.
 -- Reply: the new receipt of those that have used up no attempt; the positions, from 1, of those whose lease is lost; then position and
 --   new receipt of each whose lease ends at another time: it has its own, or the timeout of the try is before.
-local topic, lease, worker = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local n = (#ARGV - 3) / 2
-local members, receipts = column(4, n), column(4 + n, n)
+local topic, lease, worker, longer = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local n = (#ARGV - 4) / 2
+local members, receipts = column(5, n), column(5 + n, n)
 local by_default = lease == 0
 if by_default then
   local own, common = settings_of(topic)
   lease = setting('lease', own, common)
 end
 local us = clock()
+local given, was, leases = {}, {}, {}
+for i, member in ipairs(members) do given[member] = receipts[i] end
 local mine, lost = leased_under(members, receipts)
 local receipt = receipt_of(us + lease * 1000, 0)
-local was, leases = {}, {}
 for i, member in ipairs(members) do was[member] = receipts[i] end
 for _, member in ipairs(mine) do
-  leases[#leases + 1] = lease < 0 and was[member] or receipt + math.floor(was[member]) % 10
+  local confirmed = lease < 0 and (was[member] % 1 > 0 and given or was)[member]
+  leases[#leases + 1] = confirmed or receipt + math.floor(was[member]) % 10
   leases[#leases + 1] = member
 end
+
+local function put_extended()
+  for i = 1, longer > 0 and #leases or 0, 2 do note_extended(leases[i + 1], given[leases[i + 1]], leases[i], us, longer) end
+  if #leases > 0 then put_leased(leases) end
+end
+
 local reply = { receipt, lost }
 local kept = #mine > 0 and call('EXISTS', EXTRAS, EXTRAS, CLAIMS) or 0 -- EXTRAS counts as two
 if #mine == 0 or worker == '' and (kept == 0 or lease < 0 and kept == 2) then
-  if #leases > 0 then put_leased(leases) end
+  put_extended()
   return reply
 end
 
@@ -61,5 +70,5 @@ for i, member in ipairs(mine) do
   end
 end
 note_holders(list)
-put_leased(leases)
+put_extended()
 return reply

@@ -9,7 +9,7 @@
 local topic, member, receipt, delay, share, reason, how, worker = unpack(ARGV, 1, 8)
 local us, now = clock()
 local lease = call('ZSCORE', LEASED, member)
-if not is_under(lease, receipt) then return { '' } end
+if not is_under(member, lease, receipt) then return { '' } end
 local own, common = settings_of(topic)
 local before = try('HGET', ATTEMPTS, member)
 local used = used_in(before) or math.huge

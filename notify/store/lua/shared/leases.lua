@@ -26,20 +26,39 @@ local function can_put_back()
   call('ZADD', LEASED, 'XX', 'GT', 0, '')
 end
 
+local NOTES = {} -- keys of the notes, see note_extended, by which this call knows the leases of its receipts
+
 -- Takes members out of their leases, and returns how many had one: the caller counts them, when all else is done.
 local function take_leased(members)
-  return call('ZREM', LEASED, unpack(members))
+  local taken = call('ZREM', LEASED, unpack(members))
+  if NOTES[1] then call('DEL', unpack(NOTES)) end
+  return taken
 end
 
--- Whether a lease, the score in LEASED, belongs to a receipt: its own or, of a hand-over that is not confirmed, the one that its
--- confirmation gives it. That counts from the hand-over on, for whole seconds, so it differs by these alone; so does one in 100,000 of
--- the receipts of the message's earlier leases, if its last digit is the same.
-local function is_under(lease, receipt)
-  return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0
+-- Whether the lease of a member, the score in LEASED, belongs to a receipt: its own, the one that is noted beside it as that of its claim,
+-- see note_extended, or, of a hand-over that is not confirmed, the one that its confirmation gives it. That counts from the hand-over on,
+-- for whole seconds, so it differs by these alone; so does one in 100,000 of the receipts of the message's earlier leases, if its last
+-- digit is the same.
+local function is_under(member, lease, receipt)
+  if not lease then return false end
+  if lease == receipt or lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0 then return true end
+  local note = extended_of(member)
+  if try('GET', note) ~= receipt .. ' ' .. lease then return false end
+  NOTES[#NOTES + 1] = note
+  return true
 end
 
--- The members that are leased under their receipts, and the positions of the others. What was claimed together has one receipt: where
--- there are few of these, it reads what is leased under each, which takes half as long as reading the receipt of each member.
+-- Notes the receipt of a member's claim, by which its lease stays known, and the one that an extension gives it. The note proves nothing
+-- once the lease is another, so one that is left does no harm. It outlives the lease by some ms, since that ends only when the carrier
+-- takes the message back. Both end at times by Redis's clock: if that is set back both end later.
+local function note_extended(member, claimed, receipt, us, longer)
+  if claimed == text(receipt) then return end
+  call('SET', extended_of(member), claimed .. ' ' .. text(receipt), 'PX', math.max(math.ceil((receipt - us) / 1000) + longer, 1))
+end
+
+-- The members that are leased under their receipts, which become those that the leases have now, and the positions of the others. What
+-- was claimed together has one receipt: where there are few of these, it reads what is leased under each, which takes half as long as
+-- reading the receipt of each member.
 local function leased_under(members, receipts)
   local wanted, distinct, held, mine, lost = {}, 0, {}, {}, {}
   for _, receipt in ipairs(receipts) do
@@ -53,8 +72,10 @@ local function leased_under(members, receipts)
   end
   for i, receipt in ipairs(in_few and {} or call('ZMSCORE', LEASED, unpack(members))) do held[members[i]] = receipt end
   for i, member in ipairs(members) do
-    if is_under(held[member] or in_few and call('ZSCORE', LEASED, member), receipts[i]) then
+    local lease = held[member] or in_few and call('ZSCORE', LEASED, member)
+    if is_under(member, lease, receipts[i]) then
       mine[#mine + 1] = member
+      receipts[i] = lease
     else
       lost[#lost + 1] = i
     end

@@ -183,8 +183,7 @@ func (b *browsing) settle(ctx context.Context, d webDelivery) {
 		query.Set("delay", "70ms")
 		query.Set("attempt", "keep")
 	case n < 18:
-		d.Receipt = b.extend(ctx, d, query)
-		query.Set("receipt", strconv.FormatInt(int64(d.Receipt), 10))
+		b.extend(ctx, d, query)
 	}
 	call := history.Record{Op: how, Topic: d.Topic, ID: d.ID, Receipt: int64(d.Receipt), Version: d.version()}
 	if how == history.Ack && d.Topic == webTopic && b.roll(3) == 0 {
@@ -217,16 +216,16 @@ func (b *browsing) await(ctx context.Context, m notify.Message) {
 	op.End(phase, r)
 }
 
-// extend extends a lease and returns its receipt.
-func (b *browsing) extend(ctx context.Context, d webDelivery, query url.Values) subscribers.Receipt {
+// extend extends a lease, whose receipt stays the same.
+func (b *browsing) extend(ctx context.Context, d webDelivery, query url.Values) {
 	op := b.Call(history.Record{Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds(), Version: d.version()})
-	reply := struct{ Receipt subscribers.Receipt }{}
+	var reply api.Extended
 	phase, err := b.do(ctx, "POST", "/v1/topics/"+d.Topic+"/messages/"+d.ID+"/extend", url.Values{"receipt": query["receipt"], "lease": {lease.String()}}, "", &reply)
-	op.End(phase, history.Record{Receipt: int64(reply.Receipt), Was: int64(d.Receipt), Error: text(err)})
-	if phase != history.OK {
-		return d.Receipt
+	now := history.Record{Was: int64(d.Receipt), Error: text(err)}
+	if phase == history.OK {
+		now.Receipt = reply.Until.UnixMicro()
 	}
-	return reply.Receipt
+	op.End(phase, now)
 }
 
 // listenAll listens to server-sent events. When a stream ends, and after a restart, it resumes

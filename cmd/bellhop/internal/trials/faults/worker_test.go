@@ -293,11 +293,10 @@ func (c *claiming) extend(ctx context.Context, d *subscribers.Delivery) bool {
 	op := c.Call(history.Record{
 		Op: history.Extend, Topic: d.Topic, ID: d.ID, Was: int64(d.Receipt), Lease: lease.Milliseconds(), Version: versionOf(d.Topic, d.Body),
 	})
-	was := int64(d.Receipt)
 	err := d.Extend(ctx, lease)
-	now := history.Record{Was: was, Error: text(err)}
+	now := history.Record{Was: int64(d.Receipt), Error: text(err)}
 	if err == nil {
-		now.Receipt = int64(d.Receipt)
+		now.Receipt = d.Until().UnixMicro()
 	}
 	op.End(phase(err), now)
 	return err == nil

@@ -271,5 +271,5 @@ func (tr *trial) check() {
 
 var kindNames = [...]string{
 	publishing: "publish", cancelling: "cancel", cancellingNext: "cancel next", looking: "inspect", claiming: "claim", claimingNow: "claim ack=now",
-	acking: "ack", nacking: "nack", burying: "bury", snoozing: "snooze", releasing: "release",
+	acking: "ack", nacking: "nack", burying: "bury", snoozing: "snooze", releasing: "release", extending: "extend",
 }

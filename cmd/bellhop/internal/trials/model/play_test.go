@@ -302,13 +302,17 @@ func (p *player) claim() error {
 }
 
 func (p *player) settle(d subscribers.Delivery, lease int64) error {
-	c := p.one([]kind{acking, acking, nacking, nacking, burying, snoozing, releasing}[rand.IntN(7)])
+	c := p.one([]kind{acking, acking, nacking, nacking, burying, snoozing, releasing, extending, extending, extending}[rand.IntN(10)])
 	topic, err1 := strconv.Atoi(d.Topic[len("topic-"):])
 	id, err2 := strconv.Atoi(d.ID)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	c.Topic, c.ID, c.Lease, c.Delay = topic, id, lease, 1+rand.Int64N(20)
+	if c.Kind == extending { // the message is settled later by the receipt of its claim, also if its lease is lost
+		c.Delay = 100 + rand.Int64N(100)
+		p.held, p.names = append(p.held, d), append(p.names, lease)
+	}
 	return p.makeOne(c, func(ctx context.Context, c *call) (err error) {
 		var to subscribers.Outcome
 		switch c.Kind {
@@ -316,6 +320,8 @@ func (p *player) settle(d subscribers.Delivery, lease int64) error {
 			return d.Ack(ctx)
 		case releasing:
 			return d.Release(ctx)
+		case extending:
+			return d.Extend(ctx, ms(c.Delay))
 		case nacking:
 			to, err = d.Nack(ctx, ms(c.Delay), "no")
 		case snoozing:

@@ -19,6 +19,7 @@ const (
 	burying
 	snoozing
 	releasing
+	extending
 )
 
 // A call is one call for one id. Times without a unit in their names are in ms.
@@ -36,8 +37,8 @@ type call struct {
 	Broadcast bool
 	After     bool
 	Drop      bool
-	Limit     int // of attempts
-	Delay     int64
+	Limit     int   // of attempts
+	Delay     int64 // of an extension, the lease
 	MaxWait   int64
 	Unique    int64
 	Lease     int64 // of a claim; what settles has the key of that claim
@@ -227,6 +228,9 @@ func (s state) settled(c *call) (state, bool) {
 		return s.ended(now), c.says("ok")
 	case releasing:
 		return s.again(0), c.says("ok")
+	case extending:
+		s.until = c.Begin + 1000*c.Delay - 10
+		return s, c.says("ok")
 	case snoozing:
 		return s.again(c.Due), c.says("scheduled") && c.isDue(now, c.Delay)
 	case burying:

@@ -236,10 +236,19 @@ var mutants = []mutant{
 		"an ack forgets the receipt",
 		change{
 			lua + "shared/leases.lua",
-			"return lease == receipt or lease and lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0",
-			"return lease",
+			"if lease == receipt or lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0 then",
+			"if lease then",
 		},
 		ofSubscribers, "TestReceiptOfAnEarlierLease",
+	},
+	{
+		"the note of an extension outlives the lease",
+		change{
+			lua + "shared/leases.lua",
+			"if try('GET', note) ~= receipt .. ' ' .. lease then",
+			"if not string.find(try('GET', note) or '', receipt, 1, true) then",
+		},
+		ofSubscribers, "TestExtendedReceiptOfAnEarlierLease",
 	},
 	{
 		"a nack uses up no attempt",

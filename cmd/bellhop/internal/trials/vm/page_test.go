@@ -51,6 +51,7 @@ type call struct{ line, status, body, stream string }
 var calls = []call{
 	{line: `-d '{"total":12}'`, status: "201", body: `"id":"order-4719",.*"state":"scheduled"`},
 	{line: `/claim?wait=30s`, status: "200", body: `"id":"order-4719","receipt":\d+,.*"body":"{\\"total\\":12}"`},
+	{line: `/extend?receipt=`, status: "200", body: `^{"receipt":\d+,"until":"[^"]+"}$`},
 	{line: `/ack?receipt=`, status: "204", body: `^$`},
 	{line: `-d '{"total":7}'`, status: "201", body: `"id":"order-4720",.*"state":"scheduled"`},
 	{line: `/messages/order-4720`, status: "200", body: `"state":"scheduled"`},

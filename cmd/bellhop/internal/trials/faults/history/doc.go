@@ -54,7 +54,7 @@
 //     recorded. Target: the process of the others, if it is not this one.
 //   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due. An
 //     Ack that has the message kept: Keep, Result; OK: Forgotten if memory was short.
-//   - Extend: Topic, ID, Lease, Was, the receipt so far; OK: Receipt, the new one.
+//   - Extend: Topic, ID, Lease, Was, the receipt; OK: Receipt, the new end of the lease.
 //   - Requeue: Topic, ID, an operation for each message that may be requeued.
 //   - Await: Topic, ID, of an id without a Version; Wait. OK: State, gone if nothing is kept;
 //     of one that is done: Result. One that was not there at first ends with No.

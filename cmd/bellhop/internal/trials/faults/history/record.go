@@ -84,7 +84,7 @@ type Record struct {
 	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
 	Hands    int    `json:"hands,omitempty"`    // how many messages of the topic the process takes at a time; 0: unknown
 	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
-	Was      int64  `json:"was,omitempty"`      // the receipt before an extension; the position after which a gap begins
+	Was      int64  `json:"was,omitempty"`      // the receipt by which a lease is extended; the position after which a gap begins
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
 	Bookmark string `json:"bookmark,omitempty"` // where a listener to several shards stands
