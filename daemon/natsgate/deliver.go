@@ -1,6 +1,7 @@
 package natsgate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -117,6 +118,9 @@ var (
 	errNak      = errors.New("refused over nats with -NAK")
 )
 
+// termed is the reason why a message was buried by a +TERM that gives none.
+const termed = "refused for good over nats with +TERM"
+
 // buried is the literal reason why a message is never delivered again.
 type buried string
 
@@ -185,10 +189,7 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 	case verbNak:
 		return true, d.again(s)
 	case verbTerm:
-		if s.reason != "" {
-			return true, buried(s.reason)
-		}
-		return true, buried("refused for good over nats with +TERM")
+		return true, buried(cmp.Or(s.reason, termed))
 	}
 	if s.result != nil {
 		if _, err := m.AckWith(ctx, *s.result); err != nil {
@@ -201,18 +202,21 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 
 // again returns the error of a handler for a -NAK.
 func (d *deliverer) again(s settlement) error {
-	delay := subscribers.ByBackoff
+	delay, why := subscribers.ByBackoff, errNak
 	if s.delay != nil {
 		delay = *s.delay
+	}
+	if s.reason != "" {
+		why = errors.New(s.reason)
 	}
 	switch {
 	case s.keep:
 		d.count.snoozed.Add(1)
-		return fmt.Errorf("%w: %w", errNak, subscribers.Snooze(delay))
+		return fmt.Errorf("%w: %w", why, subscribers.Snooze(delay))
 	case s.delay != nil:
-		return subscribers.RetryAfter(errNak, delay)
+		return subscribers.RetryAfter(why, delay)
 	}
-	return errNak
+	return why
 }
 
 // deliveryMessage returns a message as it is delivered.

@@ -123,6 +123,14 @@ func TestDeliverNak(t *testing.T) {
 	if i := dead(t, store, "a"); i.Reason != "refused over nats with -NAK" || i.Attempts != 3 {
 		t.Errorf("it died after %d attempts: %q", i.Attempts, i.Reason)
 	}
+	m = body("told")
+	m.MaxAttempts = 2
+	storetest.Publish(t, store, m)
+	answer(t, wantDelivered(t, got, "told", 1), `-NAK {"reason":"busy","delay":"1ms"}`)
+	answer(t, wantDelivered(t, got, "told", 2), `-NAK {"reason":"no such order"}`)
+	if i := dead(t, store, "told"); i.Reason != "no such order" || len(i.History) != 2 || i.History[0].Reason != "busy" {
+		t.Errorf("it died of %q after %+v", i.Reason, i.History)
+	}
 	storetest.Publish(t, store, body("b"))
 	second := wantDelivered(t, got, "b", 1)
 	answered := time.Now()

@@ -104,14 +104,16 @@
 // Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is done,
 // +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which may be
 // any JSON and is up to 64 KiB, -NAK to get it again after a backoff, -NAK
-// {"delay":"5s"} to choose when, +TERM or +TERM REASON to bury it. A -NAK
-// {"attempt":"keep"}, with a delay or without, puts it off and uses up no attempt; it is
-// refused if the delay ends past the time to live, and without one for the 1,001st time.
+// {"delay":"5s","reason":"busy"} to choose when, or to say why, which is kept with the
+// attempt, +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay or
+// without, puts it off and uses up no attempt; it is refused if the delay ends past the
+// time to live, and without one for the 1,001st time.
 // +WPI extends the lease by the time of the claim, from now, at most to the end of its
 // try timeout; the reply subject stays the same however often. A settlement that is sent
 // as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is
 // not kept, as Redis is short of memory: result, so that the message is gone, or
-// history, which then lacks the attempt. Otherwise an error is only counted.
+// history, which then lacks the attempt. Otherwise an error is counted, and logged at most
+// once a minute: the message stays leased, and comes again.
 //
 // What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
 // Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets

@@ -201,7 +201,8 @@ type Gate struct {
 	unheard     *outage.Many // hints of these shards cannot be received
 	unconfirmed *outage.Many // broadcasts of these shards wait for NATS
 
-	noReply, badReply throttle
+	noReply, badReply             throttle
+	badSettlement, lateSettlement throttle // without a reply subject
 
 	made      time.Time
 	identity  micro.ServiceIdentity

@@ -73,6 +73,12 @@ func TestNak(t *testing.T) {
 	if got := info(t, db, "last"); got.State != notify.Dead || !strings.Contains(got.Reason, "-NAK") {
 		t.Errorf("got %v, %q", got.State, got.Reason)
 	}
+	m = body("told")
+	m.MaxAttempts = 1
+	settle(t, conn, claimOne(t, conn, db, "", m), `-NAK {"reason":"no such order"}`)
+	if got := info(t, db, "told"); got.State != notify.Dead || got.Reason != "no such order" {
+		t.Errorf("got %v, %q", got.State, got.Reason)
+	}
 	settle(t, conn, claimOne(t, conn, db, "", body("c")), "-NAK")
 	for id, most := range map[string]time.Duration{"a": time.Hour, "b": 2 * time.Hour, "c": time.Second} {
 		got := info(t, db, id)
@@ -197,6 +203,42 @@ func TestRefusedSettlements(t *testing.T) {
 		t.Errorf("counted %+v", settled)
 	}
 	settle(t, conn, m, "+ACK")
+}
+
+// An answer that settles nothing, and asks for no reply, is logged with what is wrong and the remedy, at most once a minute.
+func TestUntoldSettlements(t *testing.T) {
+	t.Parallel()
+	n, db, log := startNATS(t, nil), storetest.Open(t), &logBuffer{}
+	newGate(t, db, natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
+	conn := n.connect()
+	serving(t, conn)
+	m := claimOne(t, conn, db, "", body("a"))
+	wantRefused(t, request(t, conn, m.Reply, `+ACK {"keep":"1h","keep":"2h"}`), 422, "keep", "is given twice; give it once")
+	if said := log.String(); strings.Contains(said, "settle nothing") {
+		t.Errorf("who asks for a reply is told, and the log says\n%s", said)
+	}
+	respond := func(answer string) {
+		t.Helper()
+		if err := m.Respond([]byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logged := func(n int, words ...string) {
+		t.Helper()
+		for _, word := range words {
+			storetest.Eventually(t, "the log says "+word, func() bool { return strings.Contains(log.String(), word) })
+		}
+		if said := log.String(); strings.Count(said, "settle nothing") != n {
+			t.Errorf("want %d lines\n%s", n, said)
+		}
+	}
+	respond(`-NAK {"delay":"5s","delay":"6s"}`)
+	logged(1, "topic="+topic, "id=a", "is given twice; give it once")
+	respond("+NXT")
+	respond("+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, db, "a") })
+	respond("-NAK")
+	logged(2, "lease lost")
 }
 
 // A secret that is lost in a failover, to a Redis that does not have it yet, is made

@@ -29,13 +29,13 @@ type settlement struct {
 	verb   verb
 	delay  *time.Duration // of -NAK; nil: the backoff
 	keep   bool           // of -NAK: no attempt is used up
-	reason string         // of +TERM
+	reason string         // of +TERM or -NAK; empty: none is given
 
 	result *notify.AckResult // of +ACK; nil: the message is gone
 }
 
-// parseSettlement reads +ACK, +ACK {"keep":"24h","result":"done"}, -NAK, -NAK {"delay":"5s","attempt":"keep"}, +WPI, +TERM or
-// +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
+// parseSettlement reads +ACK, +ACK {"keep":"24h","result":"done"}, -NAK, -NAK {"delay":"5s","reason":"busy"}, -NAK
+// {"delay":"5s","attempt":"keep"}, +WPI, +TERM or +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
 // follow without JSON: -NAK 5s. The error is a notify.ErrInvalid.
 func parseSettlement(data []byte) (settlement, error) {
 	word, rest, _ := bytes.Cut(bytes.TrimSpace(data), []byte(" "))
@@ -93,6 +93,7 @@ func parseNak(rest []byte) (s settlement, err error) {
 	s.verb = verbNak
 	var nak struct {
 		Delay   nakDelay `json:"delay"`
+		Reason  string   `json:"reason"`
 		Attempt string   `json:"attempt"`
 	}
 	switch {
@@ -103,12 +104,12 @@ func parseNak(rest []byte) (s settlement, err error) {
 		return s, err
 	}
 	if err := strictjson.Decode(rest, &nak); err != nil {
-		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\",\"attempt\":\"keep\"}, or one of the two", rest, err)
+		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\",\"reason\":\"busy\"}, with \"attempt\":\"keep\" to use up no attempt, or any of the three", rest, err)
 	}
 	if nak.Attempt != "" && nak.Attempt != "keep" {
 		return s, store.Faultf("attempt", "attempt %.100q: write keep, which puts the message off and uses up no attempt, or leave it out", nak.Attempt)
 	}
-	s.delay, s.keep = nak.Delay.d, nak.Attempt != ""
+	s.delay, s.reason, s.keep = nak.Delay.d, nak.Reason, nak.Attempt != ""
 	return s, nil
 }
 

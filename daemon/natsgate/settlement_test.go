@@ -43,7 +43,9 @@ func TestParseSettlement(t *testing.T) {
 		`-NAK {"delay":0}`:                                after(0),
 		"-NAK 5s":                                         after(5 * time.Second),
 		`-NAK {"attempt":"keep"}`:                         {verb: verbNak, keep: true},
+		`-NAK {"reason":"no such order"}`:                 {verb: verbNak, reason: "no such order"},
 
+		`-NAK {"reason":"busy","delay":"0s"}`:  {verb: verbNak, delay: new(time.Duration(0)), reason: "busy"},
 		`-NAK {"delay":"0s","attempt":"keep"}`: {verb: verbNak, delay: new(time.Duration(0)), keep: true},
 	} {
 		got, err := parseSettlement([]byte(data))
@@ -55,7 +57,7 @@ func TestParseSettlement(t *testing.T) {
 		"", " ", "ACK", "+ack", "+NXT", "+OK", "+ACKX", "+ACK +ACK", "+WPI 5s", "+TERMINATE", "-NAK{}", "\x00", "\xff",
 		"-NAK soon", "-NAK -5s", "-NAK 5", "-NAK []", `-NAK {"delay":"5s"`, `-NAK {"delay":"5s"}}`, `-NAK {"delay":"5s"} {}`,
 		`-NAK {"delay":""}`, `-NAK {"delay":"-5s"}`, `-NAK {"delay":-1}`, `-NAK {"delay":1e300}`, `-NAK {"delay":null}`,
-		`-NAK {"delay":true}`, `-NAK {"delay":["5s"]}`, `-NAK {"delay":"5s","reason":"x"}`, `-NAK "5s"`, `-NAK {"delay":"5s","delay":"6s"}`,
+		`-NAK {"delay":true}`, `-NAK {"delay":["5s"]}`, `-NAK {"reason":7}`, `-NAK {"reason":"x","reason":"y"}`, `-NAK {"reason":"x","Reason":"y"}`, `-NAK "5s"`, `-NAK {"delay":"5s","delay":"6s"}`,
 		"+ACK {}", "+ACK now", "+ACK 24h", `+ACK {"keep":""}`, `+ACK {"keep":"0s"}`, `+ACK {"keep":"-1h"}`, `+ACK {"keep":"720h1ns"}`, `+ACK {"keep":24}`, `+ACK {"result":"x"}`,
 		`+ACK {"keep":"24h","result":}`, `+ACK {"keep":"24h","result":"\ud83d"}`, `+ACK {"keep":"24h","results":"x"}`, `+ACK {"keep":"24h"} x`, `+ACK {"keep":"24h","keep":"1h"}`,
 		`+ACK {"keep":"24h","result":{"a":1,"a":2}}`,
