@@ -24,8 +24,9 @@ type process struct {
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
 	finder    *api.Finder
-	archive   *archive.Archive // nil: none
-	listeners []net.Listener   // of HTTP; none: no HTTP
+	claimer   *subscribers.Claimer // that HTTP runs; nil: HTTP is not served
+	archive   *archive.Archive     // nil: none
+	listeners []net.Listener       // of HTTP; none: no HTTP
 	parts     parts
 }
 
@@ -134,6 +135,7 @@ func (p *process) addHTTP() error {
 	http := part{name: "http", reload: gate.Reload}
 	if len(p.options.Listeners) > 0 || p.config.Listen != noListen {
 		http.run = func(ctx context.Context) error { return gate.Run(ctx, p.listeners...) }
+		p.claimer = gate.Claimer()
 		http.quiesce = gate.Quiesce
 		http.alive = gate.Alive
 	}
@@ -157,7 +159,7 @@ func (p *process) addNATS() error {
 	if err != nil {
 		return err
 	}
-	o.Version, o.OnClaimed, o.Finder = p.options.Version, p.claimed, p.finder
+	o.Version, o.OnClaimed, o.Finder, o.Claimer = p.options.Version, p.claimed, p.finder, p.claimer
 	gate, err := natsgate.New(p.store, o)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (a *attendance) start() {
 func (a *attendance) duty() duty {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return duty{slices.Sorted(maps.Keys(a.patterns)), slices.Sorted(maps.Keys(a.names))}
+	return duty{topics: slices.Sorted(maps.Keys(a.patterns)), names: slices.Sorted(maps.Keys(a.names))}
 }
 
 // begin begins to keep the entry by a subscription. It returns what takes the events of

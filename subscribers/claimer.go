@@ -42,6 +42,7 @@ type Claimer struct {
 	log     *slog.Logger
 	inbox   store.Inbox
 	here    *presence
+	callers callers
 	loop    *progress.Loop // of the events of the subscription
 	ran     atomic.Bool
 	begun   chan struct{}   // closed when Run begins
@@ -85,7 +86,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		connected: make(map[store.Shard]bool), pings: make(map[string]chan struct{}),
 	}
-	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{} })
+	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
 	c.polls.init(c.leases, c.inbox, ended)
 	c.across.init(c.leases, store.NewSpanningInbox(notify.NewID()), ended)
 	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}
@@ -115,6 +116,14 @@ func (c *Claimer) claimOf(ctx context.Context, topics []string, o ClaimOptions, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	end := c.callers.claims(o.Worker, topics)
+	ds, err := c.claimBy(ctx, topics, o)
+	end(longest(ds))
+	return ds, err
+}
+
+// claimBy claims messages as options that were checked say.
+func (c *Claimer) claimBy(ctx context.Context, topics []string, o ClaimOptions) ([]Delivery, error) {
 	wait := c.polls.wait
 	switch spans, err := c.spans(ctx, topics, o.Oldest); {
 	case err != nil:

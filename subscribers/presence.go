@@ -67,16 +67,22 @@ const (
 const mostTopics = 100
 
 // A duty is what a worker is there for.
-type duty struct{ topics, names []string } // sorted
+type duty struct {
+	topics, names []string       // sorted
+	callers       []store.Caller // by name
+}
 
 // cut returns as much of a duty as an entry names.
 func (d duty) cut() duty {
-	return duty{d.topics[:min(len(d.topics), mostTopics)], d.names[:min(len(d.names), mostTopics)]}
+	return duty{d.topics[:min(len(d.topics), mostTopics)], d.names[:min(len(d.names), mostTopics)], d.callers}
 }
 
 // is reports whether a duty is another one.
 func (d duty) is(other duty) bool {
-	return slices.Equal(d.topics, other.topics) && slices.Equal(d.names, other.names)
+	return slices.Equal(d.topics, other.topics) && slices.Equal(d.names, other.names) &&
+		slices.EqualFunc(d.callers, other.callers, func(a, b store.Caller) bool {
+			return a.Name == b.Name && a.Since.Equal(b.Since) && slices.Equal(a.Topics, b.Topics)
+		})
 }
 
 // A presence keeps the entry of a subscription among the workers. It makes a call when
@@ -146,7 +152,7 @@ func (p *presence) arrive(ctx context.Context) {
 	p.mu.Lock()
 	p.noted, p.as = true, p.duty().cut() // unless the connection is renewed meanwhile
 	w := p.worker
-	w.Topics, w.Names = p.as.topics, p.as.names
+	w.Topics, w.Names, w.Callers = p.as.topics, p.as.names, p.as.callers
 	p.mu.Unlock()
 	id, epoch, err := p.store.Home().Arrive(ctx, w)
 	p.mu.Lock()

@@ -26,7 +26,7 @@ func workers(t *testing.T, db *notify.Store) (all []string) {
 		t.Fatal(err)
 	}
 	for _, w := range found {
-		if w.ID == "" || w.Host == "" && w.Name == "" || w.Since.IsZero() || time.Since(w.Since).Abs() > time.Hour {
+		if w.ID == "" || w.Host == "" && len(w.Via) == 0 || w.Since.IsZero() || time.Since(w.Since).Abs() > time.Hour {
 			t.Errorf("got %+v", w)
 		}
 		all = append(all, strings.Join([]string{w.Name, w.Version, w.Kind, strings.Join(w.Topics, ",")}, " "))
@@ -94,6 +94,40 @@ func TestWorkers(t *testing.T) {
 	storetest.Eventually(t, "it is there", func() bool { return len(workers(t, db)) == 1 })
 	if name := workers(t, db)[0]; !strings.Contains(name, "-"+strconv.Itoa(os.Getpid())+" ") {
 		t.Errorf("it is called %s", name)
+	}
+}
+
+// Workers that claim through a daemon under names of their own are there, each once, and those that name none are not. A claim
+// costs nothing more.
+func TestWorkersThatClaimByName(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	var daemons []*subscribers.Claimer
+	for _, name := range []string{"d-1", "d-2"} {
+		c := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: name, Kind: "daemon"})
+		storetest.Run(t, c.Run)
+		daemons = append(daemons, c)
+	}
+	wantWorkers(t, db, "d-1  daemon ", "d-2  daemon ")
+	began := time.Now()
+	for i, topic := range []string{"orders", "mail", "orders"} {
+		for _, name := range []string{"shop-1", ""} {
+			if _, err := daemons[i%2].Claim(t.Context(), topic, subscribers.ClaimOptions{Worker: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := daemons[1].Claim(t.Context(), "a b", subscribers.ClaimOptions{Worker: "refused"}); err == nil {
+		t.Error("a claim from no topic is taken")
+	}
+	wantWorkers(t, db, "d-1  daemon ", "d-2  daemon ", "shop-1  worker mail,orders")
+	all, err := storetest.Inspector(t, db).Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := all[2]; strings.Join(w.Via, " ") != "d-1 d-2" || w.Host != "" || w.Since.Before(began.Add(-time.Minute)) || w.ID != min(all[0].ID, all[1].ID)+"/shop-1" {
+		t.Errorf("got %+v", w)
 	}
 }
 

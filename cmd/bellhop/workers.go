@@ -19,7 +19,9 @@ func (a *app) workersCommand() *cobra.Command {
 		Long: `List the daemons, workers and listeners that are connected to Redis: the name of
 each, its machine, since when it is there, how many messages it has claimed and not
 settled, its version, and its topics. One that was killed stays in the list until the
-carrier's housekeeping notices.
+carrier's housekeeping notices. One that claims over HTTP or NATS, and says worker=NAME,
+is in it until the lease that it got last would end, for a minute at least, with the
+daemons that it claims through.
 
 bellhop inspect TOPIC ID shows which of them has a leased message.`,
 		Example: `  bellhop workers
@@ -52,7 +54,7 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 func workerRows(workers []api.Worker) [][]string {
 	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
-		rows = append(rows, []string{w.Name, w.Kind, dash(w.Host), relative(time.Until(w.Since)), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
+		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), relative(time.Until(w.Since)), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
 	}
 	return rows
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -64,12 +65,21 @@ type Worker struct {
 	ID      string    `json:"id" doc:"of its subscription to Redis, which no other has"`
 	Name    string    `json:"name" example:"shop-1" doc:"as its operator calls it, or HOST-PID"`
 	Kind    string    `json:"kind" example:"worker" doc:"daemon, worker or listener"`
-	Host    string    `json:"host" example:"shop.example.com"`
+	Host    string    `json:"host" example:"shop.example.com" doc:"its machine; empty for a worker that claims over HTTP or NATS"`
+	Via     []string  `json:"via,omitempty" doc:"names of the daemons that it claims through, over HTTP or NATS with worker: it is listed while a claim waits, and then until the lease that it got would end, a minute at least. A daemon lists up to 100"`
 	Version string    `json:"version,omitempty" example:"1.2.3" doc:"of the program"`
 	Topics  []string  `json:"topics" nullable:"false" example:"[\"order.timeout\"]" doc:"topics and patterns that it is there for, as far as the token permits them; a daemon has none"`
 	Since   time.Time `json:"since" doc:"since when, by the clock of Redis"`
 	Leased  *int64    `json:"leased,omitempty" doc:"messages that were claimed under its name and are not settled, of topics that the token permits; missing for a listener"`
 	Least   bool      `json:"leased_least,omitempty" doc:"leased may be more: there are more than 5,000 leases in a shard, or one is away"`
+}
+
+// Place returns where a worker is: its machine, or the daemons that it claims through.
+func (w Worker) Place() string {
+	if len(w.Via) > 0 {
+		return "via " + strings.Join(w.Via, " ")
+	}
+	return w.Host
 }
 
 // Workers are those that are there.
@@ -88,7 +98,7 @@ func WorkersOf(all []notify.Worker, hand store.InHand, show func(pattern string)
 			continue
 		}
 		worker := Worker{
-			ID: one.ID, Name: one.Name, Kind: one.Kind, Host: one.Host, Version: one.Version,
+			ID: one.ID, Name: one.Name, Kind: one.Kind, Host: one.Host, Via: one.Via, Version: one.Version,
 			Topics: topics, Since: one.Since.UTC(),
 		}
 		if one.Kind != "listener" {

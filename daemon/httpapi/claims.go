@@ -20,7 +20,7 @@ type claimOptions struct {
 	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"how long the messages are leased, 100ms to 24h; missing: the lease of the topic's settings"`
 	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that have been due for this long: those that no other worker claimed"`
 	Ack    string        `query:"ack" without:"lease" enum:"now" doc:"now: the messages are acknowledged at once and have no receipt. So each is handed out at most once: one that is lost on its way, or whose handler fails, does not come again"`
-	Worker string        `query:"worker" is:"worker" maxLength:"64" pattern:"^([!-,.-~][!-~]*|-[!-~]+)$" example:"shop-1" doc:"name of the worker that the claim is for, up to 64 printable characters without spaces: who inspects a message then reads who has it, and who had it when it failed; missing: that of the daemon"`
+	Worker string        `query:"worker" is:"worker" maxLength:"64" pattern:"^([!-,.-~][!-~]*|-[!-~]+)$" example:"shop-1" doc:"name of the worker that the claim is for, up to 64 printable characters without spaces: who inspects a message then reads who has it, and who had it when it failed, and the worker is among the workers; missing: that of the daemon"`
 	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 

@@ -218,6 +218,9 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	})
 }
 
+// Claimer returns the claimer that Run runs, which other gateways of the process may share.
+func (g *Gate) Claimer() *subscribers.Claimer { return g.claimer }
+
 // Run serves the requests of some listeners until ctx ends or a listener fails. It then
 // closes the listeners and all connections, and returns when no request is under way.
 // The error is that of a listener.

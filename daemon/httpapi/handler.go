@@ -205,7 +205,7 @@ func (g *Gate) registerTopics(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/workers", id: "workers", tag: tagOperate, status: http.StatusOK, reply: api.Workers{},
 		rights: []right{mayMetrics}, summary: "List the daemons, workers and listeners that are there",
-		description: "A token that does not permit all topics gets those that are there for its topics.",
+		description: "A token that does not permit all topics gets those that are there for its topics. A worker that claims over HTTP or NATS is there if its claims name it.",
 	}, g.workers)
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/listeners", id: "listeners", tag: tagOperate, status: http.StatusOK, reply: api.Listeners{},

@@ -287,6 +287,25 @@ func TestWorkers(t *testing.T) {
 	s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf("other")).is(403).says("metrics")
 }
 
+// A worker whose claims name it is there, for those who may see its topics.
+func TestWorkersThatClaim(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "all "+tokenOf("all")+" admin >\nother "+tokenOf("other")+" metrics mail\n")})
+	carry(t, s.store)
+	storetest.Publish(t, s.store, notify.Message{Topic: "orders", Body: []byte("x")})
+	s.call("POST", topicPath+"/claim?worker=desk-2&lease=5m", "", "Authorization: Bearer "+tokenOf("all")).is(200)
+	listed := func(token string) bool {
+		all := read[api.Workers](s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf(token)).is(200)).Workers
+		return slices.ContainsFunc(all, func(w api.Worker) bool {
+			return w.Name == "desk-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"orders"}) && *w.Leased == 1 && strings.HasPrefix(w.Place(), "via ")
+		})
+	}
+	storetest.Eventually(t, "the worker is listed", func() bool { return listed("all") })
+	if listed("other") {
+		t.Error("it is listed for a token that does not permit its topic")
+	}
+}
+
 // Without an archive its calls say how to get one.
 func TestNoArchive(t *testing.T) {
 	t.Parallel()

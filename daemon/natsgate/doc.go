@@ -96,6 +96,9 @@
 // may not. The requester cannot be told: the request is counted as
 // Stats.RefusedReplies, and logged.
 //
+// The worker that a claim names is listed while it claims, and for a minute after that, or
+// as long as the lease that it got.
+//
 // The answer to a claim is one message for each claimed message, and at the end an empty
 // one with the header Status: 204. A claim never waits. A claimed message has the body
 // as its data, the headers of CloudEvents' binary mode, Bellhop-Attempt,

@@ -57,6 +57,8 @@ type Options struct {
 	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 	Finder    *api.Finder   // that all gateways of a process share; nil: one of its own
 
+	Claimer *subscribers.Claimer // the same, which another of them runs; nil: one that Run runs
+
 	// OnClaimed is called for each message that was sent to the client that claimed it, or
 	// delivered, with the time from its due time until its claim. It must not
 	// block, and must be safe for concurrent use.
@@ -228,9 +230,11 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err := errors.Join(err, noPublisher, o.check()); err != nil {
 		return nil, err
 	}
-	claimer, err := subscribers.NewClaimer(s, subscribers.ClaimerOptions{Kind: "daemon", Version: o.Version, Logger: o.Logger})
-	if err != nil {
-		return nil, err
+	claimer := o.Claimer
+	if claimer == nil {
+		if claimer, err = subscribers.NewClaimer(s, subscribers.ClaimerOptions{Kind: "daemon", Version: o.Version, Logger: o.Logger}); err != nil {
+			return nil, err
+		}
 	}
 	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Version: o.Version, Logger: o.Logger})
 	if err != nil {
@@ -270,6 +274,11 @@ const (
 // credentials, Run logs the change and tries again at most a second later.
 func (g *Gate) Run(ctx context.Context) error {
 	work := context.WithoutCancel(ctx)
+	if g.o.Claimer == nil {
+		var claiming sync.WaitGroup
+		claiming.Go(func() { _ = g.claimer.Run(ctx) }) // fails only where it ran before
+		defer claiming.Wait()
+	}
 	var pause backoff.Pause
 	for ctx.Err() == nil {
 		c, err := g.connect(ctx)

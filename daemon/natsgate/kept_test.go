@@ -146,7 +146,8 @@ func TestAwaitEndsWithTheGateway(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
-	claimOne(t, conn, db, `{"worker":"shop-1"}`, body("a"))
+	carry(t, db)
+	claimOne(t, conn, db, `{"worker":"shop-1","lease":"5m"}`, body("a"))
 	if got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); got.Worker != "shop-1" || got.Claimed == nil {
 		t.Errorf("got %+v", got)
 	}
@@ -164,6 +165,11 @@ func TestWorkers(t *testing.T) {
 	storetest.Eventually(t, "the worker is listed", func() bool {
 		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
 			return w.Name == "shop-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"mail"})
+		})
+	})
+	storetest.Eventually(t, "the worker that claimed is listed", func() bool {
+		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
+			return w.Name == "shop-1" && w.Kind == "worker" && slices.Equal(w.Topics, []string{topic}) && len(w.Via) == 1 && *w.Leased == 1
 		})
 	})
 	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")

@@ -117,7 +117,7 @@
 //	claims                  zset     RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt →
 //	                                 the receipt without its last digit, in us
 //	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since,
-//	                                 topics, and names under which it listens
+//	                                 topics, names under which it listens, and who claims through it
 //	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it
 //	                                 has a time to live

@@ -38,7 +38,7 @@ var table = []row{
 	{lua: "MESSAGES", name: "messages", kind: kindHash, holds: "members", with: "record: AT[,IN][,OBJECT], a newline, the body; see Record"},
 	{lua: "ATTEMPTS", name: "attempts", kind: kindHash, holds: "members that used up attempts", with: "how many; behind a newline each, the last 10: ENDED TOOK NAME REASON, both times in ms"},
 	{lua: "CLAIMS", name: "claims", kind: kindZSet, holds: "RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt", with: "the receipt without its last digit, in us"},
-	{lua: "WORKERS", name: "workers", kind: kindHash, holds: "ids of daemons, workers and listeners that are there", with: "JSON of name, host, version, kind, since, topics, and names under which it listens"},
+	{lua: "WORKERS", name: "workers", kind: kindHash, holds: "ids of daemons, workers and listeners that are there", with: "JSON of name, host, version, kind, since, topics, names under which it listens, and who claims through it"},
 	{lua: "EXPIRIES", name: "expiries", kind: kindZSet, holds: "members that have a time to live", with: "ms of its end; .5 if a lease postponed it"},
 	{lua: "extended_of", name: "extended:", of: "member", kind: kindString, holds: "CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it has a time to live"},
 	{lua: "EXTRAS", name: "extras", kind: kindHash, holds: "members of which more is noted", with: "NAME=NUMBER of each, a space before it: lease, until, snoozed, moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive: archive, room"},

@@ -40,6 +40,19 @@ type Worker struct {
 	Topics  []string
 	Names   []string  // under which it listens
 	Since   time.Time // by Redis's clock
+
+	// Via are the names of the daemons that it claims through, over HTTP or NATS; it has no
+	// connection, host and version of its own.
+	Via []string
+
+	Callers []Caller // workers that claim through it; Workers returns them as workers
+}
+
+// A Caller is a worker that claims through another program, under a name of its own.
+type Caller struct {
+	Name   string
+	Topics []string
+	Since  time.Time // by the clock of that program
 }
 
 // entry is a worker as Redis holds it, beside its id.
@@ -51,13 +64,26 @@ type entry struct {
 	Topics  []string `json:"topics"`
 	Names   []string `json:"names,omitempty"`
 	Since   int64    `json:"since,omitempty"` // in ms
+	Now     int64    `json:"now,omitempty"`   // when it was noted, in ms
+
+	Callers []callerEntry `json:"callers,omitempty"`
+}
+
+type callerEntry struct {
+	Name   string   `json:"name"`
+	Topics []string `json:"topics"`
+	For    int64    `json:"for"` // ms that it was there when it was noted
 }
 
 // Arrive notes a worker that is subscribed to its channel Here, or what changed of it. It
 // returns the id of the store and the epoch of the last election: where a beat has others,
 // Redis may have lost the entry. The error is that of the connection.
 func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, err error) {
-	text, err := json.Marshal(entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...), Names: w.Names})
+	e := entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...), Names: w.Names}
+	for _, c := range w.Callers {
+		e.Callers = append(e.Callers, callerEntry{c.Name, c.Topics, time.Since(c.Since).Milliseconds()})
+	}
+	text, err := json.Marshal(e)
 	if err != nil {
 		return "", 0, err
 	}
@@ -79,10 +105,32 @@ func (s Shard) Depart(ctx context.Context, id string) error {
 	return r.end()
 }
 
+// addCallers adds the callers of an entry to workers by their names: one that claims
+// through several daemons is one worker.
+func (e *entry) addCallers(id string, all map[string]Worker) {
+	for _, c := range e.Callers {
+		w := Worker{ID: id + "/" + c.Name, Name: c.Name, Kind: "worker", Topics: c.Topics, Since: time.UnixMilli(e.Now - c.For), Via: []string{e.Name}}
+		if other, is := all["/"+c.Name]; is {
+			w.ID = min(w.ID, other.ID)
+			w.Topics = merged(w.Topics, other.Topics)
+			w.Via = merged(w.Via, other.Via)
+			if other.Since.Before(w.Since) {
+				w.Since = other.Since
+			}
+		}
+		all["/"+c.Name] = w // no id begins so
+	}
+}
+
+// merged returns what is in either of two lists, sorted.
+func merged(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
 // Workers returns the workers that are there, by name. One that died is left out, also
 // before the housekeeping forgets it. The error is that of the connection.
 func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
-	found := make(map[string]Worker)
+	found, callers := make(map[string]Worker), make(map[string]Worker)
 	for cursor := "0"; ; {
 		r, err := s.run(ctx, workersScript, cursor, scanPage)
 		if err != nil {
@@ -93,12 +141,14 @@ func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
 			var e entry
 			if json.Unmarshal([]byte(text), &e) == nil { // else it is foreign
 				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Names: e.Names, Since: time.UnixMilli(e.Since)}
+				e.addCallers(id, callers)
 			}
 		}
 		if err := r.end(); err != nil {
 			return nil, err
 		}
 		if cursor == "0" {
+			maps.Copy(found, callers)
 			return slices.SortedFunc(maps.Values(found), func(a, b Worker) int {
 				return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 			}), nil
