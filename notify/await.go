@@ -32,20 +32,21 @@ const (
 )
 
 // Await waits until a message is Dead, or Done with a result or without, and returns what
-// the store holds of it then; or as it is when ctx ends, without an error. A message is
-// Done only where its acknowledgement said so ([store.Result]); of any other that ended
-// nothing tells whether it succeeded. One that another publish replaces is awaited as the
-// one that takes its place; one that is followed (After) has ended, and so has a broadcast
-// that was sent. The end is announced by Redis, to one subscription for all who wait, and
-// looked for with each heartbeat, in case that was lost. Errors: ErrInvalid; ErrNotFound
-// for a message that is not there at first; ErrGone; or that of the connection.
+// the store holds of it then. Where ctx ends first it returns the error of that, beside the
+// message as it is then, as far as that can still be read. A message is Done only where
+// its acknowledgement said so ([store.Result]); of any other that ended nothing tells
+// whether it succeeded. One that another publish replaces is awaited as the one that takes
+// its place; one that is followed (After) has ended, and so has a broadcast that was sent.
+// The end is announced by Redis, to one subscription for all who wait, and looked for with
+// each heartbeat, in case that was lost. Errors: ErrInvalid; ErrNotFound for a message that
+// is not there at first; ErrGone; that of ctx; or that of the connection.
 func (i *Inspector) Await(ctx context.Context, topic, id string) (Info, error) {
 	if err := checkName(topic, id); err != nil {
 		return Info{}, err
 	}
 	info, err := i.await(ctx, topic, id)
 	if err != nil {
-		return Info{}, fmt.Errorf("await %s: %w", store.Member(topic, id), err)
+		return info, fmt.Errorf("await %s: %w", store.Member(topic, id), err)
 	}
 	return info, nil
 }
@@ -69,7 +70,7 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 	case look.State == 0:
 		return Info{}, ErrNotFound
 	case hasEnded(look) || ctx.Err() != nil:
-		return ending(topic, id, look)
+		return endingOf(ctx, topic, id, look)
 	}
 	watch, err := i.store.Of(topic).Watch(ctx, member)
 	if err != nil {
@@ -97,7 +98,7 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 		case !hasEnded(look) && !look.Awaited: // it is gone, or another message was published with its id
 			return Info{}, ErrGone
 		case hasEnded(look) || over:
-			return ending(topic, id, look)
+			return endingOf(ctx, topic, id, look)
 		}
 	}
 }
@@ -120,12 +121,15 @@ func (i *Inspector) lastly(ctx context.Context, topic, member string) (store.Ins
 // hasEnded reports whether a message is over, or dead.
 func hasEnded(look store.Inspected) bool { return look.State == Dead || look.State == Done }
 
-// ending returns what an Await ends with. The error is ErrGone where nothing is kept of a
-// message but its id, or not even that.
-func ending(topic, id string, look store.Inspected) (Info, error) {
+// endingOf returns what an Await ends with. The error is ErrGone where nothing is kept of a
+// message but its id, or not even that, and that of ctx for one that has not ended.
+func endingOf(ctx context.Context, topic, id string, look store.Inspected) (Info, error) {
 	info := infoOf(topic, id, &look)
-	if info.State == 0 || info.State == Done && info.Ended.IsZero() && info.Fault == nil {
+	switch {
+	case info.State == 0 || info.State == Done && info.Ended.IsZero() && info.Fault == nil:
 		return Info{}, ErrGone
+	case !hasEnded(look):
+		return info, ctx.Err()
 	}
 	return info, nil
 }

@@ -175,7 +175,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// A wait that is over returns the message as it is. The subscription is gone with the
+// A wait that is over returns the error of its context, and the message as it is. The subscription is gone with the
 // last wait.
 func TestAwaitUntil(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,7 @@ func TestAwaitUntil(t *testing.T) {
 			<-ctx.Done()
 		}
 		cancel()
-		if got := storetest.Receive(t, "an answer", answer); got.err != nil || got.State != notify.Scheduled || string(got.Body) != "body of a" {
+		if got := storetest.Receive(t, "an answer", answer); !errors.Is(got.err, ctx.Err()) || got.State != notify.Scheduled || string(got.Body) != "body of a" {
 			t.Errorf("got %+v, %v", got.Info, got.err)
 		}
 	}

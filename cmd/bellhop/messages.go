@@ -155,7 +155,7 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 	}
 	waiting, stop := context.WithTimeout(ctx, most)
 	defer stop()
-	info, err := s.inspector.Await(waiting, topic, id)
+	info, err := api.Awaited(s.inspector.Await(waiting, topic, id))
 	if errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil { // before the first look
 		info, err = s.inspector.Inspect(ctx, topic, id)
 	}

@@ -48,6 +48,16 @@ func ResultOf(result []byte) Result {
 	return Result{ResultBase64: result}
 }
 
+// Awaited takes what [notify.Inspector.Await] returns. Where the wait was over before the
+// message ended, which is no error for whoever chose how long to wait, it returns the
+// message as it is then.
+func Awaited(info notify.Info, err error) (notify.Info, error) {
+	if info.State != 0 {
+		return info, nil
+	}
+	return info, err
+}
+
 // LeftOut says what of a settlement was not kept, as where Redis is short of memory. The
 // settlement stands.
 type LeftOut struct {

@@ -196,7 +196,7 @@ func (c *call) awaitEnd(topic, id string, wait time.Duration) (notify.Info, erro
 	defer cancel()
 	c.gate.waits.Add(1)
 	defer c.gate.waits.Add(-1)
-	info, err := c.gate.inspector.Await(ctx, topic, id)
+	info, err := api.Awaited(c.gate.inspector.Await(ctx, topic, id))
 	switch cause := context.Cause(open); {
 	case errors.Is(cause, errUnknownToken):
 		return info, cause

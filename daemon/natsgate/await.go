@@ -32,7 +32,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	return nil, g.waits.start(wait, func(ctx context.Context) {
-		r.finish(inspected(g.inspector.Await(ctx, r.name, of.ID)))
+		r.finish(inspected(api.Awaited(g.inspector.Await(ctx, r.name, of.ID))))
 	})
 }
 

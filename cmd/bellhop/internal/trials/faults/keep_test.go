@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -37,7 +38,7 @@ func (w *awaits) begin(m notify.Message, wait time.Duration) {
 		ctx, stop := context.WithTimeout(w.ctx, wait)
 		defer stop()
 		op := w.Call(history.Record{Op: history.Await, Topic: m.Topic, ID: m.ID, Wait: wait.Milliseconds()})
-		info, err := w.inspector.Await(ctx, m.Topic, m.ID)
+		info, err := api.Awaited(w.inspector.Await(ctx, m.Topic, m.ID))
 		switch {
 		case errors.Is(err, notify.ErrGone):
 			op.End(history.OK, history.Record{State: "gone"})
