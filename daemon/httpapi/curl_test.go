@@ -22,7 +22,7 @@ var curls = []struct{ command, prints string }{
 	},
 	{
 		`curl localhost:8420/v1/topics/order.timeout/messages/4711`,
-		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}`,
+		`{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","body":"EUR 10"}`,
 	},
 	{
 		`curl -X PATCH 'localhost:8420/v1/topics/order.timeout/messages/4711?delay=1h'`,
@@ -30,7 +30,7 @@ var curls = []struct{ command, prints string }{
 	},
 	{
 		`curl 'localhost:8420/v1/topics/order.timeout/messages?state=scheduled'`,
-		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","content_type":"application/x-www-form-urlencoded","body":"EUR 10"}]}`,
+		`{"messages":[{"topic":"order.timeout","id":"4711","state":"scheduled","due":"TIME","first_due":"TIME","attempts_used":0,"published":"TIME","body":"EUR 10"}]}`,
 	},
 	{`curl -X DELETE localhost:8420/v1/topics/order.timeout/messages/4711`, `{"cancelled":true,"was":"scheduled"}`},
 	{`curl -w '%{http_code}' -o /dev/null localhost:8420/v1/topics/order.timeout/messages/4711`, `404`},

@@ -75,6 +75,10 @@ func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any,
 	return c.published(g.pub.Broadcast(ctx, in.M))
 }
 
+// formType is what curl -d sends with any body, so it says nothing of this one. A form that
+// a browser's fetch sends names its charset behind it, and keeps its type.
+const formType = "application/x-www-form-urlencoded"
+
 // fill completes a message with what is not in its parameters: its topic, the body of
 // the request, and the headers to keep.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
@@ -82,6 +86,9 @@ func (c *call) fill(m *notify.Message, topic string) (err error) {
 		return err
 	}
 	m.Topic = topic
+	if m.ContentType == formType {
+		m.ContentType = ""
+	}
 	if m.Headers, err = keptHeaders(c.r.Header); err != nil {
 		return err
 	}

@@ -58,6 +58,7 @@ func messageParams(field reflect.StructField) []param {
 		p.Index = slices.Concat(field.Index, f.Index)
 		if f.Name == "content_type" {
 			p.in, p.Name = "header", "Content-Type"
+			p.Doc += "; " + formType + ", which curl -d sends with any body, is taken as none"
 		}
 		all = append(all, p)
 	}

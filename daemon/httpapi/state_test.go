@@ -79,6 +79,22 @@ func TestStatesThatForbid(t *testing.T) {
 	storetest.Empty(t, s.store)
 }
 
+// The type that curl -d sends with any body is none. Any other one is kept, also that of a form which a browser sends.
+func TestTypeOfCurl(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	for kind, want := range map[string]string{
+		"application/x-www-form-urlencoded": "", "application/x-www-form-urlencoded;charset=UTF-8": "application/x-www-form-urlencoded;charset=UTF-8", "text/plain": "text/plain",
+	} {
+		s.call("POST", messages+"?id=a", "x", "Content-Type: "+kind).is(201)
+		d := s.claim("orders")
+		s.call("POST", settle(d, "ack", ""), "").is(204)
+		if got := d.ContentType; got != want {
+			t.Errorf("%q is kept as %q", kind, got)
+		}
+	}
+}
+
 // A worker with a heartbeat settles by the receipt of its claim, however often it extended the lease.
 func TestExtendKeepsTheReceipt(t *testing.T) {
 	t.Parallel()
