@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,9 +46,9 @@ directly; only requeue and close use Redis.`,
 
 // withArchive is withStore for a command that needs the archive, once check finds nothing
 // wrong with its flags.
-func (a *app) withArchive(c *cobra.Command, check func() error, run func(ctx context.Context, r *archive.Archive, args []string) error) *cobra.Command {
+func (a *app) withArchive(c *cobra.Command, check func(now askTime) error, run func(ctx context.Context, s *session, r *archive.Archive, args []string) error) *cobra.Command {
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := check(); err != nil {
+		if err := check(func() (time.Time, error) { return s.store.Now(ctx) }); err != nil {
 			return err
 		}
 		r, err := s.archive()
@@ -55,7 +56,7 @@ func (a *app) withArchive(c *cobra.Command, check func() error, run func(ctx con
 			return err
 		}
 		defer r.Close()
-		return run(ctx, r, args)
+		return run(ctx, s, r, args)
 	})
 }
 
@@ -87,11 +88,11 @@ the day before the last.`,
 	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before printed")
 	c.Flags().BoolVar(&bodies, "bodies", false, "with --json: print bodies and results, too")
 	var q archive.Query
-	check := func() (err error) {
-		q, err = f.query()
+	check := func(now askTime) (err error) {
+		q, err = f.query(now)
 		return errors.Join(err, checkLimit(limit))
 	}
-	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, _ []string) error {
+	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
 		page, err := search(ctx, r, q, limit, cursor, bodies)
 		if err != nil {
 			return err
@@ -148,8 +149,8 @@ a row, such as its death, and another one after it was requeued.`,
 		Example: `  bellhop archive show order.timeout order-4711`,
 		Args:    takes("TOPIC", "ID"),
 	})
-	check := func() error { return nil }
-	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, args []string) error {
+	check := func(askTime) error { return nil }
+	return a.withArchive(c, check, func(ctx context.Context, s *session, r *archive.Archive, args []string) error {
 		rows, err := r.Show(ctx, args[0], args[1], true)
 		switch {
 		case errors.Is(err, notify.ErrNotFound):
@@ -159,11 +160,12 @@ a row, such as its death, and another one after it was requeued.`,
 		case a.json:
 			return a.printJSON(api.ArchivePageOf(archive.Page{Rows: rows}))
 		}
+		now := a.now(ctx, s)
 		for i, row := range rows {
 			if i > 0 {
 				fmt.Fprintln(a.out)
 			}
-			if err := a.printArchivedRow(row); err != nil {
+			if err := a.printArchivedRow(row, now); err != nil {
 				return err
 			}
 		}
@@ -172,17 +174,17 @@ a row, such as its death, and another one after it was requeued.`,
 }
 
 // printArchivedRow prints a row, with its body and its result.
-func (a *app) printArchivedRow(r archive.Row) error {
+func (a *app) printArchivedRow(r archive.Row, now time.Time) error {
 	err := table(a.out, func(w io.Writer) {
 		row := rowsTo(w)
 		row("topic", r.Topic)
 		row("id", r.ID)
 		row("state", r.State)
-		row("ended", a.when(r.Ended))
+		row("ended", a.when(r.Ended, now))
 		row("reason", r.Reason)
 		row("attempts used", strconv.Itoa(r.Attempts))
-		row("first due", a.when(r.FirstDue))
-		row("published", a.when(r.Published))
+		row("first due", a.when(r.FirstDue, now))
+		row("published", a.when(r.Published, now))
 		writeAsked(row, r.Record)
 		row("fault", r.Fault)
 		row("body", plural(r.Size, "byte"))
@@ -195,7 +197,7 @@ func (a *app) printArchivedRow(r archive.Row) error {
 	}
 	if len(r.History) > 0 {
 		fmt.Fprintln(a.out)
-		a.printRows(a.historyRows(r.History), 2, 3)
+		a.printRows(a.historyRows(r.History, now), 2, 3)
 	}
 	terminal.Printf(a.out, "\n%s\n", oneLine(r.Body))
 	if r.Result != nil {

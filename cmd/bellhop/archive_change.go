@@ -37,14 +37,14 @@ it would also repeat those that were handled since.`,
 	c.Flags().IntVar(&limit, "limit", 0, "requeue at most so many (default: no limit)")
 	c.Flags().StringVar(&cursor, "cursor", "", "where to go on, as the call before printed")
 	var q archive.Query
-	check := func() (err error) {
-		q, err = f.chosen(c, all)
+	check := func(now askTime) (err error) {
+		q, err = f.chosen(c, all, now)
 		if c.Flags().Changed("limit") {
 			err = errors.Join(err, checkLimit(limit))
 		}
 		return err
 	}
-	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, _ []string) error {
+	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
 		done, err := a.inSteps("requeueing", archive.Change{Cursor: cursor}, limit, func(most int, cursor string) (archive.Change, error) {
 			return r.Requeue(ctx, q, most, cursor)
 		})
@@ -54,8 +54,8 @@ it would also repeat those that were handled since.`,
 
 // chosen is query for a command that changes all that is selected: it requires --all if
 // nothing is.
-func (f *archiveFlags) chosen(c *cobra.Command, all bool) (archive.Query, error) {
-	q, err := f.query()
+func (f *archiveFlags) chosen(c *cobra.Command, all bool, now askTime) (archive.Query, error) {
+	q, err := f.query(now)
 	switch {
 	case err != nil:
 		return q, err
@@ -137,14 +137,14 @@ at once. It may be interrupted and called again.`,
 	c.Flags().StringVar(&before, "before", "", "a time of RFC 3339, or how long ago, such as 8760h")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	var at time.Time
-	check := func() (err error) {
+	check := func(now askTime) (err error) {
 		if before == "" {
 			return wrong(misused("before", "--before is missing: give a time of RFC 3339, or how long ago, such as 8760h"))
 		}
-		at, err = ago("before", before, time.Now())
+		at, err = ago("before", before, now)
 		return err
 	}
-	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, _ []string) error {
+	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
 		if err := a.confirmArchive(ctx, "Remove what ended before "+a.stamp(at)+" from the archive for good?", yes); err != nil {
 			return err
 		}
@@ -173,11 +173,11 @@ dead purge.`,
 	c.Flags().BoolVar(&all, "all", false, "all that the archive holds")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	var q archive.Query
-	check := func() (err error) {
-		q, err = f.chosen(c, all)
+	check := func(now askTime) (err error) {
+		q, err = f.chosen(c, all, now)
 		return err
 	}
-	return a.withArchive(c, check, func(ctx context.Context, r *archive.Archive, _ []string) error {
+	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
 		what := "what matches"
 		if all {
 			what = "everything"

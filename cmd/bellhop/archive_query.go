@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ func (a *app) selecting(c *cobra.Command, f *archiveFlags) {
 
 // query returns what the flags select. The error is a joined notify.Fault for each that is
 // wrong.
-func (f *archiveFlags) query() (q archive.Query, err error) {
+func (f *archiveFlags) query(now askTime) (q archive.Query, err error) {
 	var faults []error
 	note := func(err error) { faults = append(faults, err) }
 	for _, text := range f.topics {
@@ -50,7 +51,6 @@ func (f *archiveFlags) query() (q archive.Query, err error) {
 	q.ID, q.State, q.Reason, q.Body = f.id, f.state, f.reason, f.body
 	q.Headers, err = parseHeaders(f.headers)
 	note(err)
-	now := time.Now()
 	q.From, err = ago("from", f.from, now)
 	note(err)
 	q.To, err = ago("to", f.to, now)
@@ -66,14 +66,21 @@ func (f *archiveFlags) selects() bool {
 	return len(f.topics)+len(f.headers) > 0 || f.id+f.state+f.reason+f.body+f.from+f.to != ""
 }
 
-// ago reads a time of RFC 3339, or how long before now it was; zero if it is empty. The
-// error is a notify.Fault.
-func ago(field, text string, now time.Time) (time.Time, error) {
+// askTime asks for the time by Redis's clock, by which the times of the archive are.
+type askTime func() (time.Time, error)
+
+// ago reads a time of RFC 3339, or how long before now it was; zero if it is empty. Only
+// for the latter it asks for the time. The error is a notify.Fault, or why that is unknown.
+func ago(field, text string, now askTime) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	if before, err := fields.ParseDuration(field, text); err == nil && before >= 0 {
-		return now.Add(-before), nil
+		at, err := now()
+		if err != nil {
+			err = fmt.Errorf("%s %s: it counts back from the time of Redis, which is unknown: %w; write a time such as 2030-01-02T15:04:05Z", field, text, err)
+		}
+		return at.Add(-before), err
 	}
 	at, err := fields.ParseTime(field, text)
 	if err != nil {

@@ -45,12 +45,12 @@ func TestAgo(t *testing.T) {
 		"": {}, "24h": now.Add(-24 * time.Hour), "2d": now.Add(-48 * time.Hour), "0s": now,
 		"2029-01-02T03:04:05Z": time.Date(2029, 1, 2, 3, 4, 5, 0, time.UTC),
 	} {
-		if got, err := ago("from", text, now); err != nil || !got.Equal(want) {
+		if got, err := ago("from", text, func() (time.Time, error) { return now, nil }); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"-1h", "now", "2029-01-02", "0001-01-01T00:00:00Z"} {
-		if got, err := ago("from", text, now); !errors.Is(err, notify.ErrInvalid) {
+		if got, err := ago("from", text, func() (time.Time, error) { return now, nil }); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}

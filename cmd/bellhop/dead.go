@@ -67,7 +67,7 @@ numbers or names, such as 4711 or order-4711, count as one, which shows # for th
 		if err != nil {
 			return err
 		}
-		return a.printPage(page)
+		return a.printPage(page, a.now(ctx, s))
 	})
 }
 

@@ -89,10 +89,11 @@ func takesTerms(_ *cobra.Command, args []string) error {
 type findRun struct {
 	*app
 	*findFlags
-	finder *find.Finder
-	query  find.Query
-	act    find.Act
-	drew   bool // progress is on the screen
+	session *session
+	finder  *find.Finder
+	query   find.Query
+	act     find.Act
+	drew    bool // progress is on the screen
 }
 
 // runFind searches, acts or exports.
@@ -101,7 +102,7 @@ func (a *app) runFind(ctx context.Context, c *cobra.Command, args []string, f *f
 	if err != nil {
 		return wrong(err)
 	}
-	query, err := find.Parse(strings.Join(args, " "), time.Now())
+	query, err := find.Parse(strings.Join(args, " "))
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (a *app) runFind(ctx context.Context, c *cobra.Command, args []string, f *f
 	if err != nil {
 		return err
 	}
-	run := findRun{app: a, findFlags: f, finder: finder, query: query, act: act}
+	run := findRun{app: a, findFlags: f, session: s, finder: finder, query: query, act: act}
 	switch {
 	case act.Kind != "":
 		return run.actOnAll(ctx)
@@ -242,10 +243,11 @@ func (s *findRun) table(ctx context.Context) error {
 		fmt.Fprintln(s.out, "no messages")
 		return missing
 	}
+	now := s.now(ctx, s.session)
 	rows := [][]string{{"TOPIC", "ID", "STATE", "TIME", "REASON OR BODY"}}
 	for _, i := range all {
 		at, about := timeAndText(i)
-		rows = append(rows, []string{i.Topic, i.ID, i.State.String(), relative(time.Until(at)), about})
+		rows = append(rows, []string{i.Topic, i.ID, i.State.String(), relative(at, now), about})
 	}
 	s.printRows(rows, 0, 1, 4)
 	if err == nil && cursor != "" {

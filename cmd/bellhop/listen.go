@@ -79,7 +79,7 @@ pattern that begins with $dead matches them.`,
 			return err
 		}
 		var t tally
-		handler := broadcastHandler(counting(&t, a.showBroadcast(f.name != "")))
+		handler := broadcastHandler(counting(&t, a.showBroadcast(s, f.name != "")))
 		if len(args) > 1 {
 			cmd, err := a.newCommand(ctx, s, args[1:])
 			if err != nil {
@@ -235,9 +235,10 @@ func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 
 // showBroadcast returns the handler that prints a broadcast. Only a named
 // listener has attempts.
-func (a *app) showBroadcast(named bool) broadcastHandler {
+func (a *app) showBroadcast(s *session, named bool) broadcastHandler {
 	return func(ctx context.Context, b *subscribers.Broadcast) error {
-		late, out := time.Since(b.Due), upTo(ctx, a.out)
+		now, _ := s.store.Now(ctx) // it has just sent the broadcast
+		late, out := max(now.Sub(b.Due), 0), upTo(ctx, a.out)
 		if !a.json {
 			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}

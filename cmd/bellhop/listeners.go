@@ -47,26 +47,23 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 			fmt.Fprintln(a.out, "no named listener")
 			return missing
 		}
-		a.printRows(listenerRows(names), 0, 1, 2, 5, 6)
+		a.printRows(listenerRows(names, a.now(ctx, s)), 0, 1, 2, 5, 6)
 		return missing
 	})
 }
 
 // listenerRows returns the table of named listeners.
-func listenerRows(names []notify.ListenerInfo) [][]string {
+func listenerRows(names []notify.ListenerInfo, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "PATTERN", "FROM", "LEASED", "BEHIND", "LISTENS", "OLDEST"}}
 	for _, n := range names {
-		rows = append(rows, []string{n.Name, n.Pattern, n.From, fmt.Sprint(n.Held), fmt.Sprint(n.Behind), api.WhoListens(n), oldest(n)})
+		rows = append(rows, []string{n.Name, n.Pattern, n.From, fmt.Sprint(n.Held), fmt.Sprint(n.Behind), api.WhoListens(n), oldest(n, now)})
 	}
 	return rows
 }
 
 // oldest returns when the oldest broadcast was sent that a name has not received yet, and whether some are lost or at risk.
-func oldest(n notify.ListenerInfo) string {
-	at := "-"
-	if !n.Oldest.IsZero() {
-		at = relative(time.Until(n.Oldest))
-	}
+func oldest(n notify.ListenerInfo, now time.Time) string {
+	at := relative(n.Oldest, now)
 	switch {
 	case n.Missed:
 		at += ", others are gone"

@@ -36,23 +36,23 @@ carrier of its own: then show a row for each.`,
 		case err != nil:
 			return err
 		case missing != nil || len(all) > 1:
-			return cmp.Or(a.printCarriers(all), missing)
+			return cmp.Or(a.printCarriers(all, a.now(ctx, s)), missing)
 		case a.json:
 			return a.printJSON(all[0].Carrier)
 		}
-		return a.printCarrier(all[0].status)
+		return a.printCarrier(all[0].status, a.now(ctx, s))
 	})
 }
 
 // printCarrier prints the carrier of a store of one shard.
-func (a *app) printCarrier(status carrier.Status) error {
+func (a *app) printCarrier(status carrier.Status, now time.Time) error {
 	return table(a.out, func(w io.Writer) {
 		if status.Name == "" {
 			fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
 		} else {
-			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since), relative(status.Lease))
+			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since, now), "in "+rough(status.Lease))
 		}
-		terminal.Printf(w, "next due\t%s\n", a.when(status.Next))
+		terminal.Printf(w, "next due\t%s\n", a.when(status.Next, now))
 	})
 }
 
@@ -64,7 +64,7 @@ type shardCarrier struct {
 }
 
 // printCarriers prints the carriers of several shards.
-func (a *app) printCarriers(all []shardCarrier) error {
+func (a *app) printCarriers(all []shardCarrier, now time.Time) error {
 	if a.json {
 		return a.printJSON(all)
 	}
@@ -72,11 +72,9 @@ func (a *app) printCarriers(all []shardCarrier) error {
 	for _, c := range all {
 		row := []string{strconv.Itoa(c.Shard), "none", "-", "-", "-", "-"}
 		if c.Name != "" {
-			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), relative(time.Until(c.status.Since)), relative(c.status.Lease), "-"}
+			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), relative(c.status.Since, now), "in " + rough(c.status.Lease), "-"}
 		}
-		if next := c.status.Next; !next.IsZero() {
-			row[5] = relative(time.Until(next))
-		}
+		row[5] = relative(c.status.Next, now)
 		rows = append(rows, row)
 	}
 	a.printRows(rows, 1)

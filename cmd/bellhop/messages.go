@@ -86,7 +86,7 @@ code says how it ended:
 		if err != nil {
 			return err
 		}
-		return a.printPage(page)
+		return a.printPage(page, a.now(ctx, s))
 	})
 }
 
@@ -134,7 +134,7 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.printInfo(info)
+	return a.printInfo(info, a.now(ctx, s))
 }
 
 // An endedAs is how a message ended that was waited for. It was reported already.
@@ -168,7 +168,7 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if err := a.printInfo(info); err != nil {
+	if err := a.printInfo(info, a.now(ctx, s)); err != nil {
 		return err
 	}
 	switch {
@@ -183,16 +183,16 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 }
 
 // printInfo prints what is known of a message.
-func (a *app) printInfo(i notify.Info) error {
+func (a *app) printInfo(i notify.Info, now time.Time) error {
 	if a.json {
 		return a.printJSON(api.MessageOf(i))
 	}
-	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i) }); err != nil {
+	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i, now) }); err != nil {
 		return err
 	}
 	if len(i.History) > 0 {
 		fmt.Fprintln(a.out)
-		a.printRows(a.historyRows(i.History), 2, 3)
+		a.printRows(a.historyRows(i.History, now), 2, 3)
 	}
 	switch {
 	case i.State != notify.Done:
@@ -204,44 +204,44 @@ func (a *app) printInfo(i notify.Info) error {
 }
 
 // historyRows returns the table of the attempts that failed.
-func (a *app) historyRows(attempts []notify.Attempt) [][]string {
+func (a *app) historyRows(attempts []notify.Attempt, now time.Time) [][]string {
 	rows := [][]string{{"FAILED", "TOOK", "BY", "REASON"}}
 	for _, t := range attempts {
 		took := "-"
 		if t.Took >= 0 {
 			took = rough(t.Took)
 		}
-		rows = append(rows, []string{a.when(t.Ended), took, dash(t.By), t.Reason})
+		rows = append(rows, []string{a.when(t.Ended, now), took, dash(t.By), t.Reason})
 	}
 	return rows
 }
 
 // writeInfo writes all that is known of a message except its body.
-func (a *app) writeInfo(w io.Writer, i notify.Info) {
+func (a *app) writeInfo(w io.Writer, i notify.Info, now time.Time) {
 	row := rowsTo(w)
 	row("topic", i.Topic)
 	row("id", i.ID)
 	row("mode", i.Mode())
 	row("state", i.State.String())
-	row("due", a.when(i.Due))
+	row("due", a.when(i.Due, now))
 	if !i.FirstDue.Equal(i.Due) {
-		row("first due", a.when(i.FirstDue))
+		row("first due", a.when(i.FirstDue, now))
 	}
 	if i.State == notify.Done {
-		row("acknowledged", a.when(i.Ended))
+		row("acknowledged", a.when(i.Ended, now))
 		row("by", i.By)
-		row("id taken until", a.when(i.Until))
+		row("id taken until", a.when(i.Until, now))
 	} else {
-		row("leased until", a.when(i.Until))
+		row("leased until", a.when(i.Until, now))
 		row("leased by", i.By)
-		row("leased since", a.when(i.Since))
+		row("leased since", a.when(i.Since, now))
 	}
-	row("died", a.when(i.Died))
+	row("died", a.when(i.Died, now))
 	row("reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))
 	row("put off", fmt.Sprint(i.Snoozed))
-	row("expires", a.when(i.Expires))
-	row("published", a.when(i.Published))
+	row("expires", a.when(i.Expires, now))
+	row("published", a.when(i.Published, now))
 	writeAsked(row, i.Record)
 	if i.Fault != nil {
 		row("fault", i.Fault.Error())
@@ -256,7 +256,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info) {
 		return
 	}
 	next := func(name, value string) { row("next "+name, value) }
-	next("due", a.when(i.Next.FirstDue))
+	next("due", a.when(i.Next.FirstDue, now))
 	writeAsked(next, *i.Next)
 	next("body", cut(oneLine(i.Next.Body)))
 }
@@ -286,7 +286,7 @@ func writeAsked(row func(name, value string), r notify.Record) {
 	}
 }
 
-func (a *app) printPage(page notify.Page) error {
+func (a *app) printPage(page notify.Page, now time.Time) error {
 	if a.json {
 		return a.printJSON(api.PageOf(page))
 	}
@@ -306,7 +306,7 @@ func (a *app) printPage(page notify.Page) error {
 			case notify.Done:
 				at, about = i.Ended, cut(oneLine(i.Result))
 			}
-			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at), i.Attempts, about)
+			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at, now), i.Attempts, about)
 		}
 	})
 	if err == nil && page.Cursor != "" {
@@ -407,6 +407,6 @@ leased message is refused; bellhop dead requeue requeues a dead one.`,
 		if err != nil {
 			return err
 		}
-		return a.printPublication(p)
+		return a.printPublication(p, a.now(ctx, s))
 	})
 }

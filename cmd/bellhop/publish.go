@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -147,7 +148,7 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 	if err != nil {
 		return err
 	}
-	return a.printPublication(p)
+	return a.printPublication(p, a.now(ctx, s))
 }
 
 // message returns the message that the flags describe, without its body. The error is a
@@ -204,19 +205,19 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 	}
 }
 
-func (a *app) printPublication(p notify.Publication) error {
+func (a *app) printPublication(p notify.Publication, now time.Time) error {
 	if a.json {
 		return a.printJSON(api.PublicationOf(p))
 	}
-	terminal.Printf(a.out, "%s %s %s %s%s\n", p.Topic, p.ID, p.State, a.when(p.Due), a.outcome(p))
+	terminal.Printf(a.out, "%s %s %s %s%s\n", p.Topic, p.ID, p.State, a.when(p.Due, now), a.outcome(p, now))
 	return nil
 }
 
 // outcome describes what a publish did with the message that was there, if there was one.
-func (a *app) outcome(p notify.Publication) string {
+func (a *app) outcome(p notify.Publication, now time.Time) string {
 	before := ""
 	if !p.PreviousDue.IsZero() {
-		before = ", due before: " + a.when(p.PreviousDue)
+		before = ", due before: " + a.when(p.PreviousDue, now)
 	}
 	switch p.Outcome {
 	case notify.Kept:

@@ -228,7 +228,7 @@ func (a *app) watchShards(ctx context.Context, s *session) error {
 			now := time.Now()
 			shown.rate(before, now.Sub(taken))
 			before, taken = shown, now
-			if err := a.showShards(s, shown); err != nil {
+			if err := a.showShards(ctx, s, shown); err != nil {
 				return err
 			}
 		}
@@ -250,11 +250,11 @@ func (t shownShards) rate(before shownShards, since time.Duration) {
 }
 
 // showShards prints the shards of one look of several.
-func (a *app) showShards(s *session, shown shownShards) error {
+func (a *app) showShards(ctx context.Context, s *session, shown shownShards) error {
 	if a.json {
 		return a.printJSON(shown)
 	}
-	return a.redraw(append(a.headOf(s), append([]string{""}, shown.lines(columnsOf(a.out))...)...))
+	return a.redraw(append(a.headOf(ctx, s), append([]string{""}, shown.lines(columnsOf(a.out))...)...))
 }
 
 // A topicShard is where a topic is, and the channels that tell programs of any language of it.

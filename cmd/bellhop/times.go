@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // stampLayout is RFC 3339 with milliseconds.
@@ -17,20 +20,52 @@ func (a *app) stamp(t time.Time) string {
 	return t.UTC().Format(stampLayout)
 }
 
-// when returns a time and its distance from now; "-" for none.
-func (a *app) when(t time.Time) string {
-	if t.IsZero() {
-		return "-"
+// tellsWithin is how long Redis may take to tell the time.
+const tellsWithin = 2 * time.Second
+
+// now returns the time by Redis's clock, by which all times of messages are. It is zero if
+// Redis does not tell it, and for JSON: what is printed then has no distances from it.
+func (a *app) now(ctx context.Context, s *session) time.Time {
+	if a.json {
+		return time.Time{}
 	}
-	return a.stamp(t) + " (" + relative(time.Until(t)) + ")"
+	ctx, cancel := context.WithTimeout(ctx, tellsWithin)
+	defer cancel()
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return time.Time{}
+	}
+	return now
 }
 
-// relative formats the distance of a time from now, such as "in 29m58s" or "3s ago".
-func relative(d time.Duration) string {
-	if d < 0 {
-		return rough(-d) + " ago"
+// when returns a time and its distance from now; "-" for none.
+func (a *app) when(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case now.IsZero():
+		return a.stamp(t)
 	}
-	return "in " + rough(d)
+	return a.stamp(t) + " (" + relative(t, now) + ")"
+}
+
+// relative returns the distance of a time from now, such as "in 29m58s", "3s ago" or "in 6974y36d"; "-" where either is unknown.
+func relative(t, now time.Time) string {
+	switch {
+	case t.IsZero() || now.IsZero():
+		return "-"
+	case t.Before(now):
+		return distance(t, now) + " ago"
+	}
+	return "in " + distance(now, t)
+}
+
+// distance returns how far a time is before another.
+func distance(from, to time.Time) string {
+	if years, days := store.Apart(from, to); years > 0 {
+		return fmt.Sprintf("%dy%dd", years, days)
+	}
+	return rough(to.Sub(from))
 }
 
 // rough returns a duration in at most two of its units.

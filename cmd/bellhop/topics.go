@@ -277,7 +277,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		case a.json:
 			err = a.printJSON(topicsJSON(shown.rows))
 		default:
-			err = a.draw(s, shown, err)
+			err = a.draw(ctx, s, shown, err)
 		}
 		if err != nil && !notify.Retryable(err) {
 			return err
@@ -298,13 +298,14 @@ func (a *app) clear() {
 }
 
 // headOf returns the lines above what is shown again and again: when it is, and of which store.
-func (a *app) headOf(s *session) []string {
-	return wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(time.Now()), s.store.Address(), s.store.Prefix())), columnsOf(a.out))
+func (a *app) headOf(ctx context.Context, s *session) []string {
+	now, _ := s.store.Now(ctx) // what is shown tells the fault
+	return wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(now), s.store.Address(), s.store.Prefix())), columnsOf(a.out))
 }
 
 // draw prints the topics, or the error of their count.
-func (a *app) draw(s *session, shown shownTopics, fault error) error {
-	width, lines := columnsOf(a.out), a.headOf(s)
+func (a *app) draw(ctx context.Context, s *session, shown shownTopics, fault error) error {
+	width, lines := columnsOf(a.out), a.headOf(ctx, s)
 	switch {
 	case fault != nil:
 		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), width)...)

@@ -266,7 +266,7 @@ type shown struct {
 
 // show is the handler that prints a message.
 func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
-	late, out := time.Since(d.Due), upTo(ctx, a.out)
+	late, out := d.Late(), upTo(ctx, a.out)
 	if a.json {
 		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
 	}

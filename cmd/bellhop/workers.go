@@ -44,17 +44,17 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 		case len(all) == 0:
 			fmt.Fprintln(a.out, "nobody is there; see bellhop serve, work and listen")
 		default:
-			a.printRows(workerRows(all), 0, 2, 5, 6)
+			a.printRows(workerRows(all, a.now(ctx, s)), 0, 2, 5, 6)
 		}
 		return nil
 	})
 }
 
 // workerRows returns the table of workers.
-func workerRows(workers []api.Worker) [][]string {
+func workerRows(workers []api.Worker, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
-		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), relative(time.Until(w.Since)), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
+		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), relative(w.Since, now), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
 	}
 	return rows
 }

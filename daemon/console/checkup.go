@@ -68,7 +68,7 @@ func (c *Console) examine(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(c.o.Closing, cancel)()
 	all, err := doctor.Look(ctx, c.store, c.o.Doctor)
-	seen := findings{At: time.Now(), Checks: len(all), Fault: err}
+	seen := findings{At: c.now(ctx), Checks: len(all), Fault: err}
 	for _, one := range all {
 		if one.Verdict != doctor.OK {
 			seen.Wrong = append(seen.Wrong, finding{one})

@@ -72,7 +72,8 @@ func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, erro
 		if !store.IsPartial(err) && (notify.Retryable(err) || errors.Is(err, context.DeadlineExceeded)) {
 			k.away = err
 		}
-		k.put(old, fresh, err, k.awayAt, s.clock.at(k.awayAt))
+		redis, _ := s.console.store.Now(ctx) // its error is that of the counts
+		k.put(old, fresh, err, k.awayAt, redis)
 	}
 	counts := make([]counted, 0, len(topics))
 	var missing error

@@ -96,13 +96,6 @@ func Headlines(names ...string) (texts []string) {
 	return texts
 }
 
-// Reckon returns the time of Redis at a time of the daemon, of a clock that was set before.
-func Reckon(redis, own, at time.Time) time.Time {
-	var c clock
-	c.set(redis, own)
-	return c.at(at)
-}
-
 // DoneCookie is the cookie that has what was done.
 const DoneCookie = doneCookie
 

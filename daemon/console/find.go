@@ -140,7 +140,7 @@ func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 // ask admits a question. The caller calls done when it is answered. The error is a
 // notify.Fault, or a fault for too many searches of bodies.
 func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
-	if q, err = find.Parse(text, c.now(v.r.Context())); err != nil || !q.AsksBodies() {
+	if q, err = find.Parse(text); err != nil || !q.AsksBodies() {
 		return q, func() {}, err
 	}
 	done = func() { v.Searches.Add(-1) }

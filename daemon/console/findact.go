@@ -37,7 +37,7 @@ type actView struct {
 }
 
 // actOf returns an act that a form or an address asks for, which the viewer must be allowed.
-func actOf(v *visit, given url.Values, now time.Time) (view *actView, q find.Query, act find.Act, err error) {
+func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Act, err error) {
 	view = &actView{visit: v, Q: given.Get("q"), Kind: given.Get("act"), Delay: given.Get("delay"), Due: given.Get("due"), Cursor: given.Get("cursor")}
 	for name, into := range map[string]*int64{"matched": &view.Matched, "so_far": &view.Done, "looked": &view.Progress.Looked, "of": &view.Progress.Of} {
 		*into, _ = strconv.ParseInt(given.Get(name), 10, 64)
@@ -58,7 +58,7 @@ func actOf(v *visit, given url.Values, now time.Time) (view *actView, q find.Que
 			act.Delay = &delay
 		}
 	}
-	q, err = find.Parse(view.Q, now)
+	q, err = find.Parse(view.Q)
 	return view, q, act, err
 }
 
@@ -97,7 +97,7 @@ func (a *actView) Stop() string { return a.Link("stop", "1") }
 
 // countAll counts what an act is for, a page at a time: the address has what was counted.
 func (c *Console) countAll(ctx context.Context, v *visit) (any, error) {
-	view, q, act, err := actOf(v, v.r.URL.Query(), c.now(ctx))
+	view, q, act, err := actOf(v, v.r.URL.Query())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Quer
 // begun anew, it would not know what it changed already.
 var allAct = act{path: findActPage.path, name: "act on all that match", form: &findActPage, shows: func(ctx context.Context, c *Console, v *visit, refused error) (any, string, int, error) {
 	form := v.r.PostForm
-	view, q, act, err := actOf(v, form, c.now(ctx))
+	view, q, act, err := actOf(v, form)
 	began := form.Get("began") != ""
 	if !began {
 		view.Matched, view.Done, view.Progress, view.Cursor = 0, 0, progress{}, ""

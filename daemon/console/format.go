@@ -9,13 +9,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // functions are those that templates may call.
 var functions = template.FuncMap{
 	"count":  grouped,
 	"short":  short,
-	"ago":    func(t, now time.Time) string { return short(now.Sub(t)) },
+	"ago":    span,
 	"soon":   soon,
 	"moment": moment,
 	"bytes":  sized,
@@ -65,15 +66,23 @@ func inUnits(d, large time.Duration, name string, small time.Duration, other str
 	return text
 }
 
+// span returns how far a time is before another, in years and days where it is a year.
+func span(from, to time.Time) string {
+	if years, days := store.Apart(from, to); years > 0 {
+		return fmt.Sprintf("%d y %d d", years, days)
+	}
+	return short(to.Sub(from))
+}
+
 // soon returns when something is due, so that it stands still where much is.
 func soon(now, due time.Time) string {
 	switch left := due.Sub(now); {
 	case left >= time.Second:
-		return "in " + short(left)
+		return "in " + span(now, due)
 	case left > -time.Second:
 		return "now"
 	default:
-		return short(-left) + " ago"
+		return span(due, now) + " ago"
 	}
 }
 

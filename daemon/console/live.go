@@ -155,7 +155,6 @@ type snapshots struct {
 	console *Console
 	whole   kept[notify.Survey]
 	pulse   pulse
-	clock   clock
 	counts  countsKept
 
 	terms   kept[[]term]
@@ -171,9 +170,6 @@ func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
 		survey, err := s.console.inspector.Survey(ctx, notables)
 		if err == nil {
 			s.pulse.add(survey)
-		}
-		if !survey.Now.IsZero() { // some shard answered
-			s.clock.set(survey.Now, time.Now())
 		}
 		return survey, err
 	})

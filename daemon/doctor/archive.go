@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -40,7 +39,7 @@ func (e *exam) archive(ctx context.Context) {
 		e.report(check, Warn, db.Address()+" is up, and no daemon archives there: "+waiting(behind), "start one with BELLHOP_ARCHIVE_URL: bellhop serve. Its log says what hinders it")
 	case err != nil:
 		e.report(check, Fail, fmt.Sprintf("away: %v; %s", err, waiting(behind)), fmt.Sprintf("%s: Redis keeps the last %d for it", cmp.Or(Remedy(err), "have the database work again"), e.o.Archive.Room))
-	case !behind.Oldest.IsZero() && time.Since(behind.Oldest) > tooLate:
+	case behind.Waits > tooLate:
 		e.report(check, Warn, db.Address()+" is up, and behind: "+waiting(behind), "see the log of the elected daemon, and the check of the carrier above")
 	default:
 		e.report(check, OK, db.Address()+" is up: "+waiting(behind), "")
@@ -60,7 +59,7 @@ func (e *exam) backlog(ctx context.Context) (sum store.Backlog, err error) {
 func waiting(b store.Backlog) string {
 	text := fmt.Sprintf("%d wait", b.Entries)
 	if !b.Oldest.IsZero() {
-		text += ", the oldest for " + rough(max(time.Since(b.Oldest), 0))
+		text += ", the oldest for " + rough(b.Waits)
 	}
 	if b.Removed > 0 {
 		text += fmt.Sprintf("; %d were removed before they were archived, ever", b.Removed)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -66,7 +65,7 @@ func (c *call) ask(in question) (q find.Query, done func(), err error) {
 	if err := c.noBody(); err != nil {
 		return q, nil, err
 	}
-	if q, err = find.Parse(in.Q, time.Now()); err != nil || !q.AsksBodies() {
+	if q, err = find.Parse(in.Q); err != nil || !q.AsksBodies() {
 		return q, func() {}, err
 	}
 	done = func() { c.grant.searches.Add(-1) }

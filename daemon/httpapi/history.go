@@ -42,7 +42,11 @@ func (g *Gate) history(ctx context.Context, c *call, in *historyInput) (any, err
 	if err := c.enterTopic(">"); err != nil {
 		return nil, err
 	}
-	from, to := in.span(time.Now())
+	now, err := g.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, to := in.span(now)
 	step := cmp.Or(in.Step, stepOf(to.Sub(from)))
 	if step < to.Sub(from)/mostSteps {
 		return nil, store.Faultf("step", "step %s: these are more than %d samples; use a longer step, or a shorter time", store.Short(step), mostSteps)

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,12 +56,7 @@ func backlogFigures() []figure[store.Backlog] {
 		},
 		{
 			desc("bellhop_archive_oldest_seconds", "How long the first of them has waited; 0: none waits."),
-			prometheus.GaugeValue, func(b store.Backlog) float64 {
-				if b.Oldest.IsZero() {
-					return 0
-				}
-				return max(time.Since(b.Oldest), 0).Seconds()
-			},
+			prometheus.GaugeValue, func(b store.Backlog) float64 { return b.Waits.Seconds() },
 		},
 	}
 }

@@ -42,7 +42,7 @@ func (g *Gate) Note(shard store.Shard, events []store.Event) []*nats.Msg {
 	for _, e := range events {
 		t.note(h, e)
 	}
-	return t.hintMessages(h.take())
+	return t.hintMessages(context.Background(), h.take())
 }
 
 // Answered waits for the answers to a message that was sent to a subject, over a connection that

@@ -3,7 +3,6 @@ package natsgate
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -33,7 +32,7 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 	if err := api.Decode(r.data, &of); err != nil {
 		return nil, err
 	}
-	q, err := find.Parse(of.Q, time.Now())
+	q, err := find.Parse(of.Q)
 	if err == nil {
 		err = store.Within("limit", "limit", of.Limit, 1, find.MaxLimit)
 	}

@@ -1,10 +1,10 @@
 package natsgate
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -107,7 +107,7 @@ func (h *hints) take() hinted {
 
 // hintMessages returns hints as sent to NATS. Beats are sent by the carrier of the first
 // shard, so that there is one a second however many shards there are.
-func (t *term) hintMessages(h hinted) []*nats.Msg {
+func (t *term) hintMessages(ctx context.Context, h hinted) []*nats.Msg {
 	all := make([]*nats.Msg, 0, len(h.wakes)+len(h.deaths)+1)
 	for topic, n := range h.wakes {
 		all = append(all, &nats.Msg{Subject: t.o.Prefix + ".wake." + topic, Data: strconv.AppendInt(nil, int64(n), 10)})
@@ -116,7 +116,8 @@ func (t *term) hintMessages(h hinted) []*nats.Msg {
 		all = append(all, t.jsonEvent("event.dead."+d.Topic, d))
 	}
 	if h.beat && t.number() == 0 {
-		all = append(all, t.beatMessage("beat", time.Now()))
+		now, _ := t.store.Now(ctx) // Redis has just beaten
+		all = append(all, t.beatMessage("beat", now))
 	}
 	return all
 }

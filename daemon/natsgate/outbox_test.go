@@ -179,7 +179,10 @@ func anEvent(t *testing.T, db *notify.Store) store.Event {
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			if e.Kind == store.Received || e.Kind == store.Subscribed {
-				heard <- e
+				select {
+				case heard <- e:
+				case <-ctx.Done(): // it was renewed meanwhile: nobody beats
+				}
 			}
 		}, db.Home().HeadChannel())
 		return nil

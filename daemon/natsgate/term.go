@@ -56,7 +56,7 @@ func (t *term) of() string {
 
 // announceElection sends the event of an election as soon as NATS is connected.
 func (t *term) announceElection(ctx context.Context) {
-	elected := time.Now()
+	elected, _ := t.store.Now(ctx) // this carrier has just been elected: Redis answers
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		if c := t.await(ctx); c != nil && c.nc.PublishMsg(t.beatMessage("event.carrier", elected)) == nil {
 			return
@@ -137,14 +137,14 @@ func (t *term) hint(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-h.news:
-			t.sendHints(h.take())
+			t.sendHints(ctx, h.take())
 		}
 	}
 }
 
 // sendHints sends hints, and counts those that are lost.
-func (t *term) sendHints(h hinted) {
-	for _, m := range t.hintMessages(h) {
+func (t *term) sendHints(ctx context.Context, h hinted) {
+	for _, m := range t.hintMessages(ctx, h) {
 		if t.send(m) == nil {
 			t.count.hints.Add(1)
 		} else {

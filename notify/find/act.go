@@ -97,8 +97,6 @@ func (a Act) check(dryRun bool) error {
 		return store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
 	case !a.Due.IsZero() && (a.Due.Before(time.UnixMilli(0)) || a.Due.After(store.MaxDue)):
 		return store.Faultf("due", "due %s: use a time from 1970 to the year 9999", a.Due.Format(time.RFC3339))
-	case delay > time.Until(store.MaxDue):
-		return store.Faultf("delay", "delay %v: that is past the year 9999", delay)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // act acts on all that a question asks for, and returns the sum.
 func act(t testing.TB, db *notify.Store, question string, a find.Act, o find.Options, dryRun bool) (sum find.Acted) {
 	t.Helper()
-	q, err := find.Parse(question, time.Now())
+	q, err := find.Parse(question)
 	if err != nil {
 		t.Fatal(err)
 	}

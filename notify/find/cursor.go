@@ -15,7 +15,7 @@ import (
 // A position is where a search goes on: all that it knows.
 type position struct {
 	Question string `json:"q"` // its sign
-	Now      int64  `json:"n"` // from which its moments count, in ms
+	Now      int64  `json:"n"` // from which its moments count, in ms by Redis's clock; 0: none does
 	Shard    int    `json:"s,omitempty"`
 	Place    int    `json:"p,omitempty"` // index
 	Topic    string `json:"t,omitempty"` // the last one of whose place something was seen, or that was passed over

@@ -12,7 +12,8 @@
 //
 // A value with spaces stands in double quotes, in which \" and \\ are a quote and a backslash. Texts
 // are compared byte by byte. The due time is that of a scheduled or ready message, and of any other
-// that of its first attempt; what succeeded and is kept has none, and no body.
+// that of its first attempt; what succeeded and is kept has none, and no body. Now is when the search
+// began, by Redis's clock.
 //
 // A search looks at all messages of the topics and states in question, unless it asks for a whole id or
 // for due times of what is scheduled or ready: then it looks at these alone. It takes Redis a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -21,7 +20,7 @@ func ExampleFinder_Find() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	q, err := find.Parse("state:dead reason~timeout", time.Now())
+	q, err := find.Parse("state:dead reason~timeout")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +36,7 @@ func ExampleFinder_Find() {
 
 // A fault says where a question stops making sense, and what would be right.
 func ExampleParse() {
-	_, err := find.Parse("topic:order.* stat:dead", time.Now())
+	_, err := find.Parse("topic:order.* stat:dead")
 	fmt.Println(err)
 	// Output: invalid q: at character 15 stands "stat:dead": no term is called that; did you mean state? Terms are topic:order.* state:dead id:order-47* reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h
 }

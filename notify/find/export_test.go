@@ -1,6 +1,13 @@
 package find
 
-import "time"
+import (
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+)
 
 // Unhurried has no call of f end because its time is over.
 func (f *Finder) Unhurried() { f.since = func(time.Time) time.Duration { return 0 } }
+
+// Match reports whether a message is one that the question asks for.
+func (q Query) Match(i notify.Info) bool { return q.matches(i) }

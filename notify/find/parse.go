@@ -32,13 +32,13 @@ func Terms() []string {
 
 const allTerms = "topic:order.* state:dead id:order-47* reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
 
-// Parse reads a question: see the package. Times from now count from now. The error is a
-// notify.Fault of the field q, which tells the first character from which on the text makes no sense.
-func Parse(text string, now time.Time) (Query, error) {
+// Parse reads a question: see the package. The error is a notify.Fault of the field q, which
+// tells the first character from which on the text makes no sense.
+func Parse(text string) (Query, error) {
 	if len(text) > MaxQuestion {
 		return Query{}, store.Faultf("q", "q: %d bytes; ask with up to %d", len(text), MaxQuestion)
 	}
-	p := parser{text: text, Query: Query{now: now}, seen: make(map[string]bool)}
+	p := parser{text: text, seen: make(map[string]bool)}
 	for p.skip(); p.at < len(text); p.skip() {
 		if err := p.term(); err != nil {
 			return Query{}, err
@@ -312,7 +312,7 @@ func (p *parser) setDue(sign, value string) (wrong string) {
 	if !ok {
 		return howTimes
 	}
-	if at := m.time(p.now); at.Before(time.UnixMilli(0)) || at.After(store.MaxDue) {
+	if !m.at.IsZero() && (m.at.Before(time.UnixMilli(0)) || m.at.After(store.MaxDue)) {
 		return "it is before 1970, or past the year 9999"
 	}
 	if sign == "<" {

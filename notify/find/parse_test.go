@@ -5,17 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 )
 
-var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-
 func parse(t testing.TB, text string) find.Query {
 	t.Helper()
-	q, err := find.Parse(text, now)
+	q, err := find.Parse(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -94,7 +91,6 @@ func TestParseFaults(t *testing.T) {
 		"due<2026-13-01":                     "write a day",
 		"due<0001-01-01":                     "write a day",
 		"due<1969-01-01":                     "before 1970",
-		"due>-99999d":                        "before 1970",
 		"due>-999999999d":                    "write a day",
 		"due<a due<b":                        "write a day",
 		"due<now due<now":                    "due< is there before",
@@ -105,7 +101,7 @@ func TestParseFaults(t *testing.T) {
 		"topic:" + strings.Repeat("a,", 32) + "a": "there are 33 topics; give up to 32",
 		strings.Repeat("header.a=b ", 21):         "one header too many",
 	} {
-		_, err := find.Parse(text, now)
+		_, err := find.Parse(text)
 		var fault *notify.Fault
 		if !errors.As(err, &fault) || fault.Field != "q" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v, want a fault with %q", text, err, want)
@@ -118,7 +114,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := find.Parse(text, now)
+		q, err := find.Parse(text)
 		if err != nil {
 			var fault *notify.Fault
 			if !errors.As(err, &fault) || fault.Field != "q" || len(err.Error()) > 1500 {
@@ -126,7 +122,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := find.Parse(q.String(), now)
+		again, err := find.Parse(q.String())
 		if err != nil || again.String() != q.String() {
 			t.Errorf("%q is %q, and that is %q, %v", text, q, again, err)
 		}

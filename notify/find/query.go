@@ -21,7 +21,7 @@ type Query struct {
 	headers      []header
 	after        *moment // nil: any
 	before       *moment
-	now          time.Time // from which moments count
+	now          time.Time // by Redis's clock, from which moments count; a search sets it
 }
 
 // A header is one that a message must have.
@@ -39,6 +39,12 @@ func (m *moment) time(now time.Time) time.Time {
 		return m.at
 	}
 	return now.Add(m.in)
+}
+
+// countsFromNow reports whether a moment of the question does.
+func (q Query) countsFromNow() bool {
+	counts := func(m *moment) bool { return m != nil && m.at.IsZero() }
+	return counts(q.after) || counts(q.before)
 }
 
 // AsksBodies reports whether the question asks for a part of bodies.
@@ -94,8 +100,8 @@ func quoted(value string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(value) + `"`
 }
 
-// Match reports whether a message is one that the question asks for.
-func (q Query) Match(i notify.Info) bool {
+// matches reports whether a message is one that the question asks for.
+func (q Query) matches(i notify.Info) bool {
 	return q.wantsTopic(i.Topic) && slices.Contains(q.asked(), i.State) && q.wantsID(i.ID) && q.wantsDue(dueOf(&i)) &&
 		strings.Contains(i.Reason, q.reason) && q.wantsHeaders(i.Headers) && (q.body == "" || strings.Contains(bodyOf(&i), q.body))
 }

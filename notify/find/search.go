@@ -75,19 +75,15 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 		began: time.Now(), most: mostWork, work: firstWork, ahead: firstWork,
 	}
 	sign := signOf(act + "\n" + q.String())
-	s.at = position{Question: sign, Now: ms(q.now)}
-	if o.Cursor != "" {
-		var err error
-		if s.at, err = parseCursor(o.Cursor, sign); err != nil {
-			return nil, err
-		}
+	var err error
+	if s.at, err = f.begin(ctx, q, o.Cursor, sign); err != nil {
+		return nil, err
 	}
 	s.query.now = time.UnixMilli(s.at.Now)
 	s.sought, s.places, s.id = s.query.sought(), s.query.places(), s.query.wholeID()
 	if s.id != "" { // to look in a topic costs the same in all
 		s.work, s.ahead = idWork, idWork
 	}
-	var err error
 	if s.shards, err = f.store.Shards(ctx); err != nil {
 		return nil, err
 	}
@@ -97,6 +93,22 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 		}
 	}
 	return s, nil
+}
+
+// begin returns where a search begins, or goes on. Moments count from its first call on, by Redis's clock.
+func (f *Finder) begin(ctx context.Context, q Query, cursor, sign string) (position, error) {
+	if cursor != "" {
+		return parseCursor(cursor, sign)
+	}
+	at := position{Question: sign}
+	if q.countsFromNow() {
+		now, err := f.store.Now(ctx)
+		if err != nil {
+			return at, err
+		}
+		at.Now = ms(now)
+	}
+	return at, nil
 }
 
 // progress returns how far the search is, and the cursor with which it goes on.
@@ -321,7 +333,7 @@ func (s *search) matches(place store.Place, found *store.Found) (all []notify.In
 		s.size += look.Size
 		info, err := notify.InfoOf(look)
 		isThere := err == nil && (s.id != "" || info.State == stateIn(place))
-		if isThere && s.query.Match(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
+		if isThere && s.query.matches(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
 			all = append(all, info)
 		}
 	}

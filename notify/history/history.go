@@ -2,7 +2,8 @@
 // published, claimed, acknowledged and died, and how late they were claimed, in each second
 // of the last hour, and each minute of the last week.
 //
-//	samples, err := history.Read(ctx, store, time.Now().Add(-time.Hour), time.Now())
+//	now, err := store.Now(ctx) // by Redis's clock
+//	samples, err := history.Read(ctx, store, now.Add(-time.Hour), now)
 //
 // A carrier notes a second a second later, with its beat. What happened while no carrier was
 // elected, and in the seconds of a takeover, is not noted. Counts are exact, but each bucket

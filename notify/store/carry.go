@@ -117,6 +117,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m := Carried{Moved: int(r.integer())}
 	wait := r.decimal()
 	m.Now = r.decimal()
+	s.heed(time.UnixMicro(m.Now))
 	m.Next = nextOf(m.Now, wait)
 	m.Took = time.Duration(r.integer()) * time.Microsecond
 	m.Ready, m.Kept = r.text(), r.integer()

@@ -46,6 +46,8 @@ type Backlog struct {
 	Open    bool      // an archive is registered
 	Since   time.Time // since when
 	Room    int       // entries that the outbox holds
+
+	Waits time.Duration // for how long the first of all shards does, by Redis's clock
 }
 
 // OpenArchive registers an archive: from now on what ends goes into the outbox, which
@@ -93,6 +95,10 @@ func (s *Store) Backlog(ctx context.Context) (sum Backlog, err error) {
 		sum.Room += b.Room
 		sum.Open = sum.Open || b.Open
 		sum.Oldest, sum.Since = earlier(sum.Oldest, b.Oldest), earlier(sum.Since, b.Since)
+	}
+	if !sum.Oldest.IsZero() {
+		now, _ := s.Now(ctx) // Redis has just answered
+		sum.Waits = max(now.Sub(sum.Oldest), 0)
 	}
 	return sum, err
 }

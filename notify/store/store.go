@@ -39,6 +39,7 @@ type Store struct {
 	renewal    renewal
 
 	handedOver atomic.Int64 // by publishes
+	clock      clock
 
 	observe func(script string, took time.Duration, err error) // nil: nobody does
 }

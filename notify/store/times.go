@@ -11,6 +11,17 @@ var MaxDue = time.UnixMilli(maxDueMs).UTC()
 // maxDueMs is the last millisecond of the year 9999.
 const maxDueMs = 253402300799999
 
+// Apart returns how far a time is before a later one, in years of the calendar, and days
+// beside them: a time.Duration ends at 292 years.
+func Apart(from, to time.Time) (years, days int) {
+	from, to = from.UTC(), to.UTC()
+	years = to.Year() - from.Year()
+	if from.AddDate(years, 0, 0).After(to) {
+		years--
+	}
+	return years, int(to.Sub(from.AddDate(years, 0, 0)) / (24 * time.Hour))
+}
+
 // timeOf returns the time of a score in milliseconds. A foreign score, and one
 // beyond the year 9999, is the zero time.
 func timeOf(score string) time.Time {

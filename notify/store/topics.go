@@ -169,6 +169,7 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 		Published: r.number(), Acked: r.number(), Died: r.number(), Sent: r.number(), Dropped: r.number(), Now: time.UnixMilli(r.integer()),
 		Behind: r.list().notables(), Paused: r.list().notables(), Busy: r.list().notables(),
 	}
+	s.heed(sum.Now)
 	return sum, r.end()
 }
 

@@ -76,7 +76,7 @@ func (v *visit) publish(ctx context.Context, pub *notify.Publisher) error {
 
 // arrived handles a message. It ignores messages of an earlier, interrupted tour.
 func (v *visit) arrived(_ context.Context, d *subscribers.Delivery) error {
-	late := time.Since(d.Due)
+	late := d.Late()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.missing[d.ID] {

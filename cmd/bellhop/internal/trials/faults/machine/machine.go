@@ -126,10 +126,27 @@ func root() bool { return os.Geteuid() == 0 }
 // SetClock sets how far the clock of the redis-server is ahead; negative: behind. Its
 // monotonic clock does not change.
 func (m *Machine) SetClock(ahead time.Duration) error {
-	var bytes [8]byte
-	binary.NativeEndian.PutUint64(bytes[:], uint64(ahead.Microseconds()))
-	if _, err := m.clock.WriteAt(bytes[:], 0); err != nil {
+	if _, err := m.clock.WriteAt(clockFile(ahead), 0); err != nil {
 		return fmt.Errorf("set the clock of a machine: %w", err)
 	}
 	return nil
+}
+
+// clockFile returns what the file of a clock holds.
+func clockFile(ahead time.Duration) []byte {
+	return binary.NativeEndian.AppendUint64(nil, uint64(ahead.Microseconds()))
+}
+
+// Clock returns a command under which a redis-server has a clock that is ahead, or behind if
+// that is negative. It keeps its files in dir, and needs neither root nor namespaces.
+func Clock(ctx context.Context, dir string, ahead time.Duration) (under []string, err error) {
+	library, err := Build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "clock")
+	if err := os.WriteFile(file, clockFile(ahead), 0o600); err != nil {
+		return nil, fmt.Errorf("set a clock: %w", err)
+	}
+	return []string{"env", "LD_PRELOAD=" + library, "MACHINE_CLOCK=" + file}, nil
 }
