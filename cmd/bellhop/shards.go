@@ -296,7 +296,7 @@ func (a *app) printTopicShard(ctx context.Context, s *session, topic string) err
 	if s.store.InCluster() {
 		t.Slot = &site.Slot
 	}
-	for _, c := range s.store.KeysOf(topic).PublicChannels(topic) {
+	for _, c := range s.store.PublicChannels(topic) {
 		t.Channels = append(t.Channels, topicChannel(c))
 	}
 	if a.json {

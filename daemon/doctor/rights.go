@@ -238,7 +238,7 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 			if len(shards) > 1 {
 				of = numbers([]store.Shard{shard}) + ": "
 			}
-			e.report(check, Fail, of+err.Error(), "check that the user may use the channels &"+e.store.Prefix()+":*, and check the network")
+			e.report(check, Fail, of+err.Error(), "check that the user may use the channels &"+e.store.Heard(e.store.Prefix())+":*, and check the network")
 			return
 		}
 		if median > trip {

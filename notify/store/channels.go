@@ -7,6 +7,19 @@ import (
 	"strings"
 )
 
+// sharedBy returns what the names of a database's channels begin with. All databases of a Redis
+// share its channels, so two stores of one prefix would hear each other. No prefix has the sign.
+func sharedBy(database int) string {
+	if database == 0 {
+		return ""
+	}
+	return strconv.Itoa(database) + "@"
+}
+
+// Heard returns the name that a channel, or a pattern of channels, of [Keys] has in Redis: in
+// another database than 0 it begins with the number of that, such as 2@bellhop:wake:TOPIC.
+func (s *Store) Heard(channel string) string { return s.at + channel }
+
 // A Channel is a channel of a shard, for [Store.Subscribe].
 type Channel struct {
 	shard Shard
@@ -145,6 +158,7 @@ func (s Shard) Ping(ctx context.Context, inbox Inbox, payload string) (heard int
 // publish publishes a payload, and returns how many connections of the shard's server
 // received it.
 func (d *shard) publish(ctx context.Context, channel, payload string) (heard int64, err error) {
+	channel = d.Heard(channel)
 	if d.isSharded() {
 		return d.client.SPublish(ctx, channel, payload).Result()
 	}

@@ -96,9 +96,11 @@
 //
 // All names begin with the prefix and the hash tag of the shard, such as
 // bellhop:{0}:, except that in a store of one shard channels for programs of any language
-// begin with the prefix alone. A member is TOPIC:ID, the name of a message. Times are by Redis's
-// clock. An arrow precedes the values of a hash, and the scores of a sorted set
-// (zset).
+// begin with the prefix alone. All databases of a Redis share its channels: in front of
+// those of another database than 0 Redis has its number, as in 2@bellhop:wake:TOPIC, which
+// [Store.Heard] and in_database in scripts add. A member is TOPIC:ID, the name of a
+// message. Times are by Redis's clock. An arrow precedes the values of a hash, and the
+// scores of a sorted set (zset).
 //
 //	format                  string   FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID
 //	schedule                zset     topics that have a schedule → due ms of the first in it

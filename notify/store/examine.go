@@ -176,7 +176,8 @@ func (k Keys) Tag() string { return k.tag }
 type PublicChannel struct{ Channel, Payload string }
 
 // PublicChannels returns the channels that tell of a topic.
-func (k Keys) PublicChannels(topic string) (all []PublicChannel) {
+func (s *Store) PublicChannels(topic string) (all []PublicChannel) {
+	k := s.KeysOf(topic)
 	lua := []string{"wake_of", "death_of", "broadcast_of", "BEAT"}
 	if k.isSharded() {
 		lua = []string{"WAKES", "DEATHS", "broadcast_of", "BEAT"}
@@ -190,7 +191,7 @@ func (k Keys) PublicChannels(topic string) (all []PublicChannel) {
 		if name == "DEATHS" {
 			holds = `{"topic","id","reason","attempts"}`
 		}
-		all = append(all, PublicChannel{k.name(r, one), holds})
+		all = append(all, PublicChannel{s.Heard(k.name(r, one)), holds})
 	}
 	return all
 }
@@ -212,7 +213,7 @@ func (s *Store) CheckPatterns(ctx context.Context, wait time.Duration) error {
 	if err := s.Learn(ctx); err != nil || len(s.known()) > 1 {
 		return err
 	}
-	sub := s.client.PSubscribe(ctx, s.root.keys.Wake("*"), s.root.keys.Death("*"))
+	sub := s.client.PSubscribe(ctx, s.Heard(s.root.keys.Wake("*")), s.Heard(s.root.keys.Death("*")))
 	defer sub.Close()
 	_, err := sub.ReceiveTimeout(ctx, wait)
 	return err

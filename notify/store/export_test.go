@@ -8,13 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Linked returns each script by its file, as stores of one shard run it, and as those of several do.
-func Linked() (all [variants]map[string]*redis.Script, err error) {
-	for v := range variants {
-		all[v] = make(map[string]*redis.Script)
+// Linked returns each script by its file, as stores of one shard run it, as those of several do, and the same in database 15.
+func Linked() (all [4]map[string]*redis.Script, err error) {
+	for i, v := range []variant{{}, {sharded: true}, {database: 15}, {sharded: true, database: 15}} {
+		all[i] = make(map[string]*redis.Script)
 		err = fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".lua") && !strings.HasPrefix(path, "lua/shared/") && !alone[path] {
-				all[v][path] = linkFile(path, false, v).flagged
+				all[i][path] = linkFile(path, false, v).flagged
 			}
 			return err
 		})

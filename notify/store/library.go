@@ -3,7 +3,6 @@ package store
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -25,22 +24,30 @@ func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
 // shared are the names of the files in lua/shared. A part uses only parts before it.
 var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "history", "describe", "marks", "repair"}
 
-// A variant is how scripts are linked: for a store of one shard, or of several.
-type variant int
-
-const (
-	single variant = iota
-	sharded
-	variants
-)
+// A variant is how scripts are linked: for a store of one shard, or of several, in a database of Redis.
+type variant struct {
+	sharded  bool
+	database int
+}
 
 // eachVariant returns a function that makes a value for each variant once, when it is needed.
 func eachVariant[T any](value func(variant) T) func(variant) T {
-	var values [variants]func() T
-	for v := range variants {
-		values[v] = sync.OnceValue(func() T { return value(v) })
+	once := func(v variant) func() T { return sync.OnceValue(func() T { return value(v) }) }
+	one, several := once(variant{}), once(variant{sharded: true})
+	var elsewhere sync.Map // functions by variants
+	return func(v variant) T {
+		switch v {
+		case variant{}:
+			return one()
+		case variant{sharded: true}:
+			return several()
+		}
+		found, there := elsewhere.Load(v)
+		if !there {
+			found, _ = elsewhere.LoadOrStore(v, once(v))
+		}
+		return found.(func() T)()
 	}
-	return func(v variant) T { return values[v]() }
 }
 
 // library returns all parts: the functions that make names of the table, the
@@ -115,11 +122,15 @@ var choices = []*regexp.Regexp{
 }
 
 // writtenOut returns a source with its choices made, and names of the table, such as ready_of(topic) and
-// HEAD, and reads of settings replaced by their Lua: a function or a local in front
-// of a script costs each of its calls some 0.1 us.
+// HEAD, the database of a channel, and reads of settings replaced by their Lua: a function or a local in
+// front of a script costs each of its calls some 0.1 us.
 func writtenOut(source string, v variant) string {
+	chosen := "${2}"
+	if v.sharded {
+		chosen = "${1}"
+	}
 	for _, choice := range choices {
-		source = choice.ReplaceAllString(source, "${"+strconv.Itoa(2-int(v))+"}")
+		source = choice.ReplaceAllString(source, chosen)
 	}
 	var b strings.Builder
 	for source != "" {
@@ -129,6 +140,10 @@ func writtenOut(source string, v variant) string {
 			word, rest = r.instead(word, rest)
 		} else if word == "setting" {
 			word, rest = readSetting(word, rest)
+		} else if word == "in_database" { // in front of the name of a channel, in parentheses
+			if word = ""; v.database != 0 {
+				word = "'" + sharedBy(v.database) + "' .. "
+			}
 		}
 		b.WriteString(word)
 		source = rest

@@ -43,7 +43,7 @@ func TestNothingHidesWhatScriptsShare(t *testing.T) {
 			names[r.lua] = true
 		}
 	}
-	for _, p := range library(single) {
+	for _, p := range library(variant{}) {
 		for _, name := range p.names {
 			if names[name] {
 				t.Errorf("%s is shared twice", name)
@@ -77,7 +77,7 @@ func TestScriptsNameNoKey(t *testing.T) {
 // Scripts read only settings that exist: reads of others are not written out.
 func TestScriptsReadSettings(t *testing.T) {
 	scripts(t, func(script, source string) {
-		if slices.Contains(wordsOf(writtenOut(source, single)), "setting") {
+		if slices.Contains(wordsOf(writtenOut(source, variant{})), "setting") {
 			t.Errorf("%s reads what is no setting", script)
 		}
 	})
@@ -95,7 +95,7 @@ func TestWrittenOut(t *testing.T) {
 		"-- setting('NAME', of, all) and so on":  "-- setting('NAME', of, all) and so on",
 		"":                                       "",
 	} {
-		if got := writtenOut(source, single); got != want {
+		if got := writtenOut(source, variant{}); got != want {
 			t.Errorf("%q is %q, want %q", source, got, want)
 		}
 	}
@@ -147,7 +147,7 @@ end
 // Every function that is named as rare exists.
 func TestRareParts(t *testing.T) {
 	found := 0
-	for _, p := range library(single) {
+	for _, p := range library(variant{}) {
 		if p.isRare() {
 			found++
 		}

@@ -23,7 +23,7 @@ func (s *Store) CheckRepair(ctx context.Context) error {
 		if d.fit.Load() == fitTrial {
 			return nil
 		}
-		return d.checkRights(ctx, d.commands()+" "+calledByRepair, RepairRights(d.prefix, d.layout.shards))
+		return d.checkRights(ctx, d.commands()+" "+calledByRepair, d.RepairRights())
 	})
 }
 
@@ -57,7 +57,7 @@ func (d *shard) rehearse(ctx context.Context, node redis.Scripter, commands, rig
 		command = " " + spublish
 	}
 	for _, channel := range []string{d.keys.Head(), d.keys.Wake("topic"), d.keys.Broadcast("topic"), d.keys.Death("topic")} {
-		channels += command + "|" + channel
+		channels += command + "|" + d.Heard(channel)
 	}
 	// One argument for all: Redis hangs up on a client that sends many before its password.
 	words := strings.Replace(commands, command, channels, 1)

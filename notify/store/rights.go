@@ -15,7 +15,8 @@ const (
 	listens = "subscribe psubscribe"
 	sent    = "cluster|slots getrange"
 	runs    = "eval evalsha"
-	waits   = "wait" // for Config.WaitReplicas
+	waits   = "wait"   // for Config.WaitReplicas
+	selects = "select" // another database than 0
 	called  = "info time publish pubsub|numsub get set setrange del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
@@ -33,13 +34,23 @@ const (
 // that its scripts call: Redis checks both. They name each pattern of channels,
 // since Redis allows a subscription only to that very pattern. WAIT is for
 // Config.WaitReplicas, and CLUSTER SLOTS for a Cluster. A store of several shards publishes
-// and subscribes by other commands, and to no pattern.
-func Rights(prefix string, shards int) string {
-	rights := "resetkeys ~" + prefix + ":* resetchannels &" + prefix + ":*"
-	if shards > 1 {
-		return rights + " -@all" + allow(listensSharded, sent, runs, waits, calledIn(shards))
+// and subscribes by other commands, and to no pattern. In another database than 0 the names
+// of channels differ: see [Store.Rights].
+func Rights(prefix string, shards int) string { return rightsIn(0, prefix, shards) }
+
+// rightsIn is Rights in a database of Redis.
+func rightsIn(database int, prefix string, shards int) string {
+	heard := " &" + sharedBy(database) + prefix + ":"
+	rights := "resetkeys ~" + prefix + ":* resetchannels" + heard + "*"
+	all := []string{listensSharded, sent, runs, waits, calledIn(shards)}
+	if shards == 1 {
+		rights += heard + "wake:*" + heard + "dead:*"
+		all[0] = listens
 	}
-	return rights + " &" + prefix + ":wake:* &" + prefix + ":dead:* -@all" + allow(listens, sent, runs, waits, called)
+	if database != 0 {
+		all = append(all, selects)
+	}
+	return rights + " -@all" + allow(all...)
 }
 
 // calledIn returns the commands that scripts call in a store of so many shards.
@@ -60,10 +71,10 @@ func RepairRights(prefix string, shards int) string {
 func (s *Store) Rights() string { return s.known()[0].rights() }
 
 // RepairRights returns the rights of a user who repairs the store: see [RepairRights].
-func (s *Store) RepairRights() string { return RepairRights(s.prefix, s.known()[0].layout.shards) }
+func (s *Store) RepairRights() string { return s.Rights() + allow(sentByRepair, calledByRepair) }
 
 // rights returns the least rights for the store.
-func (d *shard) rights() string { return Rights(d.prefix, d.layout.shards) }
+func (d *shard) rights() string { return rightsIn(d.database, d.prefix, d.layout.shards) }
 
 // allow returns the rights to call the commands in lists.
 func allow(lists ...string) string {

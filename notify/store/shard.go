@@ -133,12 +133,7 @@ func (s Shard) resolve(ctx context.Context) (*shard, error) {
 func (d *shard) handle() Shard { return Shard{store: d.Store, number: d.number} }
 
 // variant returns the variant of scripts that the shard runs.
-func (d *shard) variant() variant {
-	if d.isSharded() {
-		return sharded
-	}
-	return single
-}
+func (d *shard) variant() variant { return variant{d.isSharded(), d.database} }
 
 // isSharded reports whether the store has several shards: then the names of all channels
 // carry the hash tag, and what is published there is heard at the shard's server alone.

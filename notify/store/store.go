@@ -23,8 +23,10 @@ type Store struct {
 	client redis.UniversalClient
 	prefix string
 	where  string // the address, for errors
+	at     string // what the names of channels begin with in Redis: see Heard
 	wanted int    // shards that Config asks for; 0: as many as the store has
 
+	database int                      // of Redis; a Cluster has only 0
 	root     *shard                   // what holds the format key; of a store of one shard its only one
 	laid     atomic.Pointer[[]*shard] // all shards; nil: their number is not known yet
 	learning *fitCheck                // of that number; guarded by background.mu
@@ -81,6 +83,9 @@ func Open(c Config) (*Store, error) {
 		s.lay(layout{shards: c.Shards})
 	}
 	s.connect(o)
+	if !s.inCluster() {
+		s.database, s.at = o.DB, sharedBy(o.DB)
+	}
 	return s, nil
 }
 
@@ -206,6 +211,7 @@ func fieldsOf(info string) map[string]string {
 // listening returns how many connections are subscribed to a channel of the shard. The
 // error is that of the connection.
 func (d *shard) listening(ctx context.Context, channel string) (int64, error) {
+	channel = d.Heard(channel)
 	listening, err := onNode(ctx, d, func(node redis.UniversalClient) (map[string]int64, error) {
 		if d.isSharded() {
 			return node.PubSubShardNumSub(ctx, channel).Result()

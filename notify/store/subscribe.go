@@ -273,13 +273,15 @@ func (d *shard) subscription(ctx context.Context, silence time.Duration, on func
 			return err
 		}
 		m, ok := got.(*redis.Message)
-		switch {
-		case ok && m.Channel == beat:
-			last, silence = time.Now(), Silence
-			on(Event{Kind: Beat, Payload: m.Payload})
-		case ok:
-			on(Event{Kind: Received, Channel: m.Channel, Payload: m.Payload})
+		if !ok {
+			continue
 		}
+		if channel := strings.TrimPrefix(m.Channel, d.at); channel != beat {
+			on(Event{Kind: Received, Channel: channel, Payload: m.Payload})
+			continue
+		}
+		last, silence = time.Now(), Silence
+		on(Event{Kind: Beat, Payload: m.Payload})
 	}
 }
 
@@ -287,7 +289,7 @@ func (d *shard) subscription(ctx context.Context, silence time.Duration, on func
 func (d *shard) subscribe(ctx context.Context, channels []string) (*redis.PubSub, error) {
 	var plain, patterns []string
 	for _, channel := range channels {
-		if strings.HasSuffix(channel, "*") {
+		if channel = d.Heard(channel); strings.HasSuffix(channel, "*") {
 			patterns = append(patterns, channel)
 		} else {
 			plain = append(plain, channel)

@@ -10,7 +10,7 @@ import (
 )
 
 // notOne are the methods of Keys that do not return the name of one key or channel.
-var notOne = map[string]bool{"Prefix": true, "Base": true, "Shard": true, "Topic": true, "PublicChannels": true, "Tag": true}
+var notOne = map[string]bool{"Prefix": true, "Base": true, "Shard": true, "Topic": true, "Tag": true}
 
 // Each method of Keys returns the name of one row of the table, and each row has a method.
 func TestEachRowHasAMethod(t *testing.T) {

@@ -198,7 +198,7 @@ func (l *linked) head(used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("local STORE = redis.call('GET', KEYS[1])\n")
 	fmt.Fprintf(&b, "if not STORE then return redis.error_reply('%s there is no store yet') end\n", signNoStore)
-	if l.variant == sharded {
+	if l.variant.sharded {
 		fmt.Fprintf(&b, "local MARK = ARGV[#ARGV]\nARGV[#ARGV] = nil\nif string.sub(STORE, 1, #MARK) ~= MARK then return redis.error_reply('%s ' .. STORE) end\n", signFormat)
 	} else {
 		fmt.Fprintf(&b, "if string.sub(STORE, 1, %d) ~= '%s' then return redis.error_reply('%s ' .. STORE) end\n", len(formatMark), formatMark, signFormat)
@@ -266,7 +266,7 @@ func (d *shard) run(ctx context.Context, t *transition, key func(Keys) string, a
 	if l.prefix {
 		args = append(args, d.keys.public)
 	}
-	if l.variant == sharded {
+	if l.variant.sharded {
 		args = append(args, d.layout.mark())
 	}
 	values, err := d.call(ctx, t, l, keys, args)

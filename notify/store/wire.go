@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -267,7 +268,11 @@ func (w *wire) send() {
 			if r.lines != nil {
 				change = w.sub.SSubscribe
 			}
-			if err := change(w.ctx, r.names...); err != nil {
+			names := make([]string, len(r.names))
+			for i, name := range r.names {
+				names[i] = w.store.Heard(name)
+			}
+			if err := change(w.ctx, names...); err != nil {
 				w.end(err)
 				return
 			}
@@ -325,25 +330,25 @@ func (w *wire) take(got any) {
 	defer w.store.wires.mu.Unlock()
 	switch one := got.(type) {
 	case *redis.Message:
-		w.pass(one)
+		w.pass(strings.TrimPrefix(one.Channel, w.store.at), one.Payload)
 	case *redis.Subscription:
-		if one.Kind == "ssubscribe" {
-			w.confirmed(one.Channel)
+		if channel := strings.TrimPrefix(one.Channel, w.store.at); one.Kind == "ssubscribe" {
+			w.confirmed(channel)
 		} else {
-			w.unsubscribed(one.Channel)
+			w.unsubscribed(channel)
 		}
 	}
 }
 
 // pass passes a message on to the ears on its channel. The mutex is held.
-func (w *wire) pass(m *redis.Message) {
-	l := w.lines[m.Channel]
+func (w *wire) pass(channel, payload string) {
+	l := w.lines[channel]
 	if l == nil || len(l.ears) == 0 {
 		return
 	}
-	event := Event{Kind: Received, Channel: m.Channel, Payload: m.Payload}
-	if m.Channel == l.ears[0].shard.keys.Beat() {
-		event = Event{Kind: Beat, Payload: m.Payload}
+	event := Event{Kind: Received, Channel: channel, Payload: payload}
+	if channel == l.ears[0].shard.keys.Beat() {
+		event = Event{Kind: Beat, Payload: payload}
 		w.beat = time.Now()
 	}
 	for _, e := range l.ears {

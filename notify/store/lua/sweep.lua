@@ -117,7 +117,7 @@ local function is_waited_for(topic)
   while strikes > 0 do
     local inbox = (try('ZRANGE', waiting, 0, 0) or {})[1]
     if not inbox then break end
-    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', inbox)[2] > 0 then return true end
+    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', in_database(inbox))[2] > 0 then return true end
     call('ZREM', waiting, inbox)
     strikes = strikes - 1
   end
@@ -285,7 +285,7 @@ end
 -- Forgets workers to whose channel nobody is subscribed: they did not say that they stop.
 local function forget_workers()
   for _, id in ipairs(try('HRANDFIELD', WORKERS, MOST_WORKERS) or {}) do
-    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', here_of(id))[2] == 0 then call('HDEL', WORKERS, id) end
+    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', in_database(here_of(id)))[2] == 0 then call('HDEL', WORKERS, id) end
   end
 end
 

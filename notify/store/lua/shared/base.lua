@@ -42,13 +42,13 @@ end
 
 -- Publishes, and returns how many connections received it; nil if Redis refuses that.
 local function tell(to, payload)
-  local heard = redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', to, payload)
+  local heard = redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', in_database(to), payload)
   return type(heard) == 'number' and heard or nil
 end
 
 -- Publishes for programs of any language in a store of several shards, if any listen: what is published costs the shard's replicas.
 local function tell_heard(to, payload)
-  if call('PUBSUB', 'SHARDNUMSUB', to)[2] > 0 then tell(to, payload) end
+  if call('PUBSUB', 'SHARDNUMSUB', in_database(to))[2] > 0 then tell(to, payload) end
 end
 
 -- The score of the first in a sorted set; nil if there is none, or the key is foreign.
