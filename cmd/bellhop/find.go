@@ -43,7 +43,8 @@ func (a *app) findCommand() *cobra.Command {
   reason~timeout          in the reason of a death
   header.tenant=acme      with this header
   body~4711               in the body
-  due<2026-12-01          due before; also a time of RFC 3339, now, or from now
+  due<2026-12-01          due before this day of UTC, wherever the command runs;
+                          also a time of RFC 3339, now, or from now
   due>-1h                 due after
 
 A value with spaces stands in double quotes: 'reason~"connection reset"'. Quote

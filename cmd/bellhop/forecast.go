@@ -27,8 +27,7 @@ topic, of those that match a pattern, or of all. Of all topics also broadcasts
 are counted, in a column of their own. Overdue messages are due, and the carrier
 did not make them ready yet; bellhop topics counts those that are ready.
 
-Hours and days begin as in UTC. On a terminal their times are those of the local
-zone.`,
+On a terminal hours and days begin in the local zone, elsewhere and in JSON in UTC.`,
 		Example: `  bellhop forecast
   bellhop forecast 'order.>' --bucket 1d --count 14
   bellhop forecast order.timeout --bucket 1m --count 60
@@ -51,6 +50,9 @@ zone.`,
 				return err
 			}
 			o.Topics = []notify.Pattern{p}
+		}
+		if isTerminal(a.out) && !a.json {
+			o.Zone = time.Local
 		}
 		return a.forecast(ctx, s, o)
 	})
@@ -78,13 +80,10 @@ const forecastLayout = "2006-01-02T15:04Z07:00"
 
 // forecastLines returns a row for each bucket with a bar for its messages.
 func (a *app) forecastLines(f forecast.Forecast) []string {
-	zone, width := time.UTC, cmp.Or(columnsOf(a.out), helpWidth)
-	if isTerminal(a.out) {
-		zone = time.Local
-	}
+	width := cmp.Or(columnsOf(a.out), helpWidth)
 	rows := [][]string{{"FROM", "MESSAGES", "BROADCASTS"}, {"overdue", fmt.Sprint(f.Overdue), ""}}
 	for i, n := range f.Counts {
-		row := []string{f.From.Add(time.Duration(i) * f.Bucket).In(zone).Format(forecastLayout), fmt.Sprint(n), ""}
+		row := []string{f.Begin(i).Format(forecastLayout), fmt.Sprint(n), ""}
 		if f.Broadcasts != nil {
 			row[2] = fmt.Sprint(f.Broadcasts[i])
 		}

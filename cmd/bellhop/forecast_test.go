@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,21 @@ func TestForecast(t *testing.T) {
 	contains(t, s.call("forecast", "mail", "--json", "--count", "2"), `"bucket_ms":3600000,"counts":[0,0],"overdue":0,"later":4}`+"\n")
 	if lines := strings.Count(s.call("forecast", "--bucket", "1m", "--count", "60"), "\n"); lines != 63 {
 		t.Errorf("%d lines", lines)
+	}
+}
+
+// A person reads local times on a terminal, and there days begin at the local midnight. JSON stays as it is.
+func TestForecastOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	days := regexp.MustCompile(`\d{4}-\d\d-\d\dT\S+`)
+	if got := days.FindAllString(s.onTerminal("forecast", "--bucket", "1d", "--count", "3"), -1); len(got) != 3 || !strings.HasSuffix(strings.Join(got, ""), "T00:00+09:00") {
+		t.Errorf("on a terminal days begin at %v", got)
+	}
+	for _, out := range []string{s.call("forecast", "--bucket", "1d", "--count", "3"), s.onTerminal("forecast", "--bucket", "1d", "--count", "3", "--json")} {
+		if got := days.FindString(out); !regexp.MustCompile(`T00:00(:00)?Z`).MatchString(got) {
+			t.Errorf("the first day begins at %s in %s", got, out)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@
 //	reason~timeout          in the reason of a death
 //	header.tenant=acme      the name in any case, and the whole value
 //	body~4711               in the body
-//	due<2026-12-01 due>-1h  a day, a time of RFC 3339, or how long from now
+//	due<2026-12-01 due>-1h  a day of UTC, a time of RFC 3339, or how long from now
 //
 // A value with spaces stands in double quotes, in which \" and \\ are a quote and a backslash. Texts
 // are compared byte by byte. The due time is that of a scheduled or ready message, and of any other

@@ -304,7 +304,7 @@ func (p *parser) setHeader(name, value string) (wrong string) {
 	return ""
 }
 
-const howTimes = "write a day such as 2026-12-01, a time such as 2026-12-01T15:04:05Z, now, or how long from now, such as -1h, +30m or +2d"
+const howTimes = "write a day of UTC such as 2026-12-01, a time such as 2026-12-01T15:04:05Z, now, or how long from now, such as -1h, +30m or +2d"
 
 // setDue sets a bound of the due time.
 func (p *parser) setDue(sign, value string) (wrong string) {

@@ -86,7 +86,7 @@ func TestParseFaults(t *testing.T) {
 		`body~"a"b`:                          `at character 9 stands "b": put a space between terms`,
 		`body~a"b`:                           `at character 7`,
 		`body~"a\n"`:                         `at character 8 stands "\\n\"": in quotes write \\ for a backslash`,
-		"due<tomorrow":                       "write a day such as 2026-12-01",
+		"due<tomorrow":                       "write a day of UTC such as 2026-12-01",
 		"due<1h":                             "how long from now, such as -1h, +30m or +2d",
 		"due<2026-13-01":                     "write a day",
 		"due<0001-01-01":                     "write a day",

@@ -53,7 +53,7 @@ func (c *Cache) Of(ctx context.Context, o Options) (Forecast, error) {
 	if err != nil {
 		return Forecast{}, err
 	}
-	question := fmt.Sprint(o.Bucket, o.Count, o.Topics)
+	question := fmt.Sprint(o.Bucket, o.Count, o.Zone, o.Topics)
 	for {
 		a, first := c.answer(question)
 		if first {

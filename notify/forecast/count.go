@@ -3,7 +3,6 @@ package forecast
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -68,15 +67,15 @@ func (c *count) begin(ctx context.Context, shard store.Shard) error {
 	if err != nil {
 		return err
 	}
-	c.sum.From = now.UTC().Truncate(c.Bucket)
+	c.sum.From = c.Options.begin(now)
 	first := now.UnixMilli() + 1
 	if c.dead {
-		c.sum.From = c.sum.From.Add(-time.Duration(c.Count-1) * c.Bucket)
+		c.sum.From = c.sum.Begin(1 - c.Count)
 		first = c.sum.From.UnixMilli()
 	}
 	c.edges = append(c.edges, first)
 	for i := range c.Count {
-		c.edges = append(c.edges, c.sum.From.Add(time.Duration(i+1)*c.Bucket).UnixMilli())
+		c.edges = append(c.edges, c.sum.Begin(i+1).UnixMilli())
 	}
 	return nil
 }

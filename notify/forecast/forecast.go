@@ -50,17 +50,26 @@ type Options struct {
 	Topics []notify.Pattern // that are counted; none: all
 	Bucket time.Duration    // a minute, an hour or a Day; zero: DefaultBucket
 	Count  int              // of buckets, 1 to MaxCount; zero: DefaultCount
+	Zone   *time.Location   // in which hours and days begin; nil: UTC
 }
 
 // A Forecast is how many messages fall due when.
 type Forecast struct {
-	From    time.Time // beginning of the first bucket, which now is in, by Redis's clock: a whole minute, hour or day of UTC
-	Bucket  time.Duration
-	Counts  []int64 // messages that fall due within each bucket; in the first, from now on
-	Overdue int64   // messages that are due already, and were not carried yet
-	Later   int64   // messages that fall due behind the last bucket
+	From    time.Time     // beginning of the first bucket, which now is in, by Redis's clock: a whole minute, hour or day of Options.Zone
+	Bucket  time.Duration // of a Day: until the next midnight, which may be an hour more or less
+	Counts  []int64       // messages that fall due within each bucket; in the first, from now on
+	Overdue int64         // messages that are due already, and were not carried yet
+	Later   int64         // messages that fall due behind the last bucket
 
 	Broadcasts []int64 // broadcasts of all topics that fall due within each bucket, beside Counts; nil: the question is not of all topics
+}
+
+// Begin returns when a bucket begins; behind the last one, when that ends.
+func (f Forecast) Begin(bucket int) time.Time {
+	if f.Bucket == Day {
+		return f.From.AddDate(0, 0, bucket)
+	}
+	return f.From.Add(time.Duration(bucket) * f.Bucket)
 }
 
 // Of counts what falls due. Errors: ErrInvalid, or that of the connection; or a
@@ -88,10 +97,25 @@ func (o Options) checked() (Options, error) {
 	if o.Count == 0 {
 		o.Count = DefaultCount
 	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	if !slices.Contains([]time.Duration{time.Minute, time.Hour, Day}, o.Bucket) {
 		return o, store.Faultf("bucket", "bucket %v: use 1m, 1h or 1d", o.Bucket)
 	}
 	return o, store.Within("count", "count", o.Count, 1, MaxCount)
+}
+
+// begin returns when the bucket begins that a time is in.
+func (o Options) begin(at time.Time) time.Time {
+	at = at.In(o.Zone)
+	if o.Bucket == Day {
+		year, month, day := at.Date()
+		return time.Date(year, month, day, 0, 0, 0, 0, o.Zone)
+	}
+	_, seconds := at.Zone()
+	ahead := time.Duration(seconds) * time.Second // of UTC, in whose hours Truncate counts
+	return at.Add(ahead).Truncate(o.Bucket).Add(-ahead)
 }
 
 // isAll reports whether all topics are counted.
