@@ -86,6 +86,16 @@ func wait(t testing.TB, v *visitor, path, text string) (page shown) {
 	return page
 }
 
+// A foreign name shows the characters by which it would look like another.
+func TestForeignNamesAreUnmasked(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	if err := s.store.Client().Set(t.Context(), s.store.KeysOf("t").Carrier(), "9 1 600000 host\u202e1:nimda\x07", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.visitor().get("/ui/carriers").is(200).says(`host\u202e1:nimda\u0007`).hides("\u202e", "\x07")
+}
+
 // A viewer sees the workers of the topics that the token permits, and Redis only who may see all.
 func TestCarriersOfSome(t *testing.T) {
 	t.Parallel()

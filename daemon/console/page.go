@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -214,7 +215,27 @@ func execute(name, block string, f *frame) ([]byte, error) {
 	if err := parsed()[name].ExecuteTemplate(&b, block, f); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return unmasked(b.Bytes()), nil
+}
+
+// unmasked returns a page in which each character that is not shown but changes what is shown around it, such as one that turns
+// text, is written as Go would: a foreign name could pass for another by these.
+func unmasked(page []byte) []byte {
+	masks := func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Bidi_Control, r) || r == '\uFEFF'
+	}
+	if !bytes.ContainsFunc(page, masks) { // as nearly every page
+		return page
+	}
+	var b bytes.Buffer
+	for _, r := range string(page) {
+		if masks(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // parsed returns the templates by their names, each with the layout. They are parsed when they are first needed: every
