@@ -3,7 +3,10 @@ package main
 import (
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
@@ -52,6 +55,37 @@ func TestWorkKeepsWithoutResult(t *testing.T) {
 		if m.State != notify.Done || got != most {
 			t.Errorf("%s is %s with %d bytes of result, want %d", id, m.State, got, most)
 		}
+	}
+}
+
+// A message whose command succeeded while Redis is away is kept when that is back: its command runs once.
+func TestWorkKeepsOverAnOutage(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	s := newShell(t, "BELLHOP_REDIS_URL="+server.URL(), "BELLHOP_SHARDS=1")
+	s.call("topics", "set", "t", "lease=1h")
+	s.publish("t", 1)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	info, err := client.Info(t.Context(), "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, pid, _ := strings.Cut(info, "process_id:")
+	pid, _, _ = strings.Cut(pid, "\r")
+	p := s.start("work", "t", "--count", "1", "--keep", "1h", "--", "sh", "-c", "echo run; kill -STOP "+pid)
+	p.await(1, "cannot acknowledge a message that succeeded; retrying")
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitDone)
+	if n := strings.Count(p.said(), "run\n"); n != 1 {
+		t.Errorf("its command ran %d times:\n%s", n, p.said())
+	}
+	var m api.Message
+	s.json(&m, "inspect", "t", "1", "--json")
+	if m.State != notify.Done || len(m.History) > 0 {
+		t.Errorf("got %+v", m)
 	}
 }
 
