@@ -183,7 +183,7 @@ func TestDeadLetters(t *testing.T) {
 	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue").is(http.StatusUnprocessableEntity).says("tick")
 	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue", "id", "old", "id", "gone").
 		did("Requeued 1 of 2 dead letters of order.a; the others changed meanwhile", letters)
-	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "shop", "id", "new").is(http.StatusSeeOther)
+	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "shop", "id", "new", "sure", "1").is(http.StatusSeeOther)
 	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Dead != 0 || c.Ready != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -328,6 +328,9 @@ func TestMessagesInABrowser(t *testing.T) {
 	page.Await("[role=status]", "Requeued 1 of 1 dead letters of order.a")
 	page.Click("button[data-tick]")
 	page.Click("button[value=purge]")
+	page.Await("h1", "Purge 2 dead letters of order.a?")
+	page.Axe()
+	page.Click("main form button")
 	page.Await("[role=status]", "Purged 2 of 2")
 }
 
