@@ -30,7 +30,7 @@ func (g *Gate) registerArchive(mux *http.ServeMux, doc *huma.OpenAPI) {
 		description: "Bodies and results come only with the right archive-bodies.",
 	}, g.showArchived)
 	register(g, mux, doc, operation{
-		method: "POST", path: path + "/requeue", id: "requeueArchived", tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
+		method: "POST", path: path + "/requeue", id: "requeueArchived", long: true, tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
 		rights: readers, and: []right{mayPublish}, errors: []int{404}, summary: "Publish messages of the archive again, due now",
 		description: "Each keeps its id, and is refused while that is in use. The archive keeps them. The answer has a cursor while there may be more.",
 	}, g.requeueArchived)

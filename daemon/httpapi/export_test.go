@@ -47,13 +47,24 @@ const (
 
 // HasMemory reports whether a token, given by its name, has memory for a body of so many bytes.
 func (g *Gate) HasMemory(name string, bytes int64) bool {
+	c := call{grant: g.grantNamed(name)}
+	defer c.releaseMemory()
+	return c.tryReserve(bytes)
+}
+
+// TakeMemory takes all memory of a token, given by its name, but that for small bodies.
+func (g *Gate) TakeMemory(name string) {
+	c := call{grant: g.grantNamed(name)}
+	if !c.tryReserve(memoryOfToken) {
+		panic("a call of the token holds memory")
+	}
+}
+
+func (g *Gate) grantNamed(name string) *grant {
 	for _, one := range *g.keys.grants.Load() {
-		if one.name != name {
-			continue
+		if one.name == name {
+			return one
 		}
-		c := call{grant: one}
-		defer c.releaseMemory()
-		return c.tryReserve(bytes)
 	}
 	panic("no token has the name " + name)
 }

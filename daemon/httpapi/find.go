@@ -21,7 +21,7 @@ func (g *Gate) registerFind(mux *http.ServeMux, doc *huma.OpenAPI) {
 		description: "Only topics that the token permits are looked at. An answer comes when the page is full, in about 100 ms if something is found by then, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 	}, g.find)
 	register(g, mux, doc, operation{
-		method: "POST", path: "/v1/find/{act}", id: "act", tag: tagOperate, lasts: true, status: http.StatusOK, reply: api.Acted{},
+		method: "POST", path: "/v1/find/{act}", id: "act", tag: tagOperate, lasts: true, long: true, status: http.StatusOK, reply: api.Acted{},
 		rights: []right{mayAdmin}, errors: []int{429}, summary: "Act on all messages that a question asks for",
 		description: "requeue and purge are for dead letters, cancel and reschedule for scheduled and ready messages; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 	}, g.act)
