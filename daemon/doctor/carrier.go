@@ -122,8 +122,10 @@ func (l *look) judged() Finding {
 	switch status := l.status; {
 	case l.err != nil:
 		return Finding{Verdict: Fail, Found: l.err.Error(), Remedy: "see the check of rights above"}
+	case status.Name == "" && !status.Next.IsZero():
+		return Finding{Verdict: Fail, Found: "none is elected, so what is scheduled does not become due", Remedy: "start one: bellhop serve"}
 	case status.Name == "":
-		return Finding{Verdict: Fail, Found: "none is elected", Remedy: "start one: bellhop serve. Until then no delayed message is delivered"}
+		return Finding{Verdict: Warn, Found: "none is elected", Remedy: "start one: bellhop serve. Until then no delayed message is delivered"}
 	case l.heard:
 		return Finding{Verdict: OK, Found: fmt.Sprintf("%s, epoch %d, elected %s; its beat arrives", status.Name, status.Epoch, status.Since.Format(time.RFC3339))}
 	case !l.late && status.Lease <= status.Whole:
