@@ -422,8 +422,9 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("cancel what is kept", err)
 	until, end := context.WithTimeout(ctx, time.Millisecond)
 	defer end()
-	_, err = pub.Await(until, topic, "b")
-	must("await", err)
+	if _, err = pub.Await(until, topic, "b"); !errors.Is(err, context.DeadlineExceeded) {
+		must("await", err)
+	}
 	_, err = ds[1].Nack(ctx, anHour, "again")
 	must("nack", err)
 	_, err = claimer.ReleaseMany(ctx, topic, ds[2:])
