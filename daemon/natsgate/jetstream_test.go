@@ -373,6 +373,8 @@ func TestBroadcastsThatExpireBeforeAFullStream(t *testing.T) {
 	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
 	end := all[14].Due.Add(all[14].TTL + 2*time.Millisecond) // both are rounded to a millisecond
 	storetest.Eventually(t, "they expire", func() bool { return time.Now().After(end) })
+	resent := d.Stats().Resent
+	storetest.Eventually(t, "none of them is under way", func() bool { return d.Stats().Resent > resent+1 })
 	s, err := js.Stream(t.Context(), streamName)
 	if err == nil {
 		err = s.Purge(t.Context())
