@@ -110,6 +110,10 @@ func (r *reader) read(f *history.Final, name string) {
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "done", "done-first", "hooks", "outbox", "standbys":
+	case "extended": // which goes by itself, also where its message went before
+		if !r.goes(name) {
+			f.Foreign = append(f.Foreign, r.base+name+" without a time to live")
+		}
 	default:
 		f.Foreign = append(f.Foreign, r.base+name)
 	}
@@ -137,6 +141,12 @@ func got[T any](r *reader, value T, err error) T {
 		r.err = fmt.Errorf("read what redis holds: %w", err)
 	}
 	return value
+}
+
+// goes reports whether a key goes by itself, or is gone.
+func (r *reader) goes(name string) bool {
+	left, err := r.client.PTTL(r.ctx, r.base+name).Result()
+	return got(r, left, err) != -1 // which says that it has no time to live
 }
 
 func (r *reader) now() int64 {
