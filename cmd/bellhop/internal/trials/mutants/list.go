@@ -254,7 +254,7 @@ var mutants = []mutant{
 		"a nack uses up no attempt",
 		change{
 			lua + "nack.lua",
-			"  used, forgetful = use_up(member, before, lease, now, reason, setting('history', own, common), now)\n  take_leased({ member })",
+			"  used, forgetful = use_up(member, before, lease, worker, now, reason, setting('history', own, common), now)\n  take_leased({ member })",
 			"  take_leased({ member })",
 		},
 		ofSubscribers, "TestFailureIsRetriedWithItsAttempts",
