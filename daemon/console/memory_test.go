@@ -1,14 +1,11 @@
 package console_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
@@ -19,43 +16,11 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// A meter is a hook that counts the bytes of texts that scripts reply.
-type meter struct{ atomic.Int64 }
-
-func (*meter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if script, is := cmd.(*redis.Cmd); is {
-			m.Add(textIn(script.Val()))
-		}
-		return err
-	}
-}
-
-// textIn returns how many bytes of text are in a reply.
-func textIn(reply any) (n int64) {
-	switch reply := reply.(type) {
-	case string:
-		return int64(len(reply))
-	case []any:
-		for _, one := range reply {
-			n += textIn(one)
-		}
-	}
-	return n
-}
-
 // No page reads more from Redis than the viewer's token has memory for, whatever is large there.
 func TestPagesReserveWhatTheyRead(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	var read meter
+	var read storetest.Meter
 	var reserved atomic.Int64
 	store.Client().AddHook(&read)
 	body := make([]byte, 256<<10)
