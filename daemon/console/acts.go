@@ -234,17 +234,17 @@ func (v *visit) reserveForm() (free func(), err error) {
 	if bytes < 0 || bytes > maxForm {
 		bytes = maxForm
 	}
-	return v.reserve(bytes, "That form was not read")
+	return v.reserve(bytes, "That form was not read", "Nothing was done: go back, and send it again.")
 }
 
-// reserve waits for memory, unless zero bytes are needed, and returns what frees it. The error is a fault with a title.
-func (v *visit) reserve(bytes int64, title string) (free func(), err error) {
+// reserve waits for memory, unless zero bytes are needed, and returns what frees it. The error is a fault with a title and a remedy.
+func (v *visit) reserve(bytes int64, title, remedy string) (free func(), err error) {
 	if bytes == 0 {
 		return func() {}, nil
 	}
 	free, err = v.Reserve(v.r, bytes)
 	if err != nil {
-		err = &fault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. Nothing was done: go back, and send it again."}
+		err = &fault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. " + remedy}
 	}
 	return free, err
 }

@@ -229,7 +229,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		defer done()
 		var free func()
-		free, err = v.reserve(pageBytes, "The export did not begin")
+		free, err = v.reserve(pageBytes, "The export did not begin", "Begin it again.")
 		defer free()
 	}
 	if err != nil {

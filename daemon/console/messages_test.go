@@ -160,7 +160,7 @@ func TestLargeBodies(t *testing.T) {
 	if n := strings.Count(page.body, "é"); n != 32<<10 {
 		t.Errorf("%d characters are shown", n)
 	}
-	v.get("/ui/topics/x/messages/long?as=hex").says("00000000  c3 a9", "shown are the first 64 KiB", `<strong aria-current="true">hex</strong>`)
+	v.get("/ui/topics/x/messages/long?as=hex").says("00000000  c3 a9", `<pre tabindex="0" class="hex">`, "shown are the first 64 KiB", `<strong aria-current="true">hex</strong>`)
 	v.get("/ui/topics/x/messages/long?as=json").says("It is not JSON.")
 	v.get("/ui/topics/x/messages/zero").says("00000000  00 01 ff 61")
 	v.get("/ui/topics/x/messages/zero?as=text").says(`\x00\x01\xffa`)

@@ -38,7 +38,7 @@ type page struct {
 
 // read returns the data of the page, once the viewer has the memory for it.
 func (p *page) read(ctx context.Context, c *Console, v *visit) (any, error) {
-	free, err := v.reserve(p.holds, "The page was not read")
+	free, err := v.reserve(p.holds, "The page was not read", "Load it again.")
 	if err != nil {
 		return nil, err
 	}
