@@ -263,7 +263,7 @@ func timeAndText(i notify.Info) (at time.Time, text string) {
 	case notify.Leased:
 		return i.Until, oneLine(i.Body)
 	case notify.Dead:
-		return i.Died, terminal.Quote(i.Reason)
+		return i.Died, terminal.Quote(store.Headline(i.Reason))
 	case notify.Done:
 		return i.Ended, oneLine(i.Result)
 	}

@@ -26,12 +26,8 @@ type listenFlags struct {
 // broadcastHandler handles one broadcast.
 type broadcastHandler func(ctx context.Context, b *subscribers.Broadcast) error
 
-func (a *app) listenCommand() *cobra.Command {
-	var f listenFlags
-	c := a.jsonFlag(&cobra.Command{
-		Use:   "listen TOPIC|PATTERN [flags] [-- CMD ARGS...]",
-		Short: "Receive broadcasts: run a command for each, or print them",
-		Long: `Receive the broadcasts of a topic, or of those that match a pattern, until
+// listenHelp is the help of bellhop listen.
+const listenHelp = `Receive the broadcasts of a topic, or of those that match a pattern, until
 SIGTERM or Ctrl-C. In a pattern * stands for any one token, and > at the end for
 one or more. Quote the pattern: both are special to the shell.
 
@@ -64,7 +60,14 @@ name is registered anew, and listening continues.
 
 The deaths of a topic are broadcasts of '$dead.TOPIC', in quotes: JSON with the topic,
 the id and the reason. There are some only while a name listens to them. Only a
-pattern that begins with $dead matches them.`,
+pattern that begins with $dead matches them.`
+
+func (a *app) listenCommand() *cobra.Command {
+	var f listenFlags
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "listen TOPIC|PATTERN [flags] [-- CMD ARGS...]",
+		Short: "Receive broadcasts: run a command for each, or print them",
+		Long:  listenHelp,
 		Example: `  bellhop listen prices.gold
   bellhop listen 'prices.*' --from beginning --json
   bellhop listen 'prices.>' --from 2025-01-01T00:00:00Z --count 1

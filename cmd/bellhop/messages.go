@@ -297,16 +297,8 @@ func (a *app) printPage(page notify.Page, now time.Time) error {
 	err := table(a.out, func(w io.Writer) {
 		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\t"+aboutOf(page))
 		for _, i := range page.Messages {
-			at, about := i.Due, cut(oneLine(i.Body))
-			switch i.State {
-			case notify.Leased:
-				at = i.Until
-			case notify.Dead:
-				at, about = i.Died, cut(terminal.Quote(i.Reason))
-			case notify.Done:
-				at, about = i.Ended, cut(oneLine(i.Result))
-			}
-			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at, now), i.Attempts, about)
+			at, about := timeAndText(i)
+			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at, now), i.Attempts, cut(about))
 		}
 	})
 	if err == nil && page.Cursor != "" {

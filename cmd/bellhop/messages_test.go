@@ -104,6 +104,15 @@ func TestDeadLetters(t *testing.T) {
 	s := newShell(t)
 	s.kill("t", 4)
 	contains(t, s.call("dead", "list", "t"), "ID  STATE", "exit status 65: broken (buried by the handler)")
+	s.publish("trace", 1)
+	s.call("work", "trace", "--count", "1", "--", "sh", "-c", `printf 'Traceback (most recent call last):\n  File "a.py"\nValueError: no such card\n' >&2; exit 65`)
+	for _, list := range [][]string{{"dead", "list", "trace"}, {"find", "topic:trace"}} {
+		out := s.call(list...)
+		contains(t, out, "exit status 65: ValueError: no such card")
+		if strings.Contains(out, "Traceback") {
+			t.Errorf("%v shows how a traceback begins:\n%s", list, out)
+		}
+	}
 	contains(t, s.fails(exitFailed, "reschedule", "t", "1", "--now"), "message is dead: requeue it instead")
 	contains(t, s.call("inspect", "t", "1"), "first due ", "died ")
 	s.call("publish", "later", "--id", "1", "--delay", "1h", "--body", "x")

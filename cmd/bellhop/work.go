@@ -22,13 +22,8 @@ import (
 // workFlags are the flags of work; listen has them, too.
 type workFlags struct{ concurrency, count int }
 
-func (a *app) workCommand() *cobra.Command {
-	var f workFlags
-	var o workOptions
-	c := a.jsonFlag(&cobra.Command{
-		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
-		Short: "Handle the messages of a topic: run a command for each, or print",
-		Long: `Handle the messages of a topic until SIGTERM or Ctrl-C.
+// workHelp is the help of bellhop work.
+const workHelp = `Handle the messages of a topic until SIGTERM or Ctrl-C.
 
 Without CMD each message is printed on a line and acknowledged; a body that is not
 printable there is quoted, and --json prints it unchanged. With CMD the command is
@@ -69,7 +64,15 @@ handled, how many attempts failed, and how often one was put off.
 
 With --keep a message that succeeded is kept for so long, its id taken, and bellhop
 inspect shows it. The standard output of CMD, which is printed all the same, is the
-result, up to 64 KiB: a longer one is left out, with a warning.`,
+result, up to 64 KiB: a longer one is left out, with a warning.`
+
+func (a *app) workCommand() *cobra.Command {
+	var f workFlags
+	var o workOptions
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "work TOPIC [flags] [-- CMD ARGS...]",
+		Short: "Handle the messages of a topic: run a command for each, or print",
+		Long:  workHelp,
 		Example: `  bellhop work greetings
   bellhop work order.timeout --concurrency 8 -- ./cancel-unpaid.sh
   bellhop work order.timeout --min-age 5m -- ./page-somebody.sh
