@@ -264,12 +264,7 @@ func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (
 		took = time.Since(began)
 	}
 	r.adapt(took)
-	select {
-	case <-ctx.Done():
-		return store.Repaired{}, ctx.Err()
-	case <-time.After(took):
-	}
-	return done, nil
+	return done, store.Pause(ctx, took)
 }
 
 // adapt keeps steps short, so that other calls to Redis do not wait for long.
