@@ -15,7 +15,8 @@ type Attempt = store.Attempt
 // A Worker is a daemon, a worker or a listener that is there.
 type Worker = store.Worker
 
-// An AckResult is what an acknowledgement leaves behind.
+// An AckResult is what an acknowledgement leaves behind: Body, what the handler produced, up to 64 KiB, and for how long to Keep the
+// message as Done with it, up to 30 days.
 type AckResult = store.Result
 
 // ErrGone is the error of a message that ended, and of which nothing is kept: whether it
