@@ -81,7 +81,7 @@
 //
 // What a message goes through:
 //
-//   - scheduled, ready, leased, dead: its four states
+//   - scheduled, ready, leased, dead: its four states; done: it succeeded, and is kept
 //   - schedule, ready set: the scheduled members of a topic by due time; its ready
 //     ones, oldest first
 //   - publish, cancel, reschedule: what a sender does
