@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,13 +64,9 @@ func ParseLine(raw []byte) (Message, error) {
 
 // ParseExported is ParseLine for a line that may be one of [Inspector.Export].
 func ParseExported(raw []byte) (Message, error) {
-	members, err := strictjson.Members(raw)
-	if err != nil {
-		return Message{}, lineFault(err)
-	}
 	var l lineReader
-	for _, member := range members {
-		l.add(l.read(member))
+	if err := strictjson.Members(raw, func(member strictjson.Member) { l.add(l.read(member)) }); err != nil {
+		return Message{}, lineFault(err)
 	}
 	l.finish()
 	return l.m, errors.Join(l.faults...)
@@ -92,9 +89,10 @@ func (l *lineReader) add(fault error) {
 
 // read reads a member. A null counts as not given.
 func (l *lineReader) read(member strictjson.Member) error {
-	i, known := lineNames()[string(member.Name)]
+	names := lineNames()
+	i, known := names[string(member.Name)]
 	if !known {
-		for name, index := range lineNames() {
+		for name, index := range names {
 			if strings.EqualFold(name, string(member.Name)) { // as encoding/json reads it
 				member.Name, i, known = []byte(name), index, true
 			}
@@ -129,15 +127,24 @@ var lineNames = sync.OnceValue(func() map[string]int {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		all[name] = -1
 	}
-	for i, f := range fields.In[Message]() {
-		all[f.Name] = i
+	for i := range lineFields() {
+		all[lineFields()[i].Name] = i
+	}
+	return all
+})
+
+// lineFields returns the described fields, by index.
+var lineFields = sync.OnceValue(func() []fields.Field {
+	all := slices.Clone(fields.In[Message]())
+	for i := range all {
+		all[i] = all[i].OrZero()
 	}
 	return all
 })
 
 // field reads a described field. An empty text or a zero counts as not given.
 func (l *lineReader) field(i int, member strictjson.Member) error {
-	f := fields.In[Message]()[i]
+	f := &lineFields()[i]
 	read := member.Text
 	if f.IsNumber() {
 		read = member.Number
@@ -150,7 +157,7 @@ func (l *lineReader) field(i int, member strictjson.Member) error {
 		return nil
 	}
 	l.given |= 1 << i
-	return f.OrZero().Set(reflect.ValueOf(&l.m).Elem(), string(text))
+	return f.Set(reflect.ValueOf(&l.m).Elem(), string(text))
 }
 
 func (l *lineReader) topic(member strictjson.Member) error {
@@ -206,7 +213,8 @@ func asLine(member strictjson.Member) error { return lineFault(member.Decode(new
 // finish refuses fields that exclude each other, and a missing body. If the line is
 // refused anyway, it adds the faults that publishing would find.
 func (l *lineReader) finish() {
-	for i, f := range fields.In[Message]() {
+	for i := range lineFields() {
+		f := &lineFields()[i]
 		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {
 			l.add(store.Faultf(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
 		}

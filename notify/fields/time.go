@@ -24,6 +24,9 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	if text == "" || text == "0" {
 		return 0, nil
 	}
+	if d, err := time.ParseDuration(text); err == nil && text[0] != '-' && text[0] != '+' { // most durations; the grammar is slower
+		return d, nil
+	}
 	parts := durationGrammar.FindStringSubmatch(text)
 	if parts == nil || parts[2] == "" && parts[3] == "" {
 		return 0, store.Faultf(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -18,7 +19,8 @@ var errSurrogate = errors.New(`it has half of a surrogate pair, such as \ud83d a
 // Check reports what encoding/json would change silently in valid JSON of valid
 // UTF-8. As in encoding/json, keys that differ only in case are the same key.
 func Check(data []byte) error {
-	s := scanner{json: data, keys: make([][]byte, 0, 16)}
+	s := scan(data)
+	defer s.release()
 	return s.value()
 }
 
@@ -31,6 +33,27 @@ type scanner struct {
 	members []Member // of the outermost object, if wanted
 	wanted  bool
 }
+
+// scanners keep their slices for the next call: a bulk of lines needs one for each line.
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+func scan(data []byte) *scanner {
+	s := scanners.Get().(*scanner)
+	s.json = data
+	return s
+}
+
+// release makes the scanner available to others, without what it read.
+func (s *scanner) release() {
+	clear(s.keys[:cap(s.keys)])
+	clear(s.members[:cap(s.members)])
+	if *s = (scanner{keys: s.keys[:0], members: s.members[:0]}); cap(s.keys)+cap(s.members) <= mostKept {
+		scanners.Put(s)
+	}
+}
+
+// mostKept is how many keys and members a scanner may have room for and be kept.
+const mostKept = 256
 
 // peek skips space and returns the next byte.
 func (s *scanner) peek() byte {
@@ -187,6 +210,9 @@ func compare(a, b []byte) int {
 
 // fold returns the smallest character that differs from r only in case.
 func fold(r rune) rune {
+	if r < utf8.RuneSelf {
+		return unicode.ToUpper(r)
+	}
 	for {
 		next := unicode.SimpleFold(r)
 		if next <= r {

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"unicode/utf8"
@@ -13,37 +14,53 @@ type Member struct {
 	Value []byte // raw, without surrounding space
 }
 
-// Members returns the members of one JSON object, for a caller that reads each by
-// itself in order to report all errors. The error is about the object as a whole, as
-// that of Decode.
-func Members(data []byte) ([]Member, error) {
+// Members calls each with the members of one JSON object, for a caller that reads every
+// one by itself in order to report all errors. The error is about the object as a whole,
+// as that of Decode; each is not called then.
+func Members(data []byte, each func(Member)) error {
 	if err := shape(data); err != nil {
-		return nil, err
+		return err
 	}
 	if !json.Valid(data) {
 		var first json.RawMessage
 		if err := json.NewDecoder(bytes.NewReader(data)).Decode(&first); err != nil {
-			return nil, fault(err)
+			return fault(err)
 		}
-		return nil, errFollows
+		return errFollows
 	}
-	s := scanner{json: data, keys: make([][]byte, 0, 16), members: make([]Member, 0, 8), wanted: true}
-	err := s.value()
-	return s.members, err
+	s := scan(data)
+	defer s.release()
+	return s.each(each)
+}
+
+// each reads an object, and calls f with its members.
+func (s *scanner) each(f func(Member)) error {
+	s.wanted = true
+	if err := s.value(); err != nil {
+		return err
+	}
+	for _, member := range s.members {
+		f(member)
+	}
+	return nil
 }
 
 // shape returns an error if data cannot be one JSON object.
 func shape(data []byte) error {
 	if !utf8.Valid(data) {
-		return errors.New("it is not UTF-8")
+		return errNotUTF8
 	}
 	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
-		return errors.New("it is not a JSON object")
+		return errNotObject
 	}
 	return nil
 }
 
-var errFollows = errors.New("something follows the JSON object")
+var (
+	errNotUTF8   = errors.New("it is not UTF-8")
+	errNotObject = errors.New("it is not a JSON object")
+	errFollows   = errors.New("something follows the JSON object")
+)
 
 // IsNull reports whether the value is null, which means no value.
 func (m Member) IsNull() bool { return string(m.Value) == "null" }
@@ -76,21 +93,21 @@ func (m Member) Texts() (map[string]string, error) {
 	if m.Value[0] != '{' {
 		return nil, m.is("an object")
 	}
-	s := scanner{json: m.Value, wanted: true}
-	if err := s.value(); err != nil {
-		return nil, err
-	}
-	texts := make(map[string]string, len(s.members))
-	for _, inner := range s.members {
-		if inner.IsNull() {
-			texts[string(inner.Name)] = ""
-			continue
-		}
-		text, err := Member{m.Name, inner.Value}.Text()
-		if err != nil {
-			return nil, err
+	s := scan(m.Value)
+	defer s.release()
+	texts := make(map[string]string)
+	var wrong error
+	err := s.each(func(inner Member) {
+		var text []byte
+		if !inner.IsNull() {
+			var err error
+			text, err = Member{m.Name, inner.Value}.Text()
+			wrong = cmp.Or(wrong, err)
 		}
 		texts[string(inner.Name)] = string(text)
+	})
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
 	return texts, nil
 }
