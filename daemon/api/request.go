@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -118,13 +120,35 @@ type Receipt struct {
 	Receipt subscribers.Receipt `json:"receipt" example:"1735830245678900" doc:"the receipt that came with the message; extending its lease does not change it"`
 }
 
-// DecodeReceipt reads a receipt. The error is a notify.ErrInvalid.
-func DecodeReceipt(data []byte, into *Receipt) error {
-	if err := Decode(data, into); err != nil {
-		return err
+// DecodeReceipts reads a JSON array of 1 to most receipts. The error is a
+// notify.ErrInvalid that names the wrong element and its fault.
+func DecodeReceipts(data []byte, most int) ([]Receipt, error) {
+	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '[' {
+		return nil, store.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
 	}
-	if into.Receipt < 1 {
-		return store.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", into.Receipt, into.ID)
+	var all []Receipt
+	for r, err := range strictjson.Elements[Receipt](data) {
+		if err != nil {
+			err = refuse(&r, err)
+		} else {
+			err = r.check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(all)+1, err)
+		}
+		if all = append(all, r); len(all) > most {
+			return nil, store.Faultf("body", "body: more than %d elements; write 1 to %d", most, most)
+		}
 	}
-	return store.CheckID(into.ID)
+	if len(all) == 0 {
+		return nil, store.Faultf("body", "body: no element; write 1 to %d", most)
+	}
+	return all, nil
+}
+
+func (r Receipt) check() error {
+	if r.Receipt < 1 {
+		return store.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", r.Receipt, r.ID)
+	}
+	return store.CheckID(r.ID)
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,21 +100,3 @@ func (c *call) noBody() error {
 	return err
 }
 
-// decodeList reads a body that is a JSON array of objects. The error is a
-// notify.ErrInvalid that names the wrong element and its fault.
-func decodeList[T any](data []byte, most int, one func([]byte, *T) error) ([]T, error) {
-	var raw []json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil || bytes.TrimSpace(data)[0] != '[' {
-		return nil, store.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
-	}
-	if len(raw) == 0 || len(raw) > most {
-		return nil, store.Faultf("body", "body: %d elements; write 1 to %d", len(raw), most)
-	}
-	all := make([]T, len(raw))
-	for i := range raw {
-		if err := one(raw[i], &all[i]); err != nil {
-			return nil, fmt.Errorf("element %d: %w", i+1, err)
-		}
-	}
-	return all, nil
-}

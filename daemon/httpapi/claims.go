@@ -289,7 +289,7 @@ func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	receipts, err := decodeList(data, maxAcks, api.DecodeReceipt)
+	receipts, err := api.DecodeReceipts(data, maxAcks)
 	if err != nil {
 		return nil, err
 	}

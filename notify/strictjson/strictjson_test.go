@@ -137,6 +137,44 @@ func doubled(t *testing.T, data []byte) bool {
 	}
 }
 
+func TestElements(t *testing.T) {
+	const whole = `[{"topic":"a"},{"topic":"b"}]`
+	for text, want := range map[string]string{
+		whole: "a b",
+		" [ {\"topic\":\"a\"}\n, {\"topic\":\"b\"} ] ": "a b",
+		`[]`:                            "",
+		`{}`:                            "it is not a JSON array",
+		`"a"`:                           "it is not a JSON array",
+		``:                              "it is not JSON",
+		`[`:                             "it is not JSON",
+		whole[:len(whole)-1]:            "a b it is not JSON",
+		whole[:len(whole)-5]:            "a it is not JSON",
+		whole + `]`:                     "a b something follows the JSON array",
+		whole + whole:                   "a b something follows the JSON array",
+		`[{"topic":"a"} {"topic":"b"}]`: "a it is not JSON",
+		`[{"topic":"a"},null]`:          "a it is not a JSON object",
+		`[{"topic":"a"},[]]`:            "a it is not a JSON object",
+		`[{"topic":"a"},]`:              "a it is not a JSON object",
+		`[{"topic":"a"},{"topic":1}]`:   "a topic is a JSON number, and should be a string",
+		`[{"topic":"a"},{"x":1}]`:       `a the field "x" is unknown`,
+		`[{"topic":"a"},{"topic":"","topic":""}]`: `a the key "topic" is given twice; give it once`,
+		`[{"topic":"a"},{"topic":"\ud83d"}]`:      "a it has half of a surrogate pair, such as \\ud83d alone; write both, or the character itself",
+		"[{\"topic\":\"\xff\"}]":                  "it is not UTF-8",
+	} {
+		var got []string
+		for element, err := range strictjson.Elements[line]([]byte(text)) {
+			if err != nil {
+				got = append(got, err.Error())
+				continue
+			}
+			got = append(got, element.Topic)
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	data := []byte(`{"topic":"order.timeout","max":3,"headers":{"Trace":"0123456789"},"data":"` + strings.Repeat("QUJD", 30) + `"}`)
 	for b.Loop() {
