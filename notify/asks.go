@@ -42,6 +42,9 @@ func (m *Message) checkLease() error {
 }
 
 func (m *Message) checkLate() error {
+	if m.Fail == "" && m.Late == "" && m.LateAfter == 0 {
+		return nil
+	}
 	faults := []error{
 		m.oneOf("fail", string(m.Fail), true, string(FailBury), string(FailDrop)),
 		m.oneOf("late", string(m.Late), true, string(LateMark), string(LateDrop), string(LateBury)),
@@ -58,6 +61,9 @@ func (m *Message) checkLate() error {
 }
 
 func (m *Message) checkIfExists() error {
+	if m.IfExists == "" && m.Then == "" && m.MaxWait == 0 {
+		return nil
+	}
 	faults := []error{
 		m.oneOf("if_exists", string(m.IfExists), false, string(Refuse), string(Keep), string(Replace), string(Debounce)),
 		m.oneOf("then", string(m.Then), true, string(After)),

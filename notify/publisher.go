@@ -215,23 +215,22 @@ func refusedBy(m *Message, fault error) Result {
 
 // prepare checks a message and gives it an id.
 func (p *Publisher) prepare(m Message) (*outgoing, error) {
-	if err := m.check(p.maxBody); err != nil {
+	out := &outgoing{Message: m}
+	if err := out.check(p.maxBody); err != nil {
 		return nil, err
 	}
-	drawn := m.ID == ""
-	if drawn {
-		m.ID = p.newID()
+	if out.drawn = out.ID == ""; out.drawn {
+		out.ID = p.newID()
 	}
-	record := m.record()
+	record := out.record()
+	out.marked = record.IsMarked()
 	tail, err := record.EncodeTail()
 	if err != nil {
 		return nil, err
 	}
-	restored, noted, err := restoredOf(&m, record.IsMarked())
-	if err != nil {
-		return nil, err
-	}
-	return &outgoing{Message: m, drawn: drawn, tail: tail + noted, marked: record.IsMarked(), restored: restored}, nil
+	restored, noted, err := restoredOf(&out.Message, out.marked)
+	out.tail, out.restored = tail+noted, restored
+	return out, err
 }
 
 // failed returns the result of a message that an error kept from being published.

@@ -18,11 +18,8 @@ const (
 	maxContentType = 255       // bytes of a content type
 )
 
-var (
-	topicGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-	idGrammar    = regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
-	nameGrammar  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // a token of RFC 9110
-)
+// nameGrammar is that of a token of RFC 9110.
+var nameGrammar = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // DeadPrefix, and the name of a topic behind it, names the topic of the broadcasts that
 // tell of its deaths: the only kind of name that begins with a $.
@@ -37,10 +34,32 @@ func CheckTopic(topic string) error {
 		return Faultf("topic", "topic: it is empty; name one, such as order.timeout")
 	case len(topic) > MaxTopic:
 		return Faultf("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
-	case !topicGrammar.MatchString(topic):
+	case !isTopic(topic):
 		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
+}
+
+// isTopic reports whether a text matches ^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$. It is a loop,
+// since several places check the topic and the id of each message.
+func isTopic(text string) bool {
+	begun := false // a token
+	for i := range len(text) {
+		if c := text[i]; c == '.' {
+			if !begun {
+				return false
+			}
+			begun = false
+		} else if begun = isOfToken(c); !begun {
+			return false
+		}
+	}
+	return begun
+}
+
+// isOfToken reports whether a character is a letter, a digit, _ or -.
+func isOfToken(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
 // CheckAnyTopic is CheckTopic, and accepts topics of the system, too: of these one may
@@ -86,10 +105,20 @@ func CheckID(id string) error {
 		return Faultf("id", "id: it is empty")
 	case len(id) > MaxID:
 		return Faultf("id", "id: %d bytes; at most %d are allowed", len(id), MaxID)
-	case !idGrammar.MatchString(id), id == ".", id == "..":
+	case !isID(id), id == ".", id == "..":
 		return Faultf("id", "id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", id)
 	}
 	return nil
+}
+
+// isID reports whether a text matches ^[A-Za-z0-9._~:-]+$.
+func isID(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isOfToken(c) && c != '.' && c != '~' && c != ':' {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // Member returns the name that a message has everywhere in Redis, TOPIC:ID.
