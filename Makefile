@@ -112,8 +112,11 @@ MUTANTS =
 mutants: tools ## break one thing at a time, and check that the tests that mean it fail
 	$(RUN) ./cmd/bellhop/internal/trials/mutants -all -only '$(MUTANTS)'
 
-bench: build ## measure this machine, with a redis-server of its own
-	./bellhop bench --own
+# BASE is a commit of the past to measure beside this tree, in turns: make bench BASE=b6f0862.
+BASE =
+
+bench: build ## measure this machine, with a redis-server of its own, or with BASE a commit of the past and this tree in turns
+	$(if $(BASE),$(RUN) ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate

@@ -99,4 +99,3 @@ func (c *call) noBody() error {
 	}
 	return err
 }
-

@@ -122,6 +122,13 @@ func (o Options) Check() error {
 	return nil
 }
 
+// withDefaults returns the options with the defaults of what is zero.
+func (o Options) withDefaults() Options {
+	o.Messages, o.Body, o.Turns = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody), cmp.Or(o.Turns, 1)
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	return o
+}
+
 // Run measures on the Redis that c names, and calls on with each figure as soon as its
 // last turn is over. When Run returns, also because ctx ended, its daemons have ended
 // and its keys are removed. Errors: that of Options.Check, of the connection, of a
@@ -130,8 +137,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 	if err := o.Check(); err != nil {
 		return err
 	}
-	o.Messages, o.Body, o.Turns = cmp.Or(o.Messages, DefaultMessages), cmp.Or(o.Body, DefaultBody), cmp.Or(o.Turns, 1)
-	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	o = o.withDefaults()
 	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + notify.NewID()[6:]
 	c.Prefix = prefix
 	if err := mayRemove(ctx, c); err != nil {

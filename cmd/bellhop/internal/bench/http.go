@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
 )
 
 const (
@@ -23,24 +22,46 @@ const (
 	httpRounds  = 100 // of long polls
 )
 
-// measureHTTP publishes over HTTP, in single calls and in batches, claims and
-// acknowledges what is ready, and polls.
+// measureHTTP polls over HTTP, and takes the rates of HTTP.
 func measureHTTP(ctx context.Context, s *stage) error {
-	transport := &http.Transport{MaxIdleConnsPerHost: httpConns, DisableCompression: true}
-	defer transport.CloseIdleConnections() // or the daemon would wait for them when it stops
-	c := client{base: "http://" + s.served.address + "/v1", http: http.Client{Transport: transport}}
-	for _, measure := range []func(context.Context, *stage) error{c.wake, c.publish, c.publishLines, c.work} {
-		if err := measure(ctx, s); err != nil {
-			return err
-		}
+	c, done := newClient(s.served.address)
+	defer done()
+	if err := c.wake(ctx, s); err != nil {
+		return err
 	}
-	return nil
+	return c.rates(ctx, s)
+}
+
+// HTTP takes the rates of a daemon of any version that serves HTTP at an address, with an
+// empty store: it calls nothing but the daemon. Of the options, those of messages and
+// bodies count.
+func HTTP(ctx context.Context, address string, o Options) ([]Figure, error) {
+	c, done := newClient(address)
+	defer done()
+	s := &stage{Options: o.withDefaults(), name: "http"}
+	err := c.rates(ctx, s)
+	return s.figures, err
 }
 
 // A client calls the daemon over HTTP.
 type client struct {
 	base string
 	http http.Client
+}
+
+func newClient(address string) (c *client, done func()) {
+	transport := &http.Transport{MaxIdleConnsPerHost: httpConns, DisableCompression: true}
+	return &client{base: "http://" + address + "/v1", http: http.Client{Transport: transport}}, transport.CloseIdleConnections // or the daemon would wait for them when it stops
+}
+
+// rates publishes in single calls and in batches, and claims and acknowledges what is ready.
+func (c *client) rates(ctx context.Context, s *stage) error {
+	for _, measure := range []func(context.Context, *stage) error{c.publish, c.publishLines, c.work} {
+		if err := measure(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // call sends a body, and returns what is answered. What is no success is an error.
@@ -77,12 +98,21 @@ func (c *client) publish(ctx context.Context, s *stage) error {
 
 // publishLines publishes such messages in batches of lines.
 func (c *client) publishLines(ctx context.Context, s *stage) error {
-	line, err := json.Marshal(map[string]string{"topic": topic + ".batch", "delay": "1h", "body": string(s.body())})
+	n, took, err := c.fill(ctx, 4*s.Messages, map[string]string{"topic": topic + ".batch", "delay": "1h", "body": string(s.body())})
+	if err == nil {
+		s.rate("batches of 500 lines", n, took)
+	}
+	return err
+}
+
+// fill publishes at least n lines in batches, and returns how many, and how long that took.
+func (c *client) fill(ctx context.Context, n int, message map[string]string) (int, time.Duration, error) {
+	line, err := json.Marshal(message)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	lines := bytes.Repeat(append(line, '\n'), httpBatch)
-	batches := (4*s.Messages + httpBatch - 1) / httpBatch
+	batches := (n + httpBatch - 1) / httpBatch
 	took, err := shared(httpCallers, batches, func() error {
 		answer, err := c.call(ctx, "/messages", "application/x-ndjson", lines)
 		if refused := bytes.Count(answer, []byte(`"error"`)); err == nil && refused > 0 {
@@ -90,10 +120,7 @@ func (c *client) publishLines(ctx context.Context, s *stage) error {
 		}
 		return err
 	})
-	if err == nil {
-		s.rate("batches of 500 lines", batches*httpBatch, took)
-	}
-	return err
+	return batches * httpBatch, took, err
 }
 
 // shared calls f n times in all from so many goroutines, and returns how long that took.
@@ -113,12 +140,12 @@ func shared(goroutines, n int, f func() error) (time.Duration, error) {
 
 // work claims and acknowledges messages that are ready.
 func (c *client) work(ctx context.Context, s *stage) error {
-	body := s.body()
-	if err := s.fill(ctx, s.Messages, func(int) notify.Message { return notify.Message{Topic: topic + ".work", Body: body} }); err != nil {
+	n, _, err := c.fill(ctx, s.Messages, map[string]string{"topic": topic + ".work", "body": string(s.body())})
+	if err != nil {
 		return err
 	}
 	began := time.Now()
-	err := each(httpCallers, func(int) error {
+	err = each(httpCallers, func(int) error {
 		for {
 			n, err := c.claimAndAck(ctx, topic+".work")
 			if err != nil || n == 0 {
@@ -127,7 +154,7 @@ func (c *client) work(ctx context.Context, s *stage) error {
 		}
 	})
 	if err == nil {
-		s.rate("claimed 100 at a time and acknowledged", s.Messages, time.Since(began))
+		s.rate("claimed 100 at a time and acknowledged", n, time.Since(began))
 	}
 	return err
 }
