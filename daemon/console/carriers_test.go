@@ -136,14 +136,24 @@ func TestCarriersOfShards(t *testing.T) {
 	wait(t, away, "/ui/carriers", "at least 0").is(200).says("Shard 3 is missing", "away: it does not answer", "for shards 0, 1, 2, 4, 5, 6, 7")
 }
 
-// A server that is nearly full, and one that may evict messages, stand out.
+// Publishes that are refused for want of memory are told on the first page, and by /readyz.
 func TestRedisIsFull(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+	server := storetest.Server(t, "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
 	store := storetest.At(t, server.URL(), "full")
 	storetest.Found(t, store)
 	v := serve(t, store, httpapi.Options{}).visitor()
-	v.get("/ui/carriers").is(200).says("of 3.0 MiB", "publishes are refused")
+	v.get("/ui/carriers").is(200).says("of 57.6 MiB", "publishes are refused").hides("refused now") // 90 %
+	v.get("/ui/").says("of 57.6 MiB").hides("Publishes are refused")
+	v.get("/readyz").is(200).hides("full")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	if err := errors.Join(client.ConfigSet(t.Context(), "maxmemory", "1mb").Err(), client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/readyz").is(200).says(`"full":"Redis is full, so publishes are refused`)
+	v = serve(t, store, httpapi.Options{}).visitor() // which has not read the memory yet
+	v.get("/ui/").says("Publishes are refused: Redis redis://" + server.Addr() + " is full").hides("Nothing is late")
+	v.get("/ui/carriers").says("publishes are refused now")
 }
 
 // Every master that may evict messages is named, not the first alone.

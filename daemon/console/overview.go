@@ -162,7 +162,9 @@ func fullest(all []server) *server {
 	if len(all) == 0 {
 		return nil
 	}
-	return new(slices.MaxFunc(all, func(a, b server) int { return cmp.Or(cmp.Compare(a.Share(), b.Share()), cmp.Compare(a.Used, b.Used)) }))
+	return new(slices.MaxFunc(all, func(a, b server) int {
+		return cmp.Or(cmp.Compare(a.Share(), b.Share()), cmp.Compare(a.Memory.Used, b.Memory.Used))
+	}))
 }
 
 // trouble finds the topics that need somebody: those that are late first, then those that
@@ -236,8 +238,10 @@ func (o *overview) judge() {
 	if late := o.lateSince(o.Overdue, lateAfter); len(late) > 0 {
 		say("late", Root+"topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
 	}
-	if s := o.Fullest; s != nil && s.IsFull() {
-		say("late", Root+"carriers", "Redis %s uses %d %% of its memory", s.Name, s.Share())
+	if s := o.Fullest; s != nil && s.Memory.IsFull() {
+		say("late", Root+"carriers", "Publishes are refused: Redis %s is full", s.Name)
+	} else if s != nil && s.IsNearlyFull() {
+		say("late", Root+"carriers", "Redis %s uses %d %% of the memory that messages may use", s.Name, s.Share())
 	}
 	for _, s := range o.Evicting {
 		say("late", Root+"carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)

@@ -22,8 +22,7 @@ type server struct {
 	Trial    bool   // the Redis in memory of bellhop dev
 	Version  string
 	Uptime   time.Duration
-	Used     int64 // bytes that count against Max
-	Max      int64 // maxmemory; zero: there is no limit
+	Memory   store.Memory
 	Policy   string
 	Clients  int64
 	Replicas int64
@@ -43,7 +42,7 @@ func (s *snapshots) redis(ctx context.Context) ([]server, error) {
 		for i, one := range found {
 			each.Go(func() {
 				info, err := one.Info(ctx)
-				all[i] = serverOf(one, info, err)
+				all[i] = serverOf(one, info, s.console.store.MemoryOf(info), err)
 			})
 		}
 		each.Wait()
@@ -67,7 +66,7 @@ func (s *snapshots) place(ctx context.Context, all []server) error {
 }
 
 // serverOf reads the fields of INFO.
-func serverOf(one store.Server, info map[string]string, err error) server {
+func serverOf(one store.Server, info map[string]string, memory store.Memory, err error) server {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
 		return n
@@ -76,8 +75,7 @@ func serverOf(one store.Server, info map[string]string, err error) server {
 		Name: one.Address, Replica: one.IsReplica, Away: err, Trial: err == nil && info["redis_version"] == "",
 		Version:  strings.TrimSpace(cmp.Or(info["server_name"], "Redis") + " " + cmp.Or(info["valkey_version"], info["redis_version"])),
 		Uptime:   time.Duration(number("uptime_in_seconds")) * time.Second,
-		Used:     number("used_memory") - number("mem_not_counted_for_evict"),
-		Max:      number("maxmemory"),
+		Memory:   memory,
 		Policy:   info["maxmemory_policy"],
 		Clients:  number("connected_clients"),
 		Replicas: number("connected_slaves"),
@@ -86,21 +84,21 @@ func serverOf(one store.Server, info map[string]string, err error) server {
 	return s
 }
 
-// Share returns how much of its memory a server uses, in percent; zero if there is no limit.
+// Share returns how much of the memory that messages may use is used, in percent; zero if there is no limit.
 func (s server) Share() int64 {
-	if s.Max == 0 {
+	if s.Memory.Limit == 0 {
 		return 0
 	}
-	return s.Used * 100 / s.Max
+	return s.Memory.Used * 100 / s.Memory.Limit
 }
 
 // Evicts reports whether a server may evict messages.
-func (s server) Evicts() bool { return s.Max > 0 && s.Policy != "noeviction" && s.Policy != "" }
+func (s server) Evicts() bool { return s.Memory.Evicts }
 
-const fullShare = 85 // percent of a server's memory from which on it is told
+const nearlyFull = 85 // percent of the memory that messages may use from which on it is told
 
-// IsFull reports whether a server has little memory left.
-func (s server) IsFull() bool { return s.Share() >= fullShare }
+// IsNearlyFull reports whether a server has little memory left for messages, or none.
+func (s server) IsNearlyFull() bool { return s.Share() >= nearlyFull }
 
 // ShardsText names the shards of a server.
 func (s server) ShardsText() string {

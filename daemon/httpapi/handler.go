@@ -292,11 +292,12 @@ type health struct {
 // readyWithin is how long Redis and its pub/sub may take for a round trip.
 const readyWithin = 2 * time.Second
 
-// readiness names the carriers whose beats arrive, without which calls work, too, and the
-// shards that do not answer.
+// readiness names the carriers whose beats arrive, without which calls work, too, a Redis
+// that is full, and the shards that do not answer.
 type readiness struct {
 	health
 	Carrier *carrierEpoch `json:"carrier"`
+	Full    string        `json:"full,omitempty"`
 	api.Missing
 }
 
@@ -336,5 +337,18 @@ func (g *Gate) readyz(c *call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotReady, err)
 	}
-	return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), missing})
+	return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), g.full(ctx), missing})
+}
+
+// full says what a Redis that is full refuses, and what to do; empty: none is known to be
+// full. A daemon is ready all the same: acknowledgements, which go through it, make room.
+func (g *Gate) full(ctx context.Context) string {
+	servers, _ := g.store.Servers(ctx)
+	for _, s := range servers {
+		info, err := s.Info(ctx, "memory")
+		if m := g.store.MemoryOf(info); err == nil && !s.IsReplica && m.IsFull() {
+			return "Redis is full, so publishes are refused: have messages handled, cancelled or purged, or raise maxmemory"
+		}
+	}
+	return ""
 }

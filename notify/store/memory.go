@@ -74,11 +74,19 @@ func (s Shard) Memory(ctx context.Context) (Memory, error) {
 	if err != nil {
 		return Memory{}, err
 	}
+	return s.store.MemoryOf(info), nil
+}
+
+// IsFull reports whether publishes are refused for want of memory.
+func (m Memory) IsFull() bool { return m.Limit > 0 && m.Used >= m.Limit }
+
+// MemoryOf returns how full a server is, by the fields of its INFO memory.
+func (s *Store) MemoryOf(info map[string]string) Memory {
 	bytes := func(name string) int64 {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
 		return n
 	}
 	m := Memory{Used: bytes("used_memory") - bytes("mem_not_counted_for_evict"), Max: bytes("maxmemory"), Evicts: mayEvict(info)}
-	m.Limit = m.Max * int64(s.store.share) / 100
-	return m, nil
+	m.Limit = m.Max * int64(s.share) / 100
+	return m
 }
