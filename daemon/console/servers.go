@@ -86,10 +86,10 @@ func serverOf(one store.Server, info map[string]string, memory store.Memory, err
 
 // Share returns how much of the memory that messages may use is used, in percent; zero if there is no limit.
 func (s server) Share() int64 {
-	if s.Memory.Limit == 0 {
+	if s.Memory.Max == 0 {
 		return 0
 	}
-	return s.Memory.Used * 100 / s.Memory.Limit
+	return s.Memory.Used * 100 / max(s.Memory.Limit, 1)
 }
 
 // Evicts reports whether a server may evict messages.

@@ -78,7 +78,7 @@ func (s Shard) Memory(ctx context.Context) (Memory, error) {
 }
 
 // IsFull reports whether publishes are refused for want of memory.
-func (m Memory) IsFull() bool { return m.Limit > 0 && m.Used >= m.Limit }
+func (m Memory) IsFull() bool { return m.Max > 0 && m.Used >= m.Limit }
 
 // MemoryOf returns how full a server is, by the fields of its INFO memory.
 func (s *Store) MemoryOf(info map[string]string) Memory {
