@@ -216,8 +216,12 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 	carry(t, db)
 	attempts := make(chan int, 10)
 	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		attempts <- d.Attempt
+	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		select {
+		case attempts <- d.Attempt:
+		case <-ctx.Done(): // there are more than the test reads
+			return ctx.Err()
+		}
 		switch d.Attempt {
 		case 1:
 			return errors.New("not yet")

@@ -302,7 +302,7 @@ var mutants = []mutant{
 			"if e.confirming {",
 			"if e.confirming && e.concurrency == 0 {",
 		},
-		ofSubscribers, "TestHandover",
+		ofSubscribers, "TestHandoverIsConfirmed",
 	},
 	{
 		"a cancel removes what is leased",
