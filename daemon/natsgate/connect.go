@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -45,6 +46,26 @@ type connection struct {
 
 	mu     sync.Mutex
 	denied map[string]bool // subjects that deliveries need and NATS does not permit
+}
+
+// Ping connects to NATS as a Gate with these options does, hangs up, and returns which
+// server answered. Errors: a notify.ErrInvalid, or each server with its fault, for which
+// LockedOut and Untrusted know the kind.
+func Ping(ctx context.Context, o Options) (string, error) {
+	o = o.withDefaults()
+	servers, err := parseServers(o.URL)
+	if err := errors.Join(err, o.check()); err != nil {
+		return "", err
+	}
+	g := &Gate{o: o, servers: servers}
+	g.link = link{log: slog.New(slog.DiscardHandler), count: &g.count}
+	c, err := g.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.nc.Close()
+	<-c.closed
+	return c.server.String(), nil
 }
 
 // connect connects to one of the servers. The error names each server with its fault.
@@ -101,6 +122,9 @@ func (g *Gate) connectTo(ctx context.Context, s server) (*connection, error) {
 	}
 	c.nc, err = nats.Connect(s.url.String(), options...)
 	d.release()
+	if errors.Is(err, nats.ErrNoServers) && d.err != nil {
+		err = d.err
+	}
 	return c, err
 }
 
@@ -158,12 +182,13 @@ func checkCreds(file string) error {
 type dialer struct {
 	ctx     context.Context
 	release func() bool
+	err     error // which nats.go does not return if the connection was refused
 }
 
 // Dial connects within connectTimeout, which is for all addresses of a name together.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(d.ctx, network, address)
-	if err == nil {
+	if d.err = err; err == nil {
 		d.release = context.AfterFunc(d.ctx, func() { conn.Close() })
 	}
 	return conn, err
@@ -235,8 +260,8 @@ var refusals = []string{
 	nats.AUTHORIZATION_ERR, nats.AUTHENTICATION_EXPIRED_ERR, nats.AUTHENTICATION_REVOKED_ERR, nats.ACCOUNT_AUTHENTICATION_EXPIRED_ERR,
 }
 
-// refused reports whether a server refused the credentials.
-func refused(err error) bool {
+// LockedOut reports whether a server refused the credentials.
+func LockedOut(err error) bool {
 	text := strings.ToLower(err.Error())
 	for _, sign := range refusals {
 		if strings.Contains(text, sign) {
@@ -246,8 +271,8 @@ func refused(err error) bool {
 	return false
 }
 
-// untrusted reports whether a secure connection could not be made.
-func untrusted(err error) bool {
+// Untrusted reports whether a secure connection could not be made.
+func Untrusted(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	return errors.As(err, &certificate) || errors.As(err, &record) ||

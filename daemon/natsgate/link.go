@@ -46,10 +46,10 @@ func (l *link) down(err error) {
 	l.count.connected.Store(false)
 	state := linkAway
 	switch {
-	case refused(err):
+	case LockedOut(err):
 		state = linkRefused
 		l.count.credentialsRefused.Add(1)
-	case untrusted(err):
+	case Untrusted(err):
 		state = linkUntrusted
 	}
 	if state == l.state {
