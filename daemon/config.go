@@ -333,7 +333,8 @@ func (c Config) Archive(log *slog.Logger) archive.Options {
 
 // Doctor returns what the doctor compares the store with.
 func (c Config) Doctor(log *slog.Logger) doctor.Options {
-	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log)}
+	nats, _ := c.Nats(log) // Load reports the error
+	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log), NATS: nats}
 }
 
 // HTTP returns the options of a gateway to HTTP.

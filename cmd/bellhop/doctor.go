@@ -31,9 +31,9 @@ func (a *app) doctorCommand() *cobra.Command {
 whether this user has all rights, how far off its clock is, and how long a ring
 takes. Examine the service: whether a carrier is alive and another one would take
 over, which topics are overdue without a worker, paused, or had deaths in the last
-day, which settings apply to all topics, which listeners are behind, and whether the
-archive is. Each finding that is not ok names a remedy. Rights are tried under a prefix of its own, which is
-removed afterwards.
+day, which settings apply to all topics, which listeners are behind, whether the
+archive is, and whether NATS is away. Each finding that is not ok names a remedy.
+Rights are tried under a prefix of its own, which is removed afterwards.
 
 Last, all keys are examined for messages out of place, which takes half a minute for
 a million messages; --quick leaves that out. Messages are out of place if keys were
@@ -129,6 +129,9 @@ func (a *app) sumUp(seen *examined, check bool, err error) error {
 			return bad
 		}
 	}
+	if first := doctor.First(seen.findings); first != nil && !a.json && seen.failures() > 1 {
+		terminal.Printf(a.out, "\nbegin with %s, which stops most\n", first.Check)
+	}
 	switch worst := seen.worst(); {
 	case err != nil:
 		return err
@@ -196,6 +199,15 @@ func (e *examined) counts(f doctor.Finding) bool {
 // forgetContents removes the findings of the contents, which a repair reports again.
 func (e *examined) forgetContents() {
 	e.findings = slices.DeleteFunc(e.findings, func(f doctor.Finding) bool { return f.Check == doctor.Contents })
+}
+
+func (e *examined) failures() (n int) {
+	for _, f := range e.findings {
+		if f.Verdict == doctor.Fail {
+			n++
+		}
+	}
+	return n
 }
 
 // worst returns the worst verdict that counts.

@@ -168,6 +168,30 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// Where nobody carries, what is scheduled stays there: topics says so, and since when.
+func TestTopicsWithoutCarrier(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("a.b", 1)
+	if r := s.feed("", "topics"); r.code != 0 || r.err != "" {
+		t.Errorf("nothing is scheduled: exit %d, %s", r.code, r.err)
+	}
+	s.call("publish", "a.b", "--delay", "1h", "--body", "x")
+	const vacant = "bellhop: no carrier is elected, so what is scheduled does not become ready"
+	if r := s.feed("", "topics"); r.code != 0 || r.err != vacant+"; start one: bellhop serve\n" {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	s.call("publish", "a.b", "--delay", "1ms", "--body", "x")
+	storetest.Eventually(t, "it is due", func() bool {
+		return strings.HasPrefix(s.feed("", "topics").err, vacant+"; the oldest has been due for ")
+	})
+	if r := s.feed("", "topics", "--json"); r.err != "" {
+		t.Errorf("for a program: %s", r.err)
+	}
+	s.start("serve").await(1, "msg=elected")
+	storetest.Eventually(t, "a carrier is elected", func() bool { return s.feed("", "topics").err == "" })
+}
+
 func TestTopicsWatch(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -206,7 +230,7 @@ func TestDoctor(t *testing.T) {
 		checks[i] = f.Check
 	}
 	if got := strings.Join(checks, ", "); got !=
-		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, clock, carrier, standby, overdue, behind, paused, settings, dead, listeners, archive, contents" {
+		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, listeners, archive, contents" {
 		t.Errorf("got %s", got)
 	}
 	for _, check := range checks {
@@ -246,7 +270,7 @@ func TestDoctorChecks(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	s.start("serve").await(1, "msg=elected")
-	checks := 18
+	checks := 19
 	if storetest.Shards() > 1 {
 		checks++ // of the shards
 	}
@@ -271,7 +295,13 @@ func TestDoctorChecks(t *testing.T) {
 	if err := store.Client().ConfigSet(t.Context(), "appendonly", "no").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.feed("", "doctor", "--check", "--accept", "standby,dead,persistence"); r.code != exitFailed || !strings.HasPrefix(r.out, "fail  persistence") {
+	if r := s.feed("", "doctor", "--check", "--accept", "standby,dead,persistence"); r.code != exitFailed || !strings.HasPrefix(r.out, "fail  persistence") || strings.Contains(r.out, "begin with") {
+		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
+	}
+	if err := store.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil { // full
+		t.Fatal(err)
+	}
+	if r := s.feed("", "doctor", "--check"); r.code != exitFailed || !strings.HasSuffix(r.out, "\nbegin with memory, which stops most\n") {
 		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
 	}
 	for args, want := range map[string]string{

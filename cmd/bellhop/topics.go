@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) topicsCommand() *cobra.Command {
@@ -96,7 +98,33 @@ func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(a.printTopics(shown, f), shown.missing)
+	if err := a.printTopics(shown, f); err != nil {
+		return err
+	}
+	if !a.json {
+		a.printVacancy(ctx, s)
+	}
+	return shown.missing
+}
+
+// printVacancy says on stderr that nothing becomes due for want of a carrier, and since when.
+// Where that cannot be read it says nothing.
+func (a *app) printVacancy(ctx context.Context, s *session) {
+	all, _ := store.Gather(ctx, s.store, carrier.Look)
+	var oldest time.Time
+	for _, status := range all {
+		if status.Name == "" && !status.Next.IsZero() && (oldest.IsZero() || status.Next.Before(oldest)) {
+			oldest = status.Next
+		}
+	}
+	if oldest.IsZero() {
+		return
+	}
+	text := "no carrier is elected, so what is scheduled does not become ready"
+	if waits := a.now(ctx, s).Sub(oldest); waits > 0 {
+		text += "; the oldest has been due for " + rough(waits)
+	}
+	terminal.Printf(a.err, "bellhop: %s; start one: bellhop serve\n", text)
 }
 
 // printTopics prints topics, and the totals of all.

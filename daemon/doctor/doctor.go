@@ -5,13 +5,16 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -57,8 +60,29 @@ const Shards = "shards"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
-		"carrier", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", "archive", Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", "archive", Contents,
 	}
+}
+
+// stops are the checks whose failure stops most, in the order in which that is mended.
+var stops = []string{"reachable", "rights", "carrier", "memory", "nats", "archive"}
+
+// First returns the finding to begin with, of all that failed: what it names stops most, and
+// others may follow from it. It returns nil if none failed.
+func First(all []Finding) *Finding {
+	failed := slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Verdict != Fail })
+	if len(failed) == 0 {
+		return nil
+	}
+	return new(slices.MinFunc(failed, func(a, b Finding) int { return cmp.Compare(weight(a), weight(b)) }))
+}
+
+// weight is less for what stops more.
+func weight(f Finding) int {
+	if i := slices.Index(stops, f.Check); i >= 0 {
+		return i
+	}
+	return len(stops)
 }
 
 // Above these limits a finding is a warning.
@@ -80,6 +104,9 @@ type Options struct {
 	// Archive are the options of the archive in the configuration; without a URL there is none.
 	Archive archive.Options
 
+	// NATS are the options of the gateway to NATS in the configuration; without a URL there is none.
+	NATS natsgate.Options
+
 	// OnProgress, if not nil, is called while Contents runs with the number of items
 	// examined and about how many there are in all, or 0 while that is unknown. It
 	// must not block.
@@ -95,6 +122,7 @@ type exam struct {
 	sites     []string  // addresses of their servers; nil: there is one shard
 	servers   []*server // that answer
 	away      bool      // others do not
+	natsAway  bool
 	on        func(Finding)
 	worst     Verdict
 }
@@ -196,6 +224,7 @@ func (e *exam) look(ctx context.Context, tries func(waitReplicas int, fit bool))
 	tries(waited, fit)
 	e.clock(ctx)
 	e.carrier(ctx)
+	e.nats(ctx)
 	if fit {
 		e.service(ctx)
 		e.archive(ctx)

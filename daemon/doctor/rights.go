@@ -52,8 +52,7 @@ func newRehearsal(db *notify.Store) (*rehearsal, error) {
 func (e *exam) rights(ctx context.Context, c notify.Config) {
 	own := e.store.Prefix()
 	if err := e.store.Check(ctx); err != nil {
-		found, remedy := explain(err, e.store.Rights())
-		e.report("rights", Fail, found, remedy)
+		e.refused("", err, own)
 		return
 	}
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, notify.NewID()[6:])
@@ -74,17 +73,26 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	defer r.remove(context.WithoutCancel(ctx))
 	if step, err := r.run(ctx); err != nil {
-		found, remedy := explain(err, e.store.Rights())
-		e.report("rights", Fail, step+": "+found, strings.ReplaceAll(remedy, c.Prefix, own))
+		e.refused(step+": ", err, c.Prefix)
 		return
 	}
 	if err := e.store.CheckPatterns(ctx, patience); err != nil {
-		found, remedy := explain(err, e.store.Rights())
-		e.report("rights", Fail, "subscribe to patterns, for NATS: "+found, remedy)
+		e.refused("subscribe to patterns, for NATS: ", err, own)
 		return
 	}
 	e.report("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, db)
+}
+
+// refused reports the error of a step that was tried under a prefix.
+func (e *exam) refused(step string, err error, prefix string) {
+	const check = "rights"
+	if redis.HasErrorPrefix(err, "OOM") { // the check of memory fails
+		e.report(check, Warn, "not tried, since Redis is full", "see the check of memory above")
+		return
+	}
+	found, remedy := explain(err, e.store.Rights())
+	e.report(check, Fail, step+found, strings.ReplaceAll(remedy, prefix, e.store.Prefix()))
 }
 
 // explain splits an error into a finding and its remedy. rights are those that the user should have.
@@ -93,8 +101,6 @@ func explain(err error, rights string) (found, remedy string) {
 	switch {
 	case errors.As(err, &missing):
 		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
-	case redis.HasErrorPrefix(err, "OOM"):
-		return "not tried, since Redis is full and refuses what needs memory: publishes fail", Remedy(err)
 	case store.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -128,6 +129,8 @@ func (e *exam) overdue(s service) {
 		}
 		found := fmt.Sprintf("%s: oldest due %s ago, %d ready, ", n.Topic, rough(c.Overdue), c.Ready)
 		switch {
+		case e.natsAway && slices.Contains(e.delivered(), n.Topic):
+			e.warn(n.Topic, check, found+"they are delivered over NATS", "see the check of NATS above")
 		case c.Waiting > 0:
 			e.warn(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
 		case c.Leased > 0:
