@@ -3,6 +3,7 @@ package archive_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,30 @@ func TestTwice(t *testing.T) {
 	}
 	if stored := a.Stats().Stored; stored != 5 {
 		t.Errorf("stored %d rows", stored)
+	}
+}
+
+// The removal of a dead letter has no row if its death has one, of the same time: Redis noted
+// it since its clock was set back.
+func TestRemovedTwice(t *testing.T) {
+	a, _ := open(t)
+	removed := func(n int) store.Ending {
+		e := dead(n)
+		e.State, e.Entry = "removed", e.Entry+"1"
+		return e
+	}
+	write(t, a, "store1", dead(1))
+	earlier := removed(1)
+	earlier.Ended = earlier.Ended.Add(-time.Millisecond)
+	write(t, a, "store1", removed(1), dead(2), removed(2), removed(3), earlier) // nobody archived the deaths of 3, and the first one of 1
+	write(t, a, "store2", removed(1))
+	var got []string
+	for _, m := range search(t, a, archive.Query{}, 100) {
+		got = append(got, m.ID+" "+m.State)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"m1 dead", "m1 removed", "m1 removed", "m2 dead", "m3 removed"}, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -103,14 +104,19 @@ func (w *writer) insert(ctx context.Context, storeID string, ended []store.Endin
 func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.Ending, clean func(string) string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	var c columns
 	var months []month
 	for i := range ended {
-		c.add(storeID, &ended[i], clean)
 		months = append(months, monthOf(endOf(&ended[i])))
 	}
 	err := w.ensure(ctx, months...)
 	if err == nil {
+		ended, err = w.unknown(ctx, storeID, ended, clean)
+	}
+	if err == nil {
+		var c columns
+		for i := range ended {
+			c.add(storeID, &ended[i], clean)
+		}
 		var tag pgconn.CommandTag
 		tag, err = w.conn.Exec(ctx, insertion, c.args()...)
 		w.stored.Add(tag.RowsAffected())
@@ -126,3 +132,40 @@ func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.En
 	}
 	return w.failedTo(fmt.Sprintf("INSERT INTO bellhop.messages, %d rows", len(ended)), err)
 }
+
+// unknown returns what ended without the removals of dead letters whose deaths have rows. Redis
+// notes the removal of those that died before there was an archive, by its clock. If that was
+// set back since, it also notes the removal of others.
+func (w *writer) unknown(ctx context.Context, storeID string, ended []store.Ending, clean func(string) string) ([]store.Ending, error) {
+	var removed columns
+	deaths := make(map[string]bool)
+	death := func(e *store.Ending) string { return fmt.Sprint(e.Member, " ", endOf(e).UnixMilli()) }
+	for i := range ended {
+		switch ended[i].State {
+		case "dead":
+			deaths[death(&ended[i])] = true
+		case "removed":
+			removed.add(storeID, &ended[i], clean)
+		}
+	}
+	if len(removed.ended) == 0 {
+		return ended, nil
+	}
+	rows, _ := w.conn.Query(ctx, knownDeaths, removed.topic, removed.id, removed.ended, storeID) // CollectRows returns its error
+	known, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	var left []store.Ending
+	n := int64(0) // of those that were removed, from 1
+	for i := range ended {
+		if ended[i].State == "removed" {
+			if n++; slices.Contains(known, n) || deaths[death(&ended[i])] {
+				continue
+			}
+		}
+		left = append(left, ended[i])
+	}
+	return left, err
+}
+
+// knownDeaths returns the numbers of those of some dead letters that have a row of their death.
+const knownDeaths = `SELECT r.n FROM unnest($1::text[], $2::text[], $3::timestamptz[]) WITH ORDINALITY AS r (topic, id, ended, n)
+	JOIN bellhop.messages AS m ON m.topic = r.topic AND m.id = r.id AND m.ended = r.ended AND m.store = $4 AND m.state = 'dead'`
