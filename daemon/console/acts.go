@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,7 +91,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		c.shelves.pieces.clear() // they show what was before
 		c.logAct(v, a, did, n, err)
 		if err == nil {
-			setDone(w, r, did)
+			c.setDone(w, r, did)
 			http.Redirect(w, r, cmp.Or(v.instead, backOf(r)), http.StatusSeeOther)
 			return
 		}
@@ -283,21 +282,25 @@ const (
 	mostDone   = 500 // bytes
 )
 
-// setDone has the next page say what an act did. It is in a cookie: an address could say what nobody did.
-func setDone(w http.ResponseWriter, r *http.Request, did string) {
-	text := base64.RawURLEncoding.EncodeToString([]byte(did[:min(len(did), mostDone)]))
+// setDone has the next page say what an act did. It is in a cookie that nobody else can make: an
+// address could say what nobody did.
+func (c *Console) setDone(w http.ResponseWriter, r *http.Request, did string) {
+	text, err := c.secret.Seal(r.Context(), doneCookie, did[:min(len(did), mostDone)])
+	if err != nil {
+		return // it is done, and the next page shows the rest
+	}
 	http.SetCookie(w, &http.Cookie{Name: doneCookie, Value: text, Path: Root, MaxAge: int(doneAge.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 }
 
 // takeDone returns what the act before the page did, which is said once.
-func takeDone(w http.ResponseWriter, r *http.Request) string {
+func (c *Console) takeDone(w http.ResponseWriter, r *http.Request) string {
 	cookie, err := r.Cookie(doneCookie)
 	if err != nil {
 		return ""
 	}
 	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-	text, _ := base64.RawURLEncoding.DecodeString(cookie.Value)
-	return strings.ToValidUTF8(string(text[:min(len(text), mostDone)]), "")
+	text, _, _ := c.secret.Open(r.Context(), doneCookie, cookie.Value) // empty unless it is known
+	return strings.ToValidUTF8(text, "")
 }
 
 // sent are the forms that were sent lately, by the random field once that each has.

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"net"
 	"net/http"
@@ -271,6 +272,8 @@ func TestForms(t *testing.T) {
 	v.get("/ui/").is(200).hides("once&lt;")
 	v.get("/ui/?done=Paid").is(200).hides("Paid<")
 	v.get("/ui/", "Cookie: bellhop-done=!").is(200)
+	forged := base64.RawURLEncoding.EncodeToString([]byte("Paid 1,000 times"))
+	v.get("/ui/", "Cookie: bellhop-done="+forged).is(200).hides("Paid")
 	v.post(path, "edition", edition, "once", "forms-1").is(409).says("This form was sent before")
 	v.post(path, "edition", "other", "once", "forms-2").is(409).says("The daemon was updated")
 	v.post(path, "edition", edition).is(409)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"io"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -145,6 +145,7 @@ func (s *site) login(name string) *visitor {
 // A shown is what a site answered.
 type shown struct {
 	t      testing.TB
+	store  *notify.Store
 	call   string
 	status int
 	header http.Header
@@ -188,7 +189,7 @@ func (v *visitor) send(method, path, body string, headers ...string) shown {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return shown{v.t, method + " " + path, resp.StatusCode, resp.Header, string(text)}
+	return shown{v.t, v.store, method + " " + path, resp.StatusCode, resp.Header, string(text)}
 }
 
 // is fails the test if the status is another one.
@@ -238,8 +239,7 @@ func (s shown) did(what, path string) {
 	cookies, said := (&http.Response{Header: s.header}).Cookies(), ""
 	for _, c := range cookies {
 		if c.Name == console.DoneCookie {
-			text, _ := base64.RawURLEncoding.DecodeString(c.Value)
-			said = string(text)
+			said, _, _ = signing.New(s.store).Open(s.t.Context(), console.DoneCookie, c.Value)
 		}
 	}
 	if said != what {

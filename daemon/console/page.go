@@ -166,7 +166,7 @@ func (c *Console) loginThen(w http.ResponseWriter, r *http.Request, next string)
 // show answers with the whole page.
 func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	f := c.frame(v, p)
-	f.Done = takeDone(w, v.r)
+	f.Done = c.takeDone(w, v.r)
 	data, err := p.read(v.r.Context(), c, v)
 	status := http.StatusOK
 	if f.Data = data; err != nil {
