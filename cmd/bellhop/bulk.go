@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	bulkBatch    = 100     // lines that are published together
+	bulkBatch    = 50      // lines that are published together
 	bulkBytes    = 4 << 20 // of lines, after which a batch is full
 	listedFaults = 20      // refused lines that are reported one by one
 )
@@ -32,6 +32,7 @@ type batch struct {
 	results     []notify.Result // of messages
 	err         error           // of reading more
 	done        chan struct{}   // closed when results are set
+	over        chan struct{}   // closed behind the pause that follows
 }
 
 // bulk publishes the lines of a file.
@@ -108,20 +109,31 @@ func (b *bulk) run(ctx context.Context) error {
 // input or ctx ends. It may outlive run in a read, which cannot be interrupted.
 func (b *bulk) read(ctx context.Context, batches chan<- *batch) {
 	defer close(batches)
+	before := make(chan struct{})
+	close(before)
 	for line, more := 1, true; more; {
-		next := &batch{first: line, done: make(chan struct{}), faults: make(map[int]error)}
+		next := &batch{first: line, done: make(chan struct{}), over: make(chan struct{}), faults: make(map[int]error)}
 		more = b.fill(next)
 		line = next.last + 1
-		go func() {
-			next.results = b.session.pub.PublishMany(ctx, next.messages)
-			close(next.done)
-		}()
+		go b.publish(ctx, next, before)
+		before = next.over
 		select {
 		case batches <- next:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// publish publishes a batch when the one before is over, so in order, and pauses for others.
+func (b *bulk) publish(ctx context.Context, next *batch, before <-chan struct{}) {
+	defer close(next.over)
+	<-before
+	_, _ = store.Paced(ctx, func(ctx context.Context) error { // ctx ended: run says so
+		next.results = b.session.pub.PublishMany(ctx, next.messages)
+		close(next.done)
+		return nil
+	})
 }
 
 // fill reads the lines of a batch and reports whether more may follow. It returns
