@@ -36,6 +36,10 @@ func TestDevTour(t *testing.T) {
 		t.Errorf("%d deliveries, want 4:\n%s", n, p.said())
 	}
 	contains(t, p.said(), "redis-server on 127.0.0.1:", " ms late: message 4")
+	_, end, _ := strings.Cut(p.said(), "Everything runs.")
+	if !regexp.MustCompile(`(?m)^The console shows all of it: http://127\.0\.0\.1:\d+/ui/$`).MatchString(end) {
+		t.Errorf("the end of the tour does not say where the console is: %s", end)
+	}
 	s.call("publish", "greetings", "--body", "hello", "--delay", "50ms")
 	contains(t, s.call("work", "greetings", "--count", "1"), "hello")
 	p.signal(os.Interrupt)

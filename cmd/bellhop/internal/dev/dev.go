@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	introduce(o.Out, c, servers, l)
+	page := introduce(o.Out, c, servers, l)
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if ctx.Err() == nil {
-		suggest(o)
+		suggest(o, page)
 	}
 	<-ctx.Done()
 	all.Wait()
@@ -126,14 +126,16 @@ func listen(address string) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// introduce prints which servers run, and how to reach them at unusual ports.
-func introduce(out io.Writer, c daemon.Config, servers []server, http []net.Listener) {
+// introduce prints which servers run, and how to reach them at unusual ports. It returns the
+// address of the console; empty: there is none.
+func introduce(out io.Writer, c daemon.Config, servers []server, http []net.Listener) (page string) {
 	address := c.Listen
 	if len(http) > 0 {
 		address = http[0].Addr().String()
 	}
 	if c.Console {
-		fmt.Fprintf(out, "Console: http://%s%s\n", address, console.Root)
+		page = "http://" + address + console.Root
+		fmt.Fprintf(out, "Console: %s\n", page)
 	}
 	fmt.Fprintf(out, "Redis: %s\n", servers[0].About())
 	switch {
@@ -155,10 +157,11 @@ func introduce(out io.Writer, c daemon.Config, servers []server, http []net.List
 		}
 	}
 	fmt.Fprintln(out)
+	return page
 }
 
-// suggest prints what to try next.
-func suggest(o Options) {
+// suggest prints what to try next. What was printed before may be out of sight by then.
+func suggest(o Options, page string) {
 	fmt.Fprintf(o.Out, `Everything runs. In a second terminal, handle messages:
 
   %[1]s work greetings
@@ -172,6 +175,9 @@ To reach every listener instead of one worker:
   %[1]s listen 'prices.>'
   %[1]s broadcast prices.gold --delay 5s --body 42
 
-Ctrl-C ends this.
 `, o.Command)
+	if page != "" {
+		fmt.Fprintf(o.Out, "The console shows all of it: %s\n", page)
+	}
+	fmt.Fprintln(o.Out, "Ctrl-C ends this.")
 }

@@ -63,7 +63,7 @@ func (v *visit) publish(ctx context.Context, pub *notify.Publisher) error {
 	fmt.Fprintf(v.out, "A tour: %d messages on the topic %q, due one after the other.\n", len(tourDelays), tourTopic)
 	for i, delay := range tourDelays {
 		p, err := pub.Publish(ctx, notify.Message{
-			Topic: tourTopic, Delay: delay, Body: fmt.Appendf(nil, "message %d, published with a delay of %v", i+1, delay),
+			Topic: tourTopic, Delay: delay, Body: fmt.Appendf(nil, "message %d, with a delay of %v", i+1, delay),
 		})
 		if err != nil {
 			return fmt.Errorf("tour: %w", err)
