@@ -56,8 +56,10 @@ It reports to systemd when it is ready, its status, and that it is alive.`,
 		}
 		if environ.Get(a.env, "GOGC") == "" {
 			debug.SetGCPercent(servePercent)
-			ballast := make([]byte, serveBallast)
-			defer runtime.KeepAlive(&ballast)
+			if environ.Get(a.env, "GOMEMLIMIT") == "" { // which would count it
+				ballast := make([]byte, serveBallast)
+				defer runtime.KeepAlive(&ballast)
+			}
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)

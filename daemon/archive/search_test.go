@@ -89,6 +89,7 @@ func TestRemovedTwice(t *testing.T) {
 	earlier.Ended = earlier.Ended.Add(-time.Millisecond)
 	write(t, a, "store1", removed(1), dead(2), removed(2), removed(3), earlier) // nobody archived the deaths of 3, and the first one of 1
 	write(t, a, "store2", removed(1))
+	write(t, a, "store1", removed(2)) // and nothing else
 	var got []string
 	for _, m := range search(t, a, archive.Query{}, 100) {
 		got = append(got, m.ID+" "+m.State)

@@ -289,8 +289,10 @@ type health struct {
 	Status string `json:"status"`
 }
 
-// readyWithin is how long Redis and its pub/sub may take for a round trip.
-const readyWithin = 2 * time.Second
+const (
+	readyWithin = 2 * time.Second        // how long Redis and its pub/sub may take for a round trip
+	fullWithin  = 200 * time.Millisecond // how long all servers may take to say how full they are
+)
 
 // readiness names the carriers whose beats arrive, without which calls work, too, a Redis
 // that is full, and the shards that do not answer.
@@ -343,6 +345,8 @@ func (g *Gate) readyz(c *call) error {
 // full says what a Redis that is full refuses, and what to do; empty: none is known to be
 // full. A daemon is ready all the same: acknowledgements, which go through it, make room.
 func (g *Gate) full(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, fullWithin)
+	defer cancel()
 	servers, _ := g.store.Servers(ctx)
 	for _, s := range servers {
 		info, err := s.Info(ctx, "memory")
