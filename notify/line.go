@@ -127,8 +127,8 @@ var lineNames = sync.OnceValue(func() map[string]int {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		all[name] = -1
 	}
-	for i := range lineFields() {
-		all[lineFields()[i].Name] = i
+	for i, f := range lineFields() {
+		all[f.Name] = i
 	}
 	return all
 })

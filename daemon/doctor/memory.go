@@ -29,6 +29,7 @@ func (s *server) memory(ctx context.Context) {
 	found += fmt.Sprintf(" of the %s that messages may use; maxmemory is %s", mebibytes(m.Limit), mebibytes(m.Max))
 	switch {
 	case m.IsFull():
+		s.full = true
 		s.report(check, Fail, found+": publishes are refused", remedy)
 	case m.Used >= m.Limit*nearlyFull/100:
 		s.report(check, Warn, found+": publishes will soon be refused", remedy)

@@ -87,7 +87,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 // refused reports the error of a step that was tried under a prefix.
 func (e *exam) refused(step string, err error, prefix string) {
 	const check = "rights"
-	if redis.HasErrorPrefix(err, "OOM") { // the check of memory fails
+	if redis.HasErrorPrefix(err, "OOM") && slices.ContainsFunc(e.servers, func(s *server) bool { return s.full }) {
 		e.report(check, Warn, "not tried, since Redis is full", "see the check of memory above")
 		return
 	}
@@ -101,6 +101,8 @@ func explain(err error, rights string) (found, remedy string) {
 	switch {
 	case errors.As(err, &missing):
 		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
+	case redis.HasErrorPrefix(err, "OOM"):
+		return "not tried, since Redis is full: publishes fail", Remedy(err)
 	case store.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}

@@ -18,6 +18,7 @@ type server struct {
 	info  map[string]string
 	trial bool // the in-memory Redis of bellhop dev
 	took  time.Duration
+	full  bool // the check of memory failed
 	found []Finding
 }
 
