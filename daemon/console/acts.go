@@ -8,7 +8,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -92,7 +91,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		c.logAct(v, a, did, n, err)
 		if err == nil {
 			c.setDone(w, r, did)
-			http.Redirect(w, r, cmp.Or(v.instead, backOf(r)), http.StatusSeeOther)
+			lead(w, r, cmp.Or(v.instead, backOf(r)))
 			return
 		}
 		if n == 0 {
@@ -128,7 +127,7 @@ type doubt struct {
 
 // makeSure answers with a question, and with a form that sends what was sent once more.
 func (c *Console) makeSure(w http.ResponseWriter, v *visit, asked question) {
-	d := doubt{Question: asked, Path: v.r.URL.Path}
+	d := doubt{Question: asked, Path: address(v.r, nil)}
 	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
 		if name == "edition" || name == "once" {
 			continue
@@ -137,7 +136,7 @@ func (c *Console) makeSure(w http.ResponseWriter, v *visit, asked question) {
 			d.Fields = append(d.Fields, named{name, value})
 		}
 	}
-	c.render(w, http.StatusOK, &frame{Title: asked.Error(), Template: "sure", Viewer: v.Viewer, Open: c.o.Open != nil, Back: backOf(v.r), Data: d})
+	c.render(w, v.r, http.StatusOK, &frame{Title: asked.Error(), Template: "sure", Viewer: v.Viewer, Open: c.o.Open != nil, Back: backOf(v.r), Data: d})
 }
 
 // logAct logs an act that did something, even where it failed then.
@@ -165,14 +164,14 @@ func (c *Console) showAct(w http.ResponseWriter, v *visit, a act, refused error)
 		f.Fault.Again = false // no form is sent by itself
 		status = f.Fault.Status
 	}
-	c.render(w, status, f)
+	c.render(w, v.r, status, f)
 }
 
 // failAct answers with an error, what an act did before it, and the way to a new form.
 func (c *Console) failAct(w http.ResponseWriter, v *visit, did string, err error) {
 	f := c.faultFor(v.Viewer, err)
 	f.Again = false // no form is sent by itself
-	c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: v.Viewer, Open: c.o.Open != nil, Fault: f, Done: did, Back: backOf(v.r)})
+	c.render(w, v.r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: v.Viewer, Open: c.o.Open != nil, Fault: f, Done: did, Back: backOf(v.r)})
 }
 
 // sendAgain lets a form be sent again that was refused for what stands in it: the browser leads back to it.
@@ -191,9 +190,9 @@ func oneIf(err error) int {
 }
 
 // fail answers with an error alone.
-func (c *Console) fail(w http.ResponseWriter, viewer *Viewer, err error) {
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, viewer *Viewer, err error) {
 	f := c.faultFor(viewer, err)
-	c.render(w, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
+	c.render(w, r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
 }
 
 // A refusable is the data of a page with a form.
@@ -209,7 +208,7 @@ func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) 
 	f, why := c.frame(v, p), c.faultFor(v.Viewer, refused)
 	form.refuse(why)
 	f.Data = data
-	c.render(w, why.Status, f)
+	c.render(w, v.r, why.Status, f)
 	return true
 }
 
@@ -268,13 +267,7 @@ func (c *Console) readForm(r *http.Request) error {
 }
 
 // backOf returns the page that a form names.
-func backOf(r *http.Request) string {
-	u, err := url.Parse(nextOf(r.PostForm.Get("back")))
-	if err != nil || u.Host != "" {
-		return Root
-	}
-	return u.String()
-}
+func backOf(r *http.Request) string { return nextOf(r.PostForm.Get("back")) }
 
 const (
 	doneCookie = "bellhop-done"
@@ -283,13 +276,13 @@ const (
 )
 
 // setDone has the next page say what an act did. It is in a cookie that nobody else can make: an
-// address could say what nobody did.
+// address could say what nobody did. Its path is that of all pages before a proxy, too.
 func (c *Console) setDone(w http.ResponseWriter, r *http.Request, did string) {
 	text, err := c.secret.Seal(r.Context(), doneCookie, did[:min(len(did), mostDone)])
 	if err != nil {
 		return // it is done, and the next page shows the rest
 	}
-	http.SetCookie(w, &http.Cookie{Name: doneCookie, Value: text, Path: Root, MaxAge: int(doneAge.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{Name: doneCookie, Value: text, Path: "/", MaxAge: int(doneAge.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 }
 
 // takeDone returns what the act before the page did, which is said once.
@@ -298,7 +291,7 @@ func (c *Console) takeDone(w http.ResponseWriter, r *http.Request) string {
 	if err != nil {
 		return ""
 	}
-	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	text, _, _ := c.secret.Open(r.Context(), doneCookie, cookie.Value) // empty unless it is known
 	return strings.ToValidUTF8(text, "")
 }

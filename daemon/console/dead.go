@@ -302,5 +302,5 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 
 // actPath returns the address of the page that shows how many messages an act is for.
 func actPath(q, kind string) string {
-	return Root + "find/act?" + url.Values{"q": {q}, "act": {kind}}.Encode()
+	return "find/act?" + url.Values{"q": {q}, "act": {kind}}.Encode()
 }

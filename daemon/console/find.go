@@ -123,7 +123,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	view.Asked, view.Rows, view.Progress = true, rowsOf(page.Messages), progress{page.Looked, page.Of}
-	view.Export = Root + "find/export?" + url.Values{"q": {view.Q}}.Encode()
+	view.Export = "find/export?" + url.Values{"q": {view.Q}}.Encode()
 	if page.Cursor != "" {
 		view.Next = v.Link("cursor", page.Cursor, "stop", "")
 		view.Goes = len(view.Rows) == 0 && v.query("stop") == ""
@@ -233,7 +233,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 		defer free()
 	}
 	if err != nil {
-		c.fail(w, viewer, err)
+		c.fail(w, r, viewer, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

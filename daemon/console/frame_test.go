@@ -28,19 +28,19 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	v := s.visitor()
-	v.get("/ui/topics?sort=name").leads("/ui/login?next=%2Fui%2Ftopics%3Fsort%3Dname")
-	for _, elsewhere := range []string{"//elsewhere.example", "/ui/../\\elsewhere.example", "/ui/..//elsewhere.example", "https://elsewhere.example/ui/", "/ui/../elsewhere", "/ui/x/../login", "/ui/..", "ui/topics", "\\\\elsewhere.example"} {
-		v.get("/ui/login?next=" + url.QueryEscape(elsewhere)).is(200).says(`value="/ui/"`).hides("elsewhere")
+	v.get("/ui/topics?sort=name").leads("/ui/login?next=topics%3Fsort%3Dname")
+	for _, elsewhere := range []string{"//elsewhere.example", "/elsewhere", "../\\elsewhere.example", "..//elsewhere.example", "https://elsewhere.example/ui/", "../elsewhere", "%2e%2e/elsewhere", "x/../login?elsewhere", "..", "mailto:elsewhere", "https:elsewhere"} {
+		v.get("/ui/login?next=" + url.QueryEscape(elsewhere)).is(200).says(`name="next" value="./"`)
 	}
-	v.get("/ui/login?next=/ui/topics").is(200).says(`value="/ui/topics"`, `type="password"`).hides("Log out", "<nav")
+	v.get("/ui/login?next=topics").is(200).says(`value="topics"`, `type="password"`).hides("Log out", "<nav")
 	v.post("/ui/login", "token", "").is(422).says("it is missing")
 	v.post("/ui/login", "token", strings.Repeat("x", 5000)).is(422)
 	v.post("/ui/login", "token", `wrong"><script>alert(1)</script>`, "next", `"><script>`).is(401).says("no client has it").hides("<script>alert", `"><script>`)
 	if len(v.Jar.Cookies(mustURL(t, s.url+"/ui/"))) != 0 {
 		t.Error("a wrong token got a cookie")
 	}
-	right := v.post("/ui/login", "token", " "+tokens["root"]+"\n", "next", "/ui/topics?sort=name").leads("/ui/topics?sort=name")
-	if c := right.header.Get("Set-Cookie"); !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Strict") || !strings.Contains(c, "Path=/ui/") ||
+	right := v.post("/ui/login", "token", " "+tokens["root"]+"\n", "next", "topics?sort=name").leads("/ui/topics?sort=name")
+	if c := right.header.Get("Set-Cookie"); !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Strict") || strings.Contains(c, "Path") ||
 		strings.Contains(c, "Secure") || strings.Contains(c, tokens["root"]) {
 		t.Errorf("the cookie is %q", c)
 	}
@@ -49,15 +49,18 @@ func TestLogin(t *testing.T) {
 		t.Errorf("the log is %s", log)
 	}
 	v.post("/ui/logout").leads("/ui/login")
-	v.get("/ui/").leads("/ui/login?next=%2Fui%2F")
+	v.get("/ui/").leads("/ui/login?next=.%2F")
 }
 
 // A login leads nowhere but to a page of the console.
 func TestLoginLeadsHome(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, storetest.Open(t))
-	for _, next := range []string{"", "//elsewhere.example/", "https://elsewhere.example/", "/v1/topics", "/ui", "/ui/login", "/ui/logout", "javascript:alert(1)", `\\elsewhere.example`} {
+	for _, next := range []string{"", "//elsewhere.example/", "https://elsewhere.example/", "/v1/topics", "../v1/topics", "/ui/topics", "..", "login", "logout", "./login", "javascript:alert(1)"} {
 		s.visitor().post("/ui/login", "token", tokens["root"], "next", next).leads("/ui/")
+	}
+	for next, path := range map[string]string{"?span=7d": "/ui/?span=7d", "topics/a?x=b:c": "/ui/topics/a?x=b%3Ac", "x//elsewhere.example": "/ui/x/elsewhere.example", `\\elsewhere.example`: "/ui/%5C%5Celsewhere.example", " //elsewhere.example": "/ui/%20/elsewhere.example"} {
+		s.visitor().post("/ui/login", "token", tokens["root"], "next", next).leads(path)
 	}
 }
 
@@ -117,7 +120,7 @@ func TestTokenIsTakenAway(t *testing.T) {
 		streams[i].says("You are logged out")
 		streams[i].says("event end")
 		streams[i].ends()
-		(&visitor{s, v.Client}).get("/ui/").leads("/ui/login?next=%2Fui%2F")
+		(&visitor{s, v.Client}).get("/ui/").leads("/ui/login?next=.%2F")
 	}
 	if got := v.stream("/ui/?edition=x"); got.status != http.StatusUnauthorized {
 		t.Errorf("a stream answers %d", got.status)
@@ -143,8 +146,8 @@ func TestRotatedSecret(t *testing.T) {
 		s.says("event end")
 		s.ends()
 	}
-	v.get("/ui/").leads("/ui/login?next=%2Fui%2F")
-	there.get("/ui/topics").leads("/ui/login?next=%2Fui%2Ftopics")
+	v.get("/ui/").leads("/ui/login?next=.%2F")
+	there.get("/ui/topics").leads("/ui/login?next=topics")
 	again := one.login("root")
 	again.get("/ui/").is(200)
 	(&visitor{two, again.Client}).get("/ui/").is(200)
@@ -205,7 +208,7 @@ func TestHeadersOfPages(t *testing.T) {
 	for _, path := range append(addresses(t), "/ui/login", "/ui/nothing") {
 		got := v.get(path)
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+			"Content-Security-Policy": "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'",
 			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 		} {
 			if got.header.Get(name) != want {
@@ -267,7 +270,7 @@ func TestForms(t *testing.T) {
 	v := s.login("shop")
 	edition := v.get("/ui/").field(assetEdition)
 	const path = "/ui/test/act"
-	v.post(path, "edition", edition, "once", "forms-1", "back", "/ui/topics?sort=name").did("Done <i>once</i>", "/ui/topics?sort=name")
+	v.post(path, "edition", edition, "once", "forms-1", "back", "topics?sort=name").did("Done <i>once</i>", "/ui/topics?sort=name")
 	v.get("/ui/").is(200).says("Done &lt;i&gt;once&lt;/i&gt;").hides("<i>")
 	v.get("/ui/").is(200).hides("once&lt;")
 	v.get("/ui/?done=Paid").is(200).hides("Paid<")
@@ -283,8 +286,8 @@ func TestForms(t *testing.T) {
 	s.login("root").post(path, "edition", edition, "once", "forms-8", "refuse", "failed").is(500).says("&lt;b&gt;it&lt;/b&gt; failed")
 	v.post(path, "edition", edition, "once", "forms-5", "back", "https://elsewhere.example/").did("Done <i>once</i>", "/ui/")
 	v.post(path, "edition", edition, "once", "forms-6", "filler", strings.Repeat("x", 6<<20)).is(413).says("That form is too large", "Nothing was done")
-	s.visitor().post(path, "edition", edition, "once", "forms-7", "back", "/ui/topics?sort=name").leads("/ui/login?next=%2Fui%2Ftopics%3Fsort%3Dname")
-	s.visitor().post(path, "edition", edition, "once", "forms-8", "back", "//elsewhere.example/ui/").leads("/ui/login?next=%2Fui%2F")
+	s.visitor().post(path, "edition", edition, "once", "forms-7", "back", "topics?sort=name").leads("/ui/login?next=topics%3Fsort%3Dname")
+	s.visitor().post(path, "edition", edition, "once", "forms-8", "back", "//elsewhere.example/ui/").leads("/ui/login?next=.%2F")
 	if log := s.log.String(); strings.Count(log, "act of the console") != 2 || !strings.Contains(log, "token=shop") || !strings.Contains(log, "act=test") {
 		t.Errorf("the log is %s", log)
 	}

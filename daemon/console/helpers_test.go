@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -146,13 +147,17 @@ func (s *site) login(name string) *visitor {
 type shown struct {
 	t      testing.TB
 	store  *notify.Store
+	url    *url.URL
 	call   string
 	status int
 	header http.Header
 	body   string
 }
 
-// get asks for a page, with headers NAME: VALUE.
+// fromRoot returns the address of a page as pages write it.
+func fromRoot(path string) string { return cmp.Or(strings.TrimPrefix(path, console.Root), "./") }
+
+// get asks for a page, by its path or as a page writes it, with headers NAME: VALUE.
 func (v *visitor) get(path string, headers ...string) shown {
 	v.t.Helper()
 	return v.send(http.MethodGet, path, "", headers...)
@@ -172,7 +177,8 @@ func (v *visitor) send(method, path, body string, headers ...string) shown {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), storetest.Deadline)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, v.url+path, strings.NewReader(body))
+	to := mustURL(v.t, v.url+console.Root).ResolveReference(mustURL(v.t, path))
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), strings.NewReader(body))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -189,7 +195,7 @@ func (v *visitor) send(method, path, body string, headers ...string) shown {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return shown{v.t, v.store, method + " " + path, resp.StatusCode, resp.Header, string(text)}
+	return shown{v.t, v.store, to, method + " " + path, resp.StatusCode, resp.Header, string(text)}
 }
 
 // is fails the test if the status is another one.
@@ -226,8 +232,10 @@ func (s shown) hides(texts ...string) shown {
 // leads fails the test if the answer does not lead to a page.
 func (s shown) leads(path string) shown {
 	s.t.Helper()
-	if s.is(http.StatusSeeOther); s.header.Get("Location") != path {
-		s.t.Errorf("%.200s leads to %q, want %q", s.call, s.header.Get("Location"), path)
+	s.is(http.StatusSeeOther)
+	to := s.header.Get("Location")
+	if got := s.url.ResolveReference(mustURL(s.t, to)); got.Host != s.url.Host || got.RequestURI() != path || strings.HasPrefix(to, "/") {
+		s.t.Errorf("%.200s leads to %q, want %q as it is seen from there", s.call, to, path)
 	}
 	return s
 }

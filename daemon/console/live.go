@@ -35,6 +35,7 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	c.viewers.Add(1)
 	defer c.viewers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
 	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience, quiet: c.quiet}
 	ticker := time.NewTicker(rhythm)
 	defer ticker.Stop()

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func (c *Console) viewer(r *http.Request) (*Viewer, error) {
 
 // loginPage asks for a token.
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
-	c.render(w, http.StatusOK, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: nextOf(r.URL.Query().Get("next"))}})
+	c.render(w, r, http.StatusOK, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: nextOf(r.URL.Query().Get("next"))}})
 }
 
 // A loginForm is what the page for a token shows.
@@ -71,7 +70,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxUnknown)
 	next := nextOf(r.FormValue("next"))
 	refuse := func(status int, fault string) {
-		c.render(w, status, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: next, Fault: fault}})
+		c.render(w, r, status, &frame{Title: "Log in", Template: "login", Data: loginForm{Next: next, Fault: fault}})
 	}
 	token := strings.TrimSpace(r.FormValue("token"))
 	if token == "" || len(token) > maxToken {
@@ -91,25 +90,15 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	until := time.Now().Add(cookieAge)
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: sign(key, v, until), Path: Root, Expires: until,
+		Name: cookieName, Value: sign(key, v, until), Expires: until, // of the path of all pages, as browsers see it
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	c.o.Logger.Info("logged in to the console", "token", v.Name)
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	lead(w, r, next)
 }
 
 // logout takes the cookie away.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-	http.Redirect(w, r, Root+"login", http.StatusSeeOther)
-}
-
-// nextOf returns the page to go to behind the login: one of this console, also when the
-// address is cleaned, as http.Redirect does.
-func nextOf(address string) string {
-	before, _, _ := strings.Cut(address, "?")
-	if cleaned := path.Clean(before) + "/"; !strings.HasPrefix(before, Root) || !strings.HasPrefix(cleaned, Root) || strings.HasPrefix(cleaned, Root+"log") {
-		return Root
-	}
-	return address
+	http.SetCookie(w, &http.Cookie{Name: cookieName, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	lead(w, r, "login")
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 // enter logs a browser in with the token of a name, and goes to a page.
 func (s *site) enter(name, path string) *consoletest.Page {
 	s.t.Helper()
-	p := s.browse("/ui/login?next="+path, consoletest.Look{})
+	p := s.browse("/ui/login?next="+url.QueryEscape(fromRoot(path)), consoletest.Look{})
 	p.Type("input[name=token]", tokens[name])
 	p.Loads(func() { p.Press("Enter") })
 	return p
@@ -60,7 +61,7 @@ func TestLoggedOutMeanwhile(t *testing.T) {
 	}
 	p.Axe()
 	p.Loads(func() { p.Click("#lost a") })
-	p.Until("the login leads back", "document.querySelector('input[name=next]').value === '/ui/topics?sort=name'")
+	p.Until("the login leads back", "document.querySelector('input[name=next]').value === 'topics?sort=name'")
 }
 
 // A page that is one too many keeps what it shows, says so beside it, and goes on when another one is closed.

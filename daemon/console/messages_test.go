@@ -258,15 +258,15 @@ func TestBroadcastsPage(t *testing.T) {
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "secret.later", "body", "43", "delay", "2h", "id", "b2").is(http.StatusSeeOther)
 	wait(t, root, "/ui/broadcasts", "billing")
 	wait(t, root, "/ui/broadcasts", "spy")
-	root.get("/ui/broadcasts").says("billing", "spy", `href="/ui/broadcasts/remove?name=billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n">1</td><td class="n">in 59 min`, `secret.later</a></th><td class="n">1</td><td class="n">in 1 h 59 min`)
+	root.get("/ui/broadcasts").says("billing", "spy", `href="broadcasts/remove?name=billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n">1</td><td class="n">in 59 min`, `secret.later</a></th><td class="n">1</td><td class="n">in 1 h 59 min`)
 	for _, v := range []*visitor{shop, reader} {
-		v.get("/ui/broadcasts").is(http.StatusOK).says("billing", "order.a</a>").hides("spy", "secret", "/ui/broadcasts/remove", "broadcasts are scheduled")
+		v.get("/ui/broadcasts").is(http.StatusOK).says("billing", "order.a</a>").hides("spy", "secret", "broadcasts/remove", "broadcasts are scheduled")
 		v.get("/ui/broadcasts/remove?name=billing").is(http.StatusForbidden)
 		v.act("/ui/topics", "/ui/acts/listeners", "remove", "billing").is(http.StatusForbidden)
 		v.act("/ui/topics", "/ui/broadcasts", "topic", "secret.b").is(http.StatusForbidden)
 	}
 	reader.act("/ui/topics", "/ui/broadcasts", "topic", "order.a").is(http.StatusForbidden)
-	root.act("/ui/broadcasts/remove?name=spy", "/ui/acts/listeners", "remove", "spy", "back", "/ui/broadcasts").is(http.StatusSeeOther)
+	root.act("/ui/broadcasts/remove?name=spy", "/ui/acts/listeners", "remove", "spy", "back", "broadcasts").is(http.StatusSeeOther)
 	root.get("/ui/broadcasts").says("Removed the listener spy").hides("name=spy")
 	root.get("/ui/broadcasts/remove?name=spy").is(http.StatusNotFound).says("no such listener")
 	root.get("/ui/broadcasts/remove?name=%3Cb%3Ebold").is(http.StatusUnprocessableEntity).hides("<b>bold")

@@ -228,23 +228,23 @@ func (o *overview) judge() {
 	}
 	switch vacant := len(o.Office.Vacant); {
 	case vacant > 0 && vacant == len(o.Office.Terms):
-		say("late", Root+"carriers", "No carrier is elected: nothing falls due")
+		say("late", "carriers", "No carrier is elected: nothing falls due")
 	case vacant > 0:
-		say("late", Root+"carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
+		say("late", "carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
 	}
 	if late := o.lateSince(o.Behind, rhythm); len(late) > 0 {
-		say("late", Root+"carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
+		say("late", "carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
 	}
 	if late := o.lateSince(o.Overdue, lateAfter); len(late) > 0 {
-		say("late", Root+"topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
+		say("late", "topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
 	}
 	if s := o.Fullest; s != nil && s.Memory.IsFull() {
-		say("late", Root+"carriers", "Publishes are refused: Redis %s is full", s.Name)
+		say("late", "carriers", "Publishes are refused: Redis %s is full", s.Name)
 	} else if s != nil && s.IsNearlyFull() {
-		say("late", Root+"carriers", "Redis %s uses %d %% of the memory that messages may use", s.Name, s.Share())
+		say("late", "carriers", "Redis %s uses %d %% of the memory that messages may use", s.Name, s.Share())
 	}
 	for _, s := range o.Evicting {
-		say("late", Root+"carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)
+		say("late", "carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)
 	}
 	if alone := o.alone(); len(alone) == 1 {
 		say("late", alone[0].Link, "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
@@ -257,12 +257,12 @@ func (o *overview) judge() {
 		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) > worst), len(held), held[0].Topic)
 	}
 	if n := len(o.Lagging); n == 1 {
-		say("late", Root+"broadcasts", "Listener %s is behind", o.Lagging[0].Name)
+		say("late", "broadcasts", "Listener %s is behind", o.Lagging[0].Name)
 	} else if n > 1 {
-		say("late", Root+"broadcasts", "%d listeners are behind, such as %s", n, o.Lagging[0].Name)
+		say("late", "broadcasts", "%d listeners are behind, such as %s", n, o.Lagging[0].Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
-		say("dead", Root+"dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
+		say("dead", "dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
 	}
 }
 

@@ -90,8 +90,7 @@ func (v *visit) with(pairs ...string) string {
 			q.Set(pairs[i], pairs[i+1])
 		}
 	}
-	u := url.URL{Path: v.r.URL.Path, RawQuery: q.Encode()}
-	return u.String()
+	return address(v.r, q)
 }
 
 // A choice is one of several ways in which a page can show something.
@@ -103,6 +102,8 @@ type choice struct {
 // A frame is what the layout shows around a page.
 type frame struct {
 	Title     string
+	Base      string // address of Root, and Here of the page, both seen from the page
+	Here      string
 	Nav       string
 	Template  string
 	Viewer    *Viewer // nil: nobody is logged in
@@ -138,7 +139,7 @@ func (c *Console) serve(p page) http.HandlerFunc {
 		case err != nil:
 			f := c.frame(&visit{r: r}, p)
 			f.Template, f.Fault = "fault", c.faultFor(nil, err)
-			c.render(w, http.StatusServiceUnavailable, f)
+			c.render(w, r, http.StatusServiceUnavailable, f)
 		case viewer == nil:
 			c.toLogin(w, r)
 		case p.live && accepts(r, "text/event-stream"):
@@ -155,12 +156,12 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "log in", http.StatusUnauthorized)
 		return
 	}
-	c.loginThen(w, r, r.URL.RequestURI())
+	c.loginThen(w, r, address(r, r.URL.Query()))
 }
 
 // loginThen leads to the page for a token, and from there to another page.
 func (c *Console) loginThen(w http.ResponseWriter, r *http.Request, next string) {
-	http.Redirect(w, r, Root+"login?next="+url.QueryEscape(next), http.StatusSeeOther)
+	lead(w, r, "login?next="+url.QueryEscape(next))
 }
 
 // show answers with the whole page.
@@ -179,7 +180,7 @@ func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	if named, ok := data.(titled); ok {
 		f.Title = named.title()
 	}
-	c.render(w, status, f)
+	c.render(w, v.r, status, f)
 }
 
 // A titled is the data of a page with a title of its own.
@@ -196,8 +197,8 @@ func (c *Console) frame(v *visit, p page) *frame {
 }
 
 // render writes a page. A page is made whole before its first byte is sent.
-func (c *Console) render(w http.ResponseWriter, status int, f *frame) {
-	f.Edition, f.Version = c.edition, c.o.Version
+func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, f *frame) {
+	f.Edition, f.Version, f.Base, f.Here = c.edition, c.o.Version, baseOf(r), hereOf(r)
 	text, err := execute(f.Template, "layout", f)
 	if err != nil {
 		c.o.Logger.Error("cannot show a page of the console", "page", f.Title, "error", err)

@@ -1,12 +1,67 @@
 package console
 
-import "net/url"
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Addresses on pages, in forms and in answers are seen from Root, and pages say by their base where that is from them: a
+// proxy may serve all of them below a path of its own, which it need not tell.
+
+// home is the address of the overview.
+const home = "./"
+
+// baseOf returns the address of Root as it is seen from that of a request.
+func baseOf(r *http.Request) string {
+	return cmp.Or(strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), Root), "/")), home)
+}
+
+// hereOf returns the address of a request as its client wrote it: a link within a page is another page otherwise.
+func hereOf(r *http.Request) string {
+	here := home + strings.TrimPrefix(r.URL.EscapedPath(), Root)
+	if r.URL.RawQuery != "" {
+		here += "?" + r.URL.RawQuery
+	}
+	return here
+}
+
+// address returns the address of a request with other parameters.
+func address(r *http.Request, q url.Values) string {
+	return addressBelow(strings.TrimPrefix(r.URL.Path, Root), q)
+}
+
+func addressBelow(path string, q url.Values) string {
+	u := url.URL{Path: path, RawQuery: q.Encode()}
+	return cmp.Or(u.String(), home)
+}
+
+// lead answers with the way to another page. It begins with a dot, so that it leads to no other host.
+func lead(w http.ResponseWriter, r *http.Request, to string) {
+	w.Header().Set("Location", baseOf(r)+strings.TrimPrefix(to, home))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// nextOf returns the address of the page that a client names, to go there: one below Root, and not of the login.
+func nextOf(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
+		return home
+	}
+	cleaned := path.Join(Root, u.Path) + "/"
+	if !strings.HasPrefix(cleaned, Root) || strings.HasPrefix(cleaned, Root+"log") {
+		return home
+	}
+	return addressBelow(strings.Trim(strings.TrimPrefix(cleaned, Root), "/"), u.Query())
+}
 
 // findPath returns the address of the page that answers a question.
-func findPath(q string) string { return Root + "find?q=" + url.QueryEscape(q) }
+func findPath(q string) string { return "find?q=" + url.QueryEscape(q) }
 
 // removePath returns the address of the page that asks whether to remove a listener.
-func removePath(name string) string { return Root + "broadcasts/remove?name=" + url.QueryEscape(name) }
+func removePath(name string) string { return "broadcasts/remove?name=" + url.QueryEscape(name) }
 
 // deadPath returns the address of the dead letters of a topic, with a reason or without.
 func deadPath(topic, reason string) string {
@@ -14,5 +69,5 @@ func deadPath(topic, reason string) string {
 	if reason != "" {
 		q.Set("reason", reason)
 	}
-	return Root + "dead/letters?" + q.Encode()
+	return "dead/letters?" + q.Encode()
 }

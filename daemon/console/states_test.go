@@ -19,14 +19,14 @@ func TestStatesAreChosen(t *testing.T) {
 	bury(t, s.store, "secret.b", "timeout", "b1")
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "a3", Delay: time.Hour})
 	root, shop := s.login("root"), s.login("shop")
-	const dead, count = `href="/ui/find?q=state%3Adead">dead`, ` <span class="quiet">`
+	const dead, count = `href="find?q=state%3Adead">dead`, ` <span class="quiet">`
 	root.get("/ui/find").says(dead+count+"3</span>", "leased"+count+"0</span>").hides("scheduled" + count)
 	shop.get("/ui/find").says(dead + "</a>").hides(dead + count)
-	shop.get("/ui/find?q=topic:order.a+state:ready").says("scheduled"+count+"1</span>", "dead"+count+"2</span>", `aria-current="true"`, `href="/ui/find?q=topic%3Aorder.a&#43;state%3Adead"`, `href="/ui/find?q=topic%3Aorder.a" aria-current="true"`)
+	shop.get("/ui/find?q=topic:order.a+state:ready").says("scheduled"+count+"1</span>", "dead"+count+"2</span>", `aria-current="true"`, `href="find?q=topic%3Aorder.a&#43;state%3Adead"`, `href="find?q=topic%3Aorder.a" aria-current="true"`)
 	shop.get("/ui/find?q=topic:secret.b").says(">dead</a>").hides(count)
 	shop.get("/ui/find?q=topic:order.*").says(">dead</a>").hides(count)
 	root.get("/ui/find?q=id:a1").says(">dead</a>").hides(count)
-	root.get("/ui/find?q=state:dead,ready").says(`href="/ui/find?q=state%3Aready" aria-current="true"`, `href="/ui/find?q=state%3Aleased">leased`)
+	root.get("/ui/find?q=state:dead,ready").says(`href="find?q=state%3Aready" aria-current="true"`, `href="find?q=state%3Aleased">leased`)
 	root.get("/ui/find?q=topc:x").hides(`aria-label="States"`)
 	root.get("/ui/find?q=" + urlOf(`body~"`+hostile[0]+`"`)).says(urlOf(hostile[0])).hides(hostile[0])
 

@@ -96,7 +96,7 @@ func (c counted) In() string  { return perSecond(c.Per, func(r *rates) float64 {
 func (c counted) Out() string { return perSecond(c.Per, func(r *rates) float64 { return r.Acked }) }
 
 // topicPath returns the address of the page of a topic.
-func topicPath(topic string) string { return Root + "topics/" + url.PathEscape(topic) }
+func topicPath(topic string) string { return "topics/" + url.PathEscape(topic) }
 
 // A topicOrder is one by which topics can be sorted: those that stand out come from lists
 // of the survey, and are named by what.

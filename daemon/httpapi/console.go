@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/bellhopd/bellhop/daemon/console"
@@ -32,16 +33,24 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 	}
 	g.pages = pages
 	mux.Handle(console.Root, http.NewCrossOriginProtection().Handler(pages)) // a page that may call with a token of its own may not use a viewer's cookie
+	mux.HandleFunc(strings.TrimSuffix(console.Root, "/"), func(w http.ResponseWriter, r *http.Request) { toConsole(w, r, http.StatusTemporaryRedirect) })
 	return nil
 }
 
 // elsewhere leads a browser from / to the console, and refuses what is no call.
 func (c *call) elsewhere() error {
 	if c.gate.o.Console && c.r.URL.Path == "/" && c.r.Method == http.MethodGet && strings.Contains(c.r.Header.Get("Accept"), "text/html") {
-		http.Redirect(c.w, c.r, console.Root, http.StatusFound)
+		toConsole(c.w, c.r, http.StatusFound)
 		return nil
 	}
 	return c.otherMethod()
+}
+
+// toConsole leads from beside the console into it, below whatever path a proxy serves both.
+func toConsole(w http.ResponseWriter, r *http.Request, status int) {
+	to := url.URL{Path: strings.TrimPrefix(console.Root, "/"), RawQuery: r.URL.RawQuery}
+	w.Header().Set("Location", to.String())
+	w.WriteHeader(status)
 }
 
 // viewerOf returns the viewer of a token; nil if the token is unknown, which is counted.

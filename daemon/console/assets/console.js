@@ -22,7 +22,7 @@
     const text = `${why} This page shows what was at ${new Date(heard).toISOString().slice(11, 19)} UTC${ended ? "." : ", and tries again by itself."} `;
     if (lost.firstChild?.data === text && !lost.hidden) return; // it is read aloud each time it changes
     lost.replaceChildren(text);
-    if (ended) lost.append(Object.assign(document.createElement("a"), { href: `/ui/login?next=${encodeURIComponent(location.pathname + location.search)}`, textContent: "Log in" }));
+    if (ended) lost.append(Object.assign(document.createElement("a"), { href: `login?next=${encodeURIComponent(location.href.slice(document.baseURI.length))}`, textContent: "Log in" }));
     lost.hidden = false;
   }
   document.addEventListener("htmx:sse:error", (e) => tell(e.detail.status));

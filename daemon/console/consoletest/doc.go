@@ -1,7 +1,7 @@
 // Package consoletest gives tests a real browser for the pages of the console.
 //
 //	page := consoletest.Open(t, server+"/ui/", consoletest.Look{Width: 320, Dark: true})
-//	page.Click("a[href='/ui/topics']")
+//	page.Click("a[href='topics']")
 //	page.Await("h1", "Topics")
 //	page.Axe()
 //
