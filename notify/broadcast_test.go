@@ -509,10 +509,10 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	keys := storetest.At(t, "redis://127.0.0.1:1", "p").Keys()
 	got := []string{
 		keys.Broadcasts(), keys.Log("a.b"), keys.Logs(), keys.Listeners(), keys.Places("n"), keys.Held("n"), keys.Tries("n"), keys.Owners("n"), keys.Handed(),
-		keys.Name("n"), keys.Bridge(), keys.Secret(), keys.Mark(), keys.Broadcast("a.b"), keys.Death("a.b"),
+		keys.Name("n"), keys.Bridge(), keys.Secret(), keys.Logouts(), keys.Mark(), keys.Broadcast("a.b"), keys.Death("a.b"),
 	}
 	want := strings.Fields(`p:{0}:broadcasts p:{0}:log:a.b p:{0}:logs p:{0}:listeners p:{0}:places:n p:{0}:held:n p:{0}:tries:n p:{0}:owners:n p:{0}:handed
-		p:{0}:name:n p:{0}:bridge p:{0}:secret p:{0}:mark p:broadcast:a.b p:dead:a.b`)
+		p:{0}:name:n p:{0}:bridge p:{0}:secret p:{0}:logouts p:{0}:mark p:broadcast:a.b p:dead:a.b`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}

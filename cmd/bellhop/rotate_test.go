@@ -12,7 +12,7 @@ func TestRotateSecret(t *testing.T) {
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
 	secret := func() string {
 		t.Helper()
-		text, err := store.Home().Secret(t.Context())
+		text, _, err := store.Home().Secret(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
-// Sign returns the value of a cookie, LaidOut compact JSON in lines.
-var (
-	Sign    = sign
-	LaidOut = laidOut
-)
+// LaidOut returns compact JSON in lines.
+var LaidOut = laidOut
+
+// Sign returns the value of the cookie of a login.
+func Sign(key []byte, v *Viewer, id string, until time.Time) string {
+	return login{v.Name, id, until}.sign(key, v)
+}
 
 // AllOffers returns what the box of find completes but topics.
 func AllOffers() string { return allOffers() }

@@ -72,28 +72,83 @@ func TestForgedCookies(t *testing.T) {
 	v := s.login("root")
 	value := v.Jar.Cookies(mustURL(t, s.url+"/ui/"))[0].Value
 	name, rest, _ := strings.Cut(value, ".")
+	id, rest, _ := strings.Cut(rest, ".")
 	until, signature, _ := strings.Cut(rest, ".")
 	if name != "root" {
 		t.Fatalf("the cookie is %q", value)
 	}
-	with := func(value string) shown { return s.visitor().get("/ui/", "Cookie: bellhop="+value) }
+	with := func(value string) shown { return s.visitor().get("/ui/", "Cookie: bellhop-login="+value) }
 	with(value).is(200)
 	for _, forged := range []string{
-		"", ".", "..", "...", "root", "root.", "root..", "root." + until + ".", "shop." + until + "." + signature, "root.99999999999." + signature, "root.x." + signature,
-		"nobody." + until + "." + signature, value + "x", "x" + value, value[1:], "root." + until + "." + strings.ToUpper(signature), strings.Repeat("root.", 500) + signature,
+		"", ".", "..", "...", "....", "root", "root.", "root..", "root...", "root." + id + "." + until + ".", "shop." + id + "." + until + "." + signature, "root." + until + "." + signature,
+		"root." + id + ".99999999999." + signature, "root." + id + ".x." + signature, "root.x." + until + "." + signature, "root.." + until + "." + signature, "nobody." + id + "." + until + "." + signature,
+		value + "x", "x" + value, value[1:], "root." + id + "." + until + "." + strings.ToUpper(signature), strings.Repeat("root.", 500) + signature,
 	} {
 		with(forged).is(http.StatusSeeOther)
 	}
-	key, err := store.Home().Secret(t.Context())
+	key, _, err := store.Home().Secret(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	grants := &console.Viewer{Name: "root", Fingerprint: fingerprint(tokens["root"])}
-	with(console.Sign([]byte(key), grants, time.Now().Add(time.Hour))).is(200)
-	with(console.Sign([]byte(key), grants, time.Now().Add(-time.Second))).is(http.StatusSeeOther)
+	with(console.Sign([]byte(key), grants, "id", time.Now().Add(time.Hour))).is(200)
+	with(console.Sign([]byte(key), grants, "id", time.Now().Add(-time.Second))).is(http.StatusSeeOther)
 	other := &console.Viewer{Name: "root", Fingerprint: fingerprint("another-token-012345")}
-	with(console.Sign([]byte(key), other, time.Now().Add(time.Hour))).is(http.StatusSeeOther)
-	with(console.Sign([]byte(key+"x"), grants, time.Now().Add(time.Hour))).is(http.StatusSeeOther)
+	with(console.Sign([]byte(key), other, "id", time.Now().Add(time.Hour))).is(http.StatusSeeOther)
+	with(console.Sign([]byte(key+"x"), grants, "id", time.Now().Add(time.Hour))).is(http.StatusSeeOther)
+}
+
+// What was logged out is refused in all daemons, also as a copy and after a restart, and its pages end. Other logins of the
+// token stay.
+func TestLogoutEndsCopies(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	path := writeTokens(t, tokensFile)
+	one, two := serve(t, store, httpapi.Options{TokensFile: path}), serve(t, store, httpapi.Options{TokensFile: path})
+	v, other := one.login("root"), one.login("root")
+	copied := v.Jar.Cookies(mustURL(t, one.url+"/ui/"))[0]
+	with := func(s *site) shown { return s.visitor().get("/ui/topics", "Cookie: "+copied.String()) }
+	with(one).is(200)
+	with(two).is(200)
+	streams := []*stream{v.stream("/ui/topics"), (&visitor{two, v.Client}).stream("/ui/topics")}
+	for _, stream := range streams {
+		stream.says("Topic")
+	}
+	forged := *copied
+	forged.Value = "root.forged." + strings.SplitN(copied.Value, ".", 3)[2]
+	one.visitor().send(http.MethodPost, "/ui/logout", "", "Cookie: "+forged.String()).leads("/ui/login")
+	if n := store.Client().Exists(t.Context(), store.Keys().Logouts()).Val(); n != 0 {
+		t.Error("a logout without a login is noted")
+	}
+	v.post("/ui/logout").leads("/ui/login")
+	with(one).leads("/ui/login?next=topics")
+	for _, stream := range streams {
+		stream.says("You are logged out")
+		stream.ends()
+	}
+	with(two).leads("/ui/login?next=topics")
+	with(serve(t, store, httpapi.Options{TokensFile: path})).leads("/ui/login?next=topics")
+	other.get("/ui/topics").is(200)
+	if ttl := store.Client().PTTL(t.Context(), store.Keys().Logouts()).Val(); ttl < 12*time.Hour || ttl > 14*time.Hour {
+		t.Errorf("it is noted for %v", ttl)
+	}
+	if log := one.log.String(); strings.Count(log, "logged out of the console") != 1 {
+		t.Errorf("the log is %s", log)
+	}
+}
+
+// Who logs out while Redis is away is told what that leaves.
+func TestLogoutWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	store := storetest.At(t, server.URL(), "logout")
+	storetest.Found(t, store)
+	v := guarded(t, store).login("root")
+	server.Stop()
+	got := v.post("/ui/logout").is(http.StatusServiceUnavailable).says("Only this browser is logged out", "A copy of the cookie")
+	if c := got.header.Get("Set-Cookie"); !strings.Contains(c, "bellhop-login=;") {
+		t.Errorf("the cookie is %q", c)
+	}
 }
 
 // A token that is taken away ends the pages and streams of its viewers, in all daemons.

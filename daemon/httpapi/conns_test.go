@@ -111,7 +111,7 @@ func TestForgedCookiesMakeWay(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 8, TokensFile: file(t, "tokens", "one "+slowToken+" admin >\n"), Console: true}, httpapi.Timing{})
 	var forgers []*wire
 	for range 8 {
-		w := h.dial(t).say("GET /ui/ HTTP/1.1\nHost: a\nCookie: bellhop=one.99999999999.x\n\n")
+		w := h.dial(t).say("GET /ui/ HTTP/1.1\nHost: a\nCookie: bellhop-login=one.x.99999999999.x\n\n")
 		if got := w.status(); got != http.StatusSeeOther {
 			t.Fatalf("got %d", got)
 		}

@@ -12,7 +12,7 @@ func TestRotateSecret(t *testing.T) {
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "all "+tokenOf("all")+" admin >\nsome "+tokenOf("some")+" admin order.>\nlooks "+tokenOf("looks")+" publish,consume,metrics >\n")})
 	secret := func() string {
 		t.Helper()
-		text, err := s.store.Home().Secret(t.Context())
+		text, _, err := s.store.Home().Secret(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

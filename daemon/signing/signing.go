@@ -38,9 +38,10 @@ type Secret struct {
 // A reading is what reading the secret led to. If that failed, text is what was known
 // before; empty: nothing.
 type reading struct {
-	text []byte
-	err  error
-	at   time.Time
+	text  []byte
+	ended store.Logouts
+	err   error
+	at    time.Time
 }
 
 // New returns the secret of a store. It reads nothing yet.
@@ -85,6 +86,24 @@ func (s *Secret) Verify(ctx context.Context, signed func(secret []byte) bool) (b
 	return false, known.err
 }
 
+// Ended reports whether a login ended that would be good until a time, as far as is known
+// where what it signed was verified: by another daemon it may have ended up to a second ago.
+func (s *Secret) Ended(login string, good time.Time) bool {
+	return s.known.Load().ended.Has(login, good)
+}
+
+// End ends a login that would be good until a time: this daemon refuses it from now on, the
+// others within a second or two. Errors are those of [store.Shard.Logout].
+func (s *Secret) End(ctx context.Context, login string, good time.Time) error {
+	if err := s.store.Home().Logout(ctx, login, good); err != nil {
+		return err
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.read(ctx, 0)
+	return nil
+}
+
 // read returns what the secret is, read at most so long ago. The caller holds reading.
 func (s *Secret) read(ctx context.Context, fresh time.Duration) *reading {
 	known := s.known.Load()
@@ -94,10 +113,10 @@ func (s *Secret) read(ctx context.Context, fresh time.Duration) *reading {
 	if time.Since(known.at) < fresh {
 		return known
 	}
-	text, err := s.store.Home().Secret(ctx)
-	next := &reading{text: []byte(text), err: err, at: time.Now()}
+	text, ended, err := s.store.Home().Secret(ctx)
+	next := &reading{text: []byte(text), ended: ended, err: err, at: time.Now()}
 	if err != nil {
-		next.text = known.text
+		next.text, next.ended = known.text, known.ended
 	}
 	if errors.Is(err, store.ErrNoSecret) {
 		next.text = nil

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -168,4 +170,51 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Eventually(t, "it is refused", func() bool { _, known := open(one, "use", sealed); return !known })
+}
+
+// A login that ended is refused at once where it ended, and soon by others. Of more logouts than are noted the forgotten
+// ones count, with all that would have ended before them. What is noted goes with the secret.
+func TestLogouts(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	one, two := signing.New(db), signing.New(db)
+	get(t, one)
+	get(t, two)
+	good := time.Now().Add(time.Hour).Truncate(time.Second)
+	if err := one.End(t.Context(), "a", good); err != nil {
+		t.Fatal(err)
+	}
+	if !one.Ended("a", good) || one.Ended("b", good) {
+		t.Error("another ended than that")
+	}
+	storetest.Eventually(t, "it ended elsewhere", func() bool { get(t, two); return two.Ended("a", good) })
+	if err := one.End(t.Context(), "old", time.Now().Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if one.Ended("old", good) {
+		t.Error("what is over is noted")
+	}
+	const most = 1000
+	for i := range most {
+		if err := db.Home().Logout(t.Context(), fmt.Sprint("more-", i), good.Add(time.Duration(i+1)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := db.Client().ZCard(t.Context(), db.Keys().Logouts()).Val(); n != most {
+		t.Errorf("%d are noted", n)
+	}
+	storetest.Eventually(t, "all are known", func() bool { get(t, two); return two.Ended(fmt.Sprint("more-", most-1), good.Add(most*time.Second)) })
+	for _, test := range []struct {
+		id    string
+		at    time.Duration
+		ended bool
+	}{{"a", 0, true}, {"before", -time.Minute, true}, {"with the first", time.Second, true}, {"behind the first", 2 * time.Second, false}, {"more-1", 2 * time.Second, true}} {
+		if two.Ended(test.id, good.Add(test.at)) != test.ended {
+			t.Errorf("%s: it is the other way round", test.id)
+		}
+	}
+	if err := db.Home().RotateSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "they go with the secret", func() bool { get(t, two); return !two.Ended("more-1", good) })
 }

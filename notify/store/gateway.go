@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 )
 
 var (
 	bridgeScript = script("bridge")
 	secretScript = script("secret", promised)
 	rotateScript = script("rotate", promised)
+	logoutScript = script("logout", promised)
 )
 
 // BridgeTo records the position up to which broadcasts were passed on to NATS, and
@@ -35,22 +37,65 @@ const secretSize = 32 // random bytes in a secret
 // ErrNoSecret is the error of a key that holds no secret of a store's daemons.
 var ErrNoSecret = errors.New("it holds no secret of ours")
 
-// Secret returns the secret with which the daemons of a store sign. The first call
-// makes it. Errors: an ErrNoSecret, see [Store.Check], an ErrUnreplicated, or that
-// of the connection.
-func (s Shard) Secret(ctx context.Context) (string, error) {
+// Secret returns the secret with which the daemons of a store sign, and the logouts that
+// are noted. The first call makes it. Errors: an ErrNoSecret, see [Store.Check], an
+// ErrUnreplicated, or that of the connection.
+func (s Shard) Secret(ctx context.Context) (secret string, ended Logouts, err error) {
 	r, err := s.run(ctx, secretScript, newSecret())
 	if err != nil {
-		return "", err
+		return "", Logouts{}, err
 	}
-	secret := r.text()
+	secret = r.text()
+	for l := r.list(); l.more(); {
+		ended.add(l.text(), time.UnixMicro(l.due()))
+	}
 	if err := r.end(); err != nil {
-		return "", err
+		return "", Logouts{}, err
 	}
 	if len(secret) < secretSize {
-		return "", fmt.Errorf("%s is foreign: %w; delete it", s.store.known()[s.number].keys.Secret(), ErrNoSecret)
+		return "", Logouts{}, fmt.Errorf("%s is foreign: %w; delete it", s.store.known()[s.number].keys.Secret(), ErrNoSecret)
 	}
-	return secret, nil
+	return secret, ended, nil
+}
+
+// The most logouts that are noted, and for how long beyond the life of what they ended:
+// the clocks of daemons and of Redis differ.
+const (
+	mostLogouts = 1000
+	logoutsStay = time.Hour
+)
+
+// Logouts are logins to the console that ended before their time. The zero value has none.
+type Logouts struct {
+	all   map[string]bool
+	first time.Time // until which the login would have been good that is forgotten next
+}
+
+func (l *Logouts) add(id string, good time.Time) {
+	if l.all == nil {
+		l.all, l.first = make(map[string]bool), good
+	}
+	l.all[id] = true
+}
+
+// Has reports whether a login ended that would be good until a time. Where more logins
+// ended than are noted, all that would end before those count as ended, too.
+func (l Logouts) Has(id string, good time.Time) bool {
+	return l.all[id] || len(l.all) >= mostLogouts && !good.After(l.first)
+}
+
+// Logout notes that a login to the console ended that would be good until a time, in the
+// shard that is Home. Within some seconds all daemons refuse its cookie. Errors: an
+// ErrUnreplicated, or that of the connection.
+func (s Shard) Logout(ctx context.Context, id string, good time.Time) error {
+	r, err := s.run(ctx, logoutScript, id, good.UnixMilli(), mostLogouts, logoutsStay.Milliseconds())
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return fmt.Errorf("note a logout: %w", err)
+	}
+	return nil
 }
 
 // newSecret returns a random secret.

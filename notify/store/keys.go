@@ -238,6 +238,9 @@ func (k Keys) Extended(member string) string { return k.each("extended_of", memb
 // Secret is the string with which the daemons of a store sign tokens that clients keep.
 func (k Keys) Secret() string { return k.one("SECRET") }
 
+// Logouts is the sorted set of the logins to the console that ended before their time, by the time until which their cookies would be good.
+func (k Keys) Logouts() string { return k.one("LOGOUTS") }
+
 // Mark is the string that is written behind a call that replicas are to confirm. It holds nothing.
 func (k Keys) Mark() string { return k.one("MARK") }
 

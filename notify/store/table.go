@@ -69,6 +69,7 @@ var table = []row{
 	{lua: "HANDED", name: "handed", kind: kindZSet, holds: "named listeners that have leased broadcasts", with: "ms of the end of the first lease"},
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
 	{lua: "SECRET", name: "secret", kind: kindString, holds: "what the daemons of a store sign with: settle tokens of NATS, cookies of the console"},
+	{lua: "LOGOUTS", name: "logouts", kind: kindZSet, holds: "logins to the console that ended before their time; it has a time to live", with: "ms until which their cookies would be good"},
 	{lua: "MARK", name: "mark", kind: kindString, holds: "nothing; it is written behind a call that replicas confirm"},
 	{lua: "room_of", name: "room:", of: "share", kind: kindString, holds: "ms until which less than that share of memory is surely in use; 0: it is in use"},
 	{lua: "CARRIER", name: "carrier", kind: kindString, holds: "token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease"},

@@ -225,10 +225,11 @@ func askings() []asking {
 			_, err := s.BridgeTo(ctx, 7)
 			return err
 		}},
-		{name: "secret", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Secret(ctx)
+		{name: "secret", right: []any{strings.Repeat("x", 64), []any{"id", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Secret(ctx)
 			return err
 		}},
+		{name: "logout", call: func(ctx context.Context, s store.Shard) error { return s.Logout(ctx, "id", time.Now()) }},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {

@@ -107,7 +107,7 @@ func (r *reader) read(f *history.Final, name string) {
 		r.counters(f, name)
 	case "log":
 		f.Logs = append(f.Logs, r.log(topic)...)
-	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "room", "mark", "taken",
+	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "done", "done-first", "hooks", "outbox", "standbys":
 	case "extended": // which goes by itself, also where its message went before
