@@ -212,3 +212,44 @@ func TestStreamIsAlive(t *testing.T) {
 	p.Until("it is heard some times", "window.alive > 2")
 	p.Streams()
 }
+
+// Of many windows of one browser, which opens few connections to a host, the last ones have streams. The others say so, and
+// get theirs back when one returns to them.
+func TestManyWindows(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	all := []*consoletest.Page{s.browse("/ui/topics", consoletest.Look{})}
+	all[0].Streams()
+	for range 7 {
+		another := all[0].Another(s.url + "/ui/topics")
+		another.Streams()
+		all = append(all, another)
+	}
+	const gaveWay = "Other windows have the few connections"
+	live := func(n int64) {
+		t.Helper()
+		storetest.Eventually(t, "as many have streams as may", func() bool { return s.gate.Stats().Viewers == n })
+	}
+	live(4)
+	for i, p := range all {
+		if i < 4 {
+			p.Await("#lost", gaveWay)
+			continue
+		}
+		p.Until("it says nothing", "document.getElementById('lost').hidden")
+	}
+	all[0].Axe()
+	storetest.Publish(t, s.store, message("order.new", "x"))
+	all[7].Await("#live tbody", "order.new")
+	all[0].Eval("dispatchEvent(new Event('focus'))", nil)
+	all[0].Await("#live tbody", "order.new")
+	all[0].Until("it says no more", "document.getElementById('lost').hidden")
+	all[4].Await("#lost", gaveWay)
+	live(4)
+	all[7].Show(false)
+	live(3)
+	all[1].Eval("dispatchEvent(new Event('focus'))", nil)
+	all[1].Await("#live tbody", "order.new")
+	live(4)
+	all[5].Until("it says nothing", "document.getElementById('lost').hidden")
+}

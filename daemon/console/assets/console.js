@@ -11,25 +11,31 @@
   let ended = !address;
   let heard = Date.now();
   let shown = heard; // since when the page is in the foreground
+  let gaveWay = false; // the stream to another window
 
   // tell says why nothing is heard: the status of an answer, or there is none.
   function tell(status) {
-    if (ended || status === 503 && "anew" in live.dataset) return; // the page says so
+    if (ended || gaveWay || status === 503 && "anew" in live.dataset) return; // the page says so
     ended = status === 401;
     const why = status === 401 ? "You are logged out."
       : status === 429 ? `Too many pages are open: a token may have ${live.dataset.most} at a time. Close others.`
         : status ? `The daemon, or a proxy before it, answers with status ${status}.` : "The daemon does not answer.";
-    const text = `${why} This page shows what was at ${new Date(heard).toISOString().slice(11, 19)} UTC${ended ? "." : ", and tries again by itself."} `;
+    say(why, ended ? "." : ", and tries again by itself.");
+    if (ended) lost.append(Object.assign(document.createElement("a"), { href: `login?next=${encodeURIComponent(location.href.slice(document.baseURI.length))}`, textContent: "Log in" }));
+  }
+
+  function say(why, end) {
+    const text = `${why} This page shows what was at ${new Date(heard).toISOString().slice(11, 19)} UTC${end} `;
     if (lost.firstChild?.data === text && !lost.hidden) return; // it is read aloud each time it changes
     lost.replaceChildren(text);
-    if (ended) lost.append(Object.assign(document.createElement("a"), { href: `login?next=${encodeURIComponent(location.href.slice(document.baseURI.length))}`, textContent: "Log in" }));
     lost.hidden = false;
   }
   document.addEventListener("htmx:sse:error", (e) => tell(e.detail.status));
   document.addEventListener("htmx:response:error", (e) => tell(e.detail.ctx.response.status)); // of the first connection
   document.addEventListener("htmx:error", () => tell());
-  document.addEventListener("htmx:sse:before:connection", (e) => { e.detail.connection.cancelled = ended; });
+  document.addEventListener("htmx:sse:before:connection", (e) => { e.detail.connection.cancelled = ended || gaveWay; });
   document.addEventListener("htmx:sse:after:connection", () => {
+    if (gaveWay) return void setTimeout(() => live._htmx?.sse?.reader?.cancel()); // while it connected
     heard = Date.now();
     lost.hidden = true;
     if (document.hidden) setTimeout(() => document.dispatchEvent(new Event("visibilitychange"))); // opened in the background: it pauses at once
@@ -41,10 +47,52 @@
   document.addEventListener("htmx:sse:close", (e) => { ended ||= e.detail.reason === "message"; });
   document.addEventListener("visibilitychange", () => { shown = Date.now(); });
 
+  const connect = () => htmx.ajax("GET", address, { source: live, timeout: htmx.config.sse.connectTimeout });
+
+  // Over HTTP/1 a browser opens six connections to a host, and whatever else it asks for waits without a word. So its windows
+  // have four streams at most: one gives its stream up when as many others took theirs later.
+  const most = 4, forgotten = 15000;
+  const windows = new BroadcastChannel("bellhop");
+  const own = crypto.getRandomValues(new Uint32Array(2)).join();
+  const later = new Map(); // which windows took their streams later, and when each said so last
+  let took = 0; // when this window took its stream; 0: it has none
+
+  const tellOthers = () => windows.postMessage({ own, took });
+  windows.addEventListener("message", ({ data }) => {
+    if (data.took > took) later.set(data.own, Date.now());
+    else later.delete(data.own);
+    if (!took || ended || [...later.values()].filter((at) => Date.now() - at < forgotten).length < most) return;
+    leave();
+    say("Other windows have the few connections that a browser opens to one host.", ", and goes on when you return to it.");
+    gaveWay = true;
+    live._htmx?.sse?.reader?.cancel();
+  });
+
+  function take() {
+    if (ended || document.hidden || !performance.getEntriesByType("navigation")[0]?.nextHopProtocol.startsWith("http/1")) return;
+    took = Date.now();
+    later.clear();
+    tellOthers();
+    if (!gaveWay) return;
+    gaveWay = false;
+    if (!live._htmx?.sse) connect();
+  }
+
+  function leave() {
+    took = 0;
+    tellOthers();
+  }
+
+  take();
+  addEventListener("focus", take);
+  addEventListener("pagehide", leave);
+  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : take()));
+
   setInterval(() => {
-    if (ended || document.hidden) return;
+    if (ended || gaveWay || document.hidden) return;
+    if (took) tellOthers(); // a window that crashed says no more
     const stream = live._htmx?.sse;
-    if (!stream) htmx.ajax("GET", address, { source: live, timeout: htmx.config.sse.connectTimeout }); // the extension repeats all connections but the first
+    if (!stream) connect(); // the extension repeats all connections but the first
     else if (stream.reader && Date.now() - Math.max(heard, shown) > live.dataset.silence * 1000) { // it was cut, and nobody said so
       tell();
       stream.reader.cancel();

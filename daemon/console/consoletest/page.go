@@ -45,14 +45,25 @@ type Page struct {
 // Open opens a page at an address, and waits until it is loaded.
 func Open(t testing.TB, url string, look Look) *Page {
 	t.Helper()
-	p := &Page{t: t, browser: share(t), expected: []string{"htmx:error: timeout"}} // of a stream that a busy machine does not begin in time: the page asks again
-	var made struct {
-		BrowserContextID string
-		TargetID         string
-		SessionID        string
+	b := share(t)
+	var made struct{ BrowserContextID string }
+	if err := b.call("", "Target.createBrowserContext", nil, &made); err != nil {
+		t.Fatal(err)
 	}
-	p.must(p.browser.call("", "Target.createBrowserContext", nil, &made))
-	p.context = made.BrowserContextID
+	return openIn(t, b, made.BrowserContextID, url, look)
+}
+
+// Another opens another window at an address, with the cookies of this one, and waits until it is loaded.
+func (p *Page) Another(url string) *Page {
+	p.t.Helper()
+	return openIn(p.t, p.browser, p.context, url, Look{})
+}
+
+// openIn opens a window in a context of the browser.
+func openIn(t testing.TB, b *browser, context, url string, look Look) *Page {
+	t.Helper()
+	p := &Page{t: t, browser: b, context: context, expected: []string{"htmx:error: timeout"}} // of a stream that a busy machine does not begin in time: the page asks again
+	var made struct{ TargetID, SessionID string }
 	t.Cleanup(p.close)
 	p.must(p.browser.call("", "Target.createTarget", object{"url": "about:blank", "browserContextId": p.context, "newWindow": true}, &made))
 	p.must(p.browser.call("", "Target.attachToTarget", object{"targetId": made.TargetID, "flatten": true}, &made))
