@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -132,4 +133,25 @@ func TestHandoverBehindReleasedWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who may PUBLISH can make up hand-overs: an engine takes no more than an inbox with room may have been sent.
+func TestHandoversAreBounded(t *testing.T) {
+	virtually(t, terms{concurrency: 2, ahead: 3}, func(t *testing.T, f *fake) {
+		f.takes["handle"] = time.Hour
+		f.start()
+		took := 0
+		for at := range int64(2 * store.MaxClaim) {
+			if f.handOver(fmt.Sprint(at), at+1, 0) {
+				took++
+			}
+		}
+		if want := 2 + 3 + store.MaxClaim; took != want {
+			t.Errorf("it took %d, want %d", took, want)
+		}
+		f.at(time.Second)
+		if !f.handOver("later", 1e6, 0) {
+			t.Error("it took none when it had room")
+		}
+	})
 }

@@ -1,12 +1,29 @@
 package subscribers
 
-import "time"
+import (
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
 
 // ListenerBound is how long the loop of a listener takes at most to come around.
 const ListenerBound = listenerBound
+
+// MostPending is how many hand-overs a claimer holds at the most.
+const MostPending = mostPending
 
 // Bound returns the longest wait after an attempt.
 func (b Backoff) Bound(attempt int) time.Duration { return b.bound(attempt) }
 
 // Delay returns a random wait after an attempt.
 func (b Backoff) Delay(attempt int) time.Duration { return b.delay(attempt) }
+
+// TakeOver gives a hand-over to a claimer, as its inbox does.
+func (c *Claimer) TakeOver(h store.Handover) { c.polls.takeOver(h) }
+
+// Pending returns how many hand-overs a claimer holds that are neither dealt nor released.
+func (c *Claimer) Pending() int {
+	c.polls.mu.Lock()
+	defer c.polls.mu.Unlock()
+	return c.polls.pending
+}

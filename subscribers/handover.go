@@ -56,13 +56,16 @@ func (w *worker) takeOver(h store.Handover) {
 }
 
 // hand begins to handle work that came without a claim, if it is good. It drops work
-// that came before, and all when the engine has stopped. It reports whether it took the work.
+// that came before, more than an inbox with room can have been sent, since anyone who may
+// PUBLISH could make it up, and all when the engine has stopped. It reports whether it
+// took the work.
 func (e *engine[W]) hand(j *job[W], good bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+store.MaxClaim
 	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
-	case twice || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
+	case twice || full || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
 		return false
 	case e.claiming:
 		e.handed = append(e.handed, j)
@@ -106,16 +109,21 @@ func (e *engine[W]) lastReceived() int64 {
 }
 
 // takeOver takes a message that was handed over. It does not block. It drops one that it
-// cannot read, or that came before: its lease ends.
+// cannot read, that came before, or beyond mostPending: its lease ends.
 func (p *polls) takeOver(h store.Handover) {
 	d, err := p.handedOver(h)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.pending >= mostPending {
+		p.stats.drop(1)
+		return
+	}
 	q := p.queue(h.Topic)
 	if err != nil || h.At == q.received {
 		p.stats.drop(1)
 	} else {
 		q.received, q.handed = h.At, append(q.handed, handed{h, d})
+		p.pending++
 	}
 	q.rung, q.listed = true, true // the inbox is handed no other before it claims
 	p.start(q)
@@ -133,6 +141,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 		}
 		d, lease := h.Delivery, cmp.Or(one.terms.lease.Truncate(time.Millisecond), h.Full)
 		q.handed = q.handed[1:]
+		p.pending--
 		switch {
 		case q.clock.since(h.At) >= store.HandoverLease:
 			p.stats.drop(1)

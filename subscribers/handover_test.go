@@ -615,6 +615,30 @@ func TestClaimerStopsDuringHandovers(t *testing.T) {
 	}
 }
 
+// Who may PUBLISH can make up hand-overs. A claimer holds a bounded number of them, whose topics it need not know.
+func TestMadeUpHandoversAreBounded(t *testing.T) {
+	t.Parallel()
+	db := quiet(t, alone(t))
+	p, _ := newPoller(t, db)
+	_, let := hold(t, db)
+	const made = 2 * subscribers.MostPending
+	for i := range made {
+		name := fmt.Sprintf("made-up-%d", i)
+		p.TakeOver(store.Handover{Topic: name, At: int64(i + 1), Full: time.Minute, ClaimedMessage: store.ClaimedMessage{Record: "1\nx", Lease: store.Lease{Member: name + ":a"}}})
+	}
+	if n := p.Pending(); n > subscribers.MostPending {
+		t.Errorf("it holds %d, want at most %d", n, subscribers.MostPending)
+	}
+	let()
+	storetest.Eventually(t, "all are released", func() bool { return p.Pending() == 0 })
+	if s := p.Stats(); s.HandedOver != made || s.Dropped != made {
+		t.Errorf("it counts %+v", s)
+	}
+	answer := claimLater(t.Context(), t, p, long())
+	storetest.Publish(t, db, body("a"))
+	want(t, "the next message", answer, "a")
+}
+
 // In a Cluster a PUBLISH goes to all servers, so a store of one shard hands nothing over there; one of several shards does.
 func TestHandoverInACluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, 2*time.Second)

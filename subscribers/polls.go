@@ -15,6 +15,10 @@ import (
 // another master takes to replace a lost one.
 const failover = 10 * time.Second
 
+// mostPending is how many hand-overs wait for a claim under way, or to be released, at the
+// most: more than claims are under way, since anyone who may PUBLISH could make them up.
+const mostPending = 500
+
 // polls are the callers that wait for messages, by topic.
 type polls struct {
 	*leases
@@ -24,10 +28,11 @@ type polls struct {
 
 	stats handovers
 
-	mu     sync.Mutex
-	queues map[string]*topicQueue // by topic
-	tasks  int                    // goroutines that serve queues, or confirm hand-overs
-	idle   *sync.Cond             // there are no tasks
+	mu      sync.Mutex
+	queues  map[string]*topicQueue // by topic
+	pending int                    // hand-overs that are neither dealt nor released
+	tasks   int                    // goroutines that serve queues, or confirm hand-overs
+	idle    *sync.Cond             // there are no tasks
 
 	vacant  map[store.Shard][]*topicQueue // the inbox is to leave their waiting lists
 	vacated *sync.Cond                    // it left some
@@ -339,6 +344,7 @@ func (p *polls) serve(q *topicQueue) {
 			q.handed = nil
 			p.stats.drop(int64(len(ds)))
 			p.unlist(q, ds)
+			p.pending -= len(ds)
 		case q.away != nil:
 			answered = p.probe(q)
 		default:
