@@ -140,15 +140,13 @@ func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 // ask admits a question. The caller calls done when it is answered. The error is a
 // notify.Fault, or a fault for too many searches of bodies.
 func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
-	if q, err = find.Parse(text); err != nil || !q.AsksBodies() {
-		return q, func() {}, err
+	if q, err = find.Parse(text); err != nil {
+		return q, nil, err
 	}
-	done = func() { v.Searches.Add(-1) }
-	if v.Searches.Add(1) > find.MaxOfBodies {
-		done()
+	done, admitted := v.Searches.Begin(c.o.Logger, q, "token", v.Name)
+	if !admitted {
 		return q, nil, &fault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
 	}
-	c.o.Logger.Info("search of bodies", "token", v.Name, "question", q.String())
 	return q, done, nil
 }
 
@@ -218,7 +216,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	}
 	v := &visit{Viewer: viewer, r: r}
 	var q find.Query
-	done := func() {}
+	var done func()
 	switch {
 	case err != nil:
 	case !v.May(Publish, Consume):

@@ -112,13 +112,11 @@ func (c *Console) countAll(ctx context.Context, v *visit) (any, error) {
 
 // page does one page of an act, or only counts it, and adds it to the view. That keeps its place where there is no later one.
 func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Query, act find.Act, dryRun bool) (find.Acted, error) {
-	if q.AsksBodies() {
-		_, done, err := c.ask(v, view.Q)
-		if err != nil {
-			return find.Acted{}, err
-		}
-		defer done()
+	_, end, err := c.ask(v, view.Q)
+	if err != nil {
+		return find.Acted{}, err
 	}
+	defer end()
 	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.may()}, dryRun)
 	view.Matched += int64(done.Matched)
 	view.Done += int64(done.Done)

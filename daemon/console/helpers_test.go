@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -309,7 +310,7 @@ func addresses(t testing.TB) (all []string) {
 
 // anybody is a viewer where there are no tokens.
 func anybody() *console.Viewer {
-	return &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(atomic.Int64), Reserve: reserves}
+	return &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(api.Searches), Reserve: reserves}
 }
 
 // reserves is the memory of a viewer who never has too little.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -28,7 +29,7 @@ type Viewer struct {
 	Everything  bool            // also what patterns do not match: the topics of the system
 	Valid       context.Context // ends when the token is taken away
 	Pages       *atomic.Int64   // that the token has open at present
-	Searches    *atomic.Int64   // of bodies that the token has under way, over HTTP, too
+	Searches    *api.Searches   // of bodies by the token, over HTTP, too
 
 	// Reserve waits for the token's memory for so many bytes of a request, and returns what frees it, also after an error.
 	Reserve func(r *http.Request, bytes int64) (free func(), err error)

@@ -65,15 +65,13 @@ func (c *call) ask(in question) (q find.Query, done func(), err error) {
 	if err := c.noBody(); err != nil {
 		return q, nil, err
 	}
-	if q, err = find.Parse(in.Q); err != nil || !q.AsksBodies() {
-		return q, func() {}, err
+	if q, err = find.Parse(in.Q); err != nil {
+		return q, nil, err
 	}
-	done = func() { c.grant.searches.Add(-1) }
-	if c.grant.searches.Add(1) > find.MaxOfBodies {
-		done()
+	done, admitted := c.grant.searches.Begin(c.gate.o.Logger, q, "token", c.grant.name)
+	if !admitted {
 		return q, nil, errSearches
 	}
-	c.gate.o.Logger.Info("search of bodies", "token", c.grant.name, "question", q.String())
 	return q, done, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -48,7 +49,7 @@ type grant struct {
 	revoke     func()
 	memory     *memory
 	streams    atomic.Int64
-	searches   atomic.Int64 // of bodies, under way
+	searches   api.Searches // of bodies
 	pages      atomic.Int64 // of the console
 }
 

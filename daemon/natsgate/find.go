@@ -39,13 +39,11 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 	if err != nil {
 		return nil, err
 	}
-	if q.AsksBodies() {
-		defer g.searches.Add(-1)
-		if g.searches.Add(1) > find.MaxOfBodies {
-			return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, find.MaxOfBodies)
-		}
-		g.o.Logger.Info("search of bodies", "by", "nats", "subject", r.name, "question", q.String())
+	done, admitted := g.searches.Begin(g.o.Logger, q, "by", "nats", "subject", r.name)
+	if !admitted {
+		return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, find.MaxOfBodies)
 	}
+	defer done()
 	return g.page(ctx, q, find.Options{Limit: of.Limit, Cursor: of.Cursor, May: may})
 }
 

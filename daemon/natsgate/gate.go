@@ -187,7 +187,7 @@ type Gate struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
-	searches  atomic.Int64 // of bodies, under way
+	searches  api.Searches // of bodies
 	claimer   *subscribers.Claimer
 	listener  *subscribers.Listener // of the bridges
 	hinting   loops
