@@ -46,7 +46,7 @@ it would also repeat those that were handled since.`,
 	}
 	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
 		done, err := a.inSteps("requeueing", archive.Change{Cursor: cursor}, limit, func(most int, cursor string) (archive.Change, error) {
-			return r.Requeue(ctx, q, most, cursor)
+			return r.Requeue(ctx, q, most, cursor, true)
 		})
 		return a.printRequeued(done, err)
 	})

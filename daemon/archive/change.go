@@ -15,7 +15,7 @@ import (
 // A Change is how many rows a call worked on.
 type Change struct {
 	Done    int    // rows that were published again, or removed
-	Refused int    // rows that cannot be published: their ids are in use, or their records are none that a publisher may send
+	Refused int    // rows that cannot be published: their ids are in use, they are dead letters that may not be requeued, or their records are none that a publisher may send
 	Cursor  string // where to go on; empty: all are done. Prune and Erase, which remove what they did, go on by a further call
 }
 
@@ -31,11 +31,11 @@ const requeueBatch = 50
 
 // Requeue publishes rows again, as due now, under their ids and with all that their
 // publishers asked for: up to limit of those that a query selects, behind a cursor, the
-// newest first. One that is still a dead letter is requeued as that. The rows stay. What is
-// in use or kept is refused. Errors: a notify.Fault,
+// newest first. One that is still a dead letter is requeued as that, or refused unless
+// letters is set. The rows stay. What is in use or kept is refused. Errors: a notify.Fault,
 // that of Redis or that of the database, with what was done until then: it may be repeated
 // from the cursor.
-func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string) (Change, error) {
+func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string, letters bool) (Change, error) {
 	if err := store.Within("limit", "limit", limit, 1, MaxChange); err != nil {
 		return Change{}, err
 	}
@@ -45,7 +45,7 @@ func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string
 		if err != nil {
 			return done, err
 		}
-		if err := a.publish(ctx, page.Rows, &done); err != nil {
+		if err := a.publish(ctx, page.Rows, letters, &done); err != nil {
 			return done, err
 		}
 		left -= len(page.Rows)
@@ -56,8 +56,8 @@ func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string
 	return done, nil
 }
 
-// publish publishes rows, and counts them.
-func (a *Archive) publish(ctx context.Context, rows []Row, done *Change) error {
+// publish publishes rows, and counts them. If letters is set, it requeues those that are still dead letters.
+func (a *Archive) publish(ctx context.Context, rows []Row, letters bool, done *Change) error {
 	var messages []notify.Message
 	for i := range rows {
 		if rows[i].Fault == "" {
@@ -69,7 +69,7 @@ func (a *Archive) publish(ctx context.Context, rows []Row, done *Change) error {
 	var failed error
 	for _, result := range a.pub.PublishMany(ctx, messages) {
 		again, err := result.Outcome == notify.Created, result.Err
-		if errors.Is(err, notify.ErrDead) {
+		if letters && errors.Is(err, notify.ErrDead) {
 			var n int
 			n, err = a.inspector.Requeue(ctx, result.Topic, result.ID)
 			again = n == 1
@@ -77,7 +77,7 @@ func (a *Archive) publish(ctx context.Context, rows []Row, done *Change) error {
 		switch {
 		case err == nil && again:
 			done.Done++
-		case err == nil, errors.Is(err, notify.ErrInvalid), errors.Is(err, notify.ErrExists), errors.Is(err, notify.ErrLeased):
+		case err == nil, errors.Is(err, notify.ErrInvalid), errors.Is(err, notify.ErrExists), errors.Is(err, notify.ErrLeased), errors.Is(err, notify.ErrDead):
 			done.Refused++
 		default:
 			failed = err

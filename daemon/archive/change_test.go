@@ -36,7 +36,7 @@ func TestRequeue(t *testing.T) {
 	foreign.Member = "no topic"
 	twice.Ended = twice.Ended.Add(-time.Hour)
 	write(t, a, "store1", full(), dead(1), unreadable, foreign, twice)
-	got, err := a.Requeue(t.Context(), archive.Query{}, 100, "")
+	got, err := a.Requeue(t.Context(), archive.Query{}, 100, "", true)
 	changed(t, archive.Change{Done: 2, Refused: 3}, got, err)
 	if n := len(search(t, a, archive.Query{}, 100)); n != 5 {
 		t.Errorf("%d rows are left", n)
@@ -65,15 +65,15 @@ func TestRequeueDeadLetters(t *testing.T) {
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 5)
 	wantRows(t, url, 5)
-	got, err := a.Requeue(t.Context(), archive.Query{ID: "m3"}, 10, "")
+	got, err := a.Requeue(t.Context(), archive.Query{ID: "m3"}, 10, "", true)
 	changed(t, archive.Change{Done: 1}, got, err)
 	ds, err := subscriberstest.Claimer(t, s).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 	if err != nil || len(ds) != 1 || ds[0].ID != "m3" || ds[0].Attempt != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
-	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "")
+	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "", true)
 	changed(t, archive.Change{Done: 4, Refused: 1}, got, err)
-	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "")
+	got, err = a.Requeue(t.Context(), archive.Query{}, 10, "", true)
 	changed(t, archive.Change{Refused: 5}, got, err)
 	if counts, err := storetest.Count(s, topic); err != nil || counts.Dead != 0 || counts.Ready != 4 || counts.Leased != 1 {
 		t.Errorf("got %+v, %v", counts, err)
@@ -91,7 +91,7 @@ func TestRequeuePages(t *testing.T) {
 	write(t, a, "store1", all...)
 	q, done := archive.Query{State: "dead"}, archive.Change{}
 	for calls := 0; ; calls++ {
-		got, err := a.Requeue(t.Context(), q, 60, done.Cursor)
+		got, err := a.Requeue(t.Context(), q, 60, done.Cursor, true)
 		if err != nil || got.Refused > 0 || got.Done > 60 || calls > 3 {
 			t.Fatalf("call %d: got %+v, %v", calls, got, err)
 		}
@@ -105,7 +105,7 @@ func TestRequeuePages(t *testing.T) {
 		t.Errorf("%d requeued, and ready are %d, %v", done.Done, counts.Ready, err)
 	}
 	s.Close()
-	if got, err := a.Requeue(t.Context(), q, 60, ""); err == nil || got.Done != 0 || got.Cursor != "" {
+	if got, err := a.Requeue(t.Context(), q, 60, "", true); err == nil || got.Done != 0 || got.Cursor != "" {
 		t.Errorf("without Redis: got %+v, %v", got, err)
 	}
 }

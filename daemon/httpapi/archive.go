@@ -32,7 +32,7 @@ func (g *Gate) registerArchive(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "POST", path: path + "/requeue", id: "requeueArchived", long: true, tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
 		rights: readers, and: []right{mayPublish}, errors: []int{404}, summary: "Publish messages of the archive again, due now",
-		description: "Each keeps its id, and is refused while that is in use. The archive keeps them. The answer has a cursor while there may be more.",
+		description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
 	}, g.requeueArchived)
 	register(g, mux, doc, operation{
 		method: "POST", path: path + "/erase", id: "eraseArchived", tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
@@ -191,7 +191,7 @@ func (g *Gate) requeueArchived(ctx context.Context, c *call, in *requeueInput) (
 	if err != nil {
 		return nil, err
 	}
-	return changed(g.o.Archive.Requeue(ctx, q, in.Limit, in.Cursor))
+	return changed(g.o.Archive.Requeue(ctx, q, in.Limit, in.Cursor, c.grant.allowRights([]right{mayAdmin}) == nil))
 }
 
 // eraseArchived removes messages from the archive.
