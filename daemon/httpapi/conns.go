@@ -50,7 +50,7 @@ func (p probing) Accept() (net.Conn, error) {
 type slots struct {
 	net.Listener
 	most int           // connections at a time
-	slow time.Duration // how long the header of a request may take while others wait
+	slow time.Duration // how long the header of a request, and the body of a stranger's, may take while others wait
 
 	mu        sync.Mutex
 	freed     sync.Cond // signalled when a connection is closed or may be closed
@@ -177,18 +177,23 @@ func (c *slot) setState(state http.ConnState) {
 	}
 }
 
-// beginRequest notes that a request has come.
-func (c *slot) beginRequest() {
+// beginRequest notes that the header of a request has come. That of a stranger is still
+// coming while it may have a body: net/http waits for that though the stranger is refused.
+func (c *slot) beginRequest(hasBody bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.move(nil)
+	if c.known || !hasBody {
+		c.move(nil)
+	}
 }
 
-// authenticate notes that the client showed a known token.
+// authenticate notes that the client of a request showed a known token.
 func (c *slot) authenticate() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.known = true
+	if c.known = true; c.in == &c.of.coming {
+		c.move(nil)
+	}
 }
 
 type slotKey struct{}

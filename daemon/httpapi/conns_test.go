@@ -154,6 +154,24 @@ func TestSilentClientsMakeWay(t *testing.T) {
 	h.dial(t).say(getTopics).wantOK()
 }
 
+// A stranger whose body does not come is closed for others after a while; a known client may take its time.
+func TestSlowBodiesOfStrangersMakeWay(t *testing.T) {
+	t.Parallel()
+	h := serveWith(t, 3, httpapi.Timing{Header: time.Hour, Body: time.Hour, Closed: 200 * time.Millisecond})
+	const start = "POST /v1/messages HTTP/1.1\nHost: a\nContent-Length: 2\n"
+	known := h.dial(t).say(start + "Authorization: Bearer " + slowToken + "\n\n{")
+	for _, text := range []string{start + "\n{", "POST /healthz HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n5\nhe", start + "Authorization: Bearer unknown\n\n{"} {
+		slow := []*wire{h.dial(t).say(text), h.dial(t).say(text)}
+		for range slow {
+			h.dial(t).say("GET /healthz HTTP/1.1\nHost: a\nConnection: close\n\n").wantOK()
+		}
+		for _, w := range slow {
+			w.Close()
+		}
+	}
+	known.say("}").wantOK()
+}
+
 // The same with TLS.
 func TestStrangersMakeWayOverTLS(t *testing.T) {
 	t.Parallel()

@@ -205,7 +205,7 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
-		onSlot(r.Context(), (*slot).beginRequest)
+		onSlot(r.Context(), func(one *slot) { one.beginRequest(r.ContentLength != 0) })
 		onSlot(r.Context(), g.newConns.remove)
 		rc := http.NewResponseController(w) // an error here means that the connection is gone
 		now, within := time.Now(), g.timing.answer
