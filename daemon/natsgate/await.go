@@ -22,7 +22,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	if of.Wait == "" {
-		return inspected(g.inspector.Inspect(ctx, r.name, of.ID))
+		return g.inspectNow(ctx, r.name, of.ID)
 	}
 	wait, err := fields.ParseDuration("wait", of.Wait)
 	if err == nil {
@@ -31,9 +31,32 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, g.waits.start(wait, func(ctx context.Context) {
-		r.finish(inspected(api.Awaited(g.inspector.Await(ctx, r.name, of.ID))))
-	})
+	return nil, g.waits.start(wait, func(ctx context.Context) { r.finish(g.inspectAtLast(ctx, r.name, of.ID)) })
+}
+
+// inspectNow returns the state of a message when it is the turn of the request.
+func (g *Gate) inspectNow(ctx context.Context, topic, id string) (*nats.Msg, error) {
+	done, err := g.reads.take(ctx, "inspect "+topic)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return inspected(g.inspector.Inspect(ctx, topic, id))
+}
+
+// inspectAtLast returns the state of a message once it has ended, or ctx has. Thousands may
+// end at once: those without a turn give their bodies up, and are read again.
+func (g *Gate) inspectAtLast(ctx context.Context, topic, id string) (*nats.Msg, error) {
+	info, err := api.Awaited(g.inspector.Await(ctx, topic, id))
+	if err == nil && !g.reads.isTaken() {
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		return g.inspectNow(again, topic, id)
+	}
+	if err == nil {
+		defer g.reads.end()
+	}
+	return inspected(info, err)
 }
 
 func inspected(info notify.Info, err error) (*nats.Msg, error) {

@@ -13,22 +13,17 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// maxClaims is how many claims run at the same time. Each may hold the 4 MiB of bodies of one reply
-// of Redis twice, until NATS has taken them.
-const maxClaims = 16
-
 // claim claims messages, sends each to the requester, and returns the reply that ends them.
 func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	o, err := claimOf(r.data)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case g.claims <- struct{}{}:
-		defer func() { <-g.claims }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("claim %s: %d claims are under way, and it waited too long; send it again: %w", r.name, maxClaims, ctx.Err())
+	done, err := g.claims.take(ctx, "claim "+r.name)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	secret, err := g.secret.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the secret: %w", err)

@@ -16,6 +16,7 @@ func (g *Gate) Claim(ctx context.Context, topic string, data []byte) (*nats.Msg,
 const (
 	MaxConcurrent = maxConcurrent
 	MaxClaims     = maxClaims
+	MaxReads      = maxReads
 )
 
 // IsRedacted reports whether the connection's servers show no secret.

@@ -44,7 +44,12 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 		return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, find.MaxOfBodies)
 	}
 	defer done()
-	return g.page(ctx, q, find.Options{Limit: of.Limit, Cursor: of.Cursor, May: may})
+	end, err := g.finds.take(ctx, "find")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return g.page(ctx, q, find.Options{Limit: of.Limit, Size: g.maxPayload(), Cursor: of.Cursor, May: may})
 }
 
 // page returns a page that fits into an answer, or of one message.

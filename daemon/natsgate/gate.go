@@ -194,7 +194,9 @@ type Gate struct {
 	secret    *signing.Secret // that tokens are sealed with
 	slots     slots
 	waits     waits
-	claims    chan struct{} // holds one element per claim under way
+	claims    turns
+	finds     turns
+	reads     turns // of inspections
 	count     counters
 	handovers handovers
 	notices   notices
@@ -250,7 +252,9 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		secret:   signing.New(s),
 		slots:    newSlots(),
 		waits:    newWaits(),
-		claims:   make(chan struct{}, maxClaims),
+		claims:   make(turns, maxClaims),
+		finds:    make(turns, maxFinds),
+		reads:    make(turns, maxReads),
 		made:     time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
 	}

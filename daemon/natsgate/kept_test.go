@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,5 +235,40 @@ func TestListeners(t *testing.T) {
 	}
 	for data, want := range map[string]string{`{"limit":0}`: "limit", `{"limit":501}`: "limit", `{"topic":"a b"}`: "topic", `{"cursor":"a b"}`: "cursor", `{"x":1}`: "unknown"} {
 		wantRefused(t, request(t, conn, "bellhop.listeners", data), 422, want)
+	}
+}
+
+// While NATS takes no answers, no more messages are read for requests to inspect than there are turns.
+func TestInspectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	store := storetest.Open(t)
+	var read atomic.Int64
+	store.Observe(func(script string, _ time.Duration, err error) {
+		if script == "inspect" && err == nil {
+			read.Add(1)
+		}
+	})
+	w := newWire(t, n)
+	gate, _ := newGate(t, store, natsgate.Options{URL: w.url()})
+	conn := n.connect()
+	serving(t, conn)
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: make([]byte, notify.DefaultMaxBody), Delay: time.Hour})
+	w.fill(true)
+	for range 4 * natsgate.MaxReads {
+		if err := conn.PublishRequest("bellhop.inspect."+topic, conn.NewInbox(), []byte(`{"id":"a"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := int64(0)
+	storetest.Eventually(t, "the gate gives up to send", func() bool {
+		now, stats := read.Load(), gate.Stats()
+		if stats.LostReplies == 0 {
+			most = max(most, now)
+		}
+		return stats.LostReplies > 0
+	})
+	if most > natsgate.MaxReads+1 { // the connection may have taken one
+		t.Errorf("%d messages were read, and %d may be held", most, natsgate.MaxReads)
 	}
 }

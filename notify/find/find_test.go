@@ -406,6 +406,27 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
+// A page ends when it has as many bytes as were asked for, and the next one goes on.
+func TestPageIsFullOfBytes(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	const messages, size = 20, 100_000
+	storetest.Fill(t, db, messages, func(i int) notify.Message {
+		return notify.Message{Topic: "large", ID: fmt.Sprint(i), Delay: time.Hour, Body: make([]byte, size)}
+	})
+	f, q, o, found := finder(t, db), parse(t, "topic:large"), find.Options{Size: 3 * size}, 0
+	for pages := 0; pages == 0 || o.Cursor != ""; pages++ {
+		page, err := f.Find(t.Context(), q, o)
+		if n := len(page.Messages); err != nil || n > 3+4 { // it reads four at a time
+			t.Fatalf("a page of %d messages, %v", n, err)
+		}
+		found, o.Cursor = found+len(page.Messages), page.Cursor
+	}
+	if found != messages {
+		t.Errorf("found %d, want %d", found, messages)
+	}
+}
+
 // A slice reads and compares a bounded number of bytes, one message excepted, also when small messages come before large ones.
 func TestSliceIsBounded(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ const (
 	// MaxOfBodies is how many searches of bodies a gateway permits a client at a time.
 	MaxOfBodies = 2
 
-	pageBytes = 8 << 20               // of records that fill a page
+	pageBytes = 8 << 20               // of records that fill a page unless Options say else
 	someAfter = 80 * time.Millisecond // so that what was found by then is there within 100
 	endAfter  = time.Second
 )
@@ -55,6 +55,7 @@ func (f *Finder) Paced(ctx context.Context, call func(context.Context) error) (t
 // Options are how to search. The zero Options are the defaults.
 type Options struct {
 	Limit  int                     // most messages of a page, or of a call of an act. Zero: DefaultLimit; of an act as many as fit into its time
+	Size   int64                   // bytes of records that fill a page; zero: 8 MiB
 	Cursor string                  // of the page before; empty: the beginning
 	May    func(topic string) bool // which topics are looked at; nil: all
 }

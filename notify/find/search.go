@@ -1,6 +1,7 @@
 package find
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -53,7 +54,8 @@ type search struct {
 
 	began time.Time
 	left  int           // messages until it is full
-	size  int           // bytes of records that were found
+	size  int64         // bytes of records that were found
+	full  int64         // of which so many fill a page
 	work  int           // of a slice
 	ahead int           // topics of a slice
 	least time.Duration // that a call took
@@ -71,7 +73,7 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 		}
 	}
 	s := &search{
-		Finder: f, query: q, may: o.May, limit: o.Limit, missing: &store.MissingError{},
+		Finder: f, query: q, may: o.May, limit: o.Limit, full: cmp.Or(o.Size, pageBytes), missing: &store.MissingError{},
 		began: time.Now(), most: mostWork, work: firstWork, ahead: firstWork,
 	}
 	sign := signOf(act + "\n" + q.String())
@@ -150,7 +152,7 @@ func (s *search) run(ctx context.Context) error {
 // isEnough reports whether the search returns what it has.
 func (s *search) isEnough() bool {
 	took := s.since(s.began)
-	return s.limit > 0 && s.left <= 0 || s.eager && (s.size >= pageBytes || took > someAfter && s.left < s.limit) || took > endAfter
+	return s.limit > 0 && s.left <= 0 || s.eager && (s.size >= s.full || took > someAfter && s.left < s.limit) || took > endAfter
 }
 
 // passOver notes a shard that does not answer, and returns any other error.
@@ -330,7 +332,7 @@ func (s *search) adapt(took time.Duration, topics int, found *store.Found) {
 func (s *search) matches(place store.Place, found *store.Found) (all []notify.Info) {
 	for i := range found.Matches {
 		look := &found.Matches[i]
-		s.size += look.Size
+		s.size += int64(look.Size)
 		info, err := notify.InfoOf(look)
 		isThere := err == nil && (s.id != "" || info.State == stateIn(place))
 		if isThere && s.query.matches(info) && s.looksAt(info.Topic) && (s.spares == nil || !s.spares(&info, found.Now)) {
