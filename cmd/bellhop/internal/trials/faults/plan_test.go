@@ -173,10 +173,13 @@ func randomPlan(seed uint64, choices []step) plan {
 // Cluster. Those of a replicated Redis, which take half a minute, need -faults.replicated, and
 // all those of a Cluster -faults.sharded.
 func fixedPlans() (plans []plan) {
-	steps := filter(allSteps(), func(s step) bool { return !s.replicated() && !s.sharded() })
+	steps := filter(allSteps(), func(s step) bool { return !s.replicated() && !s.sharded() && !s.commands() })
 	rand.New(rand.NewPCG(0, 0)).Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(order(a), order(b)) })
 	for some := range slices.Chunk(steps, *togetherFlag) {
+		plans = append(plans, fixedPlan(len(plans), some))
+	}
+	for some := range slices.Chunk(filter(allSteps(), step.commands), *togetherFlag) { // beside which there is no other fault
 		plans = append(plans, fixedPlan(len(plans), some))
 	}
 	onNodes := filter(allSteps(), step.sharded)

@@ -35,6 +35,7 @@ type member struct {
 	name    string           // worker-1; its first process is worker-1.1
 	links   map[string]*link // by server
 	program func(m *member) child.Program
+	outlet  *outlet // of bellhop work; nil: it is another program
 
 	mu      sync.Mutex
 	life    int
@@ -148,6 +149,9 @@ func (o *output) Write(p []byte) (int, error) {
 		}
 		if what, ok := strings.CutPrefix(string(line), sign); ok {
 			o.said = append(o.said, what)
+		}
+		if bytes.Contains(line, []byte(`msg="waiting for messages"`)) { // of bellhop work
+			o.said = append(o.said, "ready")
 		}
 		o.rest = bytes.Clone(rest)
 	}

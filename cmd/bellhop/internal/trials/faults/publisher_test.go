@@ -126,7 +126,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic})
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond

@@ -130,6 +130,8 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 		Attempts: store.DefaultAttempts,
 		Stood:    watch.Within,
 		Ordered:  []string{orderedTopic},
+		Told:     []string{commandedTopic},
+		Spares:   commandKinds(),
 		Late:     store.Heartbeat + slack,
 		Recovery: store.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
@@ -143,7 +145,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 	}
 	if p.Sharded { // then both daemons carry
 		b.Shards, b.Beside = shards, lateBeside+slack
-		b.Apart = slices.Concat(handledTopics, claimedTopics, sharedHandled, []string{deliveredTopic, orderedTopic, slowTopic})
+		b.Apart = slices.Concat(handledTopics, claimedTopics, sharedHandled, []string{deliveredTopic, orderedTopic, slowTopic, commandedTopic})
 		for _, kind := range []string{"kill -9", "SIGTERM", "SIGSTOP"} {
 			b.Takeover[kind+" standby"] = b.Takeover[kind+" carrier"]
 		}
@@ -178,10 +180,13 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := w.drain(ctx); err != nil {
 		return final, err
 	}
-	for _, role := range []string{"worker", "listener", "web", "courier"} {
+	for _, role := range []string{"worker", "listener", "web", "courier", "command"} {
 		if err := w.stop(role); err != nil {
 			return final, err
 		}
+	}
+	if err := w.readCommands(); err != nil {
+		return final, err
 	}
 	if w.database != nil {
 		if err := w.drainArchive(ctx); err != nil {

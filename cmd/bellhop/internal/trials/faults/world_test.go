@@ -207,6 +207,11 @@ func (w *world) startCrew(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, name := range []string{"command-1", "command-2"} {
+		if err := w.enlist(name, workProgram); err != nil {
+			return err
+		}
+	}
 	for _, m := range w.crew[2:] {
 		if err := m.ready(); err != nil {
 			return err
@@ -224,6 +229,11 @@ func (w *world) enlist(name string, program func(*member) child.Program) (err er
 		}
 	}
 	w.crew = append(w.crew, m)
+	if roleOf(name) == "command" {
+		if err := m.giveCommand(); err != nil {
+			return err
+		}
+	}
 	return m.start()
 }
 
@@ -239,15 +249,19 @@ func (m *member) config() notify.Config {
 	return notify.Config{URL: "redis://" + as + m.links["redis"].addr()}
 }
 
-// daemonProgram returns the program bellhop serve.
-func daemonProgram(m *member) child.Program {
+// storeEnv returns the environment of a bellhop for its store.
+func (m *member) storeEnv() []string {
 	c := m.config()
-	env := os.Environ()
+	env := append(os.Environ(), "BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas))
 	if c.Shards > 0 {
 		env = append(env, "BELLHOP_SHARDS="+strconv.Itoa(c.Shards))
 	}
-	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(env,
-		"BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas),
+	return env
+}
+
+// daemonProgram returns the program bellhop serve.
+func daemonProgram(m *member) child.Program {
+	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(m.storeEnv(),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(),
 		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
@@ -526,6 +540,9 @@ func (w *world) close() {
 		}
 		for _, k := range m.links {
 			k.close()
+		}
+		if m.outlet != nil {
+			m.outlet.close()
 		}
 	}
 	if w.unwatch != nil {

@@ -46,6 +46,7 @@ const (
 	Kept        Rule = "kept"        // what was acknowledged with a keep is there with its result, and nothing else is
 	Awaited     Rule = "awaited"     // an await says how a message ended, and says so in time
 	Archived    Rule = "archived"    // the archive holds each end once
+	Died        Rule = "died"        // no message dies that handlers neither buried nor failed often enough
 )
 
 // promised are the operations that are confirmed only when replicas have them, if calls wait for replicas.
@@ -96,6 +97,9 @@ type Bounds struct {
 	Shards int           // of the store; zero: one
 	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
 	Apart  []string      // topics of which messages are claimed by claims of no other topic
+
+	Told   []string // topics of which each handout without a fault is recorded, also those by others
+	Spares []string // kinds of faults that give back no message that a handler has, and use up no attempt
 }
 
 // A Report is the result of Check.
@@ -203,6 +207,7 @@ func (c *checker) checkMessage(m *message) {
 	c.tooLate(m)
 	c.leases(m)
 	c.buried(m)
+	c.died(m)
 	c.keptWell(m)
 	c.awaited(m)
 	for i, h := range m.handouts {

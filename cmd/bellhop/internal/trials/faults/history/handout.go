@@ -167,7 +167,7 @@ func (c *checker) disturbed(before, h *handout) bool {
 
 // struck reports whether a fault, or the end of a process, falls into a period.
 func (c *checker) struck(from, to int64) bool {
-	return slices.ContainsFunc(c.windows, func(w window) bool { return w.touches(from, to) }) ||
+	return slices.ContainsFunc(c.windows, func(w window) bool { return !c.spares(w) && w.touches(from, to) }) ||
 		slices.ContainsFunc(c.ends, func(o *op) bool { return o.from() >= from && o.from() <= to })
 }
 
@@ -204,11 +204,14 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 
 // unseen returns how many unrecorded claims of a message may precede a handout: claims of
 // unknown outcome, and claims during a fault that the claimer may have retried. If others
-// claim, it returns a large number.
+// claim, untold, it returns a large number.
 func (c *checker) unseen(m *message, h *handout) int {
 	const many = 1 << 30
-	if c.kept[m.topic] {
+	switch {
+	case c.kept[m.topic] && c.untold(m, h.latest()):
 		return many
+	case c.kept[m.topic]:
+		return 0
 	}
 	open := c.open[m.topic] // in the order of their calls
 	n := sort.Search(len(open), func(i int) bool { return open[i].from() > h.latest() })
