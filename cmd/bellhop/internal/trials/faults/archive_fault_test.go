@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
@@ -23,6 +25,30 @@ const (
 	database = "database"
 	archiver = "archive"
 )
+
+// archiveFaults hit a database that keeps running.
+var archiveFaults = []fault{
+	{"failover", []string{database}, failOverDatabase, 500 * time.Millisecond, 2 * time.Second},
+}
+
+// failOverDatabase has the server of all open connections take no more writes, as after a failover that leaves
+// sockets open. New connections lead to a server that takes them: the same one, so that it has all rows.
+// Nothing heals that but connecting anew.
+func failOverDatabase(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	conn, err := pgx.Connect(ctx, w.database.URL("bellhop"))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	defer conn.Close(ctx)
+	for _, statement := range []string{
+		"ALTER DATABASE bellhop SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()",
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return nil, fmt.Errorf("fail over: %s: %w", statement, err)
+		}
+	}
+	return func(context.Context) error { return nil }, nil
+}
 
 // ackedTopic is the topic of which the archive also holds what was acknowledged.
 const ackedTopic = "claimed.b"

@@ -82,7 +82,7 @@ func allSteps() (all []step) {
 
 // replicated reports whether a fault needs a Redis with a replica.
 func (s step) replicated() bool {
-	return !s.sharded() && slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
+	return !s.sharded() && !s.archives() && slices.ContainsFunc(replicaFaults, func(f fault) bool { return f.name == faults[s.Fault].name })
 }
 
 // withRedis reports whether a fault hits Redis together with its target.
