@@ -22,6 +22,8 @@ type plan struct {
 	Replicated bool // Redis is a master with a replica
 	Sharded    bool // Redis is a Cluster, and the store has several shards
 	Archived   bool // there is an archive
+
+	Ahead time.Duration // of Redis's clock from the beginning, so that those of all other hosts are behind; negative: behind
 }
 
 // A step is one fault.
@@ -44,6 +46,9 @@ func (p plan) String() string {
 	}
 	if p.Archived {
 		b.WriteString(", archived")
+	}
+	if p.Ahead != 0 {
+		fmt.Fprintf(&b, ", clock %v ahead", p.Ahead)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "; %s at %v for %v", s.kind(), s.At, s.For)
@@ -117,6 +122,9 @@ const (
 	archivedShare   = 3
 )
 
+// clocks are how far Redis's clock is ahead of those of the other hosts.
+var clocks = []time.Duration{time.Hour, 0, -time.Hour}
+
 // newPlan makes the plan of a seed from some faults, mostly for a Redis without a replica.
 func newPlan(seed uint64, choices []step) plan {
 	rnd := rand.New(rand.NewPCG(seed, 1)) // another one than in randomPlan
@@ -138,6 +146,7 @@ func newPlan(seed uint64, choices []step) plan {
 		return p
 	}
 	p := randomPlan(seed, alone)
+	p.Ahead = clocks[rnd.IntN(len(clocks))]
 	p.Archived = archived || slices.ContainsFunc(p.Steps, step.archives)
 	return p
 }
@@ -225,6 +234,9 @@ func order(s step) int {
 func fixedPlan(number int, some []step) plan {
 	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
 	p.Archived = slices.ContainsFunc(some, step.archives)
+	if !some[0].sharded() && !some[0].replicated() {
+		p.Ahead = clocks[number/3%len(clocks)] // each in each third of the rounds
+	}
 	at := warm
 	for i := range some {
 		some[i].At = at

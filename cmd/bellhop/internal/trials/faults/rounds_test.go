@@ -163,6 +163,9 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 		return final, err
 	}
 	defer w.close()
+	if err := w.selects(ctx); err != nil {
+		return final, err
+	}
 	if err := w.startCrew(ctx); err != nil {
 		return final, err
 	}

@@ -66,7 +66,7 @@ type world struct {
 
 // newWorld starts the servers and two daemons with a carrier's lease, and returns when one of them carries.
 func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
-	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, lease: lease, ports: make(map[string]int)}
+	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, ahead: p.Ahead, lease: lease, ports: make(map[string]int)}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -156,6 +156,9 @@ func (w *world) startRedis(ctx context.Context) (err error) {
 		return err
 	}
 	if w.machine, err = machine.New(ctx, filepath.Join(w.dir, "redis"), library, disk); err != nil {
+		return err
+	}
+	if err := w.skew(); err != nil {
 		return err
 	}
 	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
