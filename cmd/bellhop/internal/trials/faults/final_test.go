@@ -42,7 +42,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 		Now: r.now(), Heads: map[string]int64{}, ReadySet: map[string]int64{},
 		Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Broadcasts: map[string]int64{}, Expiries: map[string]int64{}, Attempts: map[string]int64{},
-		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: true,
+		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: w.nats != nil,
 		Versions: map[string]string{}, Next: map[string]string{}, Dropped: map[string]int64{}, Done: map[string]string{},
 		Archive: w.database != nil, Acked: []string{ackedTopic},
 	}

@@ -98,7 +98,8 @@ func buildProgram() *exec.Cmd {
 type actor struct {
 	*history.Log
 	store     *notify.Store
-	shards    int // of a sharded world; else zero
+	shards    int  // of a sharded world; else zero
+	lodges    bool // in another database, where only workers and listeners in Go are
 	inspector *notify.Inspector
 	dir       string // of the histories
 	name      string // worker-1
@@ -131,6 +132,7 @@ func play(role string) error {
 	}
 	defer store.Close()
 	a := &actor{publishing: publishing, store: store, shards: shards, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
+	a.lodges = os.Getenv("FAULTS_DATABASE") != "0"
 	if a.inspector, err = notify.NewInspector(store); err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ type plan struct {
 	Sharded    bool // Redis is a Cluster, and the store has several shards
 	Archived   bool // there is an archive
 
+	Neighbour bool // there is another store, in another database of this Redis
+
 	Ahead time.Duration // of Redis's clock from the beginning, so that those of all other hosts are behind; negative: behind
 }
 
@@ -46,6 +48,9 @@ func (p plan) String() string {
 	}
 	if p.Archived {
 		b.WriteString(", archived")
+	}
+	if p.Neighbour {
+		b.WriteString(", with a neighbour")
 	}
 	if p.Ahead != 0 {
 		fmt.Fprintf(&b, ", clock %v ahead", p.Ahead)
@@ -115,11 +120,12 @@ func filter(steps []step, holds func(step) bool) (some []step) {
 	return some
 }
 
-// How many plans there are for each with a replicated Redis, or with a Cluster, and with an
-// archive.
+// How many plans there are for each with a replicated Redis, or with a Cluster, with an archive, and
+// with a store in another database.
 const (
 	replicatedShare = 12
 	archivedShare   = 3
+	neighbourShare  = 4
 )
 
 // clocks are how far Redis's clock is ahead of those of the other hosts.
@@ -146,7 +152,7 @@ func newPlan(seed uint64, choices []step) plan {
 		return p
 	}
 	p := randomPlan(seed, alone)
-	p.Ahead = clocks[rnd.IntN(len(clocks))]
+	p.Ahead, p.Neighbour = clocks[rnd.IntN(len(clocks))], rnd.IntN(neighbourShare) == 0
 	p.Archived = archived || slices.ContainsFunc(p.Steps, step.archives)
 	return p
 }
@@ -235,7 +241,8 @@ func fixedPlan(number int, some []step) plan {
 	p := plan{Seed: uint64(number), Fsync: []string{"always", "everysec"}[number%2], Steps: some}
 	p.Archived = slices.ContainsFunc(some, step.archives)
 	if !some[0].sharded() && !some[0].replicated() {
-		p.Ahead = clocks[number/3%len(clocks)] // each in each third of the rounds
+		p.Ahead = clocks[number/3%len(clocks)]                    // each in each third of the rounds
+		p.Neighbour = number/3%neighbourShare == 0 && !p.Archived // one in each third
 	}
 	at := warm
 	for i := range some {

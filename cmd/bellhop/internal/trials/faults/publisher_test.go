@@ -127,6 +127,9 @@ func (p *publishing) nextID() string {
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
 	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic})
+	if p.lodges {
+		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic})
+	}
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond

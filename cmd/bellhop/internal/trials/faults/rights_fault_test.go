@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -13,9 +14,14 @@ import (
 // The crew uses Redis as a user with the least rights; the harness has all rights.
 const user, password = "bellhop", "secret"
 
-// userArguments returns the arguments of a redis-server with that user of a store.
-func userArguments(shards int) []string {
-	return append([]string{"--user", user, "on", ">" + password}, strings.Fields(store.Rights(notify.DefaultPrefix, shards))...)
+// userArguments returns the arguments of a redis-server with that user of a store, and of those
+// in other databases.
+func userArguments(shards int, others ...int) []string {
+	all := append([]string{"--user", user, "on", ">" + password}, strings.Fields(store.Rights(notify.DefaultPrefix, shards))...)
+	for _, number := range others {
+		all = append(append(all, "+select"), channels(number)...)
+	}
+	return all
 }
 
 func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix, 1)) }
@@ -23,7 +29,7 @@ func rights() []string { return strings.Fields(store.Rights(notify.DefaultPrefix
 // rightsFaults withdraw rights of the user. The heal restores them.
 var rightsFaults = []fault{
 	{"PUBLISH refused", onRedis, refuse("publish"), 200 * time.Millisecond, 2 * time.Second},
-	{"channels refused", onRedis, commands{setUser("resetchannels")}.healed(setUser(channels()...)), 200 * time.Millisecond, 2 * time.Second},
+	{"channels refused", onRedis, commands{setUser("resetchannels")}.healed(setUser(append(channels(0), channels(neighbours)...)...)), 200 * time.Millisecond, 2 * time.Second},
 	{"ZADD refused", onRedis, refuse("zadd"), 200 * time.Millisecond, 2 * time.Second},
 	{"HDEL refused", onRedis, refuse("hdel"), 200 * time.Millisecond, 2 * time.Second},
 	{"another refused", onRedis, refuseAnother, 200 * time.Millisecond, 2 * time.Second},
@@ -42,11 +48,14 @@ func setUser(rules ...string) string {
 	return "ACL SETUSER " + user + " " + strings.Join(rules, " ")
 }
 
-// channels returns the rules that let the user publish and subscribe.
-func channels() (all []string) {
+// channels returns the rules that let the user publish and subscribe in a database.
+func channels(number int) (all []string) {
 	for _, rule := range rights() {
-		if strings.HasPrefix(rule, "&") {
+		switch channel, is := strings.CutPrefix(rule, "&"); {
+		case is && number == 0:
 			all = append(all, rule)
+		case is:
+			all = append(all, fmt.Sprintf("&%d@%s", number, channel))
 		}
 	}
 	return all

@@ -77,7 +77,7 @@ func round(t *testing.T, p plan) history.Stats {
 	t.Helper()
 	t.Log(p)
 	dir, watch := folder(t), standstill.Start(t)
-	final, err := happen(t.Context(), dir, p)
+	final, err := happen(t.Context(), dir, p, bounds(p, watch))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -157,7 +157,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 const lateBeside = 100 * time.Millisecond
 
 // happen carries out a plan, and returns the contents of Redis at the end.
-func happen(ctx context.Context, dir string, p plan) (final history.Final, err error) {
+func happen(ctx context.Context, dir string, p plan, bounds history.Bounds) (final history.Final, err error) {
 	w, err := newWorld(ctx, dir, p, carrierLease)
 	if err != nil {
 		return final, err
@@ -169,50 +169,71 @@ func happen(ctx context.Context, dir string, p plan) (final history.Final, err e
 	if err := w.startCrew(ctx); err != nil {
 		return final, err
 	}
+	if w.neighbour != nil {
+		if err := w.neighbour.lodge(); err != nil {
+			return final, err
+		}
+	}
 	if err := p.carryOut(ctx, w); err != nil {
 		return final, err
 	}
-	if slices.ContainsFunc(p.Steps, step.refuses) {
-		if err := w.mend(ctx); err != nil {
-			return final, err
+	if w.neighbour != nil { // beside the load of the other one
+		if err := w.neighbour.settle(ctx, p); err != nil {
+			return final, fmt.Errorf("the neighbour: %w", err)
 		}
 	}
-	if err := w.examine(ctx); err != nil {
+	if err := w.settle(ctx, p); err != nil {
 		return final, err
 	}
-	if err := w.drain(ctx); err != nil {
-		return final, err
-	}
-	for _, role := range []string{"worker", "listener", "web", "courier", "command"} {
-		if err := w.stop(role); err != nil {
-			return final, err
-		}
-	}
-	if err := w.readCommands(); err != nil {
-		return final, err
-	}
-	if w.database != nil {
-		if err := w.drainArchive(ctx); err != nil {
-			return final, err
-		}
-	}
-	if err := w.stop("daemon"); err != nil {
-		return final, err
-	}
-	if err := w.examine(ctx); err != nil {
-		return final, err
-	}
-	if w.cluster != nil {
-		if err := w.cluster.examine(ctx); err != nil {
-			return final, err
-		}
-	}
-	if w.database != nil {
-		if err := w.readArchive(ctx); err != nil {
+	if w.neighbour != nil {
+		if err := w.neighbour.check(ctx, w, bounds); err != nil {
 			return final, err
 		}
 	}
 	return w.final(ctx)
+}
+
+// settle waits until all is handled, stops all, and reads what the processes left to read.
+func (w *world) settle(ctx context.Context, p plan) error {
+	if slices.ContainsFunc(p.Steps, step.refuses) {
+		if err := w.mend(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.examine(ctx); err != nil {
+		return err
+	}
+	if err := w.drain(ctx); err != nil {
+		return err
+	}
+	for _, role := range []string{"worker", "listener", "web", "courier", "command"} {
+		if err := w.stop(role); err != nil {
+			return err
+		}
+	}
+	if err := w.readCommands(); err != nil {
+		return err
+	}
+	if w.database != nil {
+		if err := w.drainArchive(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.stop("daemon"); err != nil {
+		return err
+	}
+	if err := w.examine(ctx); err != nil {
+		return err
+	}
+	if w.cluster != nil {
+		if err := w.cluster.examine(ctx); err != nil {
+			return err
+		}
+	}
+	if w.database != nil {
+		return w.readArchive(ctx)
+	}
+	return nil
 }
 
 // folder returns a folder for the histories of a round. It is removed unless the round fails or -faults.keep is set.

@@ -57,6 +57,9 @@ type world struct {
 	store     *notify.Store // over a connection of its own, which no fault hits
 	ports     map[string]int
 
+	neighbour *world // in another database of this Redis; nil: there is none
+	number    int    // of the database of a neighbour
+
 	crew []*member
 	busy sync.Map // name of a member → mutex, held while it has a fault
 
@@ -88,7 +91,11 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 		return w, err
 	}
 	w.watch(ctx)
-	return w, w.startDaemons(ctx)
+	if err := w.startDaemons(ctx); err != nil || !p.Neighbour {
+		return w, err
+	}
+	w.neighbour, err = newNeighbour(ctx, w)
+	return w, err
 }
 
 // config returns the configuration of the harness, which has all rights.
@@ -99,7 +106,15 @@ func (w *world) config() notify.Config {
 	case w.cluster != nil:
 		return w.cluster.config("")
 	}
-	return notify.Config{URL: w.redis.URL()}
+	return notify.Config{URL: w.redis.URL() + w.path()}
+}
+
+// path returns the number of the database as the end of a URL.
+func (w *world) path() string {
+	if w.number == 0 {
+		return ""
+	}
+	return "/" + strconv.Itoa(w.number)
 }
 
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry.
@@ -162,7 +177,7 @@ func (w *world) startRedis(ctx context.Context) (err error) {
 		return err
 	}
 	w.redis, err = redisserver.Start(ctx, w.machine.Options(redisserver.Options{
-		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments(1)...),
+		Port: w.ports["redis"], Args: append([]string{"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"}, userArguments(1, neighbours)...),
 	}))
 	return err
 }
@@ -249,7 +264,7 @@ func (m *member) config() notify.Config {
 	case m.w.cluster != nil:
 		return m.w.cluster.config(as)
 	}
-	return notify.Config{URL: "redis://" + as + m.links["redis"].addr()}
+	return notify.Config{URL: "redis://" + as + m.links["redis"].addr() + m.w.path()}
 }
 
 // storeEnv returns the environment of a bellhop for its store.
@@ -264,11 +279,18 @@ func (m *member) storeEnv() []string {
 
 // daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
-	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(m.storeEnv(),
+	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(),
-		"BELLHOP_NATS_URL=nats://"+m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM="+stream, "BELLHOP_NATS_DELIVER="+deliveredTopic,
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
+}
+
+// natsEnv returns the environment of a daemon for NATS.
+func (m *member) natsEnv() []string {
+	if m.w.nats == nil {
+		return nil
+	}
+	return []string{"BELLHOP_NATS_URL=nats://" + m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM=" + stream, "BELLHOP_NATS_DELIVER=" + deliveredTopic}
 }
 
 // actorProgram returns the test binary in the role in the member's name.
@@ -280,8 +302,16 @@ func actorProgram(m *member) child.Program {
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
 		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas), "FAULTS_SHARDS="+strconv.Itoa(c.Shards),
-		"FAULTS_NATS=nats://"+m.links["nats"].addr(),
-		"FAULTS_HTTP=http://"+m.links["daemon-1"].addr()+",http://"+m.links["daemon-2"].addr())}
+		"FAULTS_DATABASE="+strconv.Itoa(m.w.number),
+		"FAULTS_NATS=nats://"+m.addr("nats"), "FAULTS_HTTP=http://"+m.addr("daemon-1")+",http://"+m.addr("daemon-2"))}
+}
+
+// addr returns the address of a server over a member's link, empty if it has none.
+func (m *member) addr(server string) string {
+	if m.links[server] == nil {
+		return ""
+	}
+	return m.links[server].addr()
 }
 
 // member returns the member of the crew with a name.
@@ -341,7 +371,7 @@ func (w *world) watch(ctx context.Context) {
 // recordBeats records the beats of a shard until the connection fails. In a Cluster it also
 // ends when nothing beats, since a former master may not say that it is one.
 func (w *world) recordBeats(ctx context.Context, number int, keys store.Keys) {
-	sub, end, silence := w.store.Client().Subscribe(ctx, keys.Beat()), func() {}, time.Duration(0)
+	sub, end, silence := w.store.Client().Subscribe(ctx, w.store.Heard(keys.Beat())), func() {}, time.Duration(0)
 	if w.cluster != nil {
 		var err error
 		if sub, end, err = w.cluster.hear(ctx, keys, keys.Beat()); err != nil {
@@ -393,9 +423,12 @@ func (w *world) drain(ctx context.Context) error {
 	if err := w.stop("publisher"); err != nil {
 		return err
 	}
-	for _, name := range []string{"web-1", "courier-1"} {
-		if err := w.member(name).running().Signal(syscall.SIGUSR1); err != nil {
-			return fmt.Errorf("stop the publishing of %s: %w", name, err)
+	for _, m := range w.crew {
+		if m.name != "web-1" && m.name != "courier-1" {
+			continue
+		}
+		if err := m.running().Signal(syscall.SIGUSR1); err != nil {
+			return fmt.Errorf("stop the publishing of %s: %w", m.name, err)
 		}
 	}
 	var left []notify.Counts
@@ -417,8 +450,10 @@ func (w *world) drain(ctx context.Context) error {
 	if err := until("the name has all", func() bool { return w.nameHasAll(ctx) }); err != nil {
 		return err
 	}
-	if err := w.readStream(ctx); err != nil {
-		return err
+	if w.nats != nil {
+		if err := w.readStream(ctx); err != nil {
+			return err
+		}
 	}
 	w.log.Event(history.Record{Op: history.Drained})
 	return nil
@@ -555,7 +590,10 @@ func (w *world) close() {
 	if w.store != nil {
 		w.store.Close()
 	}
-	if w.redis != nil {
+	if w.neighbour != nil {
+		w.neighbour.close()
+	}
+	if w.redis != nil && w.number == 0 {
 		w.redis.Kill()
 	}
 	if w.database != nil {
