@@ -8,11 +8,11 @@ import (
 const (
 	// maxClaims is how many claims run at the same time. Each may hold the 4 MiB of bodies of one reply
 	// of Redis twice, until NATS has taken them.
-	maxClaims = 16
+	maxClaims = 8
 
 	// maxFinds and maxReads are how many searches and inspections are made at the same time. A search may hold a
 	// page of max_payload a few times, and JSON has up to six bytes for one of a body.
-	maxFinds, maxReads = 4, 16
+	maxFinds, maxReads = 4, 8
 )
 
 // turns bound how many requests of a kind hold bodies at a time.
