@@ -23,12 +23,12 @@ type served struct {
 	base string
 }
 
-// serveHTTP starts a daemon at a port, and waits until it is ready.
-func serveHTTP(t *testing.T, store *notify.Store, port int) *served {
+// serveHTTP starts a daemon at a port, with more settings NAME=VALUE, and waits until it is ready.
+func serveHTTP(t *testing.T, store *notify.Store, port int, env ...string) *served {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	p := start(t, store, "daemon", func(string) {},
-		"BELLHOP_REDIS_URL="+store.Address(), "BELLHOP_PREFIX="+store.Keys().Prefix(), "BELLHOP_LISTEN="+address)
+	p := start(t, store, "daemon", func(string) {}, append(env,
+		"BELLHOP_REDIS_URL="+store.Address(), "BELLHOP_PREFIX="+store.Keys().Prefix(), "BELLHOP_LISTEN="+address)...)
 	s := &served{p, t, "http://" + address}
 	storetest.Eventually(t, "it is ready", func() bool {
 		status, _, err := s.try(http.MethodGet, "/readyz", "")
