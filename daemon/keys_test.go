@@ -88,7 +88,8 @@ func storeAll(t *testing.T, s *notify.Store) {
 		notify.Message{Topic: "mail", Body: []byte("now")},
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
-	if err := errors.Join(buried, nacked, acked, kept, storetest.Inspector(t, s).Pause(t.Context(), "mail")); err != nil {
+	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))
+	if err := errors.Join(buried, nacked, acked, kept, paused, ended); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := subscribers.NewSubscriber(s)
