@@ -22,7 +22,8 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	if of.Wait == "" {
-		return g.inspectNow(ctx, r.name, of.ID)
+		g.inspectNow(ctx, r, of.ID)
+		return nil, nil
 	}
 	wait, err := fields.ParseDuration("wait", of.Wait)
 	if err == nil {
@@ -31,32 +32,35 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, g.waits.start(wait, func(ctx context.Context) { r.finish(g.inspectAtLast(ctx, r.name, of.ID)) })
+	return nil, g.waits.start(wait, func(ctx context.Context) { g.inspectAtLast(ctx, r, of.ID) })
 }
 
-// inspectNow returns the state of a message when it is the turn of the request.
-func (g *Gate) inspectNow(ctx context.Context, topic, id string) (*nats.Msg, error) {
-	done, err := g.reads.take(ctx, "inspect "+topic)
+// inspectNow answers with the state of a message when it is the turn of the request, which ends when NATS has taken the answer.
+func (g *Gate) inspectNow(ctx context.Context, r request, id string) {
+	done, err := g.reads.take(ctx, "inspect "+r.name)
 	if err != nil {
-		return nil, err
+		r.finish(nil, err)
+		return
 	}
 	defer done()
-	return inspected(g.inspector.Inspect(ctx, topic, id))
+	r.finish(inspected(g.inspector.Inspect(ctx, r.name, id)))
 }
 
-// inspectAtLast returns the state of a message once it has ended, or ctx has. Thousands may
-// end at once: those without a turn give their bodies up, and are read again.
-func (g *Gate) inspectAtLast(ctx context.Context, topic, id string) (*nats.Msg, error) {
-	info, err := api.Awaited(g.inspector.Await(ctx, topic, id))
-	if err == nil && !g.reads.isTaken() {
+// inspectAtLast answers with the state of a message once it has ended, or ctx has. Thousands
+// may end at once: those without a turn give their bodies up, and are read again.
+func (g *Gate) inspectAtLast(ctx context.Context, r request, id string) {
+	info, err := api.Awaited(g.inspector.Await(ctx, r.name, id))
+	switch {
+	case err != nil:
+		r.finish(nil, err)
+	case g.reads.isTaken():
+		defer g.reads.end()
+		r.finish(inspected(info, nil))
+	default:
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
-		return g.inspectNow(again, topic, id)
+		g.inspectNow(again, r, id)
 	}
-	if err == nil {
-		defer g.reads.end()
-	}
-	return inspected(info, err)
 }
 
 func inspected(info notify.Info, err error) (*nats.Msg, error) {

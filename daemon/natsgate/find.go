@@ -49,7 +49,8 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 		return nil, err
 	}
 	defer end()
-	return g.page(ctx, q, find.Options{Limit: of.Limit, Size: g.maxPayload(), Cursor: of.Cursor, May: may})
+	r.finish(g.page(ctx, q, find.Options{Limit: of.Limit, Size: g.maxPayload(), Cursor: of.Cursor, May: may}))
+	return nil, nil // it is answered in its turn
 }
 
 // page returns a page that fits into an answer, or of one message.

@@ -1,11 +1,11 @@
 package natsgate_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,37 +238,40 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// While NATS takes no answers, no more messages are read for requests to inspect than there are turns.
+// While NATS takes no answers, which the gateway finds after some seconds, no more messages are read for requests to inspect than
+// there are turns, and than the buffers of the connection take.
 func TestInspectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	store := storetest.Open(t)
-	var read atomic.Int64
+	const requests, buffered, pause = 200, 60, time.Second // buffers of 10 MiB, and less than the gateway waits
+	reads := make(chan time.Time, 2*requests)
 	store.Observe(func(script string, _ time.Duration, err error) {
 		if script == "inspect" && err == nil {
-			read.Add(1)
+			reads <- time.Now()
 		}
 	})
 	w := newWire(t, n)
-	gate, _ := newGate(t, store, natsgate.Options{URL: w.url()})
+	newGate(t, store, natsgate.Options{URL: w.url()})
 	conn := n.connect()
 	serving(t, conn)
-	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: make([]byte, notify.DefaultMaxBody), Delay: time.Hour})
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: bytes.Repeat([]byte("x"), notify.DefaultMaxBody), Delay: time.Hour})
 	w.fill(true)
-	for range 4 * natsgate.MaxReads {
+	for range requests {
 		if err := conn.PublishRequest("bellhop.inspect."+topic, conn.NewInbox(), []byte(`{"id":"a"}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	most := int64(0)
-	storetest.Eventually(t, "the gate gives up to send", func() bool {
-		now, stats := read.Load(), gate.Stats()
-		if stats.LostReplies == 0 {
-			most = max(most, now)
+	last := storetest.Receive(t, "the first is read", reads)
+	for n := 1; n < requests; n++ {
+		at := storetest.Receive(t, "the next is read", reads)
+		if at.Sub(last) > pause {
+			if n > natsgate.MaxReads+buffered {
+				t.Errorf("%d were read before one was given up, want at most %d", n, natsgate.MaxReads+buffered)
+			}
+			return
 		}
-		return stats.LostReplies > 0
-	})
-	if most > natsgate.MaxReads+1 { // the connection may have taken one
-		t.Errorf("%d messages were read, and %d may be held", most, natsgate.MaxReads)
+		last = at
 	}
+	t.Errorf("%d were read, and none had to wait", requests)
 }
