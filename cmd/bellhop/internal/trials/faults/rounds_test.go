@@ -142,6 +142,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 
 			clockBack + " carrier": carrierLease + slack,
 		},
+		Restarts: []string{clockBack + " carrier"},
 	}
 	if p.Sharded { // then both daemons carry
 		b.Shards, b.Beside = shards, lateBeside+slack

@@ -40,14 +40,17 @@ func (c *checker) takeovers(kind string, end *op) {
 // takeover checks the time until the next carrier's first beat, unless another fault
 // interferes, or the carrier goes on in time.
 func (c *checker) takeover(kind string, end *op, t term) {
-	beats, bound := c.beats[t.shard], c.bounds.Takeover[kind]
-	late := end.from() + bound.Microseconds()
+	beats, bound, began := c.beats[t.shard], c.bounds.Takeover[kind], end.from()
+	if end.end != nil && slices.Contains(c.bounds.Restarts, kind) { // until then nobody can be elected
+		began = end.ended()
+	}
+	late := began + bound.Microseconds()
 	if c.continued(end, t, late) {
 		return
 	}
 	i := slices.IndexFunc(beats, func(b *op) bool { return b.epoch() > t.epoch && b.from() > end.from() })
 	if i < 0 {
-		if bound > 0 && c.drained > late+c.stood(end.from(), c.drained) && !c.troubled(end, t, late) {
+		if bound > 0 && c.drained > late+c.stood(began, c.drained) && !c.troubled(end, t, late) {
 			c.violate(Takeover, fmt.Sprintf("no carrier took over from carrier %d, which met %s", t.epoch, kind), end)
 		}
 		return
@@ -56,9 +59,9 @@ func (c *checker) takeover(kind string, end *op, t term) {
 	if c.troubled(end, t, next.from()) {
 		return
 	}
-	took := time.Duration(next.from()-end.from()) * time.Microsecond
+	took := time.Duration(max(next.from()-began, 0)) * time.Microsecond
 	c.stats.Takeover[kind] = append(c.stats.Takeover[kind], took)
-	if bound > 0 && took > bound+time.Duration(c.stood(end.from(), next.from()))*time.Microsecond {
+	if bound > 0 && took > bound+time.Duration(c.stood(began, next.from()))*time.Microsecond {
 		c.violate(Takeover, fmt.Sprintf("it took %v from the end of carrier %d, by %s, to the beat of the next one; the bound is %v", took, t.epoch, kind, bound), end, next)
 	}
 }

@@ -11,7 +11,8 @@ import (
 var bounds = history.Bounds{
 	Attempts: 10, Ordered: []string{"one"}, Late: 500 * time.Millisecond, Recovery: time.Second,
 	After:    map[string]time.Duration{"short": 100 * time.Millisecond},
-	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond},
+	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond, "restart": 3500 * time.Millisecond},
+	Restarts: []string{"restart"},
 }
 
 // Wrong histories, by the rule that they break. Most have a right twin below.
@@ -460,6 +461,10 @@ var histories = map[history.Rule]map[string]string{
 			0 o beat epoch=1
 			5-9000 fault kill target=d epoch=1
 			4000 o beat epoch=2`,
+		"late after redis was restarted": `
+			0 o beat epoch=1
+			5-9000 fault restart target=d epoch=1 took=1000
+			4600 o beat epoch=2`,
 		"goes on, but late": `
 			0 o beat epoch=1
 			5-3600 fault kill target=d epoch=1
@@ -851,6 +856,11 @@ var right = map[string]string{
 		5-500 fault kill target=d epoch=1
 		600 o beat epoch=1
 		9000 h drained`,
+	"a takeover after redis was restarted": `
+		0 o beat epoch=1
+		5-9000 fault restart target=d epoch=1 took=1000
+		4400 o beat epoch=2
+		9500 h drained`,
 	"no takeover while there is another fault": `
 		0 o beat epoch=1
 		5 h kill target=d epoch=1

@@ -21,7 +21,7 @@ const start = 1_700_000_000_000
 //	FROM-TO PROCESS OP [ID] PHASE [FIELD=VALUE …]   an operation; TO may be ? for one without an end
 //	AT PROCESS OP [ID] [FIELD=VALUE …]              an event
 //	FROM-TO PROCESS takes ID [FIELD=VALUE …]        a claim that takes a message; at= is its time by Redis's clock
-//	FROM-TO fault KIND [FIELD=VALUE …]              a fault and its heal
+//	FROM-TO fault KIND [FIELD=VALUE …] [took=N]     a fault, which takes so long to be made, and its heal
 //	final PLACE ID [AT] [VERSION]                   where a message is at the end; ID may be TOPIC/ID
 //	final dropped N                                 how many messages are counted as dropped
 //	final done ID RESULT                            a message that is kept
@@ -146,10 +146,16 @@ func (s *script) takes(r history.Record, from, to int64, rest []string) {
 func (s *script) fault(from int64, to, kind string, rest []string) {
 	s.last["harness"]++
 	r := history.Record{Process: "harness", Op: history.Fault, N: s.last["harness"], Kind: kind, Phase: history.Call}
+	made := from
+	if n := len(rest); n > 0 {
+		if took, is := strings.CutPrefix(rest[n-1], "took="); is {
+			made, rest = from+s.number(took)*1000, rest[:n-1]
+		}
+	}
 	s.fields(&r, rest)
 	s.add(from, r)
 	r.Phase = history.OK
-	s.add(from, r)
+	s.add(made, r)
 	if to == "?" {
 		return
 	}
