@@ -114,12 +114,13 @@ func (p *polls) takeOver(h store.Handover) {
 	d, err := p.handedOver(h)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending >= mostPending {
+	full := p.pending >= mostPending
+	if full && p.queues[h.Topic] == nil { // nobody waits for that topic, if there is one
 		p.stats.drop(1)
 		return
 	}
 	q := p.queue(h.Topic)
-	if err != nil || h.At == q.received {
+	if err != nil || h.At == q.received || full {
 		p.stats.drop(1)
 	} else {
 		q.received, q.handed = h.At, append(q.handed, handed{h, d})

@@ -2,10 +2,11 @@ package api
 
 import (
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/outage"
 )
 
 // searchesLogged is the shortest time between two log lines about searches of bodies by one client.
@@ -13,10 +14,8 @@ const searchesLogged = time.Second
 
 // Searches are the searches of bodies by one client. The zero value is ready to use.
 type Searches struct {
-	mu       sync.Mutex
-	underWay int
-	logged   time.Time
-	unlogged int // since then
+	underWay atomic.Int64
+	log      outage.Throttle
 }
 
 // Begin admits a question if it asks for no bodies, or if fewer than [find.MaxOfBodies]
@@ -27,21 +26,14 @@ func (s *Searches) Begin(log *slog.Logger, q find.Query, client ...any) (done fu
 	if !q.AsksBodies() {
 		return func() {}, true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.underWay >= find.MaxOfBodies {
+	if s.underWay.Add(1) > find.MaxOfBodies {
+		s.end()
 		return nil, false
 	}
-	s.underWay++
-	if s.unlogged++; time.Since(s.logged) >= searchesLogged {
-		log.Info("search of bodies", append(client, "question", q.String(), "searches", s.unlogged)...)
-		s.logged, s.unlogged = time.Now(), 0
+	if n := s.log.ToLog(searchesLogged); n > 0 {
+		log.Info("search of bodies", append(client, "question", q.String(), "searches", n)...)
 	}
 	return s.end, true
 }
 
-func (s *Searches) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.underWay--
-}
+func (s *Searches) end() { s.underWay.Add(-1) }

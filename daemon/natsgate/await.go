@@ -22,8 +22,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 		return nil, err
 	}
 	if of.Wait == "" {
-		g.inspectNow(ctx, r, of.ID)
-		return nil, nil
+		return inspected(g.inspector.Inspect(ctx, r.name, of.ID))
 	}
 	wait, err := fields.ParseDuration("wait", of.Wait)
 	if err == nil {
@@ -35,32 +34,25 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	return nil, g.waits.start(wait, func(ctx context.Context) { g.inspectAtLast(ctx, r, of.ID) })
 }
 
-// inspectNow answers with the state of a message when it is the turn of the request, which ends when NATS has taken the answer.
-func (g *Gate) inspectNow(ctx context.Context, r request, id string) {
-	done, err := g.reads.take(ctx, "inspect "+r.name)
+// inspectAtLast answers with the state of a message once it has ended, or ctx has. Thousands
+// may end at once: those without a turn give their bodies up, and are read again in their turn.
+func (g *Gate) inspectAtLast(ctx context.Context, r request, id string) {
+	info, err := api.Awaited(g.inspector.Await(ctx, r.name, id))
 	if err != nil {
 		r.finish(nil, err)
 		return
 	}
-	defer done()
-	r.finish(inspected(g.inspector.Inspect(ctx, r.name, id)))
-}
-
-// inspectAtLast answers with the state of a message once it has ended, or ctx has. Thousands
-// may end at once: those without a turn give their bodies up, and are read again.
-func (g *Gate) inspectAtLast(ctx context.Context, r request, id string) {
-	info, err := api.Awaited(g.inspector.Await(ctx, r.name, id))
-	switch {
-	case err != nil:
-		r.finish(nil, err)
-	case g.reads.isTaken():
-		defer g.reads.end()
-		r.finish(inspected(info, nil))
-	default:
+	if !g.reads.try() {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
-		g.inspectNow(again, r, id)
+		if err := g.reads.take(again); err != nil {
+			r.finish(nil, err)
+			return
+		}
+		info, err = g.inspector.Inspect(again, r.name, id)
 	}
+	defer g.reads.end()
+	r.finish(inspected(info, err))
 }
 
 func inspected(info notify.Info, err error) (*nats.Msg, error) {

@@ -19,11 +19,6 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := g.claims.take(ctx, "claim "+r.name)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	secret, err := g.secret.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the secret: %w", err)

@@ -44,13 +44,7 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 		return nil, fmt.Errorf("%w: %d searches of bodies are under way; send it again", api.ErrBusy, find.MaxOfBodies)
 	}
 	defer done()
-	end, err := g.finds.take(ctx, "find")
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	r.finish(g.page(ctx, q, find.Options{Limit: of.Limit, Size: g.maxPayload(), Cursor: of.Cursor, May: may}))
-	return nil, nil // it is answered in its turn
+	return g.page(ctx, q, find.Options{Limit: of.Limit, Size: g.maxPayload(), Cursor: of.Cursor, May: may})
 }
 
 // page returns a page that fits into an answer, or of one message.

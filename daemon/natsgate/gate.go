@@ -194,8 +194,6 @@ type Gate struct {
 	secret    *signing.Secret // that tokens are sealed with
 	slots     slots
 	waits     waits
-	claims    turns
-	finds     turns
 	reads     turns // of inspections
 	count     counters
 	handovers handovers
@@ -205,8 +203,8 @@ type Gate struct {
 	unheard     *outage.Many // hints of these shards cannot be received
 	unconfirmed *outage.Many // broadcasts of these shards wait for NATS
 
-	noReply, badReply             throttle
-	badSettlement, lateSettlement throttle // without a reply subject
+	noReply, badReply             outage.Throttle
+	badSettlement, lateSettlement outage.Throttle // without a reply subject
 
 	made      time.Time
 	identity  micro.ServiceIdentity
@@ -252,8 +250,6 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		secret:   signing.New(s),
 		slots:    newSlots(),
 		waits:    newWaits(),
-		claims:   make(turns, maxClaims),
-		finds:    make(turns, maxFinds),
 		reads:    make(turns, maxReads),
 		made:     time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},

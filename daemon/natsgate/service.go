@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,21 +42,23 @@ type endpoint struct {
 	rest   string // wildcard at the end of its subject; empty: none
 	silent bool   // accepts requests without a reply subject
 	most   int    // bytes of waiting requests
+	turns  turns  // that requests take until they are answered; nil: their answers have no bodies
 	handle func(context.Context, request) (*nats.Msg, error)
 	tally  *tally
 }
 
 func (g *Gate) makeEndpoints() []endpoint {
+	finds := make(turns, maxFinds)
 	all := []endpoint{
 		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
 		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
-		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize},
+		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize, turns: make(turns, maxClaims)},
 		{name: "settle", rest: "*", handle: g.settle, silent: true, most: maxSmallSize},
 		{name: "cancel", rest: ">", handle: g.cancel, most: maxSmallSize},
 		{name: "reschedule", rest: ">", handle: g.reschedule, most: maxSmallSize},
-		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize},
-		{name: "find", rest: ">", handle: g.find, most: maxSmallSize},
-		{name: "find-all", handle: g.findAll, most: maxSmallSize},
+		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize, turns: g.reads},
+		{name: "find", rest: ">", handle: g.find, most: maxSmallSize, turns: finds},
+		{name: "find-all", handle: g.findAll, most: maxSmallSize, turns: finds},
 		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
 		{name: "listeners", handle: g.listeners, most: maxSmallSize},
@@ -116,6 +117,11 @@ func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r.finish = func(reply *nats.Msg, err error) { g.finish(e, r.reply, reply, err) }
+	if err := e.turns.take(ctx); err != nil {
+		r.finish(nil, err)
+		return
+	}
+	defer e.turns.end()
 	if reply, err := e.handle(ctx, r); reply != nil || err != nil {
 		r.finish(reply, err)
 	}
@@ -137,12 +143,12 @@ func (g *Gate) mayReply(endpoint, reply string) bool {
 	switch {
 	case reply == "":
 		g.count.noReply.Add(1)
-		if n := g.noReply.toLog(); n > 0 {
+		if n := g.noReply.ToLog(throttleInterval); n > 0 {
 			g.o.Logger.Warn("requests without a reply subject are refused: send them as requests", "endpoint", endpoint, "requests", n)
 		}
 	case !g.allowedReply(reply):
 		g.count.refusedReplies.Add(1)
-		if n := g.badReply.toLog(); n > 0 {
+		if n := g.badReply.ToLog(throttleInterval); n > 0 {
 			g.o.Logger.Warn("requests with a reply subject of nats or of bellhop are refused: have them answered to an inbox",
 				"endpoint", endpoint, "reply", fmt.Sprintf("%.200s", reply), "requests", n)
 		}
@@ -249,25 +255,4 @@ func (s slots) wait(ctx context.Context) {
 func (s slots) end() {
 	s.close()
 	_ = s.free.Acquire(context.Background(), maxConcurrent) // never fails: the context has no end
-}
-
-// A throttle limits how often a frequent event is logged.
-type throttle struct {
-	mu    sync.Mutex
-	last  time.Time
-	times int
-}
-
-// toLog counts an event. It returns how many happened since the last log entry, or zero if
-// that is less than throttleInterval ago.
-func (t *throttle) toLog() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.times++
-	if time.Since(t.last) < throttleInterval {
-		return 0
-	}
-	n := t.times
-	t.last, t.times = time.Now(), 0
-	return n
 }

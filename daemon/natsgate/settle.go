@@ -51,7 +51,7 @@ func (g *Gate) untold(t token, err error) {
 	if errors.Is(err, notify.ErrInvalid) {
 		often = &g.badSettlement
 	}
-	if n := often.toLog(); n > 0 {
+	if n := often.ToLog(throttleInterval); n > 0 {
 		g.o.Logger.Warn("answers to claimed messages settle nothing; unless they are settled otherwise, these come again",
 			"answers", n, "topic", t.topic, "id", t.id, "error", err)
 	}

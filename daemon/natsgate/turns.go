@@ -10,26 +10,29 @@ const (
 	// of Redis twice, until NATS has taken them.
 	maxClaims = 8
 
-	// maxFinds and maxReads are how many searches and inspections are made at the same time. A search may hold a
+	// maxFinds and maxReads are how many searches and inspections are answered at the same time. A search may hold a
 	// page of max_payload a few times, and JSON has up to six bytes for one of a body.
 	maxFinds, maxReads = 4, 8
 )
 
-// turns bound how many requests of a kind hold bodies at a time.
+// turns bound how many requests of a kind hold bodies at a time, until NATS has taken them. Nil ones bound nothing.
 type turns chan struct{}
 
-// take waits for a turn. The caller calls done at its end. The error is that of ctx.
-func (t turns) take(ctx context.Context, what string) (done func(), err error) {
+// take waits for a turn, which lasts until end. The error is that of ctx.
+func (t turns) take(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
 	select {
 	case t <- struct{}{}:
-		return t.end, nil
+		return nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: %d such requests are under way, and it waited too long; send it again: %w", what, cap(t), ctx.Err())
+		return fmt.Errorf("%d such requests are under way, and it waited too long; send it again: %w", cap(t), ctx.Err())
 	}
 }
 
-// isTaken takes a turn if there is one.
-func (t turns) isTaken() bool {
+// try takes a turn if there is one, and reports whether there was.
+func (t turns) try() bool {
 	select {
 	case t <- struct{}{}:
 		return true
@@ -38,4 +41,8 @@ func (t turns) isTaken() bool {
 	}
 }
 
-func (t turns) end() { <-t }
+func (t turns) end() {
+	if t != nil {
+		<-t
+	}
+}

@@ -358,6 +358,7 @@ func TestFindRefuses(t *testing.T) {
 	for field, call := range map[string]func() error{
 		"q":     func() error { _, err := f.Find(t.Context(), find.Query{}, find.Options{}); return err },
 		"limit": func() error { _, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Limit: 501}); return err },
+		"size":  func() error { _, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Size: -1}); return err },
 		"cursor": func() error {
 			for _, cursor := range []string{page.Cursor, "x", "e30", "!", strings.Repeat("A", 5000), dry.Cursor} {
 				_, err := f.Find(t.Context(), parse(t, "topic:b"), find.Options{Cursor: cursor})

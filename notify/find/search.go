@@ -72,6 +72,9 @@ func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*s
 			return nil, err
 		}
 	}
+	if o.Size < 0 {
+		return nil, store.Faultf("size", "size %d: it is negative; use zero or more", o.Size)
+	}
 	s := &search{
 		Finder: f, query: q, may: o.May, limit: o.Limit, full: cmp.Or(o.Size, pageBytes), missing: &store.MissingError{},
 		began: time.Now(), most: mostWork, work: firstWork, ahead: firstWork,

@@ -1,5 +1,5 @@
 // Package outage logs a fault that lasts: once when it begins, and once when it is
-// over.
+// over; and what happens often once in a while.
 package outage
 
 import (

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
-	"github.com/bellhopd/bellhop/notify"
 )
 
 // neighbours is the database in which a neighbour's store is. Its publishers, workers and listeners
@@ -33,16 +32,9 @@ func newNeighbour(ctx context.Context, beside *world) (w *world, err error) {
 	if w.log, err = history.Open(filepath.Join(w.dir, "harness"+history.Suffix), "neighbour"); err != nil {
 		return w, err
 	}
-	if w.store, err = notify.Open(w.config()); err != nil {
+	if err := w.openStore(ctx); err != nil {
 		return w, err
 	}
-	if w.inspector, err = notify.NewInspector(w.store); err != nil {
-		return w, err
-	}
-	if err := w.setDefaults(ctx); err != nil {
-		return w, err
-	}
-	w.watch(ctx)
 	if err := w.place("daemon-8"); err != nil {
 		return w, err
 	}

@@ -81,21 +81,29 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 	if err := w.startServers(ctx, p); err != nil {
 		return w, err
 	}
-	if w.store, err = notify.Open(w.config()); err != nil {
+	if err := w.openStore(ctx); err != nil {
 		return w, err
 	}
-	if w.inspector, err = notify.NewInspector(w.store); err != nil {
-		return w, err
-	}
-	if err := w.setDefaults(ctx); err != nil {
-		return w, err
-	}
-	w.watch(ctx)
 	if err := w.startDaemons(ctx); err != nil || !p.Neighbour {
 		return w, err
 	}
 	w.neighbour, err = newNeighbour(ctx, w)
 	return w, err
+}
+
+// openStore opens the store for the harness, and records what beats in it.
+func (w *world) openStore(ctx context.Context) (err error) {
+	if w.store, err = notify.Open(w.config()); err != nil {
+		return err
+	}
+	if w.inspector, err = notify.NewInspector(w.store); err != nil {
+		return err
+	}
+	if err := w.setDefaults(ctx); err != nil {
+		return err
+	}
+	w.watch(ctx)
+	return nil
 }
 
 // config returns the configuration of the harness, which has all rights.
