@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	_ "time/tzdata" // a machine may have no zones
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	daemon.TakeClientLog(slog.New(slog.DiscardHandler)) // which calls must not do while the clients of others log
-	time.Local = time.FixedZone("", 9*60*60)            // so that all tests see what is printed in which zone
+	// So that all tests see what is printed in which zone. time.Local is not set, since nats-server's timer may read it meanwhile.
+	os.Setenv("TZ", "Asia/Tokyo")
 	storetest.Main(m)
 }
 
