@@ -58,7 +58,8 @@ lint: linters ## run the linters; any finding fails
 	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
 	go vet $(RACED) ./...
 	$(RUN) -exec 'env CGO_ENABLED=1 "GOFLAGS=$(RACED)"' $(STATICCHECK) ./...
-	cd notify/store/lua && luacheck --quiet --no-color .
+	go run ./notify/store/librarytext | luacheck --quiet --no-color --config notify/store/lua/.luacheckrc -
+	cd notify/store/lua && luacheck --quiet --no-color found.lua rehearse.lua
 
 linters:
 	@command -v luacheck >/dev/null || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
@@ -119,7 +120,7 @@ bench: build ## measure this machine, with a redis-server of its own, or with BA
 	$(if $(BASE),$(RUN) ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
-	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate
+	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/store ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate
 
 # What the console's pages and tests take from elsewhere. htmx begins in the next turn after its script, so its extension is in
 # the same file: in one of its own it may come too late, and a page would never change.

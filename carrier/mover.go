@@ -43,6 +43,7 @@ type calls struct {
 	withdraw func(ctx context.Context, name string) error
 	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
 	vacant   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
+	drop     func(context.Context) ([]string, error)         // libraries of functions that nobody uses
 	repair   func(context.Context) error                     // home's: writes the root again if that is lost
 	adopt    func(context.Context) error                     // takes over home's settings for all topics
 	rest     func(until time.Time)                           // until a time that is at most fine away
@@ -55,7 +56,7 @@ func callsTo(shard store.Shard) calls {
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())
 		},
-		repair: shard.Store().RepairRoot, adopt: shard.AdoptSettings, rest: sleepFine,
+		drop: shard.DropLibraries, repair: shard.Store().RepairRoot, adopt: shard.AdoptSettings, rest: sleepFine,
 	}
 }
 

@@ -78,7 +78,7 @@ func wantRest(t *testing.T, before, after map[string]int64, rare, history int64)
 	n := got["publish"]
 	looks = got["hlen"]
 	want := map[string]int64{
-		"evalsha": n, "get": 2 * n, "pexpire": n, "time": n, "exists": n, "zrange": (2 + 4*rare) * n, "zscan": rare * n, "xlen": rare * n, "publish": n,
+		"fcall": n, "get": 2 * n, "pexpire": n, "time": n, "exists": n, "zrange": (2 + 4*rare) * n, "zscan": rare * n, "xlen": rare * n, "publish": n,
 		"hlen": looks, "zcard": rare * looks, // beside INFO
 	}
 	samples := got["setrange"] // one a second for each ring, whatever the time between two beats

@@ -97,6 +97,7 @@ func (s *simulated) redis() calls {
 		},
 		nudges: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
 		vacant: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
+		drop:   func(context.Context) ([]string, error) { return nil, nil },
 		repair: func(context.Context) error { return nil },
 		adopt:  func(context.Context) error { return nil },
 		rest:   func(until time.Time) { time.Sleep(time.Until(until)) },

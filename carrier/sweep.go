@@ -16,6 +16,7 @@ const (
 	sweepSoon  = 100 * time.Millisecond // at most between two steps while there is more to do
 	sweepOn    = 10 * time.Second       // at most between two steps while there is more to check
 	sweptNames = 10                     // topics that the log names
+	dropEvery  = time.Hour              // between two looks for libraries of functions that nobody uses
 )
 
 // A round is one pass over all topics that have dead letters, and what was removed
@@ -33,6 +34,7 @@ type round struct {
 // or another carrier has the lease.
 func (t *term) sweep(ctx context.Context) {
 	var r round
+	var dropped time.Time // when it last looked for libraries
 	keeping := outage.New(t.log, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
 	for pause := min(t.o.Sweep, sweepOn); ; {
 		select {
@@ -41,6 +43,10 @@ func (t *term) sweep(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		most, err := t.step(ctx, &r)
+		if err == nil && time.Since(dropped) > dropEvery {
+			dropped = time.Now()
+			err = t.dropLibraries(ctx)
+		}
 		var deposed *store.DeposedError
 		if err != nil && ctx.Err() != nil || errors.As(err, &deposed) {
 			return
@@ -86,6 +92,17 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	default:
 		return MaxSweep, nil
 	}
+}
+
+// dropLibraries deletes the libraries of functions that nobody uses.
+func (t *term) dropLibraries(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	dropped, err := t.redis.drop(ctx)
+	if len(dropped) > 0 {
+		t.o.Logger.Info("deleted functions of other versions that nobody used for three days", "libraries", strings.Join(dropped, " "))
+	}
+	return err
 }
 
 // logRound logs what a round removed; the next one begins.

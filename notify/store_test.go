@@ -139,7 +139,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 						fmt.Fprint(conn, "$-1\r\n")
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
-					case "evalsha":
+					case "evalsha": // which found.lua is run by
 						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", store.Format)
 					}
 				}
@@ -336,7 +336,7 @@ func TestPublishWaitsForRedis(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
 }
 
-func TestScriptsAreLost(t *testing.T) {
+func TestFunctionsAreLost(t *testing.T) {
 	pub, db := open(t)
 	calls := []func() error{
 		func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
@@ -347,7 +347,7 @@ func TestScriptsAreLost(t *testing.T) {
 		func() error { _, err := pub.Cancel(t.Context(), topic, "a"); return err },
 	}
 	for i, call := range calls {
-		if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
+		if err := db.Client().FunctionFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if err := call(); err != nil {

@@ -218,7 +218,7 @@ func BenchmarkTopics(b *testing.B) {
 	}
 	var took []float64 // by the script, in us
 	for _, call := range slow {
-		if call.Args[0] == "evalsha" {
+		if call.Args[0] == "fcall" {
 			took = append(took, float64(call.Duration.Microseconds()))
 		}
 	}

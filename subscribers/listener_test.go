@@ -637,7 +637,7 @@ func TestListenersShareOneReader(t *testing.T) {
 
 func scriptCalls(t testing.TB, store *notify.Store) (n int) {
 	t.Helper()
-	return commandCalls(t, store, "eval") + commandCalls(t, store, "evalsha")
+	return commandCalls(t, store, "fcall")
 }
 
 // commandCalls returns how often Redis was called with a command; of all of them without a name.

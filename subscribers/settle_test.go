@@ -27,7 +27,7 @@ func (*forger) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func (f *forger) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if call, ok := cmd.(*redis.Cmd); ok && f.on.Load() && strings.HasPrefix(cmd.Name(), "eval") {
+		if call, ok := cmd.(*redis.Cmd); ok && f.on.Load() && cmd.Name() == "fcall" {
 			call.SetVal([]any{"what no script answers"})
 			return nil
 		}

@@ -146,7 +146,7 @@ func watch(url string) int {
 	return 1
 }
 
-var sent = regexp.MustCompile(`cmdstat_(?:evalsha|info):calls=(\d+)`)
+var sent = regexp.MustCompile(`cmdstat_(?:fcall|info):calls=(\d+)`)
 
 // callsOf returns how many calls Redis got.
 func callsOf(b *testing.B, db *notify.Store) (n float64) {

@@ -59,7 +59,7 @@ const Shards = "shards"
 // Checks returns the names of all checks in the order in which they run.
 func Checks() []string {
 	return []string{
-		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "clock",
+		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
 		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "listeners", "archive", Contents,
 	}
 }
@@ -172,6 +172,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 			e.report("rights", Warn, "not tried while a server is away", "have it answer, then run bellhop doctor again")
 		default:
 			e.rights(ctx, c)
+			e.onEach(func(s *server) { s.functions(ctx, e.store.Rights()) })
 		}
 	})
 	if fit && !o.Quick && ctx.Err() == nil {

@@ -84,6 +84,32 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	e.rings(ctx, db)
 }
 
+// functions checks that the server takes Bellhop's functions, and reports those of other versions.
+func (s *server) functions(ctx context.Context, rights string) {
+	const check = "functions"
+	f, err := s.shard.Functions(ctx)
+	switch {
+	case err != nil:
+		found, remedy := explain(err, rights)
+		s.report(check, Fail, found, remedy)
+	case s.trial:
+		s.report(check, OK, "the trial server runs scripts", "")
+	case redis.HasErrorPrefix(f.Refused, "OOM"):
+		s.report(check, Warn, "calls run as scripts, which take longer, since memory was full before the functions were loaded",
+			"free memory; they are loaded within seconds")
+	case f.Refused != nil:
+		s.report(check, Warn, "calls run as scripts, which take longer: "+f.Refused.Error(), "run ACL SETUSER NAME "+rights)
+	case f.Others > 0:
+		others := "another version"
+		if f.Others > 1 {
+			others = fmt.Sprintf("%d other versions", f.Others)
+		}
+		s.report(check, OK, fmt.Sprintf("loaded, beside those of %s, last used %s ago", others, store.Short(f.Used)), "")
+	default:
+		s.report(check, OK, "loaded", "")
+	}
+}
+
 // refused reports the error of a step that was tried under a prefix.
 func (e *exam) refused(step string, err error, prefix string) {
 	const check = "rights"

@@ -89,7 +89,7 @@ func TestShardsOnACluster(t *testing.T) {
 		"fail persistence none: a restart of Redis loses all messages", "ok eviction noeviction, limit none",
 		"ok format 6, or nothing yet", "warn replicas 1 connected, but nothing waits for them: a failover loses what was acknowledged last",
 		"ok rights published, carried, claimed, settled, requeued and cancelled a message, and broadcast one",
-		"ok pub/sub round trip X, of the slowest X", "ok clock the clocks of the servers are up to X apart",
+		"ok pub/sub round trip X, of the slowest X", "ok functions loaded", "ok clock the clocks of the servers are up to X apart",
 		"ok carrier one has 8; their beats arrive", "ok nats off", "warn standby none: if the carrier's machine fails, no delayed message is delivered",
 	}
 	if len(lines) < len(want) {

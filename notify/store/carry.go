@@ -114,31 +114,53 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	if err := r.deposed(); err != nil {
 		return Carried{}, err
 	}
-	m := Carried{Moved: int(r.integer())}
-	wait := r.decimal()
-	m.Now = r.decimal()
+	m := Carried{Ready: c.Ready, Kept: -1, Earliest: Never}
+	wait := r.integer()
+	m.Now = r.integer()
 	s.heed(time.UnixMicro(m.Now))
 	m.Next = nextOf(m.Now, wait)
-	m.Took = time.Duration(r.integer()) * time.Microsecond
-	m.Ready, m.Kept = r.text(), r.integer()
-	m.Earliest = r.due()
-	m.Runs = r.runs()
-	m.Repeated, m.Policy = r.integer(), r.text()
-	m.Buried = r.buried()
-	m.Handed, m.Lapsed = r.integer(), r.integer()
-	if r.more() {
-		m.Dropped = r.buried()
-	}
-	if r.more() {
-		if l := r.list(); l.more() || !c.History {
-			m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
-			_ = l.end() // which ends r
-		}
-	}
-	if r.more() {
-		m.Totals = r.list().totals()
+	for r.more() {
+		m.read(r)
 	}
 	return m, r.end()
+}
+
+// read reads one part of the answer, behind its name.
+func (m *Carried) read(r *reply) {
+	switch name := r.text(); name {
+	case "took":
+		m.Took = time.Duration(r.integer()) * time.Microsecond
+	case "moved":
+		m.Moved = int(r.integer())
+	case "earliest":
+		m.Earliest = r.due()
+	case "runs":
+		m.Runs = r.runs()
+	case "handed":
+		m.Handed = r.integer()
+	case "buried":
+		m.Buried = r.buried()
+	case "dropped":
+		m.Dropped = r.buried()
+	case "lapsed":
+		m.Lapsed = r.integer()
+	case "cursor":
+		m.Ready = r.text()
+	case "kept":
+		m.Kept = r.integer()
+	case "repeated":
+		m.Repeated = r.integer()
+	case "evicts":
+		m.Policy = r.text()
+	case "taker":
+		l := r.list()
+		m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
+		_ = l.end() // which ends r
+	case "totals":
+		m.Totals = r.list().totals()
+	default:
+		r.fail("a part of the answer", name)
+	}
 }
 
 // nextOf returns when the next thing is due if that is so long after now.

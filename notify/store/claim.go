@@ -66,14 +66,28 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err != nil {
 		return Claimed{}, err
 	}
-	got := Claimed{Short: r.flag(), Lease: ms(r.integer())}
-	got.Messages = r.claimed(r.integer(), got.Lease)
-	got.Buried = r.list().ended()
-	got.Ripe = time.Duration(r.integer()) * time.Millisecond
-	got.Now, got.OnTheWay = r.integer(), r.flag()
-	if r.more() {
-		r.list().ownLeases(got.Messages)
-		got.Dropped = r.list().ended()
+	got := Claimed{Short: r.flag(), Now: r.integer(), Ripe: -time.Millisecond}
+	attempts := new(reply)
+	for r.more() {
+		switch name := r.text(); name {
+		case "on_the_way":
+			got.OnTheWay = r.flag()
+		case "ripe":
+			got.Ripe = time.Duration(r.integer()) * time.Millisecond
+		case "attempts":
+			attempts = r.list()
+		case "claimed":
+			got.Lease = ms(r.integer())
+			got.Messages = r.claimed(r.integer(), got.Lease, attempts)
+		case "own":
+			r.list().ownLeases(got.Messages)
+		case "buried":
+			got.Buried = r.list().ended()
+		case "dropped":
+			got.Dropped = r.list().ended()
+		default:
+			r.fail("a part of the answer", name)
+		}
 	}
 	if c.AckNow {
 		got.Lease = 0
@@ -106,10 +120,10 @@ func (r *reply) ownLeases(all []ClaimedMessage) {
 	}
 }
 
-// claimed reads members, runs of due times, records and attempts. The record of a
-// member that was buried or dropped is missing.
-func (r *reply) claimed(receipt int64, length time.Duration) []ClaimedMessage {
-	members, runs, records, attempts := r.list(), r.list(), r.list(), r.list()
+// claimed reads members, runs of due times, and records, and the attempts of each that were
+// read before, if any were used up. The record of a member that was buried or dropped is missing.
+func (r *reply) claimed(receipt int64, length time.Duration, attempts *reply) []ClaimedMessage {
+	members, runs, records := r.list(), r.list(), r.list()
 	counted := attempts.more()
 	all := make([]ClaimedMessage, 0, records.left())
 	var due time.Time

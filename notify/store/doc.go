@@ -9,8 +9,8 @@
 // To read it, begin with the diagram and the two tables below. Then follow one
 // message: its publish (publish.go and lua/publish.lua), the carrier's call that
 // makes it ready (carry.go, lua/carry.lua), its claim (claim.go, lua/claim.lua) and
-// the end of its lease (settle.go). transition.go links and runs scripts, reply.go
-// reads their answers, connect.go reaches Redis, and subscribe.go keeps subscriptions.
+// the end of its lease (settle.go). transition.go runs transitions, reply.go reads their
+// answers, connect.go reaches Redis, and subscribe.go keeps subscriptions.
 //
 // # States
 //
@@ -78,19 +78,23 @@
 // configuration; the first call on a shard that has no format key yet founds the root, then
 // the shard. What a store has only once is in the first shard. Where there are several, the
 // channels carry the tag, too, and all is published by SPUBLISH: a process has one
-// connection for each server that it listens to. A script says what differs by SHARDED,
-// which is resolved when it is linked.
+// connection for each server that it listens to. A script says what differs by SHARDED.
 //
-// # Scripts
+// # The library
 //
-// lua/NAME.lua is a transition. It reads its own arguments from ARGV, and has the
-// keys of the table below by their names. Functions such as ready_of(topic) make
-// the keys of a topic, because scripts learn topics as they run: all keys of a shard
-// carry one hash tag. A script gets only those keys, and those functions of
-// lua/shared, that it uses: each costs a call some 0.1 us, and more after a rest. A
-// call that has little to do ends before a line of asterisks: the code behind it is
-// not even defined. publish.lua has the steps of its most common call there, in a
-// short form: what changes in an arrow changes there, too.
+// lua/NAME.lua is a transition, and lua/shared holds what transitions share: each file is a
+// module. The library is all of them in one text, which Redis compiles once and calls by
+// FCALL. library.go joins the text; begin.lua is the head of each call. A transition reads its own
+// arguments from ARGV, and has the keys of the table below by their names; functions such as
+// ready_of(topic) make the keys of a topic, because transitions learn topics as they run: all keys of
+// a shard carry one hash tag. Variables of the library outlive a call, and serve all stores of a
+// server: what a call has of its own is in the table `current`. When a library is loaded Redis has no
+// globals yet, so a module makes tables, constants and functions, and calls nothing.
+//
+// A library is called bellhop_HASH by its text, so those of several versions are in a server side by
+// side. A call that misses it loads it. A server that does not take it (way.go), and the trial
+// server, run the same text as a script. The housekeeping deletes libraries that nobody used for three
+// days (functions.go).
 //
 // # Keys
 //
@@ -98,7 +102,7 @@
 // bellhop:{0}:, except that in a store of one shard channels for programs of any language
 // begin with the prefix alone. All databases of a Redis share its channels: in front of
 // those of another database than 0 Redis has its number, as in 2@bellhop:wake:TOPIC, which
-// [Store.Heard] and in_database in scripts add. A member is TOPIC:ID, the name of a
+// [Store.Heard] and AT in scripts add. A member is TOPIC:ID, the name of a
 // message. Times are by Redis's clock. An arrow precedes the values of a hash, and the
 // scores of a sorted set (zset).
 //

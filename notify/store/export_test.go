@@ -1,29 +1,26 @@
 package store
 
 import (
-	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-// Linked returns each script by its file, as stores of one shard run it, as those of several do, and the same in database 15.
-func Linked() (all [4]map[string]*redis.Script, err error) {
-	for i, v := range []variant{{}, {sharded: true}, {database: 15}, {sharded: true, database: 15}} {
-		all[i] = make(map[string]*redis.Script)
-		err = fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(path, ".lua") && !strings.HasPrefix(path, "lua/shared/") && !alone[path] {
-				all[i][path] = linkFile(path, false, v).flagged
-			}
-			return err
-		})
-		if err != nil {
-			return all, err
-		}
-	}
-	return all, nil
+// LibraryName returns the name of the library.
+func LibraryName() string { return theLibrary().name }
+
+// LoadAgain has all servers of the store asked at once again whether they take the library.
+func (s *Store) LoadAgain() {
+	s.ways.all.Range(func(_, w any) bool {
+		w.(*way).refused.Store(nil)
+		return true
+	})
 }
+
+// Modules returns the names of the modules in their order, and Transitions those of the transitions.
+func Modules() []string     { return modules }
+func Transitions() []string { return slices.Sorted(maps.Keys(transitions)) }
 
 // Abandon closes all connections, as where they lead to no master any more.
 func (s *Store) Abandon() { s.connections.abandon("", time.Now()) }

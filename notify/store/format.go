@@ -40,7 +40,7 @@ var (
 	formatMark = strconv.Itoa(Format) + " " // the beginning of its value in a store of this format
 )
 
-// The errors of a script that did not run: see linked.head.
+// The errors of a transition that did not run: see begin.lua.
 const (
 	signNoStore = "NOSTORE"
 	signFormat  = "FORMAT"

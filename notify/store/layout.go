@@ -106,7 +106,7 @@ func (s *Store) lay(l layout) []*shard {
 	if l.shards > 1 {
 		all = make([]*shard, l.shards)
 		for k := range all {
-			all[k] = &shard{Store: s, number: k, layout: l, keys: newKeys(s.prefix, tag(k, l.shards, l.epoch))}
+			all[k] = s.newShard(k, l, tag(k, l.shards, l.epoch))
 		}
 	}
 	s.laid.Store(&all)

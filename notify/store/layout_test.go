@@ -17,30 +17,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Every script compiles for stores of one shard and of several, and they differ where they tell somebody.
-func TestScriptsCompile(t *testing.T) {
-	t.Parallel()
-	all, err := store.Linked()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := storetest.Open(t).Client()
-	for variant, scripts := range all {
-		for file, script := range scripts {
-			if err := script.Load(t.Context(), client).Err(); err != nil {
-				t.Errorf("%s, variant %d: %v", file, variant, err)
-			}
-		}
-	}
-	publish := make(map[string]bool)
-	for _, scripts := range all {
-		publish[scripts["lua/publish.lua"].Hash()] = true
-	}
-	if len(publish) != len(all) {
-		t.Error("publish is the same for one shard and for several, or in two databases")
-	}
-}
-
 // Each transition runs in each shard of a store of several.
 func TestTransitionsInEachShard(t *testing.T) {
 	t.Parallel()

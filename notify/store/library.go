@@ -1,186 +1,159 @@
 package store
 
 import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// A part is a function or a constant that scripts share.
+//go:embed lua
+var luaFiles embed.FS
+
+// modules are the files of lua/shared in their order: a module uses only those before it. Each is
+// a table that is called as its file is, with a capital; the functions of base are in none.
+var modules = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "history", "describe", "marks", "repair"}
+
+// A library is the text of all transitions, as Redis runs it.
+type library struct {
+	name  string // bellhop_HASH: in a server next to the libraries of other versions
+	text  string // of FUNCTION LOAD
+	parts []part
+
+	// The same for a server that does not take the library: scripts that get the name of a
+	// transition behind its arguments. plain is for the embedded trial server, which knows no flags.
+	script, growing, plain *redis.Script
+}
+
+// A part is a file in the text of the library.
 type part struct {
-	names []string
-	text  string
-	words func() []string // of its text; few parts are in the scripts that a process runs
+	file  string
+	first int // the line of the text before that file's first line
 }
 
-// rare are the functions that few calls reach. A part that only they use is defined
-// inside them.
-var rare = []string{"announce_death", "bury", "cause_of", "end_messages", "fate_of", "forget_ends", "measure_memory", "note_claim", "note_ends", "note_history", "note_published", "note_removed", "publish_heirs", "retire", "taker_of_shard", "undertaker", "use_up"}
+// The second line of the text, for FUNCTION LOAD and of a script.
+const (
+	ofLibrary = "local LIBRARY, GIVEN, WITH = '%s', nil, nil\n"
+	asScript  = "local LIBRARY, GIVEN, WITH = nil, KEYS, ARGV\n"
+)
 
-// isRare reports whether few calls reach a part.
-func (p part) isRare() bool { return slices.Contains(rare, p.names[0]) }
+// theLibrary returns the library. It is joined when a transition first runs, so that a program that
+// runs none starts fast.
+var theLibrary = sync.OnceValue(func() *library {
+	body, parts := joined()
+	sum := sha1.Sum([]byte(body))
+	l := &library{name: librariesAre + hex.EncodeToString(sum[:8]), parts: parts}
+	l.text = "#!lua name=" + l.name + "\n" + fmt.Sprintf(ofLibrary, l.name) + body
+	l.script = redis.NewScript("#!lua flags=allow-oom\n" + asScript + body)
+	l.growing = redis.NewScript("#!lua\n" + asScript + body)
+	l.plain = redis.NewScript("\n" + asScript + body)
+	return l
+})
 
-// shared are the names of the files in lua/shared. A part uses only parts before it.
-var shared = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "endings", "fates", "attempts", "logs", "standbys", "history", "describe", "marks", "repair"}
-
-// A variant is how scripts are linked: for a store of one shard, or of several, in a database of Redis.
-type variant struct {
-	sharded  bool
-	database int
-}
-
-// eachVariant returns a function that makes a value for each variant once, when it is needed.
-func eachVariant[T any](value func(variant) T) func(variant) T {
-	once := func(v variant) func() T { return sync.OnceValue(func() T { return value(v) }) }
-	one, several := once(variant{}), once(variant{sharded: true})
-	var elsewhere sync.Map // functions by variants
-	return func(v variant) T {
-		switch v {
-		case variant{}:
-			return one()
-		case variant{sharded: true}:
-			return several()
-		}
-		found, there := elsewhere.Load(v)
-		if !there {
-			found, _ = elsewhere.LoadOrStore(v, once(v))
-		}
-		return found.(func() T)()
-	}
-}
-
-// library returns all parts: the functions that make names of the table, the
-// settings, then those of the files in lua/shared.
-var library = eachVariant(func(v variant) (parts []part) {
-	for _, r := range table {
-		if source := r.source(); source != "" {
-			parts = append(parts, partsOf(source)...)
-		}
-	}
-	parts = append(parts, partsOf(luaSettings()+luaHandover())...)
-	for _, name := range shared {
-		source, err := luaFiles.ReadFile("lua/shared/" + name + ".lua")
+// joined returns the text of all modules and transitions behind its first two lines.
+func joined() (string, []part) {
+	var b strings.Builder
+	var parts []part
+	add := func(before, file, after string) {
+		source, err := luaFiles.ReadFile("lua/" + file + ".lua")
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		parts = append(parts, partsOf(writtenOut(string(source), v))...)
-	}
-	return parts
-})
-
-// cutWord cuts a source around its first word. The word is empty if the source has
-// none.
-func cutWord(source string) (before, word, rest string) {
-	from := strings.IndexFunc(source, isOfWord)
-	if from < 0 {
-		return source, "", ""
-	}
-	to := strings.IndexFunc(source[from:], func(r rune) bool { return !isOfWord(r) })
-	if to < 0 {
-		return source[:from], source[from:], ""
-	}
-	return source[:from], source[from : from+to], source[from+to:]
-}
-
-func isOfWord(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
-}
-
-// wordsOf returns the words of a source, each once, without those in comments and
-// strings.
-func wordsOf(source string) (words []string) {
-	for line := range strings.Lines(source) {
-		line, _, _ = strings.Cut(line, "--")
-		for i, code := range strings.Split(line, "'") { // every second one is a string
-			for _, word, rest := cutWord(code); i%2 == 0 && word != ""; _, word, rest = cutWord(rest) {
-				words = append(words, word)
-			}
-		}
-	}
-	return slices.Compact(slices.Sorted(slices.Values(words)))
-}
-
-// made are the rows of the table whose names are written out in scripts, by their
-// name there: families and channels.
-var made = sync.OnceValue(func() map[string]row {
-	rows := make(map[string]row)
-	for _, r := range table {
-		if r.of != "" || r.kind == kindChannel {
-			rows[r.lua] = r
-		}
-	}
-	return rows
-})
-
-// choices match what scripts do if a store has several shards (SHARDED), or else; nothing
-// where they do not say.
-var choices = []*regexp.Regexp{
-	regexp.MustCompile(`if SHARDED then (.*) else (.*) end`),
-	regexp.MustCompile(`if SHARDED then (.*) end`),
-	regexp.MustCompile(`SHARDED and (\S+) or ([^\s,)]+)`),
-}
-
-// writtenOut returns a source with its choices made, and names of the table, such as ready_of(topic) and
-// HEAD, the database of a channel, and reads of settings replaced by their Lua: a function or a local in
-// front of a script costs each of its calls some 0.1 us.
-func writtenOut(source string, v variant) string {
-	chosen := "${2}"
-	if v.sharded {
-		chosen = "${1}"
-	}
-	for _, choice := range choices {
-		source = choice.ReplaceAllString(source, chosen)
-	}
-	var b strings.Builder
-	for source != "" {
-		before, word, rest := cutWord(source)
 		b.WriteString(before)
-		if r, ok := made()[word]; ok {
-			word, rest = r.instead(word, rest)
-		} else if word == "setting" {
-			word, rest = readSetting(word, rest)
-		} else if word == "in_database" { // in front of the name of a channel, in parentheses
-			if word = ""; v.database != 0 {
-				word = "'" + sharedBy(v.database) + "' .. "
+		parts = append(parts, part{file + ".lua", strings.Count(b.String(), "\n") + 2})
+		b.Write(source)
+		b.WriteString(after)
+	}
+	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + luaSettings() + luaHandover())
+	for _, name := range modules {
+		if name == "base" {
+			add("", "shared/base", "")
+			continue
+		}
+		add("local "+strings.ToUpper(name[:1])+name[1:]+" = {}\ndo\n", "shared/"+name, "end\n")
+	}
+	add("", "begin", "")
+	names := slices.Sorted(maps.Keys(transitions))
+	for _, name := range names {
+		add("TRANSITIONS['"+luaName(name)+"'] = function()\n", name, "end\n")
+	}
+	b.WriteString("if GIVEN then return run(table.remove(WITH), GIVEN, WITH) end\n")
+	for _, name := range names {
+		flag := "'allow-oom'"
+		if transitions[name].grows {
+			flag = "nil"
+		}
+		fmt.Fprintf(&b, "register('%s', %s)\n", luaName(name), flag)
+	}
+	b.WriteString("register_idle()\n")
+	return b.String(), parts
+}
+
+// LibraryText returns the text of the library, as FUNCTION LOAD gets it.
+func LibraryText() string { return theLibrary().text }
+
+// luaName returns the name of the transition of lua/NAME.lua in the library.
+func luaName(name string) string { return strings.ReplaceAll(name, "/", "_") }
+
+// luaNames returns the variables of a call, and those and the functions that have the names of the
+// table, see begin.lua.
+func luaNames() string {
+	once, values := []string{"BASE", "PREFIX", "SHARDED"}, []string{"base", "prefix", "sharded"}
+	var families strings.Builder
+	for _, r := range table {
+		switch {
+		case r.of != "":
+			fmt.Fprintf(&families, "local function %s(%s) return %s .. '%s' .. %[2]s end\n", r.lua, r.of, r.base(), r.name)
+		case r.lua != "FORMAT":
+			once, values = append(once, r.lua), append(values, fmt.Sprintf("%s .. '%s'", strings.ToLower(r.base()), r.name))
+		}
+	}
+	list := func(names []string) string { return strings.Join(wrapped(strings.Join(names, ", "), textWidth), "\n") }
+	return "local ARGV, KEY, call, current, FORMAT, LAYOUT, SHARE, AT, STORE, READ, USED\n" +
+		"local " + list(once) + "\n" +
+		"local function names_under(base, prefix, sharded) return { " + list(values) + " } end\n" +
+		fmt.Sprintf("local function set_names(names) %s = unpack(names, 1, %d) end\n", list(once), len(once)) +
+		families.String()
+}
+
+var lineInLibrary = regexp.MustCompile(`@?user_(?:function|script): ?(\d+)`)
+
+// located returns an error of the library with the file and the line in place of the line of its text.
+func (l *library) located(err error) error {
+	var known redis.Error
+	if !errors.As(err, &known) || !strings.Contains(err.Error(), "user_") {
+		return err
+	}
+	text := lineInLibrary.ReplaceAllStringFunc(err.Error(), func(found string) string {
+		line, _ := strconv.Atoi(lineInLibrary.FindStringSubmatch(found)[1])
+		for _, p := range slices.Backward(l.parts) {
+			if line > p.first {
+				return fmt.Sprintf("%s:%d", p.file, line-p.first)
 			}
 		}
-		b.WriteString(word)
-		source = rest
-	}
-	return b.String()
+		return found
+	})
+	return locatedError{known, text}
 }
 
-// instead returns the Lua that replaces word, the row's name, and the rest of the
-// source behind that.
-func (r row) instead(word, rest string) (text, behind string) {
-	if r.of == "" {
-		return "(" + r.begin() + ")", rest
-	}
-	before, of, behind := cutWord(rest)
-	if before != "(" || !strings.HasPrefix(behind, ")") {
-		return word, rest
-	}
-	return "(" + r.begin() + " .. " + of + ")", behind[1:]
+// A locatedError is an error of Redis that names a place in a module.
+type locatedError struct {
+	reply redis.Error
+	text  string
 }
 
-var luaLocal = regexp.MustCompile(`^local (?:function )?(\w+(?:, \w+)*)`)
+func (e locatedError) Error() string { return e.text }
 
-// partsOf cuts a file into its parts. A function ends on its first line, or with a
-// line that is just "end"; a constant is one line. The rest are comments.
-func partsOf(source string) (parts []part) {
-	open := false
-	for line := range strings.Lines(source) {
-		if open {
-			parts[len(parts)-1].text += line
-			open = line != "end\n"
-		} else if names := luaLocal.FindStringSubmatch(line); names != nil {
-			parts = append(parts, part{names: strings.Split(names[1], ", "), text: line})
-			open = strings.HasPrefix(line, "local function ") && !strings.HasSuffix(line, " end\n")
-		}
-	}
-	for i, p := range parts {
-		parts[i].words = sync.OnceValue(func() []string { return wordsOf(p.text) })
-	}
-	return parts
-}
+// RedisError marks it as an answer of Redis.
+func (e locatedError) RedisError() {}
+
+func (e locatedError) Unwrap() error { return e.reply }

@@ -25,16 +25,13 @@ const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
 // first one holds, and that answer is confirmed, too.
 var ErrUnreplicated = errors.New("not replicated")
 
-// confirm runs a script, and waits until the replicas have all that its answer
-// rests on. The answer of a script that changes nothing, such as ErrExists, may
+// confirm makes a call, and waits until the replicas have all that its answer
+// rests on. The answer of a call that changes nothing, such as ErrExists, may
 // rest on another connection's write, which the replicas may not have yet; but
 // Redis 7.2 and newer wait only for writes of the same connection. So confirm writes
-// a mark behind the script, even when Redis is out of memory.
-func (d *shard) confirm(ctx context.Context, node redis.UniversalClient, script *redis.Script, keys []string, argv []any) ([]any, error) {
-	reply, confirmed, err := d.runAndWait(ctx, node, script.EvalSha, keys, argv)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, confirmed, err = d.runAndWait(ctx, node, script.Eval, keys, argv)
-	}
+// a mark behind the call, even when Redis is out of memory.
+func (d *shard) confirm(ctx context.Context, node redis.UniversalClient, call sender) ([]any, error) {
+	reply, confirmed, err := d.callAndWait(ctx, node, call)
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +42,15 @@ func (d *shard) confirm(ctx context.Context, node redis.UniversalClient, script 
 	return reply, nil
 }
 
-// runAndWait sends a call of a script, the mark and the wait on one connection. It
-// returns the script's reply, and how many replicas confirmed it.
-func (d *shard) runAndWait(
-	ctx context.Context, node redis.UniversalClient,
-	run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, keys []string, argv []any,
-) (reply []any, confirmed int, err error) {
+// callAndWait sends a call, the mark and the wait on one connection. It returns the
+// reply to the call, and how many replicas confirmed it.
+func (d *shard) callAndWait(ctx context.Context, node redis.UniversalClient, call sender) (reply []any, confirmed int, err error) {
 	pipe := node.Pipeline()
-	call := run(ctx, pipe, keys, argv...)
+	called := call(ctx, pipe)
 	pipe.Eval(ctx, writeMark, []string{d.keys.Mark()})
 	wait := pipe.Do(ctx, "wait", d.replicas, replicaWait.Milliseconds())
 	_, _ = pipe.Exec(ctx) // the error is that of one of the calls
-	if reply, err = call.Slice(); err != nil {
+	if reply, err = called.Slice(); err != nil {
 		return nil, 0, err
 	}
 	confirmed, err = wait.Int()

@@ -9,15 +9,17 @@ import (
 )
 
 // The commands that a user of Redis needs; a sub-command follows a bar. Redis
-// checks the commands that are sent, and those that scripts call. All but sent are
-// rehearsed: a script stops half way at a call that its user may not make.
+// checks the commands that are sent, and those that transitions call. All but sent and
+// functions are rehearsed: a transition stops half way at a call that its user may not
+// make, and without the right to use functions it runs as a script.
 const (
-	listens = "subscribe psubscribe"
-	sent    = "cluster|slots getrange"
-	runs    = "eval evalsha"
-	waits   = "wait"   // for Config.WaitReplicas
-	selects = "select" // another database than 0
-	called  = "info time publish pubsub|numsub get set setrange del exists incr pexpire pttl rename unlink" +
+	listens   = "subscribe psubscribe"
+	sent      = "cluster|slots getrange"
+	functions = "fcall function|load function|list function|delete"
+	runs      = "eval evalsha"
+	waits     = "wait"   // for Config.WaitReplicas
+	selects   = "select" // another database than 0
+	called    = "info time publish pubsub|numsub get set setrange del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
 		" zadd zrem zscore zmscore zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"
@@ -31,7 +33,7 @@ const (
 
 // Rights returns the least rights of a Redis user for Bellhop under a prefix, as
 // arguments of ACL SETUSER. They hold the commands that Bellhop sends, and those
-// that its scripts call: Redis checks both. They name each pattern of channels,
+// that its transitions call: Redis checks both. They name each pattern of channels,
 // since Redis allows a subscription only to that very pattern. WAIT is for
 // Config.WaitReplicas, and CLUSTER SLOTS for a Cluster. A store of several shards publishes
 // and subscribes by other commands, and to no pattern. In another database than 0 the names
@@ -42,7 +44,7 @@ func Rights(prefix string, shards int) string { return rightsIn(0, prefix, shard
 func rightsIn(database int, prefix string, shards int) string {
 	heard := " &" + sharedBy(database) + prefix + ":"
 	rights := "resetkeys ~" + prefix + ":* resetchannels" + heard + "*"
-	all := []string{listensSharded, sent, runs, waits, calledIn(shards)}
+	all := []string{listensSharded, sent, functions, runs, waits, calledIn(shards)}
 	if shards == 1 {
 		rights += heard + "wake:*" + heard + "dead:*"
 		all[0] = listens

@@ -356,29 +356,12 @@ func isSetting(name string, n int64) bool {
 	})
 }
 
-// readSetting returns the Lua that replaces setting('NAME', own, common) in a
-// script, whose first word is given, and the rest of the source behind it. That Lua
-// reads the setting, and has the default.
-func readSetting(word, rest string) (text, behind string) {
-	inside, behind, closed := strings.Cut(rest, ")")
-	args := strings.Split(inside, ", ")
-	name := strings.Trim(args[0], "('")
-	i := slices.IndexFunc(settings, func(one setting) bool { return one.name == name })
-	if i < 0 || len(args) != 3 || !closed {
-		return word, rest
-	}
-	one := settings[i]
-	in := func(of string) string {
-		return fmt.Sprintf("%s and in_range(string.match(%s, ' %s=(%%S+)'), %d, %d)", of, of, name, one.least, one.most)
-	}
-	return fmt.Sprintf("(%s or %s or %d)", in(args[1]), in(args[2]), one.fallback), behind
-}
-
-// luaSettings returns the names and limits of settings as Lua, for scripts that write them.
+// luaSettings returns the settings as Lua: a list, which has each by its name, too.
 func luaSettings() string {
-	var b strings.Builder
-	for _, one := range settings {
-		fmt.Fprintf(&b, "{ '%s', %d, %d }, ", one.name, one.least, one.most)
+	var list, names strings.Builder
+	for i, one := range settings {
+		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.name, one.least, one.most, one.fallback)
+		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.name, i+1)
 	}
-	return "local SETTINGS = { " + b.String() + "}\n"
+	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String()
 }

@@ -27,6 +27,7 @@ type shard struct {
 	number int
 	layout layout
 	keys   Keys
+	head   string // the last argument of each call, for begin.lua
 
 	fit     atomic.Int32
 	wasFit  atomic.Bool           // it was fit once
@@ -34,6 +35,14 @@ type shard struct {
 	trouble atomic.Pointer[error] // of the last call; nil: it was answered
 
 	watches watches
+}
+
+// newShard returns a shard under a hash tag.
+func (s *Store) newShard(number int, l layout, tag string) *shard {
+	return &shard{
+		Store: s, number: number, layout: l, keys: newKeys(s.prefix, tag),
+		head: strconv.Itoa(s.share) + "/" + s.at + "/" + l.mark(),
+	}
 }
 
 // Of returns the shard of a topic. It does not connect: while the number of shards is
@@ -131,9 +140,6 @@ func (s Shard) resolve(ctx context.Context) (*shard, error) {
 
 // handle returns the Shard of d.
 func (d *shard) handle() Shard { return Shard{store: d.Store, number: d.number} }
-
-// variant returns the variant of scripts that the shard runs.
-func (d *shard) variant() variant { return variant{d.isSharded(), d.database} }
 
 // isSharded reports whether the store has several shards: then the names of all channels
 // carry the hash tag, and what is published there is heard at the shard's server alone.

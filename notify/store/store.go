@@ -38,6 +38,7 @@ type Store struct {
 	background background
 	sentinels  sentinels
 	wires      wires
+	ways       ways
 	renewal    renewal
 
 	handedOver atomic.Int64 // by publishes
@@ -78,13 +79,13 @@ func Open(c Config) (*Store, error) {
 	}
 	s := &Store{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
-	s.root = &shard{Store: s, layout: layout{shards: 1}, keys: newKeys(prefix, "0")}
-	if c.Shards > 0 {
-		s.lay(layout{shards: c.Shards})
-	}
 	s.connect(o)
 	if !s.inCluster() {
 		s.database, s.at = o.DB, sharedBy(o.DB)
+	}
+	s.root = s.newShard(0, layout{shards: 1}, "0")
+	if c.Shards > 0 {
+		s.lay(layout{shards: c.Shards})
 	}
 	return s, nil
 }
@@ -225,7 +226,7 @@ func (d *shard) listening(ctx context.Context, channel string) (int64, error) {
 }
 
 // call runs a transition once, if Redis is fit for it.
-func (d *shard) call(ctx context.Context, t *transition, l linked, keys []string, args []any) ([]any, error) {
+func (d *shard) call(ctx context.Context, t *transition, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -233,22 +234,18 @@ func (d *shard) call(ctx context.Context, t *transition, l linked, keys []string
 		return nil, err
 	}
 	if d.observe == nil {
-		return d.onMaster(ctx, t, l, keys, args)
+		return d.onMaster(ctx, t, keys, args)
 	}
 	began := time.Now()
-	reply, err := d.onMaster(ctx, t, l, keys, args)
+	reply, err := d.onMaster(ctx, t, keys, args)
 	d.observe(t.name, time.Since(began), err)
 	return reply, err
 }
 
 // onMaster runs a transition on the server that holds the shard, and founds a store where there is none.
-func (d *shard) onMaster(ctx context.Context, t *transition, l linked, keys []string, args []any) (reply []any, err error) {
-	one := l.flagged
-	if d.fit.Load() == fitTrial {
-		one = l.plain
-	}
+func (d *shard) onMaster(ctx context.Context, t *transition, keys []string, args []any) (reply []any, err error) {
 	reply, err = onNode(ctx, d, func(node redis.UniversalClient) ([]any, error) {
-		reply, err := d.once(ctx, node, t, one, keys, args)
+		reply, err := d.once(ctx, node, t, keys, args)
 		missing, err := d.formatFault(err)
 		if !missing {
 			return reply, err
@@ -256,7 +253,7 @@ func (d *shard) onMaster(ctx context.Context, t *transition, l linked, keys []st
 		if err := d.found(ctx, node); err != nil {
 			return nil, err
 		}
-		return d.once(ctx, node, t, one, keys, args)
+		return d.once(ctx, node, t, keys, args)
 	})
 	if err = d.memoryError(err); errors.Is(err, ErrUnfit) {
 		return nil, err
@@ -305,14 +302,6 @@ func (s *Store) PoolStats() *redis.PoolStats {
 	stats := s.client.PoolStats()
 	stats.PubSubStats.Active += s.wires.connected()
 	return stats
-}
-
-// once calls a script once, and waits for replicas if its answer is promised.
-func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transition, one *redis.Script, keys []string, argv []any) ([]any, error) {
-	if t.promised && d.replicas > 0 {
-		return d.confirm(ctx, node, one, keys, argv)
-	}
-	return one.Run(ctx, node, keys, argv...).Slice()
 }
 
 // explain adds to an error of the connection the address of Redis, the remedy for

@@ -99,24 +99,15 @@ func rowNamed(lua string) row {
 	panic("no row is called " + lua) // the tests of Keys would find it
 }
 
-// source returns the Lua function that makes a name of a family, for calls that are
-// not written out: see writtenOut.
-func (r row) source() string {
-	if r.of == "" {
-		return ""
-	}
-	return "local function " + r.lua + "(" + r.of + ") return " + r.begin() + " .. " + r.of + " end\n"
-}
-
-// begin returns the Lua of the name, or of the beginning of a family's names.
-func (r row) begin() string {
+// base returns the Lua variable that the name begins with.
+func (r row) base() string {
 	if r.public {
-		return "PREFIX .. '" + r.name + "'" // where the store is sharded that is BASE
+		return "PREFIX" // where the store is sharded that is BASE
 	}
-	return "BASE .. '" + r.name + "'"
+	return "BASE"
 }
 
-// isGiven reports whether a script that names the row gets its key in KEYS.
+// isGiven reports whether calls in a Cluster declare the row's key.
 func (r row) isGiven() bool {
 	return r.of == "" && r.kind != kindChannel && !strings.HasPrefix(r.lua, "FORMAT")
 }

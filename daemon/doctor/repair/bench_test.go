@@ -62,5 +62,5 @@ func BenchmarkMillion(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Logf("evalsha: %s", stats["cmdstat_evalsha"])
+	b.Logf("fcall: %s", stats["cmdstat_fcall"])
 }

@@ -14,12 +14,10 @@ if #ARGV == 4 and kept == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
     error(gone.err, 0)
   end
   if safe('HINCRBY', TOPICS, topic .. ':leased', -1) == 0 then call('HDEL', TOPICS, topic .. ':leased') end
-  if safe('HINCRBY', TOPICS, topic .. ':acked', 1) == 1 then remember(topic) end
+  if safe('HINCRBY', TOPICS, topic .. ':acked', 1) == 1 then Counters.remember(topic) end
   if type(safe('HINCRBY', TOPICS, '*:acked', 1)) == 'table' then try('HINCRBY', TOPICS, '*:acked', 1) end -- fails, unless it is foreign
   return {}
 end
-
--- * * *
 
 local members, receipts, at = {}, {}, 2
 while at < #ARGV do
@@ -29,7 +27,7 @@ while at < #ARGV do
   end
   at = at + 2 + ARGV[at + 1]
 end
-local mine, lost = leased_under(members, receipts)
+local mine, lost = Leases.leased_under(members, receipts)
 
 -- Restores the leases of those that did not end.
 local function lease_again()
@@ -39,15 +37,15 @@ local function lease_again()
     leases[#leases + 1] = receipt_of_member[member]
     leases[#leases + 1] = member
   end
-  if #leases > 0 then put_leased(leases) end
+  if #leases > 0 then Leases.put_leased(leases) end
 end
 
 if #mine > 0 then
-  if kept >= 3 then can_put_back() end
-  local acked = take_leased(mine) -- one that is named twice counts once
-  or_undo(lease_again, kept >= 3 and end_messages or forget, mine, kept >= 3 and 'acked' or kept)
-  count(topic, 'leased', -acked)
-  count(topic, 'acked', acked)
-  count_all('acked', acked)
+  if kept >= 3 then Leases.can_put_back() end
+  local acked = Leases.take_leased(mine) -- one that is named twice counts once
+  or_undo(lease_again, kept >= 3 and Endings.end_messages or Messages.forget, mine, kept >= 3 and 'acked' or kept)
+  Counters.count(topic, 'leased', -acked)
+  Counters.count(topic, 'acked', acked)
+  Counters.count_all('acked', acked)
 end
 return lost

@@ -3,20 +3,20 @@
 -- Reply: 1 if the lease is lost; 1 if it is not kept although that was asked for: memory is short, or it has a successor.
 local topic, member, receipt, name, asked, result = unpack(ARGV, 1, 6)
 local lease = call('ZSCORE', LEASED, member)
-if not is_under(member, lease, receipt) then return { 1, 0 } end
+if not Leases.is_under(member, lease, receipt) then return { 1, 0 } end
 local us, now = clock()
 local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, '*', member) or {}
 local keep, left = tonumber(asked), { member }
 local most, age = string.match(try('HGET', KEPT, 'done') or '', '^(%d+) (%d+)$')
-local kept = keep > 0 and not successor_in(noted[2]) and try('ZCARD', done_of(topic)) ~= nil and has_room(now)
+local kept = keep > 0 and not Extras.successor_in(noted[2]) and try('ZCARD', done_of(topic)) ~= nil and Memory.has_room(now)
 
 -- The record of one that is kept, and until when it is.
 local function record_to_keep()
-  local unique, soonest = extra(noted[2], 'unique'), math.ceil(us / 1000)
+  local unique, soonest = Extras.extra(noted[2], 'unique'), math.ceil(us / 1000)
   local taken = unique and math.min(soonest + unique, MAX)
   local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
   local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
-  local worker, since = holder_after(topic, lease, name)
+  local worker, since = Attempts.holder_after(topic, lease, name)
   since = tonumber(since or 0)
   local object = { published = published, ended = now, taken = taken, by = worker, took = since > 0 and math.max(now - since, 0) or nil }
   return '=' .. text(over) .. ',' .. cjson.encode(object) .. (result and '\n' .. result or ''), over
@@ -25,8 +25,8 @@ end
 -- Keeps the message as done. What leads to its record is written before that, and what goes with the message itself is removed behind it.
 local function keep_done()
   local record, over = record_to_keep()
-  if noted[1] or noted[2] then note_ends({ member }, 'acked', nil, now, noted, { result = result }) end
-  free_over(2, now)
+  if noted[1] or noted[2] then Ends.note_ends({ member }, 'acked', nil, now, noted, { result = result }) end
+  Endings.free_over(2, now)
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, text(over), member)
   call('ZADD', done_of(topic), text(over), member)
@@ -36,18 +36,18 @@ local function keep_done()
   if noted[2] then try('HDEL', EXTRAS, member) end
 end
 
-can_put_back()
-take_leased(left)
+Leases.can_put_back()
+Leases.take_leased(left)
 or_undo(function()
   if not left[1] then return end
-  put_leased({ lease, member })
-  forget_ends(left)
+  Leases.put_leased({ lease, member })
+  Ends.forget_ends(left)
 end, function()
-  if kept then keep_done() else end_messages(left, 'acked', nil, { result = has_room(now) and result or nil }) end
+  if kept then keep_done() else Endings.end_messages(left, 'acked', nil, { result = Memory.has_room(now) and result or nil }) end
 end)
-count(topic, 'leased', -1)
-count(topic, 'acked', 1)
-count_all('acked', 1)
-local removed = kept and most and trim_done(topic, tonumber(most), 2, now, member) or 0
+Counters.count(topic, 'leased', -1)
+Counters.count(topic, 'acked', 1)
+Counters.count_all('acked', 1)
+local removed = kept and most and Endings.trim_done(topic, tonumber(most), 2, now, member) or 0
 if removed > 0 then try('HINCRBY', KEPT, 'forgotten', removed) end
 return { 0, keep > 0 and not kept and 1 or 0 }

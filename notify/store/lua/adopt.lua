@@ -3,8 +3,8 @@
 -- ARGV: these settings, '' if there are none; when they were changed, in us. 0 takes over nothing.
 -- Reply: the settings that are here then, and when they were changed; '' and 0 if they never were.
 local before, revised = unpack(try('HMGET', TOPICS, '*:settings', '*:revised') or {})
-if before == nil then return foreign_counters() end
-revised = in_range(revised, 0, LAST) or 0
+if before == nil then return Counters.foreign_counters() end
+revised = Settings.in_range(revised, 0, LAST) or 0
 local after, at = ARGV[1], tonumber(ARGV[2])
 if at < revised or at == 0 or at == revised and after == (before or '') then return { before or '', text(revised) } end
 

@@ -7,14 +7,14 @@ local _, now = clock()
 local until_ms = math.min(now + wait, MAX)
 local members = column(3, #ARGV - 2)
 local reply = {}
-for i, record in ipairs(records_of(members)) do
-  reply[i] = describe(topic, members[i], record)
+for i, record in ipairs(Messages.records_of(members)) do
+  reply[i] = Describe.describe(topic, members[i], record)
   local state, noted = reply[i][2], reply[i][8]
   if state == 'scheduled' or state == 'ready' or state == 'leased' then
-    if until_ms > (extra(noted, 'await') or 0) and not put_extra(members[i], 'await', until_ms) then
+    if until_ms > (Extras.extra(noted, 'await') or 0) and not Extras.put_extra(members[i], 'await', until_ms) then
       return redis.error_reply('what is noted of messages is foreign: ' .. EXTRAS)
     end
-    reply[i][8] = noted_of(members[i])
+    reply[i][8] = Extras.noted_of(members[i])
   end
 end
 return reply

@@ -6,6 +6,6 @@ local ms, us = string.match(call('GET', BRIDGE) or '', '^(%d+)-(%d+)$')
 local place = ms and ms * 1000 + us or 0
 if to > place then
   place = to
-  call('SET', BRIDGE, id_of(place))
+  call('SET', BRIDGE, Logs.id_of(place))
 end
-return { id_of(place) }
+return { Logs.id_of(place) }

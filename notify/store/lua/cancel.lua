@@ -3,38 +3,38 @@
 -- Reply: the state that it had (leased: nothing was changed; done: it had ended, and its id was taken), or '' if there is none. For a successor leased.
 local topic, member, what = unpack(ARGV)
 if what == '1' then
-  local noted = noted_of(member)
-  if not successor_in(noted) then return { '' } end
-  put_noted(member, string.match(noted, '^[^\n]*'))
+  local noted = Extras.noted_of(member)
+  if not Extras.successor_in(noted) then return { '' } end
+  Extras.put_noted(member, string.match(noted, '^[^\n]*'))
   return { 'leased' }
 end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 if what == '2' and not (try('ZSCORE', schedule_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)) then
   return { '' }
 end
-if call('EXISTS', EXTRAS) == 1 then note_ends({ member }, 'cancelled') end
-if forget_from(schedule_of(topic), member) then
-  index_schedule(topic)
+if call('EXISTS', EXTRAS) == 1 then Ends.note_ends({ member }, 'cancelled') end
+if Messages.forget_from(schedule_of(topic), member) then
+  Places.index_schedule(topic)
   return { 'scheduled' }
 end
-if forget_from(BROADCASTS, member) then
-  count(topic, 'broadcasts', -1)
-  forget_if_unused(topic)
+if Messages.forget_from(BROADCASTS, member) then
+  Counters.count(topic, 'broadcasts', -1)
+  Counters.forget_if_unused(topic)
   return { 'scheduled' }
 end
-if forget_from(ready_of(topic), member) then
-  index_ready(topic)
+if Messages.forget_from(ready_of(topic), member) then
+  Places.index_ready(topic)
   return { 'ready' }
 end
-if forget_from(dead_of(topic), member) then
-  take_reasons({ member })
+if Messages.forget_from(dead_of(topic), member) then
+  Dead.take_reasons({ member })
   return { 'dead' }
 end
 local record = call('HGET', MESSAGES, member)
 local _, now = clock()
-if is_done(record) and not is_freed(member, record, now) then
-  is_freed(member, record, math.huge)
+if Messages.is_done(record) and not Messages.is_freed(member, record, now) then
+  Messages.is_freed(member, record, math.huge)
   return { 'done' }
 end
-forget({ member })
+Messages.forget({ member })
 return { '' }

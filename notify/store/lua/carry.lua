@@ -3,15 +3,14 @@
 --   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
 --   the beat; if the carrier keeps a history, with a beat the lengths in bytes of the rings of seconds and of minutes, and if it has samples of the
 --   second before, for each ring the place of the sample, and the sample.
--- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, members that were moved, in how many us the next
---   thing is due (-1: nothing is scheduled), now in us, how many us this took (0: a beat that moved nothing does not say), the cursor
---   for the next beat, how many messages and broadcasts there are (-1 if it did not look), when the earliest of those that were carried
---   was due ('' if none was), a list of due times, each with the number of scheduled messages of a topic that had it and were made
---   ready, for how many topics the beat repeated a ring, the policy that lets Redis evict messages ('' if it did not look, and if Redis
---   evicts nothing), and a list of those that were buried: member, reason, attempts used up; how many of those moved were handed over,
---   and how many hand-overs ended unconfirmed. If any were dropped a list of those follows, as of the buried. In a store of several shards
---   a list follows, and behind it that of a standby that could take over: its name and how many shards it carries, if there is one. With a
---   history both follow, empty if there is nothing to tell, and behind them the list of note_history.
+-- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, in how many us the next thing is due (-1: nothing is
+--   scheduled), and now in us. Then by name what there is of: moved, how many members were; took, in how many us (not of a beat that moved
+--   nothing); cursor for the next beat; kept, how many messages and broadcasts there are, if it looked; earliest, when the first of those
+--   that were carried was due; runs, a list of due times, each with the number of scheduled messages of a topic that had it and were
+--   made ready; repeated, for how many topics the beat repeated a ring; evicts, the policy that lets Redis evict messages, if it looked;
+--   buried and dropped, lists of member, reason, attempts used up; handed, how many of those moved were handed over; lapsed, how many
+--   hand-overs ended unconfirmed; taker, a list of the standby that could take over and how many shards it carries; totals, the list of
+--   note_history.
 local token, lease, beats, cursor = ARGV[1], ARGV[3], ARGV[7], ARGV[9]
 local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
@@ -36,11 +35,29 @@ end
 local function answer(next_due)
   local wait = -1
   if next_due < math.huge then wait = math.max(math.min(next_due, LAST) - us, 0) end -- a foreign time may be past what Go reads
-  local took = (moved > 0 or beats ~= '1') and clock() - us or 0
-  return {
-    1, moved, text(wait), text(us), took, cursor, kept, earliest, runs, repeated, evicts, buried, handed, buried.lapsed or 0, buried.dropped,
-    buried.taker, buried.history,
-  }
+  local reply = { 1, wait, us }
+  local function add(name, value, is)
+    if is then reply[#reply + 1], reply[#reply + 2] = name, value end
+  end
+  if moved > 0 or beats ~= '1' then add('took', clock() - us, true) end
+  if moved > 0 then
+    add('moved', moved, true)
+    add('earliest', earliest, earliest ~= '')
+    add('runs', runs, #runs > 0)
+    add('handed', handed, handed > 0)
+  end
+  add('buried', buried, #buried > 0)
+  add('dropped', buried.dropped, buried.dropped)
+  add('lapsed', buried.lapsed, buried.lapsed)
+  if beats == '1' then
+    add('cursor', cursor, true)
+    add('kept', kept, kept >= 0)
+    add('repeated', repeated, repeated > 0)
+    add('evicts', evicts, evicts ~= '')
+    add('taker', buried.taker, buried.taker)
+    add('totals', buried.history, buried.history)
+  end
+  return reply
 end
 
 -- Often nothing has a time to live, and nothing is broadcast: one look finds that.
@@ -52,26 +69,24 @@ for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare 
 local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
 if first > us and beats ~= '1' then return answer(first) end
 
--- * * *
-
 -- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
 local function hand_over(topic)
-  local taker = is_topic(topic) and taker_of(topic)
+  local taker = is_topic(topic) and Handover.taker_of(topic)
   local due = taker and try('ZRANGE', schedule_of(topic), '-inf', now, 'BYSCORE', 'LIMIT', 0, 2, 'WITHSCORES')
   if not due or #due ~= 2 or topic_of(due[1]) ~= topic then return false end
   local member, at = due[1], due[2]
   local record = call('HMGET', MESSAGES, member)[1]
-  if not record or #record > LARGEST or is_marked(record) then return false end
+  if not record or #record > Handover.LARGEST or Messages.is_marked(record) then return false end
   local value = (try('HMGET', ATTEMPTS, member) or {})[1]
-  local used, lines = used_in(value), value and string.match(value, '\n.*$')
-  if lines and #record + #lines > LARGEST then return false end
-  if not used or heads[EXPIRIES] < math.huge and has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
-  put_handed(taker, member, used, us)
-  take_scheduled(topic, member)
+  local used, lines = Leases.used_in(value), value and string.match(value, '\n.*$')
+  if lines and #record + #lines > Handover.LARGEST then return false end
+  if not used or heads[EXPIRIES] < math.huge and Leases.has_expired(try('ZSCORE', EXPIRIES, member), now) then return false end
+  Handover.put_handed(taker, member, used, us)
+  Places.take_scheduled(topic, member)
   moved = moved + 1
   runs[#runs + 1] = at
   runs[#runs + 1] = 1
-  if send_handed(taker, topic, at, member, used, record, us, lines) then handed = handed + 1 end
+  if Handover.send_handed(taker, topic, at, member, used, record, us, lines) then handed = handed + 1 end
   return true
 end
 
@@ -86,8 +101,6 @@ if heads[SCHEDULES] <= us and heads[LEASED] > us then -- what a lease gives back
     if first > us and beats ~= '1' then return answer(first) end
   end
 end
-
--- * * *
 
 local BATCH = math.max(tonumber(ARGV[4]), 2) -- at least one for the topic furthest behind, and one for that least behind
 local TOPICS_A_CALL = 2 * math.ceil(BATCH / 8) -- topics served in one call: each takes as long as some messages
@@ -118,8 +131,8 @@ local function carry_whole(topic, key, n)
   local own, oldest, newest = topic .. ':', call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', key, -1, -1, 'WITHSCORES')
   local is_one_run = oldest[2] == newest[2] and string.sub(oldest[1], 1, #own) == own and string.sub(newest[1], 1, #own) == own
   if not is_one_run or call('EXISTS', ready_of(topic)) == 1 then return false end
-  put_schedule_ready(topic, oldest[2])
-  ring(topic, n, us)
+  Places.put_schedule_ready(topic, oldest[2])
+  Rings.ring(topic, n, us)
   moved = moved + n
   runs[#runs + 1] = oldest[2]
   runs[#runs + 1] = n
@@ -140,14 +153,14 @@ local function carry_topic(topic, key, limit, all)
     end
     list[i], list[i + 1] = due[i + 1], due[i]
   end
-  if not list[1] or not put_ready(topic, list, list[1]) then
+  if not list[1] or not Places.put_ready(topic, list, list[1]) then
     odd[#odd + 1] = { topic, limit }
     return
   end
-  ring(topic, #list / 2, us)
+  Rings.ring(topic, #list / 2, us)
   moved = moved + #list / 2
   add_runs(list)
-  take_first_scheduled(topic, #list / 2)
+  Places.take_first_scheduled(topic, #list / 2)
 end
 
 -- The topics that this call serves. If more have something due, half of these are those furthest behind, and half those least
@@ -197,8 +210,6 @@ if carried then
   end
 end
 
--- * * *
-
 local epoch, keep_count, keep_age, looks = ARGV[2], ARGV[5], ARGV[6], ARGV[8] -- here, since a function may use 60 outer locals
 local SLOW = math.ceil(BATCH / 5) -- leases, and expiries, handled in one call: each takes longer than a message
 local TOPICS_A_BEAT = 500 -- topics that a beat checks for a lost ring
@@ -214,9 +225,9 @@ local AGE = tonumber(keep_age)
 -- too.
 local counter_of = { [LEASED] = 'leased', [BROADCASTS] = 'broadcasts' }
 local function bury_from(place, topic, member, reason, attempts)
-  if not bury(topic or NOWHERE, member, reason, attempts, now) then
-    if not postpone(place, member, now + LATER, unit(place)) then return nil end
-    if topic and counter_of[place] then count(topic, counter_of[place], 1) end
+  if not Dead.bury(topic or Dead.NOWHERE, member, reason, attempts, now) then
+    if not Places.postpone(place, member, now + LATER, unit(place)) then return nil end
+    if topic and counter_of[place] then Counters.count(topic, counter_of[place], 1) end
     return false
   end
   buried[#buried + 1] = member
@@ -228,7 +239,7 @@ end
 -- Takes messages, a list, out of their place and ends them. Finish takes those that ended off the list; if it fails with some left, back
 -- undoes take.
 local function end_from(take, back, left, finish)
-  can_put_back()
+  Leases.can_put_back()
   or_undo(function()
     if #left > 0 then back() end
   end, function()
@@ -240,8 +251,8 @@ end
 -- Drops a message of a topic.
 local function drop_from(take, back, topic, member, reason, attempts)
   local left = { member }
-  end_from(take, back, left, function() end_messages(left, 'dropped', reason, { used = attempts }) end)
-  count_dropped(topic, 1)
+  end_from(take, back, left, function() Endings.end_messages(left, 'dropped', reason, { used = attempts }) end)
+  Endings.count_dropped(topic, 1)
   local dropped = buried.dropped or {}
   buried.dropped = dropped
   for _, value in ipairs({ member, reason, attempts }) do dropped[#dropped + 1] = value end
@@ -270,15 +281,15 @@ end
 
 -- Makes a list, pairs of time and member, ready. Least is the first of its times. Returns the reason if the ready set is foreign.
 local function make_ready(topic, list, least)
-  if not put_ready(topic, list, least) then return 'ready set is foreign (WRONGTYPE)' end
-  ring(topic, #list / 2, us)
+  if not Places.put_ready(topic, list, least) then return 'ready set is foreign (WRONGTYPE)' end
+  Rings.ring(topic, #list / 2, us)
   moved = moved + #list / 2
 end
 
 -- Leases messages whose successors cannot be published, for no time, so that they die again.
 local function lease_heirs()
-  for _, member in ipairs(HEIRS) do put_leased({ text(us), member }) end
-  for _, member in ipairs(HEIRS) do count(topic_of(member), 'leased', 1) end
+  for _, member in ipairs(current.heirs) do Leases.put_leased({ text(us), member }) end
+  for _, member in ipairs(current.heirs) do Counters.count(topic_of(member), 'leased', 1) end
 end
 
 local function due_of(key, limit)
@@ -289,12 +300,12 @@ end
 -- elsewhere.
 local function carry_odd(topic, limit)
   if not is_topic(topic) then
-    if bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then take_schedule(topic) end
+    if bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then Places.take_schedule(topic) end
     return
   end
   local own, key = topic .. ':', schedule_of(topic)
   local due = due_of(key, limit)
-  if not due then return postpone_schedule(topic, now + LATER) end -- it is foreign
+  if not due then return Places.postpone_schedule(topic, now + LATER) end -- it is foreign
   local list, foreign = {}, {}
   for i = 1, #due, 2 do
     if string.sub(due[i], 1, #own) == own then
@@ -313,7 +324,7 @@ local function carry_odd(topic, limit)
   for _, member in ipairs(foreign) do
     if not bury_from(key, nil, member, STRAY, 0) then stay = stay + 1 end
   end
-  take_first_scheduled(topic, #due / 2 - stay)
+  Places.take_first_scheduled(topic, #due / 2 - stay)
 end
 
 -- Carries the schedules, unless that was done above, and what is odd in them.
@@ -323,14 +334,14 @@ local function carry_rest()
 end
 
 local function used_by(member)
-  return used_in(try('HGET', ATTEMPTS, member)) or 0
+  return Leases.used_in(try('HGET', ATTEMPTS, member)) or 0
 end
 
 -- When a message was due whose hand-over, made at a time in ms, was not confirmed: as its record says, unless it was put off since, for
 -- another attempt or by a snooze; what is due then is handed over at once.
 local function due_before(member, record, made)
-  local due = first_due_of(record)
-  if not due or due > made or used_by(member) > 0 or extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
+  local due = Messages.first_due_of(record)
+  if not due or due > made or used_by(member) > 0 or Extras.extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
   return due
 end
 
@@ -340,8 +351,8 @@ local function carry_leases()
   local again, dead, limits = {}, {}, {}
   local function limits_in(topic)
     if not limits[topic] then
-      local own, common = settings_of(topic)
-      limits[topic] = { attempts = setting('attempts', own, common), history = setting('history', own, common) }
+      local own, common = Settings.settings_of(topic)
+      limits[topic] = { attempts = Settings.get('attempts', own, common), history = Settings.get('history', own, common) }
     end
     return limits[topic]
   end
@@ -349,12 +360,12 @@ local function carry_leases()
     local member = ended[i]
     local since, used, cause = tonumber(ended[i + 1]), 0, 'lease expired'
     local record, due = call('HGET', MESSAGES, member), math.floor(since / 1000)
-    local options, limit = options_of(record), limits_in(topic_of(member) or '*')
+    local options, limit = Messages.options_of(record), limits_in(topic_of(member) or '*')
     if since % 1 > 0 then
       due, buried.lapsed = due_before(member, record or '', math.floor((since - UNCONFIRMED) / 1000)), (buried.lapsed or 0) + 1
     else
-      cause = options.try and cause_of(member, since) or cause
-      used = use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, now)
+      cause = options.try and Fates.cause_of(member, since) or cause
+      used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, now)
     end
     if used >= (options.attempts or limit.attempts) then
       dead[#dead + 1] = { member, cause .. ', out of attempts', used, options.fail == 'drop' and ended[i + 1] }
@@ -378,7 +389,7 @@ local function carry_leases()
     if topic and one[4] then
       dropped[one[1]] = true
       drops[#drops + 1] = {
-        function() take_leased({ one[1] }) end, function() put_leased({ one[4], one[1] }) end, topic, one[1], one[2], attempts,
+        function() Leases.take_leased({ one[1] }) end, function() Leases.put_leased({ one[4], one[1] }) end, topic, one[1], one[2], attempts,
       }
     else
       waits[one[1]] = not bury_from(LEASED, topic, one[1], one[2], attempts)
@@ -387,17 +398,17 @@ local function carry_leases()
   for i = 1, #ended, 2 do
     if not waits[ended[i]] and not dropped[ended[i]] then done[#done + 1] = ended[i] end
   end
-  if #done > 0 then take_leased(done) end
+  if #done > 0 then Leases.take_leased(done) end
   or_undo(lease_heirs, function()
     for i = 1, #ended, 2 do
       local topic = topic_of(ended[i])
-      if topic and is_topic(topic) and not dropped[ended[i]] then count(topic, 'leased', -1) end
+      if topic and is_topic(topic) and not dropped[ended[i]] then Counters.count(topic, 'leased', -1) end
     end
-    if #HEIRS > 0 then publish_heirs(us, now) end
+    if #current.heirs > 0 then Endings.publish_heirs(us, now) end
   end)
   for _, one in ipairs(drops) do
     drop_from(unpack(one))
-    count(one[3], 'leased', -1)
+    Counters.count(one[3], 'leased', -1)
   end
 end
 
@@ -407,24 +418,24 @@ local function expire(topic, member)
   local due, since = try('ZSCORE', schedule, member), nil
   if not due then since = try('ZSCORE', ready, member) end
   local function take()
-    if due then take_scheduled(topic, member) else take_ready(topic, member) end
+    if due then Places.take_scheduled(topic, member) else Places.take_ready(topic, member) end
   end
   local function back()
-    if due then put_scheduled(topic, { due, member }, due) else put_ready(topic, { since, member }, since) end
+    if due then Places.put_scheduled(topic, { due, member }, due) else Places.put_ready(topic, { since, member }, since) end
   end
   if not due and not since then
     call('ZREM', EXPIRIES, member)
-  elseif options_of(call('HGET', MESSAGES, member)).fail == 'drop' then
+  elseif Messages.options_of(call('HGET', MESSAGES, member)).fail == 'drop' then
     drop_from(take, back, topic, member, 'expired', used_by(member))
   else
     local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
     if was_buried then
-      end_from(take, back, HEIRS, function() publish_heirs(us, now) end)
+      end_from(take, back, current.heirs, function() Endings.publish_heirs(us, now) end)
     elseif due or was_buried == false then
-      index_schedule(topic)
-      if not due then take_ready(topic, member) end -- it was postponed into the schedule
+      Places.index_schedule(topic)
+      if not due then Places.take_ready(topic, member) end -- it was postponed into the schedule
     else
-      index_ready(topic)
+      Places.index_ready(topic)
     end
   end
 end
@@ -439,7 +450,7 @@ local function carry_expiries()
     if not topic or not is_topic(topic) then
       call('ZREM', EXPIRIES, member)
     elseif lease_end then
-      call('ZADD', EXPIRIES, put_off(lease_end), member)
+      call('ZADD', EXPIRIES, Leases.put_off(lease_end), member)
     else
       expire(topic, member)
     end
@@ -450,13 +461,13 @@ end
 -- the key logs was lost, or with a foreign entry. Returns the position, or nil and the reason if the log is foreign.
 local function append(log, position, ...)
   for _ = 1, 2 do
-    local added = redis.pcall('XADD', log, 'MAXLEN', '~', keep_count, id_of(position), ...)
+    local added = redis.pcall('XADD', log, 'MAXLEN', '~', keep_count, Logs.id_of(position), ...)
     if type(added) ~= 'table' or not added.err then return position end
     if string.find(added.err, 'WRONGTYPE', 1, true) then return nil, 'log is foreign (WRONGTYPE)' end
     if not string.find(added.err, 'equal or smaller', 1, true) and not string.find(added.err, 'exhausted', 1, true) then
       error(added.err, 0)
     end
-    position = last_in(log) + 1
+    position = Logs.last_in(log) + 1
     if position > LAST then break end
   end
   return nil, 'log is foreign: its last entry is past all positions'
@@ -464,7 +475,7 @@ end
 
 -- A bell: behind since only the logs of topics have grown, and none behind the last position.
 local function bell_of(since, last, topics)
-  return table.concat({ id_of(since), id_of(last), unpack(topics) }, ',')
+  return table.concat({ Logs.id_of(since), Logs.id_of(last), unpack(topics) }, ',')
 end
 
 -- Publishes the bell of logs that have grown. It names all of them, so that a listener to several topics can read them in one order.
@@ -480,15 +491,15 @@ local function carry_broadcasts()
   local due = due_of(BROADCASTS, BATCH)
   local members = {}
   for i = 1, #due, 2 do members[#members + 1] = due[i] end
-  local since = last_sent()
+  local since = Logs.last_sent()
   local position = math.max(us, since + 1)
   local topics, sent, last = {}, {}, {}
   local gone, lost, over, done = {}, {}, {}, 0
   local taken = {} -- for how many ms the ids of some stay taken
-  for i, record in ipairs(records_of(members)) do
+  for i, record in ipairs(Messages.records_of(members)) do
     local member = members[i]
     local topic = topic_of(member)
-    local options = record and is_marked(record) and options_of(record)
+    local options = record and Messages.is_marked(record) and Messages.options_of(record)
     local fault
     if not topic or not is_topic(topic) then
       topic, fault = nil, 'member without a topic'
@@ -504,10 +515,10 @@ local function carry_broadcasts()
       local log = log_of(topic)
       if not sent[topic] then
         try('XTRIM', log, 'MINID', '~', text(now - AGE)) -- first, so that nothing is sent if this is refused
-        last[topic] = last_sent_to(topic) or last_in(log)
+        last[topic] = Logs.last_sent_to(topic) or Logs.last_in(log)
       end
       local at
-      at, fault = append(log, position, 'id', string.sub(member, #topic + 2), 'due', due[2 * i], 'prev', id_of(last[topic]),
+      at, fault = append(log, position, 'id', string.sub(member, #topic + 2), 'due', due[2 * i], 'prev', Logs.id_of(last[topic]),
         'record', record)
       if at then
         local announce = SHARDED and tell_heard or tell
@@ -523,34 +534,34 @@ local function carry_broadcasts()
     if fault then lost[#lost + 1] = { member, topic, fault } end
   end
   local kept_extras = call('EXISTS', EXTRAS) == 1
-  count_all('sent', #gone)
+  Counters.count_all('sent', #gone)
   for topic, n in pairs(sent) do
     try('ZADD', LOGS, text(last[topic]), topic)
-    count(topic, 'broadcasts', -n)
-    count(topic, 'sent', n)
+    Counters.count(topic, 'broadcasts', -n)
+    Counters.count(topic, 'sent', n)
   end
   moved = moved + #gone
   if #gone > 0 then
     if kept_extras then
-      note_ends(gone, 'sent', nil, now)
+      Ends.note_ends(gone, 'sent', nil, now)
       try('HDEL', EXTRAS, unpack(gone))
     end
     call('HDEL', MESSAGES, unpack(gone))
   end
   for topic, list in pairs(over) do
-    count(topic, 'broadcasts', -#list)
-    if kept_extras then note_ends(list, 'dropped', 'expired', now, nil, { used = 0 }) end
-    forget(list)
-    count_dropped(topic, #list)
+    Counters.count(topic, 'broadcasts', -#list)
+    if kept_extras then Ends.note_ends(list, 'dropped', 'expired', now, nil, { used = 0 }) end
+    Messages.forget(list)
+    Endings.count_dropped(topic, #list)
   end
-  for member, unique in pairs(taken) do keep_taken(member, unique, us) end
+  for member, unique in pairs(taken) do Endings.keep_taken(member, unique, us) end
   for _, one in ipairs(lost) do
-    if one[2] then count(one[2], 'broadcasts', -1) end
+    if one[2] then Counters.count(one[2], 'broadcasts', -1) end
     if not bury_from(BROADCASTS, one[2], one[1], one[3], 0) then
       done = done - 1 -- it was postponed, so it is further behind
     end
   end
-  take_first_broadcasts(done)
+  Places.take_first_broadcasts(done)
   if #topics > 0 then ring_logs(topics, since, position - 1) end
 end
 
@@ -570,8 +581,8 @@ end
 -- Whether a subscriber was rung a while ago and has not claimed since: the ring was lost, or the subscriber hangs. One that was handed
 -- a message says nothing, since it may be busy with that: a hand-over that was lost counts when it lapses.
 local function lost_ring(waiting)
-  local rung = (try('ZRANGE', waiting, text(RUNG), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES') or {})[2]
-  return rung and us - (rung - RUNG) > CLAIM_TIME
+  local rung = (try('ZRANGE', waiting, text(Rings.RUNG), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES') or {})[2]
+  return rung and us - (rung - Rings.RUNG) > CLAIM_TIME
 end
 
 -- The bell of a beat repeats bells that may have been lost. It names the logs that have grown lately, if they are few, so that
@@ -600,13 +611,13 @@ local function beat()
     local topic = page[2][i]
     local ready = try('ZCARD', ready_of(topic))
     if ready == 0 then
-      index_ready(topic)
+      Places.index_ready(topic)
     elseif ready then
       local waiting = waiting_of(topic)
       if (try('ZCARD', waiting) or 0) > 0 then
-        if lost_ring(waiting) and not paused(topic) then repeated = repeated + 1 end
-        ring(topic, ready, us)
-      elseif not paused(topic) then
+        if lost_ring(waiting) and not Settings.paused(topic) then repeated = repeated + 1 end
+        Rings.ring(topic, ready, us)
+      elseif not Settings.paused(topic) then
         if SHARDED then tell_heard(WAKES, topic .. ' ' .. ready) else tell(wake_of(topic), ready) end
         if size + #topic < BYTES_OF_TOPICS then
           fields[#fields + 1] = topic
@@ -631,7 +642,7 @@ local function carry(place, carry_due)
     earliest = text(head / 1000)
   end
   carry_due()
-  if #HEIRS > 0 then or_undo(lease_heirs, publish_heirs, us, now) end
+  if #current.heirs > 0 then or_undo(lease_heirs, Endings.publish_heirs, us, now) end
   return next_in(place)
 end
 
@@ -639,11 +650,11 @@ first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), c
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
 if beats == '1' then
   if looks == '1' then
-    evicts = memory_of_redis().evicts or ''
+    evicts = Memory.memory_of_redis().evicts or ''
     kept = (try('HLEN', MESSAGES) or 0) - (rare > 0 and try('ZCARD', TAKEN) or 0)
   end
   cursor = beat()
-  if SHARDED then buried.dropped, buried.taker = buried.dropped or {}, taker_of_shard(tonumber(ARGV[3]), now) end
-  if ARGV[10] then buried.dropped, buried.taker, buried.history = buried.dropped or {}, buried.taker or {}, note_history() end
+  if SHARDED then buried.taker = Standbys.taker_of_shard(tonumber(ARGV[3]), now) end
+  if ARGV[10] then buried.history = History.note_history() end
 end
 return answer(first)

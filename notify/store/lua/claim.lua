@@ -2,44 +2,41 @@
 -- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings, -1 to acknowledge; for how many ms they must have been
 --   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0;
 --   and the name of the worker, if it tells that.
--- Reply: 1 if there were fewer, the lease in ms, the receipt of each that has used up no attempt, members, their due times, each with
---   how many in a row have it, their records (missing if a message was buried or dropped instead: it expired, is too late, its record
---   is missing, or it is of another topic), attempts used up by each, as in ATTEMPTS (empty if none by any),
---   member and reason of each one buried, and if none was old enough,
---   in how many ms the oldest ready one is (-1: nothing is ready); now in us; 1 if nothing was claimed because the inbox has not
---   received a hand-over yet. If a message asked for something two lists follow: of each that has its own lease or is late its place
---   among those that have records, its lease in ms, and 1 if it is late; and member and reason of each one dropped.
+-- Reply: 1 if there were fewer, and now in us. Then by name what there is of: on_the_way, 1 if nothing was claimed because the inbox has
+--   not received a hand-over yet; ripe, in how many ms the oldest ready one is old enough, if none was; attempts, those used up by each, as
+--   in ATTEMPTS; claimed, behind which stand the lease in ms, the receipt of each that has used up no attempt, members, their due times,
+--   each with how many in a row have it, and their records (missing if a message was buried or dropped instead: it expired, is too late,
+--   its record is missing, or it is of another topic); own, of each that has its own lease or is late its place among those that have
+--   records, its lease in ms, and 1 if it is late; buried and dropped, member and reason of each.
 local topic, most, lease, age, inbox, received = unpack(ARGV, 1, 6)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
 local ready, waiting = ready_of(topic), waiting_of(topic)
-local handed = inbox ~= '' and tonumber(try('ZSCORE', waiting, inbox) or 0) - HANDOVER or -1
+local handed = inbox ~= '' and tonumber(try('ZSCORE', waiting, inbox) or 0) - Rings.HANDOVER or -1
 if handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED then -- older than what could be claimed
-  return { 1, 0, 0, {}, {}, {}, {}, {}, -1, us, 1 }
+  return { 1, us, 'on_the_way', 1 }
 end
 local own, common, given_back, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
-if setting('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
+if Settings.get('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
-  return { 1, 0, 0, {}, {}, {}, {}, {}, -1, us, 0 }
+  return { 1, us }
 end
 local FEW = 16 -- messages whose due times are read with them: reading those of more costs too much
 local found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', '0', most > FEW and FEW or ARGV[2], 'WITHSCORES')
 if #found == 0 then
   if inbox ~= '' then try('ZADD', waiting, text(us), inbox) end
   local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
-  return { 1, 0, 0, {}, {}, {}, {}, {}, first and math.ceil(first + age - now) or -1, us, 0 }
+  return first and { 1, us, 'ripe', math.ceil(first + age - now) } or { 1, us }
 end
 
--- * * *
-
-if lease == 0 then lease = setting('lease', own, common) end
+if lease == 0 then lease = Settings.get('lease', own, common) end
 local members = {}
 if most > FEW and #found == 2 * FEW then
   members, found = call('ZRANGE', ready, '-inf', now - age, 'BYSCORE', 'LIMIT', 0, most), nil
 else
   for i = 1, #found, 2 do members[#members + 1] = found[i] end
 end
-local records = records_of(members)
+local records = Messages.records_of(members)
 local n = #records
 local expiries, attempts = {}, {}
 if call('EXISTS', EXPIRIES, ATTEMPTS) > 0 then
@@ -81,23 +78,23 @@ if inbox ~= '' then
   if short then try('ZADD', waiting, text(us), inbox) else try('ZREM', waiting, inbox) end
 end
 
-local released = digit_of(given_back)
-local receipt = receipt_of(us + lease * 1000, released)
+local released = Leases.digit_of(given_back)
+local receipt = Leases.receipt_of(us + lease * 1000, released)
 local same = text(receipt) -- for all that have used up no attempt: formatting it once is faster
 local leases, leased, buried, oldest = {}, 0, {}, nil
 local on_time = us - age * 1000 -- the due time, in us, of what is not late
 local byte, others = string.byte, nil -- others: what is told of messages that are not as most are
 for i = 1, n do
   local member, record, own_lease, state = members[i], records[i], lease, nil
-  local expired = expiries[i] and has_expired(expiries[i], now)
+  local expired = expiries[i] and Leases.has_expired(expiries[i], now)
   if not record or byte(record) == 43 or expired or not all_own and string.find(member, prefix, 1, true) ~= 1 then
     others = others or { dead = buried, dropped = {}, leases = {}, bare = 0 }
     local reason, late
-    state, reason, own_lease, late = fate_of(topic, member, record, used_in(attempts[i]) or 0, expired, lease, us)
+    state, reason, own_lease, late = Fates.fate_of(topic, member, record, Leases.used_in(attempts[i]) or 0, expired, lease, us)
     local list = others[state]
     if state then
       records[i] = false
-      if history then redis.pcall('HINCRBY', LATE, string.char(65 + late_bucket(on_time - call('ZSCORE', ready, member) * 1000)), -1) end
+      if history then redis.pcall('HINCRBY', LATE, string.char(65 + Counters.late_bucket(on_time - call('ZSCORE', ready, member) * 1000)), -1) end
       if list then list[#list + 1], list[#list + 2] = member, reason end
     elseif not record then
       others.bare = others.bare + 1
@@ -109,16 +106,16 @@ for i = 1, n do
   if not state then
     oldest = oldest or member
     local its = own_lease == lease and receipt or receipt + (own_lease - lease) * 1000
-    leases[leased + 1] = attempts[i] and receipt_of(its, (released + digit_of(attempts[i])) % 10) or its == receipt and same or text(its)
+    leases[leased + 1] = attempts[i] and Leases.receipt_of(its, (released + Leases.digit_of(attempts[i])) % 10) or its == receipt and same or text(its)
     leases[leased + 2] = member
     leased = leased + 2
   end
 end
 if leased > 0 then
   if lease >= 0 then
-    if ARGV[7] then note_claim(receipt, others and others.leases or {}, lease, now, topic, ARGV[7]) end
-    put_leased(leases)
-    count(topic, 'leased', leased / 2)
+    if ARGV[7] then Attempts.note_claim(receipt, others and others.leases or {}, lease, now, topic, ARGV[7]) end
+    Leases.put_leased(leases)
+    Counters.count(topic, 'leased', leased / 2)
   end
   oldest = oldest == members[1] and runs[1] or call('ZSCORE', ready, oldest)
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(us - (oldest + age) * 1000, LAST))) -- in us, of the oldest
@@ -126,12 +123,12 @@ end
 -- All are counted, also those that are not leased, which are taken off above. They are sorted by time: where they differ, one look finds
 -- how many have the bucket of the first that is left, or one behind it.
 local newest, counted = runs[#runs - 1], history and 0 or n
-local least = history and late_bucket(on_time - newest * 1000)
+local least = history and Counters.late_bucket(on_time - newest * 1000)
 while counted < n do
   local bucket, to = least, n
   if runs[1] ~= newest then
     local due = counted == 0 and runs[1] or call('ZSCORE', ready, members[counted + 1])
-    bucket = late_bucket(on_time - due * 1000)
+    bucket = Counters.late_bucket(on_time - due * 1000)
   end
   if bucket > least then
     to = math.max(math.min(call('ZCOUNT', ready, '-inf', (on_time - 100 * 2 ^ ((bucket - 1) / 2)) / 1000), n), counted + 1)
@@ -139,14 +136,15 @@ while counted < n do
   redis.pcall('HINCRBY', LATE, string.char(65 + bucket), n == 1 and '1' or to - counted)
   counted = to
 end
-local reply = { short and 1 or 0, lease, receipt, members, runs, records, attempts, buried, -1, us, 0 }
-if others then reply[12], reply[13] = others.leases, others.dropped end
-if lease >= 0 and #HEIRS == 0 and not (others and others.dropped[1]) then
-  take_oldest_ready(topic, n)
+local reply = { short and 1 or 0, us, 'claimed', lease, receipt, members, runs, records }
+if #attempts > 0 then reply = { short and 1 or 0, us, 'attempts', attempts, 'claimed', lease, receipt, members, runs, records } end
+for name, list in pairs(others and { own = others.leases, buried = buried, dropped = others.dropped } or {}) do
+  if #list > 0 then reply[#reply + 1], reply[#reply + 2] = name, list end
+end
+if lease >= 0 and #current.heirs == 0 and not (others and others.dropped[1]) then
+  Places.take_oldest_ready(topic, n)
   return reply
 end
-
--- * * *
 
 local acked, dropped = {}, {}
 for i = 2, lease < 0 and leased or 0, 2 do acked[#acked + 1] = leases[i] end
@@ -157,7 +155,7 @@ local n_acked, n_dropped = #acked, #dropped
 -- Makes those that did not end ready again as they were.
 local function put_back()
   local left, list, k = {}, {}, 0
-  for _, some in ipairs({ acked, dropped, HEIRS }) do
+  for _, some in ipairs({ acked, dropped, current.heirs }) do
     for _, member in ipairs(some) do left[member] = true end
   end
   for r = 1, #runs, 2 do
@@ -166,19 +164,19 @@ local function put_back()
       if left[members[k]] then list[#list + 1], list[#list + 2] = runs[r], members[k] end
     end
   end
-  if #list > 0 then put_ready(topic, list, runs[1]) end
+  if #list > 0 then Places.put_ready(topic, list, runs[1]) end
 end
 
-can_put_back()
+Leases.can_put_back()
 or_undo(put_back, function()
-  take_oldest_ready(topic, n)
-  publish_heirs(us, now)
-  if n_acked > 0 then end_messages(acked, 'acked') end
-  if n_dropped > 0 then end_messages(dropped, 'dropped', reasons) end
+  Places.take_oldest_ready(topic, n)
+  Endings.publish_heirs(us, now)
+  if n_acked > 0 then Endings.end_messages(acked, 'acked') end
+  if n_dropped > 0 then Endings.end_messages(dropped, 'dropped', reasons) end
 end)
 if n_acked > 0 then
-  count(topic, 'acked', n_acked)
-  count_all('acked', n_acked)
+  Counters.count(topic, 'acked', n_acked)
+  Counters.count_all('acked', n_acked)
 end
-if n_dropped > 0 then count_dropped(topic, n_dropped) end
+if n_dropped > 0 then Endings.count_dropped(topic, n_dropped) end
 return reply

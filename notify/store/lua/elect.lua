@@ -14,11 +14,11 @@ if holder then
     call('PEXPIRE', CARRIER, text(whole))
     left = whole
   end
-  if SHARDED then note_standby(name, ARGV[4], now) end
+  if SHARDED then Standbys.note_standby(name, ARGV[4], now) end
   return { 0, holder, left }
 end
 local epoch = call('INCR', EPOCH)
 local token = text(epoch) .. ' ' .. text(now) .. ' ' .. lease .. ' ' .. name
 call('SET', CARRIER, token, 'PX', lease)
-if SHARDED then forget_standby(name) end
+if SHARDED then Standbys.forget_standby(name) end
 return { 1, token, epoch }

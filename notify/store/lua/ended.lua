@@ -4,6 +4,6 @@
 local reply = {}
 for i, noted in ipairs(try('HMGET', EXTRAS, unpack(ARGV)) or {}) do
   local topic = topic_of(ARGV[i])
-  if not extra(noted, 'await') or try('ZSCORE', dead_of(topic), ARGV[i]) then reply[#reply + 1] = i end
+  if not Extras.extra(noted, 'await') or try('ZSCORE', dead_of(topic), ARGV[i]) then reply[#reply + 1] = i end
 end
 return reply

@@ -10,11 +10,11 @@ for i = 1, #page[2], 2 do
   local member, record = page[2][i], page[2][i + 1]
   local topic = topic_of(member)
   if size >= BYTES then
-    if not is_done(record) then reply[#reply + 1] = { member } end
-  elseif is_done(record) then
+    if not Messages.is_done(record) then reply[#reply + 1] = { member } end
+  elseif Messages.is_done(record) then
     size = size + #record
   elseif topic and is_topic(topic) then
-    local all = describe(topic, member, record)
+    local all = Describe.describe(topic, member, record)
     reply[#reply + 1] = all
     size = size + #record + #(all[4] or '')
   else

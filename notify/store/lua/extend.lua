@@ -9,14 +9,14 @@ local n = (#ARGV - 4) / 2
 local members, receipts = column(5, n), column(5 + n, n)
 local by_default = lease == 0
 if by_default then
-  local own, common = settings_of(topic)
-  lease = setting('lease', own, common)
+  local own, common = Settings.settings_of(topic)
+  lease = Settings.get('lease', own, common)
 end
 local us = clock()
 local given, was, leases = {}, {}, {}
 for i, member in ipairs(members) do given[member] = receipts[i] end
-local mine, lost = leased_under(members, receipts)
-local receipt = receipt_of(us + lease * 1000, 0)
+local mine, lost = Leases.leased_under(members, receipts)
+local receipt = Leases.receipt_of(us + lease * 1000, 0)
 for i, member in ipairs(members) do was[member] = receipts[i] end
 for _, member in ipairs(mine) do
   local confirmed = lease < 0 and (was[member] % 1 > 0 and given or was)[member]
@@ -25,8 +25,8 @@ for _, member in ipairs(mine) do
 end
 
 local function put_extended()
-  for i = 1, longer > 0 and #leases or 0, 2 do note_extended(leases[i + 1], given[leases[i + 1]], leases[i], us, longer) end
-  if #leases > 0 then put_leased(leases) end
+  for i = 1, longer > 0 and #leases or 0, 2 do Leases.note_extended(leases[i + 1], given[leases[i + 1]], leases[i], us, longer) end
+  if #leases > 0 then Leases.put_leased(leases) end
 end
 
 local reply = { receipt, lost }
@@ -36,13 +36,11 @@ if #mine == 0 or worker == '' and (kept == 0 or lease < 0 and kept == 2) then
   return reply
 end
 
--- * * *
-
 local position, own = {}, {} -- own: receipts of leases that end at another time
 for i, member in ipairs(members) do position[member] = i end
 for i, noted in ipairs(lease >= 0 and kept >= 2 and try('HMGET', EXTRAS, unpack(mine)) or {}) do
-  local ends = end_of(us, by_default and extra(noted, 'lease') or lease, noted)
-  local its = receipt_of(ends, leases[2 * i - 1] % 10)
+  local ends = Fates.end_of(us, by_default and Extras.extra(noted, 'lease') or lease, noted)
+  local its = Leases.receipt_of(ends, leases[2 * i - 1] % 10)
   if its ~= leases[2 * i - 1] then own[i] = its end
 end
 
@@ -51,14 +49,14 @@ end
 local known, taken, list = {}, {}, {}
 for i, score in ipairs((worker ~= '' or kept % 2 == 1) and call('ZMSCORE', LEASED, unpack(mine)) or {}) do
   local was_base = math.floor(score / 10)
-  if not known[was_base] or score % 1 > 0 then known[was_base] = { holder_after(topic, tonumber(score), worker) } end
+  if not known[was_base] or score % 1 > 0 then known[was_base] = { Attempts.holder_after(topic, tonumber(score), worker) } end
   local holder, since = unpack(known[was_base])
   if holder then
     local its, who = tonumber(own[i] or leases[2 * i - 1]), since .. ' ' .. holder
     local base = its - its % 10
     while lease >= 0 and not own[i] and (taken[base] or who) ~= who do base = base + 10 end
     if base + its % 10 ~= its then own[i] = base + its % 10 end
-    if taken[base] ~= who then list[#list + 1], list[#list + 2] = text(base), entry_of(base, since, topic, holder) end
+    if taken[base] ~= who then list[#list + 1], list[#list + 2] = text(base), Attempts.entry_of(base, since, topic, holder) end
     taken[base] = who
   end
 end
@@ -69,6 +67,6 @@ for i, member in ipairs(mine) do
     reply[#reply + 1] = own[i]
   end
 end
-note_holders(list)
+Attempts.note_holders(list)
 put_extended()
 return reply

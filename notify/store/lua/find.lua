@@ -58,7 +58,7 @@ end
 -- Whether a message has all that is looked for beside the reason, but its headers: these are compared by what stands in its record, roughly.
 local function is_match(record)
   if ranged and not by_score then
-    local due = first_due_of(record)
+    local due = Messages.first_due_of(record)
     if not due or due < from or due > to then return false end
   end
   local newline = string.find(record, '\n', 1, true) or 0
@@ -78,7 +78,7 @@ end
 local function records_from(members, first)
   local records, volume = call('HMGET', MESSAGES, unpack(members, first, math.min(first + few - 1, #members))), 0
   for _, record in ipairs(records) do volume = volume + #(record or '') end
-  work = work + volume / VOLUME
+  work = work + volume / Describe.VOLUME
   few = (volume > SIZE or reason ~= '') and 1 or math.min(2 * few, FEW)
   return records
 end
@@ -102,8 +102,8 @@ local function look_at(page, topic)
       if n > read + #records then read, records = n - 1, records_from(members, n) end
       local record = records[n - read]
       if record and is_match(record) then
-        described[#described + 1] = describe(of, page[i], record)
-        work = work + MATCH
+        described[#described + 1] = Describe.describe(of, page[i], record)
+        work = work + Describe.MATCH
       end
     end
   end
@@ -115,7 +115,11 @@ local function go_through(place, topic)
   work = work + 1
   if (try('ZCARD', place) or 0) == 0 then return true end
   local rank = 0
-  if time ~= '' then rank = rank_behind(place, time, last) elseif by_score and from_text ~= '' then rank = call('ZCOUNT', place, '-inf', '(' .. from_text) end
+  if time ~= '' then
+    rank = Marks.rank_behind(place, time, last)
+  elseif by_score and from_text ~= '' then
+    rank = call('ZCOUNT', place, '-inf', '(' .. from_text)
+  end
   repeat
     local wanted = math.min(WIDEST, math.max(1, math.ceil(most_work - work)))
     local page = call('ZRANGE', place, rank, rank + wanted - 1, 'WITHSCORES')
@@ -128,7 +132,7 @@ end
 
 local through = 0
 for _, topic in ipairs(mixed and { false } or topics) do
-  if not go_through(place_named(name, topic), topic or nil) then break end
+  if not go_through(Marks.place_named(name, topic), topic or nil) then break end
   through, time, last = through + 1, '', ''
   if is_full() then break end
 end

@@ -9,10 +9,10 @@ if #topics == 0 then
   grown = try('ZRANGE', LOGS, '(' .. after, text(LAST), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES') or {}
 end
 for _, topic in ipairs(topics) do
-  local last = last_sent_to(topic)
+  local last = Logs.last_sent_to(topic)
   if last and last > tonumber(after) then
     grown[#grown + 1] = topic
     grown[#grown + 1] = text(last)
   end
 end
-return { STORE, text(last_sent()), text((clock())), unpack(grown) }
+return { STORE, text(Logs.last_sent()), text((clock())), unpack(grown) }

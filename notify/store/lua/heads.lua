@@ -14,7 +14,7 @@ local settings = try('HMGET', TOPICS, unpack(fields)) or {}
 -- Whether a hand-over is on its way to the inbox: it is older than what could be claimed.
 local function is_handed(topic, received)
   if inbox == '' then return false end
-  local handed = tonumber(try('ZSCORE', waiting_of(topic), inbox) or 0) - HANDOVER
+  local handed = tonumber(try('ZSCORE', waiting_of(topic), inbox) or 0) - Rings.HANDOVER
   return handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED
 end
 
@@ -25,7 +25,7 @@ for place = 1, #fields do
     on_the_way[#on_the_way + 1] = place
   else
     all[#all + 1] = topic
-    if setting('paused', own, nil) ~= 1 then open[#open + 1] = { place = place, topic = topic, share = 0, at = 2, page = {} } end
+    if Settings.get('paused', own, nil) ~= 1 then open[#open + 1] = { place = place, topic = topic, share = 0, at = 2, page = {} } end
   end
 end
 

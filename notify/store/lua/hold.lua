@@ -16,6 +16,6 @@ for i, member in ipairs(members) do
     lost[#lost + 1] = i
   end
 end
-index_handed(name)
-note_owner(name, mine, worker, deadline, lease)
+Leases.index_handed(name)
+Leases.note_owner(name, mine, worker, deadline, lease)
 return { deadline, unpack(lost) }

@@ -8,7 +8,7 @@ local reply, counts, holders = { '', 0 }, {}, {}
 for i = 1, #page, 2 do
   local topic, receipt = topic_of(page[i]), page[i + 1]
   local claim = topic and topic .. ' ' .. receipt
-  if claim and holders[claim] == nil then holders[claim] = holder_of(topic, receipt) or false end
+  if claim and holders[claim] == nil then holders[claim] = Attempts.holder_of(topic, receipt) or false end
   if claim and holders[claim] then
     local held = topic .. ' ' .. holders[claim]
     counts[held] = (counts[held] or 0) + 1

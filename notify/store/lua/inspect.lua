@@ -4,9 +4,9 @@
 local topic = ARGV[1]
 local members = column(2, #ARGV - 1)
 local reply, size = {}, 0
-for i, record in ipairs(records_of(members)) do
+for i, record in ipairs(Messages.records_of(members)) do
   if size >= BYTES then break end
-  reply[i] = describe(topic, members[i], record)
+  reply[i] = Describe.describe(topic, members[i], record)
   size = size + #(reply[i][4] or '')
 end
 return reply

@@ -8,13 +8,13 @@ local reply = {}
 for i = 1, #ARGV, 3 do
   local topic, place, missed_after = unpack(ARGV, i, i + 2)
   local log = log_of(topic)
-  local entries = entries_of(log, tonumber(place), '+', 1, 0)
-  local oldest = entries_of(log, 0, '+', 1, 0)[1]
-  local at, first = entries[1] and position_of(entries[1][1]), oldest and position_of(oldest[1])
-  local trimmed = oldest and (position_of(field_of(oldest, 'prev') or '') or 0) > 0
+  local entries = Logs.entries_of(log, tonumber(place), '+', 1, 0)
+  local oldest = Logs.entries_of(log, 0, '+', 1, 0)[1]
+  local at, first = entries[1] and Logs.position_of(entries[1][1]), oldest and Logs.position_of(oldest[1])
+  local trimmed = oldest and (Logs.position_of(Logs.field_of(oldest, 'prev') or '') or 0) > 0
   reply[#reply + 1] = {
     at and text(at) or '',
-    lost_of(topic, tonumber(missed_after), entries, '+') and 1 or 0,
+    Logs.lost_of(topic, tonumber(missed_after), entries, '+') and 1 or 0,
     at and trimmed and (at - first) * NEXT <= now - first and 1 or 0,
   }
 end

@@ -6,6 +6,6 @@ for i = 2, #ARGV do
   local topic = ARGV[i]
   try('ZREM', waiting_of(topic), ARGV[1])
   local ready = try('ZCARD', ready_of(topic)) or 0
-  if ready > 0 then ring(topic, ready, us) end
+  if ready > 0 then Rings.ring(topic, ready, us) end
 end
 return {}

@@ -8,7 +8,7 @@ local SCAN = 1000
 limit, latest = tonumber(limit), latest == '1'
 local mixed = KEY == LEASED or KEY == BROADCASTS
 
-local rank = time == '' and 0 or rank_behind(KEY, time, last, latest)
+local rank = time == '' and 0 or Marks.rank_behind(KEY, time, last, latest)
 local upto = rank + (mixed and SCAN or limit) - 1
 local page = latest and call('ZRANGE', KEY, rank, upto, 'REV', 'WITHSCORES') or call('ZRANGE', KEY, rank, upto, 'WITHSCORES')
 local members = {}

@@ -8,9 +8,9 @@ for i = 4, #ARGV do
   local member = ARGV[i] .. ':' .. id
   local record = call('HGET', MESSAGES, member)
   looked, work = looked + 1, work + 1
-  if record and (is_kept(record) or not is_done(record)) then
-    described[#described + 1] = describe(ARGV[i], member, record)
-    work = work + MATCH + #record / VOLUME
+  if record and (Messages.is_kept(record) or not Messages.is_done(record)) then
+    described[#described + 1] = Describe.describe(ARGV[i], member, record)
+    work = work + Describe.MATCH + #record / Describe.VOLUME
   end
   if work >= most_work or #described >= most then break end
 end

@@ -18,15 +18,15 @@ local function check(topic, stood)
   local first = try('ZRANGE', newest and dead_of(topic) or ready_of(topic), rank, rank, 'WITHSCORES')
   local time = (first or {})[2]
   if first and not time then
-    correct_index(index, topic)
+    Places.correct_index(index, topic)
     return
   end
   if not time or time == stood then
     stay = stay + 1
   else
-    correct_index(index, topic, time)
+    Places.correct_index(index, topic, time)
   end
-  if time and is_topic(topic) and (newest or not paused(topic)) then
+  if time and is_topic(topic) and (newest or not Settings.paused(topic)) then
     found[#found + 1] = topic
     found[#found + 1] = text(time)
   end

@@ -10,7 +10,7 @@ local INDEXES = { ['schedule:'] = SCHEDULES, ['ready:'] = READY, ['dead:'] = NEW
 local places, names, sums = {}, {}, {}
 
 for _, place in ipairs(column(6, tonumber(n))) do
-  if try('ZCARD', INDEXES[place] or place_named(place)) ~= 0 then places[#places + 1] = place end
+  if try('ZCARD', INDEXES[place] or Marks.place_named(place)) ~= 0 then places[#places + 1] = place end
 end
 for i = 6 + n, #places > 0 and #ARGV or 0, 2 do
   if #names == most then break end
@@ -25,7 +25,7 @@ end
 
 -- How many members that count are in the place of a topic.
 local function size(place, topic)
-  local key = place_named(place, topic)
+  local key = Marks.place_named(place, topic)
   if from .. to == '' or place ~= 'schedule:' and place ~= 'ready:' then return try('ZCARD', key) end
   return try('ZCOUNT', key, from == '' and '-inf' or from, to == '' and '+inf' or to)
 end

@@ -10,7 +10,7 @@
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
 --   of all topics that have one is, -6 if the dead letters of its topic are. Then 1 if it was handed over, which happens to one alone.
-local refusal, us, now = refuse_to_grow()
+local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
 local soonest = math.ceil(us / 1000) -- a delay is added to this, so that it is never too short
 
@@ -21,7 +21,7 @@ local its_topic, its_member, its_due, its_record = ARGV[2], ARGV[4], nil, nil
 local function note_one()
   local n = try('HINCRBY', TOPICS, its_topic .. ':published', 1)
   try('HINCRBY', TOPICS, '*:published', 1)
-  if n and is_notable(n, 1) then note_published(its_topic, n, 1, now) end
+  if n and Counters.is_notable(n, 1) then Counters.note_published(its_topic, n, 1, now) end
 end
 
 local function schedule_one()
@@ -29,14 +29,14 @@ local function schedule_one()
   local first, own = call('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES')[2], call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2]
   call('ZADD', SCHEDULES, own and math.min(its_due, own) or its_due, its_topic)
   call('ZADD', schedule, its_due, its_member)
-  nudge(its_due, first)
+  Rings.nudge(its_due, first)
 end
 
 if alone then
   its_due = alone < 0 and soonest - alone or math.max(alone, now)
   if its_due > MAX then return { now, -2 } end
   its_record = (its_due > now and text(now) .. ',' .. text(its_due - now) or text(now)) .. ARGV[6]
-  local waits = its_due > now or is_behind(its_topic, now)
+  local waits = its_due > now or Places.is_behind(its_topic, now)
   if call('HSETNX', MESSAGES, its_member, its_record) == 0 then
     alone = nil -- the id is in use, or it was
   elseif waits then
@@ -49,26 +49,22 @@ if alone then
   end
 end
 
--- * * *
-
 if alone then
   local taker
   local function place_one()
-    taker = #its_record <= LARGEST and taker_of(its_topic)
-    if taker then return put_handed(taker, its_member, 0, us) end
+    taker = #its_record <= Handover.LARGEST and Handover.taker_of(its_topic)
+    if taker then return Handover.put_handed(taker, its_member, 0, us) end
     call('ZADD', READY, 'LT', its_due, its_topic)
     call('ZADD', ready_of(its_topic), its_due, its_member)
   end
   if pcall(place_one) then
     note_one()
-    if taker and send_handed(taker, its_topic, its_due, its_member, 0, its_record, us) then return { now, its_due, 1 } end
-    if not taker then ring(its_topic, 1, us) end
+    if taker and Handover.send_handed(taker, its_topic, its_due, its_member, 0, its_record, us) then return { now, its_due, 1 } end
+    if not taker then Rings.ring(its_topic, 1, us) end
     return { now, its_due }
   end
   call('HDEL', MESSAGES, its_member)
 end
-
--- * * *
 
 local topics = tonumber(ARGV[1])
 local first = 2 + 2 * topics -- index of the first message in ARGV
@@ -108,7 +104,7 @@ for t = 1, topics do
     local arg = first + 3 * (i - 1)
     local member = ARGV[arg]
     local due, expiry, all, had, mark = due_of(ARGV[arg + 1])
-    if seen[member] or taken[i] and not is_freed(member, taken[i], now) then
+    if seen[member] or taken[i] and not Messages.is_freed(member, taken[i], now) then
       due = -1
     elseif due > MAX then
       due = -2
@@ -123,7 +119,7 @@ for t = 1, topics do
         if not all then begin = times end
       end
       if had then
-        restored = restored or { used = {}, extras = {}, reasons = {}, dead = undertaker() }
+        restored = restored or { used = {}, extras = {}, reasons = {} }
         local used, extras, reasons = restored.used, restored.extras, restored.reasons
         begin = had.times or had.died and at or begin
         if had.used then
@@ -174,8 +170,8 @@ local function take_back(list, fault)
     gone[#gone + 1] = list[j]
     if fault then reply[seen[list[j]] + 1] = fault end
   end
-  if restored then restored.dead.take_reasons(gone) end
-  forget(gone)
+  if restored then Dead.take_reasons(gone) end
+  Messages.forget(gone)
 end
 
 -- Counts a list of a topic that was put into its place, or takes it back for a fault.
@@ -185,25 +181,25 @@ local function conclude(topic, list, put, fault)
   if not put then return take_back(list, fault) end
   published = published + #list / 2
   local n = try('HINCRBY', TOPICS, topic .. ':published', #list / 2)
-  if n and is_notable(n, #list / 2) then note_published(topic, n, #list / 2, now) end
+  if n and Counters.is_notable(n, #list / 2) then Counters.note_published(topic, n, #list / 2, now) end
 end
 
 local function place_all()
   if #broadcasts > 0 then
-    broadcasts.placed = put_broadcasts(broadcasts, broadcasts.earliest)
+    broadcasts.placed = Places.put_broadcasts(broadcasts, broadcasts.earliest)
     if not broadcasts.placed then take_back(broadcasts, -4) end
   end
   for t = 1, topics do
     local topic, later, due, died = ARGV[2 * t], scheduled[t], ready[t], dead[t]
-    if announced[t] and broadcasts.placed then count(topic, 'broadcasts', announced[t]) end
-    if later then conclude(topic, later, put_scheduled(topic, later, later.earliest), -5) end
+    if announced[t] and broadcasts.placed then Counters.count(topic, 'broadcasts', announced[t]) end
+    if later then conclude(topic, later, Places.put_scheduled(topic, later, later.earliest), -5) end
     if due then
-      local put, at_once = place_due(topic, due, due.earliest, now)
+      local put, at_once = Places.place_due(topic, due, due.earliest, now)
       conclude(topic, due, put, at_once and -3 or -5)
-      if put and at_once then ring(topic, #due / 2, us) end
+      if put and at_once then Rings.ring(topic, #due / 2, us) end
     end
     if died then -- nothing is published: they died elsewhere
-      conclude(topic, died, restored.dead.put_dead(topic, died, died.earliest, died.latest), -6)
+      conclude(topic, died, Dead.put_dead(topic, died, died.earliest, died.latest), -6)
     end
   end
 end
@@ -211,10 +207,10 @@ end
 if #expiries > 0 then call('ZADD', EXPIRIES, unpack(expiries)) end
 if restored and #restored.used > 0 then call('HSET', ATTEMPTS, unpack(restored.used)) end
 if restored and #restored.extras > 0 then call('HSET', EXTRAS, unpack(restored.extras)) end
-if restored and #restored.reasons > 0 then restored.dead.put_reasons(restored.reasons) end
+if restored and #restored.reasons > 0 then Dead.put_reasons(restored.reasons) end
 call('HSET', MESSAGES, unpack(records))
 local placed, fault = pcall(place_all)
-count_all('published', published)
+Counters.count_all('published', published)
 if not placed then
   take_back(broadcasts)
   for t = 1, topics do

@@ -6,7 +6,7 @@
 -- Reply: now in ms, then for each message: created, kept, replaced, moved or refused; its due time in ms (0: it ended, and its id is
 --   taken), or why it is refused: -1 to -6 as publish.lua, -7 it is leased, -8 it is dead, -9 the key of extras is foreign; the due time
 --   before in ms, 0 if there was none; its state, '' if it is refused.
-local refusal, us, now = refuse_to_grow()
+local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
 local soonest = math.ceil(us / 1000)
 local rings = {} -- number of messages made ready, for each topic that has some
@@ -39,25 +39,25 @@ end
 
 local function note_published_one(topic)
   local n = try('HINCRBY', TOPICS, topic .. ':published', 1)
-  count_all('published', 1)
-  if n and is_notable(n, 1) then note_published(topic, n, 1, now) end
+  Counters.count_all('published', 1)
+  if n and Counters.is_notable(n, 1) then Counters.note_published(topic, n, 1, now) end
 end
 
 -- Puts a message into its place, or puts it off in the schedule if it is there. Returns its state, or nil and why it is refused.
 local function place(one)
   local list = { text(one.due), one.member }
   if one.broadcast then
-    if put_broadcasts(list, one.due) then return 'scheduled' end
+    if Places.put_broadcasts(list, one.due) then return 'scheduled' end
     return nil, -4
   elseif one.time_before and one.due > now and one.due >= one.time_before then
-    put_off_scheduled(one.topic, one.member, one.due)
+    Places.put_off_scheduled(one.topic, one.member, one.due)
     later[one.topic], one.is_put_off = true, true
     return 'scheduled'
   elseif one.due > now then
-    if put_scheduled(one.topic, list, one.due) then return 'scheduled' end
+    if Places.put_scheduled(one.topic, list, one.due) then return 'scheduled' end
     return nil, -5
   end
-  local put, at_once = place_due(one.topic, list, one.due, now)
+  local put, at_once = Places.place_due(one.topic, list, one.due, now)
   if not put then return nil, at_once and -3 or -5 end
   if at_once then rings[one.topic] = (rings[one.topic] or 0) + 1 end
   return at_once and 'ready' or 'scheduled'
@@ -67,11 +67,11 @@ end
 local function take_from(one, state, was_broadcast, is)
   local topic, member = one.topic, one.member
   if was_broadcast and not one.broadcast then
-    if try('ZREM', BROADCASTS, member) == 1 then count(topic, 'broadcasts', -1) end
+    if try('ZREM', BROADCASTS, member) == 1 then Counters.count(topic, 'broadcasts', -1) end
   elseif state == 'scheduled' and not was_broadcast then
-    if is ~= 'scheduled' or one.broadcast then take_scheduled(topic, member) elseif not one.is_put_off then index_schedule(topic) end
+    if is ~= 'scheduled' or one.broadcast then Places.take_scheduled(topic, member) elseif not one.is_put_off then Places.index_schedule(topic) end
   elseif state == 'ready' and (is ~= 'ready' or one.broadcast) then
-    take_ready(topic, member)
+    Places.take_ready(topic, member)
   end
 end
 
@@ -82,11 +82,11 @@ local function write(one, before, stays, was)
   local member, record = one.member, record_of(one, one.at or now)
   local noted = noted_in(one)
   local function undo()
-    if not before then return forget({ member }) end
+    if not before then return Messages.forget({ member }) end
     call('HSET', MESSAGES, member, before)
-    put_noted(member, was or '')
+    Extras.put_noted(member, was or '')
   end
-  if noted ~= '' and not put_noted(member, noted) then return nil, -9 end
+  if noted ~= '' and not Extras.put_noted(member, noted) then return nil, -9 end
   if one.expiry then call('ZADD', EXPIRIES, before and 'GT' or 'CH', one.expiry, member) end -- at first the later of the two
   call('HSET', MESSAGES, member, record)
   local state, fault = stays, nil
@@ -116,7 +116,7 @@ end
 local function create(one)
   local state, fault = write(one)
   if fault then return refused(fault) end
-  if one.broadcast then count(one.topic, 'broadcasts', 1) else note_published_one(one.topic) end
+  if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else note_published_one(one.topic) end
   return { 'created', one.due, 0, state }
 end
 
@@ -127,10 +127,10 @@ end
 
 -- Follows a leased message, beside the record of which it waits.
 local function follow(one)
-  local noted = noted_of(one.member)
+  local noted = Extras.noted_of(one.member)
   if not noted then return refused(-9) end
-  local record = successor_in(noted)
-  local before, outcome = record and first_due_of(record) or 0, 'created'
+  local record = Extras.successor_in(noted)
+  local before, outcome = record and Messages.first_due_of(record) or 0, 'created'
   if record and one.if_exists == 'refuse' then return refused(-1) end
   if record and one.if_exists == 'keep' then return { 'kept', before, before, 'leased' } end
   one.due = math.max(one.due, now)
@@ -141,7 +141,7 @@ local function follow(one)
       one.due = debounced_due(one, one.at)
     end
   end
-  put_noted(one.member, string.match(noted, '^[^\n]*') .. '\n' .. record_of(one, one.at or now))
+  Extras.put_noted(one.member, string.match(noted, '^[^\n]*') .. '\n' .. record_of(one, one.at or now))
   if not record then note_published_one(one.topic) end
   return { outcome, one.due, before, 'leased' }
 end
@@ -151,7 +151,7 @@ local function replace(one, before, state, time, was_broadcast)
   local debounce, stays = one.if_exists == 'debounce', nil
   local kept = one.member == latest.member and latest.bare and 0 or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS: three
   local noted = kept >= 3 and try('HMGET', EXTRAS, '*', one.member) or {}
-  one.await = extra(noted[2], 'await') -- whoever awaits the one before awaits this one
+  one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
   one.time_before = state == 'scheduled' and not was_broadcast and time
   if debounce then
     one.at = tonumber(string.match(before, '^%+?(%d+)')) or now
@@ -163,9 +163,9 @@ local function replace(one, before, state, time, was_broadcast)
   local function die_again()
     if state ~= 'dead' then return end
     call('ZADD', dead_of(one.topic), time, one.member)
-    forget_ends({ one.member })
+    Ends.forget_ends({ one.member })
   end
-  if state == 'dead' and noted[1] then note_removed(one.topic, { one.member }, { try('HGET', DEATHS, one.member) }, now) end
+  if state == 'dead' and noted[1] then Dead.note_removed(one.topic, { one.member }, { try('HGET', DEATHS, one.member) }, now) end
   if state == 'dead' then call('ZREM', dead_of(one.topic), one.member) end -- first: it has another record then
   local is, fault
   or_undo(die_again, function() is, fault = write(one, before, stays, noted[2]) end)
@@ -173,10 +173,10 @@ local function replace(one, before, state, time, was_broadcast)
     die_again()
     return refused(fault)
   end
-  if state == 'dead' then take_dead(one.topic, { one.member }) end
+  if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
   if kept > 0 then renew(one) end
-  if one.broadcast and not was_broadcast then count(one.topic, 'broadcasts', 1) end
+  if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then note_published_one(one.topic) end
   return { debounce and 'moved' or 'replaced', one.due, state == 'dead' and 0 or time, is }
 end
@@ -190,8 +190,8 @@ local function publish(one)
   one.if_exists = one.if_exists or 'refuse'
   local mode, known = one.if_exists, one.member == latest.member
   local before = known and latest.record or call('HGET', MESSAGES, one.member)
-  if not before or is_freed(one.member, before, now) then return create(one) end
-  if is_done(before) then return mode == 'keep' and { 'kept', 0, 0, 'done' } or refused(-1) end
+  if not before or Messages.is_freed(one.member, before, now) then return create(one) end
+  if Messages.is_done(before) then return mode == 'keep' and { 'kept', 0, 0, 'done' } or refused(-1) end
   local state, time, was_broadcast = 'scheduled', latest.due, nil
   if not known then state, time, was_broadcast = place_of(one.topic, one.member) end
   time = math.max(math.min(tonumber(time or 0) or 0, MAX), 0)
@@ -210,6 +210,6 @@ for i = 1, #ARGV, 4 do
   one.topic, one.member, one.tail = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   for _, value in ipairs(publish(one)) do reply[#reply + 1] = value end
 end
-for topic in pairs(later) do index_schedule(topic) end
-for topic, n in pairs(rings) do ring(topic, n, us) end
+for topic in pairs(later) do Places.index_schedule(topic) end
+for topic, n in pairs(rings) do Rings.ring(topic, n, us) end
 return reply

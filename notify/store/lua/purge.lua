@@ -14,5 +14,5 @@ else
   end
 end
 if #members == 0 then return { 0 } end
-remove_dead(topic, members)
+Dead.remove_dead(topic, members)
 return { #members }

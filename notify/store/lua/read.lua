@@ -13,21 +13,21 @@ for i = 1, #grown, 2 do
   last = math.floor(grown[i + 1])
   ends[grown[i]] = last
 end
-if last == 0 then last = last_sent() end
-local to = last > after and id_of(last) or '+' -- a bell rang, but LOGS shows no growth: read up to the ends of the logs
+if last == 0 then last = Logs.last_sent() end
+local to = last > after and Logs.id_of(last) or '+' -- a bell rang, but LOGS shows no growth: read up to the ends of the logs
 
 local logs, now = {}, 0
 for i, topic in ipairs(topics) do
-  local at = ends[topic] or upto + page == 0 and #topics > 1 and last_sent_to(topic)
+  local at = ends[topic] or upto + page == 0 and #topics > 1 and Logs.last_sent_to(topic)
   ends[topic] = nil
   logs[i] = { 0, '', {} }
   if not at or at > after then
-    local entries, more, size, marked = entries_of(log_of(topic), after, to, limit, bytes / (#topics + 1 - i)) -- each has its share
+    local entries, more, size, marked = Logs.entries_of(log_of(topic), after, to, limit, bytes / (#topics + 1 - i)) -- each has its share
     if marked and now == 0 then now = select(2, clock()) end
-    local lost = lost_of(topic, after, entries, to)
+    local lost = Logs.lost_of(topic, after, entries, to)
     bytes = math.max(bytes - size, 0)
     logs[i] = { more and 1 or 0, lost and text(lost) or '', entries }
-    if #entries > 0 then last = math.max(last, position_of(entries[#entries][1])) end
+    if #entries > 0 then last = math.max(last, Logs.position_of(entries[#entries][1])) end
   end
 end
 local others = {}

@@ -4,7 +4,7 @@
 -- Reply: the registration that holds: pattern, where it begins in words; of several shards when the name was registered in the first
 --   one, in us; where it begins in us, up to where it misses nothing, and the id of the store; now in us.
 local name, pattern, words, from = unpack(ARGV, 1, 4)
-local last, floor, now = text(last_sent()), '0', text((clock()))
+local last, floor, now = text(Logs.last_sent()), '0', text((clock()))
 if tonumber(from) > tonumber(last) then from = last end
 if words == 'beginning' then floor = last end
 local beginning = words .. ' ' .. (ARGV[5] or now)

@@ -11,7 +11,7 @@ if inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 if n > 0 then
   local members, receipts, dues = column(3, n), column(3 + n, n), column(3 + 2 * n, n)
   local mine
-  mine, lost = leased_under(members, receipts)
+  mine, lost = Leases.leased_under(members, receipts)
   local due = {}
   for i, member in ipairs(members) do due[member] = dues[i] end
   local from_now, as_before, earliest = {}, {}, now
@@ -24,19 +24,19 @@ if n > 0 then
     list[#list + 1] = time
     list[#list + 1] = member
   end
-  if #mine > 0 then turn_receipts(topic) end
+  if #mine > 0 then Leases.turn_receipts(topic) end
   if #from_now > 0 then
-    local put, at_once = place_due(topic, from_now, now, now)
-    if not put then return foreign_place(topic, at_once) end
+    local put, at_once = Places.place_due(topic, from_now, now, now)
+    if not put then return Places.foreign_place(topic, at_once) end
   end
-  if #as_before > 0 and not put_ready(topic, as_before, earliest) then return foreign_ready(topic) end
+  if #as_before > 0 and not Places.put_ready(topic, as_before, earliest) then return Places.foreign_ready(topic) end
   if #mine > 0 then
-    count(topic, 'leased', -take_leased(mine))
+    Counters.count(topic, 'leased', -Leases.take_leased(mine))
     if call('EXISTS', EXPIRIES) == 1 then
-      for _, member in ipairs(mine) do no_longer_leased(member, now) end
+      for _, member in ipairs(mine) do Leases.no_longer_leased(member, now) end
     end
   end
 end
 local ready = try('ZCARD', ready_of(topic)) or 0
-if ready > 0 then ring(topic, ready, us) end
+if ready > 0 then Rings.ring(topic, ready, us) end
 return lost

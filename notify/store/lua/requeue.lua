@@ -17,9 +17,9 @@ for i, member in ipairs(members) do
     local record = call('HGET', MESSAGES, member)
     if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
       size = size + #record
-      local options = options_of(record)
+      local options = Messages.options_of(record)
       if options.ttl and not options.broadcast then call('ZADD', EXPIRIES, math.min(now + options.ttl, MAX), member) end
-      if call('EXISTS', EXTRAS) == 1 then put_extra(member, 'snoozed') end
+      if call('EXISTS', EXTRAS) == 1 then Extras.put_extra(member, 'snoozed') end
       local list = options.broadcast and broadcasts or due
       list[#list + 1] = now
       list[#list + 1] = member
@@ -30,16 +30,16 @@ for i, member in ipairs(members) do
   end
 end
 if #broadcasts > 0 then
-  if not put_broadcasts(broadcasts, now) then return foreign_broadcasts() end
-  take_dead(topic, broadcasts.members)
-  count(topic, 'broadcasts', #broadcasts.members)
+  if not Places.put_broadcasts(broadcasts, now) then return Places.foreign_broadcasts() end
+  Dead.take_dead(topic, broadcasts.members)
+  Counters.count(topic, 'broadcasts', #broadcasts.members)
 end
 if #due > 0 then
-  turn_receipts(topic)
-  local put, at_once = place_due(topic, due, now, now)
-  if not put then return foreign_place(topic, at_once) end
-  take_dead(topic, due.members)
-  for _, member in ipairs(due.members) do put_first_due(member, now) end
-  if at_once then ring(topic, #due.members, us) end
+  Leases.turn_receipts(topic)
+  local put, at_once = Places.place_due(topic, due, now, now)
+  if not put then return Places.foreign_place(topic, at_once) end
+  Dead.take_dead(topic, due.members)
+  for _, member in ipairs(due.members) do Messages.put_first_due(member, now) end
+  if at_once then Rings.ring(topic, #due.members, us) end
 end
 return { #due.members + #broadcasts.members, left, looked }

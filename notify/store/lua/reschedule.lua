@@ -20,7 +20,7 @@ due = tonumber(due)
 if due < 0 then due = math.ceil(us / 1000) - due elseif due == 0 then due = now end
 if due > MAX then return { state, now, 0, -2 } end
 if broadcast then
-  put_broadcasts({ due, member }, due) -- it is in that set, so the set is not foreign
+  Places.put_broadcasts({ due, member }, due) -- it is in that set, so the set is not foreign
   return { state, now, 1, due }
 end
 
@@ -35,23 +35,23 @@ local function is_behind_another()
 end
 
 local later = due > now or is_behind_another()
-if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return foreign_schedule(topic) end
-local ttl = options_of(call('HGET', MESSAGES, member)).ttl
+if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return Places.foreign_schedule(topic) end
+local ttl = Messages.options_of(call('HGET', MESSAGES, member)).ttl
 local expiry = ttl and math.min(asked + ttl, MAX)
 if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- at first the later of the two, so that it never expires too early
 
 if later then
-  put_scheduled(topic, { due, member }, due)
+  Places.put_scheduled(topic, { due, member }, due)
   if scheduled then
-    index_schedule(topic) -- it may have been the first there, due earlier
+    Places.index_schedule(topic) -- it may have been the first there, due earlier
   else
-    take_ready(topic, member)
+    Places.take_ready(topic, member)
   end
 else
-  if not put_ready(topic, { due, member }, due) then return foreign_ready(topic) end
-  if scheduled then take_scheduled(topic, member) end
+  if not Places.put_ready(topic, { due, member }, due) then return Places.foreign_ready(topic) end
+  if scheduled then Places.take_scheduled(topic, member) end
 end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
-if used_in(try('HGET', ATTEMPTS, member)) == 0 then put_first_due(member, due) else put_extra(member, 'moved', now) end
-if not later then ring(topic, 1, us) end
+if Leases.used_in(try('HGET', ATTEMPTS, member)) == 0 then Messages.put_first_due(member, due) else Extras.put_extra(member, 'moved', now) end
+if not later then Rings.ring(topic, 1, us) end
 return { state, now, 0, due }

@@ -5,5 +5,5 @@
 local token = ARGV[1]
 if call('GET', CARRIER) ~= token then return { 0 } end
 call('DEL', CARRIER)
-tell(VACANT, SHARDED and heir_to_shard(ARGV[2],ARGV[3]) or '')
+tell(VACANT, SHARDED and Standbys.heir_to_shard(ARGV[2],ARGV[3]) or '')
 return { 1 }

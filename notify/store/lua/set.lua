@@ -5,21 +5,21 @@
 --   would be above that after many, and nothing is changed: both, in ms.
 local topic, only_missing = ARGV[1], ARGV[2] == '1'
 local us, now = clock()
-local before, common = settings_of(topic)
-if before == nil then return foreign_counters() end
+local before, common = Settings.settings_of(topic)
+if before == nil then return Counters.foreign_counters() end
 local of_store = topic == '*'
 
 local changes = {}
-local kept = written(before or '', {})
+local kept = Settings.written(before or '', {})
 if of_store then changes.paused = '' end -- only single topics are paused
 for i = 3, #ARGV, 2 do
   if not (only_missing and string.find(kept, ' ' .. ARGV[i] .. '=', 1, true)) then changes[ARGV[i]] = ARGV[i + 1] end
 end
 local after, least, most
 local function apply()
-  after = written(kept, changes)
+  after = Settings.written(kept, changes)
   if of_store then common = after end
-  least, most = setting('backoff_min', after, common), setting('backoff_max', after, common)
+  least, most = Settings.get('backoff_min', after, common), Settings.get('backoff_max', after, common)
 end
 apply()
 if only_missing and least > most then -- the bound that is set already holds, and the new one contradicts it
@@ -34,18 +34,18 @@ elseif before then
   call('HDEL', TOPICS, topic .. ':settings')
 end
 if of_store then
-  if SHARDED then if after ~= (before or '') then note_revision(us) end end
+  if SHARDED then if after ~= (before or '') then Settings.note_revision(us) end end
   return { 1, after, after }
 end
 
 -- Updates the index of pauses, and rings if a pause is over.
 local function index_pause()
-  if setting('paused', after, nil) == 1 then return try('ZADD', PAUSED, 'NX', now, topic) end
+  if Settings.get('paused', after, nil) == 1 then return try('ZADD', PAUSED, 'NX', now, topic) end
   try('ZREM', PAUSED, topic)
   local ready = try('ZCARD', ready_of(topic)) or 0
-  if setting('paused', before, nil) == 1 and ready > 0 then ring(topic, ready, us) end
+  if Settings.get('paused', before, nil) == 1 and ready > 0 then Rings.ring(topic, ready, us) end
 end
 
-if after ~= '' then remember(topic) elseif before then forget_if_unused(topic) end
+if after ~= '' then Counters.remember(topic) elseif before then Counters.forget_if_unused(topic) end
 index_pause()
 return { 1, after, common or '' }

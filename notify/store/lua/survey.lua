@@ -22,7 +22,7 @@ end
 local function paused_topics()
   local list, still = listed(PAUSED, 0, most - 1, 'WITHSCORES'), {}
   for i = 1, #list, 2 do
-    if paused(list[i]) then
+    if Settings.paused(list[i]) then
       still[#still + 1] = list[i]
       still[#still + 1] = list[i + 1]
     else

@@ -44,12 +44,12 @@ rank, log_rank, done_rank = tonumber(rank), tonumber(log_rank), tonumber(done_ra
 local function remove(topic, n)
   if n > left then n, soon = left, 1 end
   if n > 0 then
-    remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1), now)
+    Dead.remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1), now)
     removed[#removed + 1] = topic
     removed[#removed + 1] = n
     left = left - n
   end
-  note_oldest(topic)
+  Dead.note_oldest(topic)
 end
 
 local function remove_aged()
@@ -97,7 +97,7 @@ end
 local function remove_done()
   local topics, gone = try('ZRANGE', DONE, done_rank, done_rank + DONE_TOPICS - 1) or {}, 0
   for _, topic in ipairs(topics) do
-    gone = gone + trim_done(topic, tonumber(most_done), KEPT_ONES - gone, now)
+    gone = gone + Endings.trim_done(topic, tonumber(most_done), KEPT_ONES - gone, now)
     local first = head_of(done_of(topic))
     if first then call('ZADD', DONE, text(first), topic) else call('ZREM', DONE, topic) end
     if gone >= KEPT_ONES then
@@ -117,7 +117,7 @@ local function is_waited_for(topic)
   while strikes > 0 do
     local inbox = (try('ZRANGE', waiting, 0, 0) or {})[1]
     if not inbox then break end
-    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', in_database(inbox))[2] > 0 then return true end
+    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', AT .. inbox)[2] > 0 then return true end
     call('ZREM', waiting, inbox)
     strikes = strikes - 1
   end
@@ -173,7 +173,7 @@ local function forgettable(topics)
   local gone, changed, published = {}, {}, {}
   for i, topic in ipairs(topics) do
     local sofar, since, before = values[2 * i - 1] or '', string.match(values[2 * i] or '', '^(%d+) (.*)$')
-    local over = before == sofar and now - since > REMEMBER and now - (last_sent_to(topic) or 0) / 1000 > REMEMBER
+    local over = before == sofar and now - since > REMEMBER and now - (Logs.last_sent_to(topic) or 0) / 1000 > REMEMBER
     if over and is_empty(topic) then
       gone[#gone + 1] = topic
     elseif over and strikes > 0 or before ~= sofar then -- else the next check goes on with its waiting list
@@ -193,7 +193,7 @@ local function forget_all(topics)
   end
   call('HDEL', TOPICS, unpack(counters))
   for _, index in ipairs({ NAMES, BUSY, PAUSED }) do try('ZREM', index, unpack(topics)) end
-  forget_newest(topics)
+  Dead.forget_newest(topics)
   call('ZREM', SEEN, unpack(topics))
   forgotten = forgotten + #topics
 end
@@ -223,7 +223,7 @@ end
 -- The last position of a log in which something is not too old; nil if all is, or that position is past the time.
 local function young_in(log)
   if #(try('XRANGE', log, text(YOUNG), '+', 'COUNT', 1) or {}) == 0 then return nil end
-  local last = last_in(log)
+  local last = Logs.last_in(log)
   return last <= us and last or nil
 end
 
@@ -244,11 +244,11 @@ end
 -- Forgets the positions of topics that had no broadcast for as long as topics are remembered, and whose logs were removed.
 -- The last position of all stays, so that positions only grow.
 local function forget_positions()
-  local last = last_sent()
+  local last = Logs.last_sent()
   local old = try('ZRANGE', LOGS, '-inf', text((now - REMEMBER) * 1000), 'BYSCORE', 'LIMIT', 0, POSITIONS) or {}
   local gone = {}
   for _, topic in ipairs(old) do
-    if last_sent_to(topic) ~= last and call('EXISTS', log_of(topic)) == 0 then
+    if Logs.last_sent_to(topic) ~= last and call('EXISTS', log_of(topic)) == 0 then
       call('ZREM', LOGS, topic)
       gone[#gone + 1] = topic
     end
@@ -285,11 +285,11 @@ end
 -- Forgets workers to whose channel nobody is subscribed: they did not say that they stop.
 local function forget_workers()
   for _, id in ipairs(try('HRANDFIELD', WORKERS, MOST_WORKERS) or {}) do
-    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', in_database(here_of(id)))[2] == 0 then call('HDEL', WORKERS, id) end
+    if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', AT .. here_of(id))[2] == 0 then call('HDEL', WORKERS, id) end
   end
 end
 
-if trim_outbox(try('HGET', EXTRAS, '*'), 2000) then soon = 1 end
+if Ends.trim_outbox(try('HGET', EXTRAS, '*'), 2000) then soon = 1 end
 local by_deaths, unarchived = removed_by_deaths()
 remove_aged()
 if left > 0 then remove_too_many() end
@@ -298,8 +298,8 @@ forget_topics()
 forget_positions()
 forget_claims()
 forget_workers()
-if SHARDED then forget_standbys(now) end
-if free_over(IDS, now) then soon = 1 end
+if SHARDED then Standbys.forget_standbys(now) end
+if Endings.free_over(IDS, now) then soon = 1 end
 local by_acks = removed_by_acks()
 local too_many = remove_done()
 return {

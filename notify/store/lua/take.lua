@@ -50,9 +50,9 @@ local ended = left > 0 and call('ZRANGE', held, '-inf', now, 'BYSCORE', 'LIMIT',
 for _, member in ipairs(ended) do
   if bytes <= 0 then break end
   local position, topic = string.match(member, '^(%d+) (.+)$')
-  local entry = position and (try('XRANGE', log_of(topic), id_of(position), id_of(position)) or {})[1]
+  local entry = position and (try('XRANGE', log_of(topic), Logs.id_of(position), Logs.id_of(position)) or {})[1]
   if entry then
-    bytes = bytes - #(field_of(entry, 'record') or '')
+    bytes = bytes - #(Logs.field_of(entry, 'record') or '')
     hand_out(topic, member, 1 + call('HINCRBY', tries, member, 1), entry)
   else
     call('ZREM', held, member)
@@ -70,14 +70,14 @@ for _, topic in ipairs(topics) do
     local place = tonumber(call('HGET', places, topic) or nil)
     local missed_after = place or math.max(start, floor)
     place = place or tonumber(start)
-    local entries, rest, size = entries_of(log_of(topic), place, '+', left, bytes)
-    local lost = lost_of(topic, missed_after, entries, '+')
+    local entries, rest, size = Logs.entries_of(log_of(topic), place, '+', left, bytes)
+    local lost = Logs.lost_of(topic, missed_after, entries, '+')
     if lost then
       gaps[#gaps + 1] = { topic, text(missed_after), text(lost) }
       place = lost
     end
     for _, entry in ipairs(entries) do
-      place = position_of(entry[1])
+      place = Logs.position_of(entry[1])
       hand_out(topic, text(place) .. ' ' .. topic, 1, entry)
     end
     if lost or #entries > 0 then
@@ -92,6 +92,6 @@ end
 -- Places move last: if the script stops before, the next one hands out what has no lease.
 if #holds > 0 then call('ZADD', held, unpack(holds)) end
 if #reached > 0 then call('HSET', places, unpack(reached)) end
-index_handed(name)
-note_owner(name, handed, worker, deadline, lease)
+Leases.index_handed(name)
+Leases.note_owner(name, handed, worker, deadline, lease)
 return { deadline, out, gaps, more }

@@ -34,7 +34,7 @@ for i, topic in ipairs(ARGV) do
   reply[at + 4], reply[at + 5] = size('ZCARD', dead_of(topic)), size('ZCARD', waiting_of(topic))
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
   reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', log_of(topic))
-  reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), setting('paused', own, nil) == 1 and 1 or 0
+  reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), Settings.get('paused', own, nil) == 1 and 1 or 0
   reply[at + 15] = number(dropped)
 end
 return reply

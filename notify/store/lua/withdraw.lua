@@ -1,4 +1,4 @@
 -- Forgets that a carrier stands by, since it stops.
 -- ARGV: its name.
 -- Reply: how many it forgot.
-return { forget_standby(ARGV[1]) }
+return { Standbys.forget_standby(ARGV[1]) }

@@ -5,7 +5,7 @@ local cursor, most = unpack(ARGV)
 local page = try('HSCAN', WORKERS, cursor, 'COUNT', most) or { '0', {} }
 local reply = { page[1] }
 for i = 1, #page[2], 2 do
-  if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', in_database(here_of(page[2][i])))[2] > 0 then
+  if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', AT .. here_of(page[2][i]))[2] > 0 then
     reply[#reply + 1] = page[2][i]
     reply[#reply + 1] = page[2][i + 1]
   end

@@ -229,7 +229,7 @@ func (l *lives) spend(ctx context.Context) ([]spent, error) {
 		}
 		all[i] = spent{
 			cpu:     1e6 * (toNumber(info["used_cpu_sys"]) + toNumber(info["used_cpu_user"])),
-			scripts: callsOf(info["cmdstat_evalsha"]) + callsOf(info["cmdstat_eval"]),
+			scripts: callsOf(info["cmdstat_fcall"]),
 			publish: callsOf(info["cmdstat_publish"]), spublish: callsOf(info["cmdstat_spublish"]),
 		}
 		if l.store.InCluster() {

@@ -253,7 +253,7 @@ func (s *stage) calls(ctx context.Context) (sent, all float64, err error) {
 		n := callsOf(value)
 		all += n
 		switch command, _, _ := strings.Cut(strings.TrimPrefix(name, "cmdstat_"), "|"); command {
-		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "client", "hello", "auth", "select":
+		case "fcall", "eval", "evalsha", "subscribe", "unsubscribe", "ping", "client", "hello", "auth", "select":
 			sent += n
 		}
 	}

@@ -6,10 +6,10 @@
 -- Reply: that of all.
 local us, now = clock()
 local is_set, is_of_workers = KEY == EXPIRIES or KEY == TAKEN or KEY == CLAIMS, KEY == CLAIMS or KEY == WORKERS
-local next_page, members = page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
+local next_page, members = Repair.page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
-  if KEY == EXTRAS and member == '*' then return extra(try('HGET', EXTRAS, member), 'archive') end
+  if KEY == EXTRAS and member == '*' then return Extras.extra(try('HGET', EXTRAS, member), 'archive') end
   if KEY == CLAIMS then
     local receipt = string.match(member, '^(%d+) %d+ %S+ %S+$')
     return receipt and tonumber(receipt) == tonumber(call('ZSCORE', KEY, member) or receipt)
@@ -17,27 +17,27 @@ local function belongs(member)
     local ok, entry = pcall(cjson.decode, call('HGET', KEY, member) or '{}')
     return ok and type(entry) == 'table'
   end
-  if KEY == TAKEN then return is_done(call('HGET', MESSAGES, member)) end
-  if KEY ~= DEATHS then return is_message(member) or KEY == ATTEMPTS and is_kept_one(member) end
+  if KEY == TAKEN then return Messages.is_done(call('HGET', MESSAGES, member)) end
+  if KEY ~= DEATHS then return Repair.is_message(member) or KEY == ATTEMPTS and Repair.is_kept_one(member) end
   local topic = topic_of(member)
-  return topic and try('ZSCORE', dead_of(topic), member) or try('ZSCORE', dead_of(NOWHERE), member)
+  return topic and try('ZSCORE', dead_of(topic), member) or try('ZSCORE', dead_of(Dead.NOWHERE), member)
 end
 
 -- The successor of a member that has no message; nil if there is none that can be published.
 local function heir_of(member)
   local noted, topic = KEY == EXTRAS and try('HGET', EXTRAS, member), topic_of(member)
-  return topic and is_topic(topic) and successor_in(noted) and noted
+  return topic and is_topic(topic) and Extras.successor_in(noted) and noted
 end
 
 for _, member in ipairs(members) do
   if not belongs(member) then
     local heir = heir_of(member)
-    if heir and wrong('of nothing', member, KEY, 'its successor published') then
-      remember(topic_of(member))
-      publish_successor(member, heir, us, now)
-    elseif not heir and wrong(is_of_workers and 'unreadable' or 'of nothing', member, KEY, 'removed') then
+    if heir and Repair.wrong('of nothing', member, KEY, 'its successor published') then
+      Counters.remember(topic_of(member))
+      Endings.publish_successor(member, heir, us, now)
+    elseif not heir and Repair.wrong(is_of_workers and 'unreadable' or 'of nothing', member, KEY, 'removed') then
       call(is_set and 'ZREM' or 'HDEL', KEY, member)
     end
   end
 end
-return report(next_page, #members, us)
+return Repair.report(next_page, #members, us)

@@ -8,13 +8,13 @@ local us = clock()
 local function examine(name)
   if try('HEXISTS', LISTENERS, name) == 0 then
     for _, key in ipairs({ places_of(name), held_of(name), tries_of(name), owners_of(name) }) do
-      if call('EXISTS', key) == 1 then wrong('no listener', name, key, '') end
+      if call('EXISTS', key) == 1 then Repair.wrong('no listener', name, key, '') end
     end
   end
   if call('EXISTS', held_of(name)) == 0 and try('ZSCORE', HANDED, name) then
-    if wrong('index', name, HANDED, 'removed, since it has nothing in hand') then call('ZREM', HANDED, name) end
+    if Repair.wrong('index', name, HANDED, 'removed, since it has nothing in hand') then call('ZREM', HANDED, name) end
   end
 end
 
 for _, name in ipairs(names) do examine(name) end
-return report('0', #names, us)
+return Repair.report('0', #names, us)

@@ -5,13 +5,13 @@
 -- Reply: that of all.
 local own = ARGV[4]
 local us = clock()
-local next_page, members = page_of('ZSCAN', KEY)
+local next_page, members = Repair.page_of('ZSCAN', KEY)
 
 -- The place that a member stays in: the first one, except that only a broadcast, and always a broadcast, stays among broadcasts.
 local function stays_in(where, member)
   for i, place in ipairs(where) do
     if place == BROADCASTS then
-      if options_of(call('HGET', MESSAGES, member)).broadcast then return place end
+      if Messages.options_of(call('HGET', MESSAGES, member)).broadcast then return place end
       table.remove(where, i)
     end
   end
@@ -20,27 +20,27 @@ end
 
 local function examine(topic, member, where)
   if own ~= '' and KEY == done_of(own) then
-    if own == topic and is_kept_one(member) or not wrong('no record', member, KEY, 'removed') then return end
-    take_out(KEY, own, member)
+    if own == topic and Repair.is_kept_one(member) or not Repair.wrong('no record', member, KEY, 'removed') then return end
+    Repair.take_out(KEY, own, member)
     return
   end
-  if not is_message(member) then
-    if wrong('no record', member, KEY, 'removed') then take_out(KEY, own ~= '' and own or topic, member) end
+  if not Repair.is_message(member) then
+    if Repair.wrong('no record', member, KEY, 'removed') then Repair.take_out(KEY, own ~= '' and own or topic, member) end
     return
   end
-  if own ~= '' and own ~= topic and (topic ~= '' or KEY ~= dead_of(NOWHERE)) then
-    if wrong('other topic', member, KEY, 'removed from there') then take_out(KEY, own, member) end
+  if own ~= '' and own ~= topic and (topic ~= '' or KEY ~= dead_of(Dead.NOWHERE)) then
+    if Repair.wrong('other topic', member, KEY, 'removed from there') then Repair.take_out(KEY, own, member) end
     return
   end
   local place = #where > 1 and stays_in(where, member) or KEY
   if place ~= KEY then
-    if wrong('two places', member, KEY, 'removed from there') then take_out(KEY, topic, member) end
-  elseif KEY == dead_of(dead_place(topic)) and not try('HGET', DEATHS, member) then
-    if wrong('no reason', member, KEY, 'given the reason unknown') then try('HSET', DEATHS, member, 'unknown') end
+    if Repair.wrong('two places', member, KEY, 'removed from there') then Repair.take_out(KEY, topic, member) end
+  elseif KEY == dead_of(Repair.dead_place(topic)) and not try('HGET', DEATHS, member) then
+    if Repair.wrong('no reason', member, KEY, 'given the reason unknown') then try('HSET', DEATHS, member, 'unknown') end
   end
 end
 
-for topic, list in pairs(members_by_topic(members)) do
-  for i, where in ipairs(places_with(topic, list)) do examine(topic, list[i], where) end
+for topic, list in pairs(Repair.members_by_topic(members)) do
+  for i, where in ipairs(Repair.places_with(topic, list)) do examine(topic, list[i], where) end
 end
-return report(next_page, #members, us)
+return Repair.report(next_page, #members, us)

@@ -4,53 +4,53 @@
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
 local us, now = clock()
-local next_page, members = page_of('HSCAN', MESSAGES)
+local next_page, members = Repair.page_of('HSCAN', MESSAGES)
 
 local function send(topic, member)
   local head = head_of(BROADCASTS)
-  if not try('ZADD', BROADCASTS, now, member) then return cannot_repair() end
-  count(topic, 'broadcasts', 1)
-  remember(topic)
-  nudge(now, head)
+  if not try('ZADD', BROADCASTS, now, member) then return Repair.cannot_repair() end
+  Counters.count(topic, 'broadcasts', 1)
+  Counters.remember(topic)
+  Rings.nudge(now, head)
 end
 
 local function make_ready(topic, member)
-  if not put_ready(topic, { now, member }, now) then return cannot_repair() end
-  remember(topic)
-  ring(topic, 1, us)
+  if not Places.put_ready(topic, { now, member }, now) then return Repair.cannot_repair() end
+  Counters.remember(topic)
+  Rings.ring(topic, 1, us)
 end
 
 local function keep_until(member, time)
-  if not try('ZADD', TAKEN, text(time), member) then cannot_repair() end
+  if not try('ZADD', TAKEN, text(time), member) then Repair.cannot_repair() end
 end
 
 -- Puts one that is kept among those of its topic again.
 local function keep_of(topic, member, time)
-  if not try('ZADD', done_of(topic), text(time), member) then return cannot_repair() end
+  if not try('ZADD', done_of(topic), text(time), member) then return Repair.cannot_repair() end
   try('ZADD', DONE, 'LT', text(time), topic)
 end
 
 local function examine(topic, member)
   local record = call('HGET', MESSAGES, member)
   if topic == '' then
-    wrong('foreign record', member, MESSAGES, '')
-  elseif is_done(record) then
-    local time = taken_until(record)
-    if is_kept(record) and try('ZSCORE', done_of(topic), member) == false then
-      if wrong('not taken', member, MESSAGES, 'put among those that are kept') then keep_of(topic, member, time) end
+    Repair.wrong('foreign record', member, MESSAGES, '')
+  elseif Messages.is_done(record) then
+    local time = Messages.taken_until(record)
+    if Messages.is_kept(record) and try('ZSCORE', done_of(topic), member) == false then
+      if Repair.wrong('not taken', member, MESSAGES, 'put among those that are kept') then keep_of(topic, member, time) end
     end
     if try('ZSCORE', TAKEN, member) then return end
-    if wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, time) end
-  elseif options_of(record).broadcast then
-    if wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
-  elseif wrong('no place', member, MESSAGES, 'made ready, as due now') then
+    if Repair.wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, time) end
+  elseif Messages.options_of(record).broadcast then
+    if Repair.wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
+  elseif Repair.wrong('no place', member, MESSAGES, 'made ready, as due now') then
     make_ready(topic, member)
   end
 end
 
-for topic, list in pairs(members_by_topic(members)) do
-  for i, where in ipairs(places_with(topic, list)) do
+for topic, list in pairs(Repair.members_by_topic(members)) do
+  for i, where in ipairs(Repair.places_with(topic, list)) do
     if #where == 0 then examine(topic, list[i]) end
   end
 end
-return report(next_page, #members, us)
+return Repair.report(next_page, #members, us)

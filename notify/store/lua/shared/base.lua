@@ -9,6 +9,7 @@ local MAX = 253402300799999 -- ms: the last due time, the end of the year 9999
 -- The time in microseconds and in milliseconds. A script reads it once: before Redis 7.2 the clock runs on during a script.
 local function clock()
   local t = call('TIME')
+  USED = t[1]
   local us = t[1] * 1000000 + t[2]
   return us, math.floor(us / 1000)
 end
@@ -42,13 +43,13 @@ end
 
 -- Publishes, and returns how many connections received it; nil if Redis refuses that.
 local function tell(to, payload)
-  local heard = redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', in_database(to), payload)
+  local heard = redis.pcall(SHARDED and 'SPUBLISH' or 'PUBLISH', AT .. to, payload)
   return type(heard) == 'number' and heard or nil
 end
 
 -- Publishes for programs of any language in a store of several shards, if any listen: what is published costs the shard's replicas.
 local function tell_heard(to, payload)
-  if call('PUBSUB', 'SHARDNUMSUB', in_database(to))[2] > 0 then tell(to, payload) end
+  if call('PUBSUB', 'SHARDNUMSUB', AT .. to)[2] > 0 then tell(to, payload) end
 end
 
 -- The score of the first in a sorted set; nil if there is none, or the key is foreign.

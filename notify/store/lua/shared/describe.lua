@@ -1,21 +1,21 @@
 -- What is known about a message, and what that costs.
 
-local MATCH = 8 -- so many members are looked at while one is described
-local VOLUME = 1024 -- so many bytes of records cost as much as a member
+Describe.MATCH = 8 -- so many members are looked at while one is described
+Describe.VOLUME = 1024 -- so many bytes of records cost as much as a member
 
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up and what is known of
 -- them, as in ATTEMPTS, expiry in ms, reason of death, record; each of the last four may be missing; and what is noted beside the
 -- record. Of a leased one the name of the worker that has it and since when in ms follow, if that told its name. A message that ended
 -- is done until a time in ms, and has its record if it is kept.
-local function describe(topic, member, record)
+function Describe.describe(topic, member, record)
   local places = {
     'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
   }
   local state, time = '', false
-  if is_done(record) then
+  if Messages.is_done(record) then
     local _, now = clock()
-    time = taken_until(record)
-    local kept = time > now and is_kept(record)
+    time = Messages.taken_until(record)
+    local kept = time > now and Messages.is_kept(record)
     return {
       member, time > now and 'done' or '', text(time), kept and try('HGET', ATTEMPTS, member) or false, false, false, kept and record or false, '',
     }
@@ -29,10 +29,10 @@ local function describe(topic, member, record)
     end
   end
   local worker, since
-  if state == 'leased' then worker, since = holder_of(topic, call('ZSCORE', LEASED, member)) end
+  if state == 'leased' then worker, since = Attempts.holder_of(topic, call('ZSCORE', LEASED, member)) end
   return {
     member, state, time or false, try('HGET', ATTEMPTS, member) or false, try('ZSCORE', EXPIRIES, member) or false,
     state == 'dead' and try('HGET', DEATHS, member) or false, record or false,
-    noted_of(member) or '', worker, since,
+    Extras.noted_of(member) or '', worker, since,
   }
 end

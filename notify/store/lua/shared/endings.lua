@@ -1,13 +1,13 @@
 -- How messages end, once they are out of their places: ids become free or stay taken, and successors are published.
 
 -- Frees up to n of the ids whose time is over. Returns whether there may be more.
-local function free_over(n, now)
+function Endings.free_over(n, now)
   local members = try('ZRANGE', TAKEN, '-inf', now, 'BYSCORE', 'LIMIT', 0, n) or {}
   if #members == 0 then return false end
-  local done, records = {}, records_of(members)
+  local done, records = {}, Messages.records_of(members)
   for i, record in ipairs(records) do
-    if is_done(record) then done[#done + 1] = members[i] end
-    if is_kept(record) then forget_kept(members[i]) end
+    if Messages.is_done(record) then done[#done + 1] = members[i] end
+    if Messages.is_kept(record) then Messages.forget_kept(members[i]) end
   end
   if #done > 0 then call('HDEL', MESSAGES, unpack(done)) end
   call('ZREM', TAKEN, unpack(members, 1, #records))
@@ -16,20 +16,20 @@ end
 
 -- Removes up to n of those that a topic keeps, those that would go first first, if there are more than most; but not one. An id that
 -- its publisher wants taken for longer stays so. Returns how many it removed.
-local function trim_done(topic, most, n, now, but)
+function Endings.trim_done(topic, most, n, now, but)
   local key = done_of(topic)
   local over = math.min((try('ZCARD', key) or 0) - most, n)
   local members, removed = over > 0 and call('ZRANGE', key, 0, but and over or over - 1) or {}, 0
-  for i, record in ipairs(records_of(members)) do
+  for i, record in ipairs(Messages.records_of(members)) do
     local member = members[i]
     if member ~= but and removed < over then
-      local taken = is_kept(record) and tonumber(string.match(record, '^=%d+,{[^\n]*"taken":(%d+)') or 0)
+      local taken = Messages.is_kept(record) and tonumber(string.match(record, '^=%d+,{[^\n]*"taken":(%d+)') or 0)
       if taken and taken > now then
         try('ZADD', TAKEN, text(taken), member)
         call('HSET', MESSAGES, member, '=' .. text(taken))
-        forget_kept(member)
+        Messages.forget_kept(member)
       elseif taken then
-        is_freed(member, record, math.huge)
+        Messages.is_freed(member, record, math.huge)
       else
         call('ZREM', key, member)
       end
@@ -41,9 +41,9 @@ end
 
 -- Keeps the id of a message taken for some ms, instead of the message. Each makes those that are over fewer. The caller removes what
 -- is noted of the message behind that.
-local function keep_taken(member, ms, us)
+function Endings.keep_taken(member, ms, us)
   local over = math.min(math.ceil(us / 1000) + ms, MAX)
-  free_over(2, math.floor(us / 1000))
+  Endings.free_over(2, math.floor(us / 1000))
   try('HDEL', ATTEMPTS, member)
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, over, member)
@@ -52,33 +52,33 @@ end
 
 -- Publishes the successor of a message, which is in no place, in its stead, and calls ended once that is in its place. If it stops before
 -- that, the message has its record again.
-local function publish_successor(member, noted, us, now, ended)
-  local topic, record, before = topic_of(member), successor_in(noted), call('HGET', MESSAGES, member)
-  local options, due = options_of(record), first_due_of(record) or now
+function Endings.publish_successor(member, noted, us, now, ended)
+  local topic, record, before = topic_of(member), Extras.successor_in(noted), call('HGET', MESSAGES, member)
+  local options, due = Messages.options_of(record), Messages.first_due_of(record) or now
   local put, at_once
   local function undo()
-    put_noted(member, noted)
+    Extras.put_noted(member, noted)
     if before then call('HSET', MESSAGES, member, before) end
   end
   or_undo(undo, function()
     try('HDEL', ATTEMPTS, member)
     if options.ttl then try('ZADD', EXPIRIES, math.min(due + options.ttl, MAX), member) else try('ZREM', EXPIRIES, member) end
-    put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
+    Extras.put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
     call('HSET', MESSAGES, member, record)
-    if due > now then put = put_scheduled(topic, { due, member }, due) else put, at_once = place_due(topic, { due, member }, due, now) end
+    if due > now then put = Places.put_scheduled(topic, { due, member }, due) else put, at_once = Places.place_due(topic, { due, member }, due, now) end
   end)
   if ended then ended() end
-  if not put then bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
-  if put and at_once then ring(topic, 1, us) end
+  if not put then Dead.bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
+  if put and at_once then Rings.ring(topic, 1, us) end
 end
 
--- Publishes the successors of messages that died. Call it once these are out of their places. If it fails, HEIRS still has those that
+-- Publishes the successors of messages that died. Call it once these are out of their places. If it fails, current.heirs still has those that
 -- did not end, and the caller puts them back.
-local function publish_heirs(us, now)
-  local function ended() table.remove(HEIRS) end
-  while #HEIRS > 0 do
-    local member = HEIRS[#HEIRS]
-    publish_successor(member, try('HGET', EXTRAS, member), us, now, ended)
+function Endings.publish_heirs(us, now)
+  local function ended() table.remove(current.heirs) end
+  while #current.heirs > 0 do
+    local member = current.heirs[#current.heirs]
+    Endings.publish_successor(member, try('HGET', EXTRAS, member), us, now, ended)
   end
 end
 
@@ -86,21 +86,21 @@ end
 -- them.
 local function retire(members, noted, state, reasons, with)
   local us, now = clock()
-  note_ends(members, state, reasons, now, noted, with)
-  or_undo(function() forget_ends(members) end, function()
+  Ends.note_ends(members, state, reasons, now, noted, with)
+  or_undo(function() Ends.forget_ends(members) end, function()
     for i = #members, 1, -1 do
       local member, its = members[i], noted[i + 1]
-      local unique = extra(its, 'unique')
-      if successor_in(its) then
-        publish_successor(member, its, us, now, function() table.remove(members, i) end)
+      local unique = Extras.extra(its, 'unique')
+      if Extras.successor_in(its) then
+        Endings.publish_successor(member, its, us, now, function() table.remove(members, i) end)
       elseif unique then
-        keep_taken(member, unique, us)
+        Endings.keep_taken(member, unique, us)
         table.remove(members, i)
         try('HDEL', EXTRAS, member)
       end
     end
     if #members > 0 then
-      forget(members)
+      Messages.forget(members)
       for i = #members, 1, -1 do members[i] = nil end
     end
   end)
@@ -109,17 +109,17 @@ end
 -- Ends messages of a topic that are acked or dropped, which is the state: publishes their successors, or keeps their ids taken as long as
 -- they ask for, or frees them. If it fails, the list still has those that did not end, and the caller puts them back. Reasons and with are
 -- those of note_ends.
-local function end_messages(members, state, reasons, with)
+function Endings.end_messages(members, state, reasons, with)
   local noted = call('EXISTS', EXTRAS) == 1 and try('HMGET', EXTRAS, '*', unpack(members)) or {}
   for i = 1, #noted do
     if noted[i] then return retire(members, noted, state, reasons, with) end
   end
-  forget(members)
+  Messages.forget(members)
   for i = #members, 1, -1 do members[i] = nil end
 end
 
 -- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.
-local function count_dropped(topic, n)
-  count(topic, 'dropped', n)
-  count_all('dropped', n)
+function Endings.count_dropped(topic, n)
+  Counters.count(topic, 'dropped', n)
+  Counters.count_all('dropped', n)
 end

@@ -1,26 +1,24 @@
 -- Who is told when messages end: those who await one of them, and the archive, if there is one. EXTRAS exists in either case, so
 -- callers look for that first. They note an end before the record goes, and take the note back if the message does not end.
 
-local NOTED = {} -- ids of the entries that this call added to OUTBOX, by member
-
 -- Whether the archive takes messages that end in a state: those that were acknowledged, if the settings of their topic say so.
 local function is_archived(state, topic)
   if state ~= 'acked' then return state == 'dead' or state == 'dropped' or state == 'removed' end
-  local own, common = settings_of(topic)
-  return setting('archive_acked', own, common) == 1
+  local own, common = Settings.settings_of(topic)
+  return Settings.get('archive_acked', own, common) == 1
 end
 
 -- Counts entries that the archive never gets.
 local function note_unarchived(n)
-  count_all('unarchived', n)
+  Counters.count_all('unarchived', n)
   try('HINCRBY', KEPT, 'unarchived', n)
 end
 
 -- Removes up to some of the oldest entries of OUTBOX if it has more than its room. Noted is what EXTRAS holds of *. Returns whether it
 -- removed some, and may not have removed all.
-local function trim_outbox(noted, most)
+function Ends.trim_outbox(noted, most)
   local NODE = 100 -- entries, at the most, that Redis keeps together: to trim whole nodes is faster
-  local room = noted and extra(noted, 'room')
+  local room = noted and Extras.extra(noted, 'room')
   local over = room and (try('XLEN', OUTBOX) or 0) - room or 0
   if over <= 0 then return false end
   local removed = over > NODE and call('XTRIM', OUTBOX, 'MAXLEN', '~', room, 'LIMIT', most) or call('XTRIM', OUTBOX, 'MAXLEN', room)
@@ -36,32 +34,35 @@ local function add_entry(member, state, ended, reason, with)
   if record then more[1], more[2] = 'record', record end
   if with.result then more[#more + 1], more[#more + 2] = 'result', with.result end
   local id = try('XADD', OUTBOX, '*', 'member', member, 'state', state, 'ended', text(ended), 'reason', reason, 'attempts', used, unpack(more))
-  if id then NOTED[member] = id else note_unarchived(1) end
+  if not id then return note_unarchived(1) end
+  current.noted = current.noted or {} -- ids of the entries that this call added, by member
+  current.noted[member] = id
 end
 
 -- Notes that messages of a topic end in a state: dead, dropped, acked or removed, which the archive may take, or another. Reasons is one
 -- for all, or a list. Noted is what EXTRAS holds of * and of them, if the caller has read that. With may have used, the attempts that are
 -- used up where ATTEMPTS does not have them yet; bare, as add_entry says; the result of an acknowledgement; and times, a list of when they
 -- ended, if that is not now.
-local function note_ends(members, state, reasons, now, noted, with)
+function Ends.note_ends(members, state, reasons, now, noted, with)
   noted, with = noted or try('HMGET', EXTRAS, '*', unpack(members)) or {}, with or {}
   for i, member in ipairs(members) do
-    if noted[i + 1] and extra(noted[i + 1], 'await') then tell(ENDED, member) end
+    if noted[i + 1] and Extras.extra(noted[i + 1], 'await') then tell(ENDED, member) end
   end
-  if not extra(noted[1], 'archive') or not is_archived(state, topic_of(members[1]) or '*') then return end
+  if not Extras.extra(noted[1], 'archive') or not is_archived(state, topic_of(members[1]) or '*') then return end
   local was_empty = try('XLEN', OUTBOX) == 0
   for i, member in ipairs(members) do
     add_entry(member, state, with.times and with.times[i] or now, type(reasons) == 'table' and reasons[i] or reasons or '', with)
   end
   if was_empty then tell(OUTBOX, '') end
-  trim_outbox(noted[1], 200)
+  Ends.trim_outbox(noted[1], 200)
 end
 
 -- Takes the notes of messages back that do not end.
-local function forget_ends(members)
+function Ends.forget_ends(members)
+  local noted = current.noted or {}
   for _, member in ipairs(members) do
-    if NOTED[member] then try('XDEL', OUTBOX, NOTED[member]) end
-    NOTED[member] = nil
+    if noted[member] then try('XDEL', OUTBOX, noted[member]) end
+    noted[member] = nil
   end
 end
 
@@ -99,7 +100,7 @@ end
 
 -- Tells the named listeners to deaths of a topic of one: a broadcast waits for the carrier, as any other. Its id sorts by the time of the
 -- death, and by how many there were.
-local function announce_death(topic, id, reason, attempts, now)
+function Ends.announce_death(topic, id, reason, attempts, now)
   local deaths, nth = '$dead.' .. topic, tonumber(try('HGET', TOPICS, '*:died') or nil) or 0
   if not is_hooked(deaths) then return end
   local body = string.format('{"topic":"%s","id":%s,"reason":%s,"attempts":%d,"died_at":"%s"}', topic, cjson.encode(id), cjson.encode(reason),
@@ -108,5 +109,5 @@ local function announce_death(topic, id, reason, attempts, now)
   while member == '' or call('HSETNX', MESSAGES, member, record) == 0 do -- the counter may be lost, and does not count strays
     member, nth = string.format('%s:%.0f-%012.0f', deaths, now, nth), nth + 1
   end
-  if put_broadcasts({ now, member }, now) then count(deaths, 'broadcasts', 1) else call('HDEL', MESSAGES, member) end
+  if Places.put_broadcasts({ now, member }, now) then Counters.count(deaths, 'broadcasts', 1) else call('HDEL', MESSAGES, member) end
 end

@@ -1,33 +1,31 @@
 -- What is noted beside the records of few messages: a line of numbers, NAME=NUMBER of each with a space in front, and if there is
 -- one, behind a newline, the successor: the record of the message that follows under the same id.
 
-local HEIRS = {} -- members that died and have a successor, which publish_heirs publishes once they are out of their places
-
 -- A number in what is noted of a message; nil if it has none of that name.
-local function extra(noted, name)
+function Extras.extra(noted, name)
   return noted and tonumber(string.match(noted, '^[^\n]* ' .. name .. '=(%d+)') or nil) or nil
 end
 
 -- The record of the successor in what is noted of a message; nil if it has none.
-local function successor_in(noted)
+function Extras.successor_in(noted)
   return string.match(noted or '', '^[^\n]*\n(.*)$')
 end
 
 -- What is noted of a message, '' if nothing is; nil if the key is foreign.
-local function noted_of(member)
+function Extras.noted_of(member)
   local noted = try('HGET', EXTRAS, member)
   return noted == false and '' or noted
 end
 
 -- Writes all that is noted of a message. Returns whether it could: the key may be foreign.
-local function put_noted(member, noted)
+function Extras.put_noted(member, noted)
   if noted == '' then return try('HDEL', EXTRAS, member) ~= nil end
   return try('HSET', EXTRAS, member, noted) ~= nil
 end
 
 -- Notes a number of a message, or with nil that it has none of that name. The rest stays as it is.
-local function put_extra(member, name, number)
-  local line, rest = string.match(noted_of(member) or '', '^([^\n]*)(.*)$')
+function Extras.put_extra(member, name, number)
+  local line, rest = string.match(Extras.noted_of(member) or '', '^([^\n]*)(.*)$')
   line = string.gsub(line, ' ' .. name .. '=%d+', '')
-  return put_noted(member, line .. (number and ' ' .. name .. '=' .. text(number) or '') .. rest)
+  return Extras.put_noted(member, line .. (number and ' ' .. name .. '=' .. text(number) or '') .. rest)
 end

@@ -2,45 +2,45 @@
 -- leased to that subscriber at once and sent along with the ring. The lease is short until the subscriber confirms it by extending
 -- it. One that is not confirmed has .5 in its receipt: when it ends the message is ready again, and no attempt is used up.
 
-local LARGEST = 4096 -- bytes of the largest record that is handed over
+Handover.LARGEST = 4096 -- bytes of the largest record that is handed over
 
 -- The subscriber that the next due message of a topic is handed to: the one that waits longest, if it takes messages. Nil if the
 -- message must be made ready instead.
-local function taker_of(topic)
+function Handover.taker_of(topic)
   local inbox, since = unpack(try('ZRANGE', waiting_of(topic), '0', '0', 'WITHSCORES') or {})
-  if not inbox or tonumber(since) >= RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
+  if not inbox or tonumber(since) >= Rings.RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
   local ready = try('ZRANGE', ready_of(topic), '0', '0')
   if not ready or ready[1] then return nil end
   local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
-  if setting('paused', own, nil) == 1 or setting('ring_only', own, common) == 1 then return nil end
-  return { inbox = inbox, lease = setting('lease', own, common), released = digit_of(released), history = history }
+  if Settings.get('paused', own, nil) == 1 or Settings.get('ring_only', own, common) == 1 then return nil end
+  return { inbox = inbox, lease = Settings.get('lease', own, common), released = Leases.digit_of(released), history = history }
 end
 
 -- Leases a due message to its taker. The caller sends it, when all else is done.
-local function put_handed(taker, member, used, us)
-  taker.receipt = receipt_of(us + UNCONFIRMED, (taker.released + used) % 10) + 0.5
-  put_leased({ taker.receipt, member })
+function Handover.put_handed(taker, member, used, us)
+  taker.receipt = Leases.receipt_of(us + UNCONFIRMED, (taker.released + used) % 10) + 0.5
+  Leases.put_leased({ taker.receipt, member })
 end
 
 -- Sends a message that was leased to its taker, with what is known of the attempts that failed, if anything is. Its inbox gets no other
 -- until its subscriber claims. If nobody is subscribed to it,
 -- the message becomes ready. Returns whether it was sent. Nothing fails once the message was received.
-local function send_handed(taker, topic, due, member, used, record, us, lines)
+function Handover.send_handed(taker, topic, due, member, used, record, us, lines)
   local waiting, receipt = waiting_of(topic), string.format('%.1f', taker.receipt)
-  count(topic, 'leased', 1)
+  Counters.count(topic, 'leased', 1)
   local late = us - due * 1000
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(late, LAST)))
-  call('ZADD', waiting, text(us + HANDOVER), taker.inbox)
+  call('ZADD', waiting, text(us + Rings.HANDOVER), taker.inbox)
   local tries = lines and used .. '/' .. #lines or used
   local line = table.concat({ topic, text(us), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
   if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then
-    if taker.history then redis.pcall('HINCRBY', LATE, string.char(65 + late_bucket(late)), '1') end
+    if taker.history then redis.pcall('HINCRBY', LATE, string.char(65 + Counters.late_bucket(late)), '1') end
     return true
   end
   try('ZREM', waiting, taker.inbox)
-  if put_ready(topic, { due, member }, due) then
-    take_leased({ member })
-    count(topic, 'leased', -1)
-    ring(topic, 1, us)
+  if Places.put_ready(topic, { due, member }, due) then
+    Leases.take_leased({ member })
+    Counters.count(topic, 'leased', -1)
+    Rings.ring(topic, 1, us)
   end
 end

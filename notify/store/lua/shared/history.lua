@@ -8,7 +8,7 @@ end
 -- Writes the samples of a beat, if it has some: of a second, and of the minute up to then. With a look it makes the rings, and has claims
 -- count their lateness. Returns the totals of messages ever published, acknowledged and dead, then buckets of lateness, each with how many
 -- were claimed.
-local function note_history()
+function History.note_history()
   local length_s, length_m, offset_s, sample_s, offset_m, sample_m = unpack(ARGV, 10, 15)
   if ARGV[8] == '1' then
     make_ring(SECONDS, length_s)

@@ -1,37 +1,35 @@
 -- Leases. A receipt is the end of a lease in us, the score in LEASED. Its last digit is the last digit of the attempts used up plus
 -- the number of releases and requeues in the topic: so two leases in a row of a message never have the same, however they end.
 
-local function receipt_of(deadline, digit)
+function Leases.receipt_of(deadline, digit)
   return deadline - deadline % 10 + digit
 end
 
 -- The last digit of a count, or of that on the first line of a value of ATTEMPTS; 0 if it is missing or foreign.
-local function digit_of(n)
+function Leases.digit_of(n)
   return n and (string.match(n, '^%d-(%d)$') or string.match(n, '^%d-(%d)\n')) or 0
 end
 
 -- Makes the receipts of a topic's next leases differ from those before. Call it before a release or a requeue.
-local function turn_receipts(topic)
-  count(topic, 'released', 1)
+function Leases.turn_receipts(topic)
+  Counters.count(topic, 'released', 1)
 end
 
 -- Leases a list, pairs of receipt and member, or changes the end of existing leases.
-local function put_leased(list)
+function Leases.put_leased(list)
   call('ZADD', LEASED, unpack(list))
 end
 
 -- Fails if a message that is taken out of its place could not be put back, for a right that is missing. Call it before, where the
 -- end of the message may fail. It changes nothing.
-local function can_put_back()
+function Leases.can_put_back()
   call('ZADD', LEASED, 'XX', 'GT', 0, '')
 end
 
-local NOTES = {} -- keys of the notes, see note_extended, by which this call knows the leases of its receipts
-
 -- Takes members out of their leases, and returns how many had one: the caller counts them, when all else is done.
-local function take_leased(members)
+function Leases.take_leased(members)
   local taken = call('ZREM', LEASED, unpack(members))
-  if NOTES[1] then call('DEL', unpack(NOTES)) end
+  if current.notes then call('DEL', unpack(current.notes)) end
   return taken
 end
 
@@ -39,19 +37,20 @@ end
 -- see note_extended, or, of a hand-over that is not confirmed, the one that its confirmation gives it. That counts from the hand-over on,
 -- for whole seconds, so it differs by these alone; so does one in 100,000 of the receipts of the message's earlier leases, if its last
 -- digit is the same.
-local function is_under(member, lease, receipt)
+function Leases.is_under(member, lease, receipt)
   if not lease then return false end
   if lease == receipt or lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0 then return true end
   local note = extended_of(member)
   if try('GET', note) ~= receipt .. ' ' .. lease then return false end
-  NOTES[#NOTES + 1] = note
+  current.notes = current.notes or {} -- keys of the notes by which this call knows the leases of its receipts
+  table.insert(current.notes, note)
   return true
 end
 
 -- Notes the receipt of a member's claim, by which its lease stays known, and the one that an extension gives it. The note proves nothing
 -- once the lease is another, so one that is left does no harm. It outlives the lease by some ms, since that ends only when the carrier
 -- takes the message back. Both end at times by Redis's clock: if that is set back both end later.
-local function note_extended(member, claimed, receipt, us, longer)
+function Leases.note_extended(member, claimed, receipt, us, longer)
   if claimed == text(receipt) then return end
   call('SET', extended_of(member), claimed .. ' ' .. text(receipt), 'PX', math.max(math.ceil((receipt - us) / 1000) + longer, 1))
 end
@@ -59,7 +58,7 @@ end
 -- The members that are leased under their receipts, which become those that the leases have now, and the positions of the others. What
 -- was claimed together has one receipt: where there are few of these, it reads what is leased under each, which takes half as long as
 -- reading the receipt of each member.
-local function leased_under(members, receipts)
+function Leases.leased_under(members, receipts)
   local wanted, distinct, held, mine, lost = {}, 0, {}, {}, {}
   for _, receipt in ipairs(receipts) do
     if not wanted[receipt] then distinct = distinct + 1 end
@@ -73,7 +72,7 @@ local function leased_under(members, receipts)
   for i, receipt in ipairs(in_few and {} or call('ZMSCORE', LEASED, unpack(members))) do held[members[i]] = receipt end
   for i, member in ipairs(members) do
     local lease = held[member] or in_few and call('ZSCORE', LEASED, member)
-    if is_under(member, lease, receipts[i]) then
+    if Leases.is_under(member, lease, receipts[i]) then
       mine[#mine + 1] = member
       receipts[i] = lease
     else
@@ -84,13 +83,13 @@ local function leased_under(members, receipts)
 end
 
 -- The attempts that a value of ATTEMPTS says are used up; nil if it is foreign.
-local function used_in(value)
+function Leases.used_in(value)
   local n = tonumber(value or 0) or tonumber(string.match(value, '^(%d+)\n') or nil)
   if n and n >= 0 and n < math.huge then return n end
 end
 
 -- Makes all attempts of members be left. What is known of those that failed stays.
-local function renew_attempts(members)
+function Leases.renew_attempts(members)
   local kept, gone = {}, {}
   for i, value in ipairs(try('HMGET', ATTEMPTS, unpack(members)) or {}) do
     local lines = value and string.match(value, '^%d+(\n.*)$')
@@ -102,24 +101,24 @@ end
 
 -- If a message expires while it is leased, the carrier postpones its expiry to the ms in which the lease has ended, less half a
 -- millisecond: no other expiry has that fraction, so it is recognized whatever becomes of the lease.
-local function put_off(receipt)
+function Leases.put_off(receipt)
   return math.ceil(receipt / 1000) - 0.5
 end
 
 -- Whether a message that is not leased has expired.
-local function has_expired(expiry, now)
+function Leases.has_expired(expiry, now)
   return expiry and (tonumber(expiry) <= now or expiry % 1 > 0)
 end
 
 -- Corrects the expiry of a message whose lease ends early: a postponed one is over now.
-local function no_longer_leased(member, now)
+function Leases.no_longer_leased(member, now)
   local expiry = try('ZSCORE', EXPIRIES, member)
-  if has_expired(expiry, now) then try('ZADD', EXPIRIES, now, member) end
+  if Leases.has_expired(expiry, now) then try('ZADD', EXPIRIES, now, member) end
 end
 
 -- Notes which worker, if it tells its name, has broadcasts of a named listener until a time in ms, which is so many ms from now. All is
 -- forgotten when the last of these leases ends. Where a lease ends at another time than noted, another process has the broadcast.
-local function note_owner(name, members, worker, deadline, lease)
+function Leases.note_owner(name, members, worker, deadline, lease)
   if worker == '' or #members == 0 then return end
   local owners, note, list = owners_of(name), text(deadline) .. ' ' .. worker, {}
   for _, member in ipairs(members) do list[#list + 1], list[#list + 2] = member, note end
@@ -127,7 +126,7 @@ local function note_owner(name, members, worker, deadline, lease)
 end
 
 -- Indexes a named listener in HANDED by the end of its first lease, or takes it out if it has no leased broadcasts.
-local function index_handed(name)
+function Leases.index_handed(name)
   local head = call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2]
   if head then try('ZADD', HANDED, head, name) else try('ZREM', HANDED, name) end
 end

@@ -11,7 +11,7 @@ end
 
 -- The rank in a place of the first one behind the last one seen, which may be gone: a binary search among those of its time. With
 -- latest ranks are those from the latest on.
-local function rank_behind(place, time, last, latest)
+function Marks.rank_behind(place, time, last, latest)
   local from, to = call('ZCOUNT', place, '-inf', '(' .. time), call('ZCOUNT', place, '-inf', time)
   if latest then from, to = call('ZCOUNT', place, '(' .. time, '+inf'), call('ZCOUNT', place, time, '+inf') end
   while from < to do
@@ -25,7 +25,7 @@ local function rank_behind(place, time, last, latest)
 end
 
 -- The key of a place, of a topic unless it is that of all, by its name.
-local function place_named(name, topic)
+function Marks.place_named(name, topic)
   if name == 'schedule:' then return schedule_of(topic) end
   if name == 'ready:' then return ready_of(topic) end
   if name == 'dead:' then return dead_of(topic) end

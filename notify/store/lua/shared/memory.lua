@@ -2,7 +2,7 @@
 
 -- Redis's memory: its limit in bytes, 0 if it has none, how much of it is in use, and the policy that lets it evict messages, nil
 -- if it evicts nothing.
-local function memory_of_redis()
+function Memory.memory_of_redis()
   local info = redis.pcall('INFO', 'memory')
   if type(info) ~= 'string' then return { most = 0, used = 0 } end -- the trial server
   local function bytes(name) return tonumber(string.match(info, '\n' .. name .. ':(%d+)') or 0) end
@@ -21,7 +21,7 @@ local MEASURE = 1000 -- ms after which memory is measured again at the latest
 -- is no time to live, since that would last longer by as much as the clock is set back. After a refusal the value is 0: then each
 -- call measures, and refuses until memory in use is below AGAIN, so that not every message changes the answer.
 local function measure_memory(state, now, percent)
-  local memory = memory_of_redis()
+  local memory = Memory.memory_of_redis()
   if memory.evicts then return redis.error_reply('EVICTS ' .. memory.evicts) end
   local life, share, key = MEASURE, tonumber(percent), room_of(percent)
   if memory.most > 0 and share < 100 then
@@ -39,7 +39,7 @@ end
 -- Refuses calls that make Redis hold more before Redis is full, so that all others always have memory, and while Redis may evict
 -- messages. Returns the error of measure_memory, or nil; and the time that it read, in us and ms. SHARE is the share of maxmemory
 -- in percent above which calls are refused; 100: only Redis itself refuses.
-local function refuse_to_grow()
+function Memory.refuse_to_grow()
   local us, now = clock()
   local state = tonumber(try('GET', room_of(SHARE)) or nil)
   if state and now < state and state - now <= MEASURE then return nil, us, now end
@@ -48,7 +48,7 @@ end
 
 -- Whether Redis has memory for what may be left out, such as why an attempt failed: no more is in use than messages may take, or
 -- than ENOUGH percent.
-local function has_room(now)
+function Memory.has_room(now)
   local ENOUGH = 98 -- enough of memory.go
   local percent = math.min(tonumber(SHARE), ENOUGH)
   local state = tonumber(try('GET', room_of(percent)) or nil)

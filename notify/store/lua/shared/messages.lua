@@ -1,36 +1,36 @@
 -- Records of messages.
 
 -- Whether what becomes of a message when it is claimed, or of a broadcast when it is sent, depends on the options of its record.
-local function is_marked(record)
+function Messages.is_marked(record)
   return string.byte(record) == 43
 end
 
 -- Whether a record is that of a message that ended, whose id stays taken: =UNTIL, or with what is kept of it, see is_kept.
-local function is_done(record)
+function Messages.is_done(record)
   return record and string.byte(record) == 61
 end
 
 -- Whether a record is that of a message that succeeded and is kept: =UNTIL,OBJECT; and a newline and the result, if it has one.
-local function is_kept(record)
+function Messages.is_kept(record)
   return record and string.find(record, '^=%d+,') ~= nil
 end
 
 -- Until when, in ms, an id stays taken whose record begins with =UNTIL.
-local function taken_until(record)
+function Messages.taken_until(record)
   return tonumber(string.match(record, '^=(%d+)$') or string.match(record, '^=(%d+),') or 0)
 end
 
 -- Removes what is kept of a message that succeeded, but its record, which goes last.
-local function forget_kept(member)
+function Messages.forget_kept(member)
   local topic = topic_of(member)
   try('HDEL', ATTEMPTS, member)
   if topic then try('ZREM', done_of(topic), member) end
 end
 
 -- Frees the id of a message that ended if its time is over. Returns whether it is free now.
-local function is_freed(member, record, now)
-  if not is_done(record) or taken_until(record) > now then return false end
-  if is_kept(record) then forget_kept(member) end
+function Messages.is_freed(member, record, now)
+  if not Messages.is_done(record) or Messages.taken_until(record) > now then return false end
+  if Messages.is_kept(record) then Messages.forget_kept(member) end
   call('HDEL', MESSAGES, member)
   try('ZREM', TAKEN, member)
   return true
@@ -39,7 +39,7 @@ end
 -- What scripts read of a record, each nil if it is missing or invalid: in ms its ttl, lease, timeout of a try, how late it may be
 -- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; and whether
 -- it is a broadcast.
-local function options_of(record)
+function Messages.options_of(record)
   record = record or ''
   local object = string.match(record, '^%+?%d+,({[^\n]*)') or string.match(record, '^%+?%d+,%d+,({[^\n]*)')
   if not object then return {} end -- as in nearly every record
@@ -56,14 +56,14 @@ local function options_of(record)
 end
 
 -- The due time of the first attempt in a record, in ms; nil if it is foreign.
-local function first_due_of(record)
+function Messages.first_due_of(record)
   local at, after = string.match(record, '^%+?(%d+),?(%d*)')
   return at and at + (tonumber(after) or 0)
 end
 
 -- Changes the due time of the first attempt in a message's record, once the message has that due time. A foreign record stays as
 -- it is.
-local function put_first_due(member, due)
+function Messages.put_first_due(member, due)
   local record = call('HGET', MESSAGES, member) or ''
   local head, body = string.match(record, '^([^\n]*)(\n.*)$')
   local mark, at, object = string.match(head or '', '^(%+?)(%d+)(.*)$')
@@ -76,7 +76,7 @@ local function put_first_due(member, due)
 end
 
 -- The records of members, in their order and false for a missing one, until BYTES are full: there may be fewer than members.
-local function records_of(members)
+function Messages.records_of(members)
   local records, n, size = {}, 0, 0
   for from = 1, #members, 64 do
     local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + 63, #members)))
@@ -92,7 +92,7 @@ end
 
 -- Forgets messages altogether. It removes their records last, so that they are whole if the script stops before. Kept is how many of
 -- these keys there are, if the caller has looked.
-local function forget(members, kept)
+function Messages.forget(members, kept)
   kept = kept or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS counts as three
   if kept > 0 then
     try('HDEL', ATTEMPTS, unpack(members))
@@ -104,10 +104,10 @@ end
 
 -- Takes a member out of a place and forgets it; if it cannot be forgotten it stays there. Returns whether it was there: then the
 -- caller updates the index of the place.
-local function forget_from(place, member)
+function Messages.forget_from(place, member)
   local score = try('ZSCORE', place, member)
   if not score then return false end
   call('ZREM', place, member)
-  or_undo(function() call('ZADD', place, score, member) end, forget, { member })
+  or_undo(function() call('ZADD', place, score, member) end, Messages.forget, { member })
   return true
 end

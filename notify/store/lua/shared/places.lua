@@ -7,23 +7,23 @@
 -- A put changes nothing and returns false if a key is foreign. Lists hold pairs of time and member.
 
 -- The answers of a script if a put returns false.
-local function foreign_ready(topic)
+function Places.foreign_ready(topic)
   return redis.error_reply('the ready set of ' .. topic .. ' is foreign: ' .. ready_of(topic))
 end
 
-local function foreign_schedule(topic)
+function Places.foreign_schedule(topic)
   return redis.error_reply('the schedule of ' .. topic .. ' or the set of all schedules is foreign: '
     .. schedule_of(topic) .. ', ' .. SCHEDULES)
 end
 
-local function foreign_broadcasts()
+function Places.foreign_broadcasts()
   return redis.error_reply('the set of broadcasts is foreign: ' .. BROADCASTS)
 end
 
 -- Puts a list into the ready set of its topic. Earliest is the least of its times. Then READY has the topic by the due time of the
 -- first in its ready set, or by that of an earlier one that is gone: a claim does not change it, and notable.lua corrects what it
 -- reads of it. The caller rings, when all else is done.
-local function put_ready(topic, list, earliest)
+function Places.put_ready(topic, list, earliest)
   try('ZADD', READY, 'LT', earliest, topic)
   if try('ZADD', ready_of(topic), unpack(list)) then return true end
   try('ZREM', READY, topic)
@@ -31,118 +31,118 @@ local function put_ready(topic, list, earliest)
 end
 
 -- Makes the whole schedule of a topic its ready set, which must be empty. Earliest is the first due time in it.
-local function put_schedule_ready(topic, earliest)
+function Places.put_schedule_ready(topic, earliest)
   try('ZADD', READY, 'LT', earliest, topic)
   call('RENAME', schedule_of(topic), ready_of(topic))
   try('ZREM', SCHEDULES, topic)
 end
 
 -- Takes a topic out of READY if nothing of it is ready. Call it after taking something out of its ready set.
-local function index_ready(topic)
+function Places.index_ready(topic)
   if call('EXISTS', ready_of(topic)) == 0 then try('ZREM', READY, topic) end
 end
 
 -- Corrects the time of a topic in an index, READY or NEWEST, or takes the topic out if it has none.
-local function correct_index(index, topic, time)
+function Places.correct_index(index, topic, time)
   if time then call('ZADD', index, time, topic) else call('ZREM', index, topic) end
 end
 
 -- Takes the oldest out of the ready set of a topic.
-local function take_oldest_ready(topic, n)
+function Places.take_oldest_ready(topic, n)
   call('ZREMRANGEBYRANK', ready_of(topic), '0', n > 1 and n - 1 or '0')
-  index_ready(topic)
+  Places.index_ready(topic)
 end
 
 -- Takes a member out of the ready set of its topic. Returns whether it was there.
-local function take_ready(topic, member)
+function Places.take_ready(topic, member)
   if try('ZREM', ready_of(topic), member) ~= 1 then return false end
-  index_ready(topic)
+  Places.index_ready(topic)
   return true
 end
 
 -- Indexes a topic in SCHEDULES by the first in its schedule, or takes it out if that is empty. Call it after taking something out.
-local function index_schedule(topic)
+function Places.index_schedule(topic)
   local head = call('ZRANGE', schedule_of(topic), 0, 0, 'WITHSCORES')[2]
   if head then try('ZADD', SCHEDULES, head, topic) else try('ZREM', SCHEDULES, topic) end
 end
 
 -- Puts a list into the schedule of its topic, and nudges the carrier if the first of all schedules changed. Earliest is the least
 -- of its times.
-local function put_scheduled(topic, list, earliest)
+function Places.put_scheduled(topic, list, earliest)
   local key = schedule_of(topic)
   local first, head = try('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES'), try('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not first or not head then return false end
   if head[2] then earliest = math.min(earliest, head[2]) end
   call('ZADD', SCHEDULES, earliest, topic)
   call('ZADD', key, unpack(list))
-  nudge(earliest, first[2])
+  Rings.nudge(earliest, first[2])
   return true
 end
 
 -- Puts off a member in the schedule of its topic. It needs no nudge: the carrier comes too early, not too late. Call index_schedule
 -- after all.
-local function put_off_scheduled(topic, member, ms)
+function Places.put_off_scheduled(topic, member, ms)
   call('ZADD', schedule_of(topic), ms, member)
 end
 
 -- Takes a member out of the schedule of its topic. Returns whether it was there.
-local function take_scheduled(topic, member)
+function Places.take_scheduled(topic, member)
   if try('ZREM', schedule_of(topic), member) ~= 1 then return false end
-  index_schedule(topic)
+  Places.index_schedule(topic)
   return true
 end
 
 -- Takes the first n out of the schedule of a topic.
-local function take_first_scheduled(topic, n)
+function Places.take_first_scheduled(topic, n)
   if n > 0 then call('ZREMRANGEBYRANK', schedule_of(topic), 0, n - 1) end
-  index_schedule(topic)
+  Places.index_schedule(topic)
 end
 
 -- Takes a foreign member out of SCHEDULES.
-local function take_schedule(foreign)
+function Places.take_schedule(foreign)
   call('ZREM', SCHEDULES, foreign)
 end
 
 -- Postpones a foreign schedule: the carrier tries it again at a time.
-local function postpone_schedule(topic, ms)
+function Places.postpone_schedule(topic, ms)
   call('ZADD', SCHEDULES, ms, topic)
 end
 
 -- Makes a member that can neither be moved nor buried wait in its place, a key, until a time. Units is how many units of the place's
 -- scores are in a ms. Returns nil if the key is foreign, too.
-local function postpone(place, member, ms, units)
+function Places.postpone(place, member, ms, units)
   try('ZADD', EXPIRIES, 'XX', ms, member)
   return try('ZADD', place, text(ms * units), member)
 end
 
 -- Whether something of a topic is overdue, because no carrier runs, or it is behind. Then messages that are due at once wait behind
 -- that in the schedule, so that order holds.
-local function is_behind(topic, now)
+function Places.is_behind(topic, now)
   local head = tonumber(try('ZSCORE', SCHEDULES, topic) or nil)
   return head and head <= now
 end
 
 -- Puts a due list into the ready set of its topic, or into the schedule behind what is overdue. Returns whether it did, and whether
 -- it chose the ready set.
-local function place_due(topic, list, earliest, now)
-  if is_behind(topic, now) then return put_scheduled(topic, list, earliest), false end
-  return put_ready(topic, list, earliest), true
+function Places.place_due(topic, list, earliest, now)
+  if Places.is_behind(topic, now) then return Places.put_scheduled(topic, list, earliest), false end
+  return Places.put_ready(topic, list, earliest), true
 end
 
-local function foreign_place(topic, at_once)
-  return at_once and foreign_ready(topic) or foreign_schedule(topic)
+function Places.foreign_place(topic, at_once)
+  return at_once and Places.foreign_ready(topic) or Places.foreign_schedule(topic)
 end
 
 -- Puts a list of broadcasts into the place where they wait for the carrier.
-local function put_broadcasts(list, earliest)
+function Places.put_broadcasts(list, earliest)
   local first = try('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')
   if not first then return false end
   call('ZADD', BROADCASTS, unpack(list))
-  nudge(earliest, first[2])
+  Rings.nudge(earliest, first[2])
   return true
 end
 
 -- Takes the first n out of the broadcasts that wait.
-local function take_first_broadcasts(n)
+function Places.take_first_broadcasts(n)
   if n > 0 then call('ZREMRANGEBYRANK', BROADCASTS, 0, n - 1) end
 end

@@ -4,35 +4,33 @@
 -- Reply of each: the cursor of the next page; how many were checked; how many us that took; of each finding: what is wrong, the
 -- name, the key, and what is done about it. The reply is the same if it only checks.
 
-local APPLY, CURSOR, PAGE = ARGV[1] == '1', ARGV[2], ARGV[3]
-local FINDINGS = {}
-
 -- Adds a finding, and returns whether to repair it.
-local function wrong(what, name, key, remedy)
-  FINDINGS[#FINDINGS + 1] = { what, name, key, remedy }
-  return APPLY
+function Repair.wrong(what, name, key, remedy)
+  current.findings = current.findings or {}
+  table.insert(current.findings, { what, name, key, remedy })
+  return ARGV[1] == '1'
 end
 
 -- Removes the remedy of the last finding: a foreign key is in the way.
-local function cannot_repair()
-  FINDINGS[#FINDINGS][4] = ''
+function Repair.cannot_repair()
+  current.findings[#current.findings][4] = ''
 end
 
 -- The reply: us is the time at which the script began.
-local function report(next_page, looked, us)
-  return { next_page, looked, clock() - us, FINDINGS }
+function Repair.report(next_page, looked, us)
+  return { next_page, looked, clock() - us, current.findings or {} }
 end
 
 -- A page of a hash or a sorted set: the cursor of the next one, and its fields or members. Empty if the key is foreign.
-local function page_of(command, key)
-  local page = try(command, key, CURSOR, 'COUNT', PAGE) or { '0', {} }
+function Repair.page_of(command, key)
+  local page = try(command, key, ARGV[2], 'COUNT', ARGV[3]) or { '0', {} }
   local names = {}
   for i = 1, #page[2], 2 do names[#names + 1] = page[2][i] end
   return page[1], names
 end
 
 -- Groups members by their topics. Those without a valid topic are under ''.
-local function members_by_topic(members)
+function Repair.members_by_topic(members)
   local topics = {}
   for _, member in ipairs(members) do
     local topic = topic_of(member)
@@ -45,30 +43,30 @@ local function members_by_topic(members)
 end
 
 -- Whether a member has a record that is a message.
-local function is_message(member)
+function Repair.is_message(member)
   if call('EXISTS', TAKEN) == 0 then return call('HEXISTS', MESSAGES, member) == 1 end
   local record = call('HGET', MESSAGES, member)
-  return record and not is_done(record)
+  return record and not Messages.is_done(record)
 end
 
 -- Whether a member has the record of one that succeeded and is kept.
-local function is_kept_one(member)
-  return is_kept(call('HGET', MESSAGES, member))
+function Repair.is_kept_one(member)
+  return Messages.is_kept(call('HGET', MESSAGES, member))
 end
 
 -- The place of dead letters of a topic; '' is that of members without one.
-local function dead_place(topic)
-  return topic ~= '' and topic or NOWHERE
+function Repair.dead_place(topic)
+  return topic ~= '' and topic or Dead.NOWHERE
 end
 
 -- The places in which members of a topic may be: a member that is in an earlier one does not belong in a later one.
 local function places_for(topic)
-  if topic == '' then return { LEASED, BROADCASTS, dead_of(NOWHERE) } end
+  if topic == '' then return { LEASED, BROADCASTS, dead_of(Dead.NOWHERE) } end
   return { LEASED, ready_of(topic), schedule_of(topic), BROADCASTS, dead_of(topic) }
 end
 
 -- The places that members of a topic are in: a list of keys for each member.
-local function places_with(topic, members)
+function Repair.places_with(topic, members)
   local where = {}
   for i = 1, #members do where[i] = {} end
   for _, key in ipairs(places_for(topic)) do
@@ -80,16 +78,16 @@ local function places_with(topic, members)
 end
 
 -- Takes a member out of a place of a topic, and updates the counter or index of that place.
-local function take_out(key, topic, member)
+function Repair.take_out(key, topic, member)
   if key == schedule_of(topic) then
-    take_scheduled(topic, member)
+    Places.take_scheduled(topic, member)
   elseif try('ZREM', key, member) ~= 1 then
     return
   elseif key == LEASED or key == BROADCASTS then
-    if topic ~= '' then count(topic, key == LEASED and 'leased' or 'broadcasts', -1) end
+    if topic ~= '' then Counters.count(topic, key == LEASED and 'leased' or 'broadcasts', -1) end
   elseif key == ready_of(topic) then
-    index_ready(topic)
-  elseif key ~= done_of(topic) and is_at_home(dead_place(topic), member) then
+    Places.index_ready(topic)
+  elseif key ~= done_of(topic) and Dead.is_at_home(Repair.dead_place(topic), member) then
     try('HDEL', DEATHS, member)
   end
 end

@@ -1,7 +1,7 @@
 -- Rings for subscribers, and nudges for the carrier.
 
-local RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
-local HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
+Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
+Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
 
 -- Rings up to n of the subscribers that wait for a topic, longest first, and
 -- wakes programs of any language. An inbox that was rung moves behind all that
@@ -11,8 +11,8 @@ local HANDOVER = 6e15 -- added to the time of the last hand-over to it, until it
 -- paused ring does nothing: the resume rings. It never fails: a foreign key, or
 -- a PUBLISH that is refused, counts as a lost ring. Call it last, since a
 -- subscriber that is rung claims at once.
-local function ring(topic, n, us)
-  if paused(topic) then return end
+function Rings.ring(topic, n, us)
+  if Settings.paused(topic) then return end
   if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
   for _ = 1, 8 do
@@ -23,7 +23,7 @@ local function ring(topic, n, us)
         call('ZREM', waiting, inbox)
         dropped = true
       else
-        call('ZADD', waiting, 'GT', text(us + RUNG), inbox) -- after a hand-over it stays behind
+        call('ZADD', waiting, 'GT', text(us + Rings.RUNG), inbox) -- after a hand-over it stays behind
         rung[inbox] = true
         left = left - 1
       end
@@ -33,6 +33,6 @@ local function ring(topic, n, us)
 end
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
-local function nudge(due, head)
+function Rings.nudge(due, head)
   if not head or due < tonumber(head) then tell(HEAD, text(due)) end
 end

@@ -35,7 +35,7 @@ end
 
 -- The standby to hand the shard over to, if its carrier has more, and how many shards it carries; nil if none said so lately.
 -- A carrier that died said so longer ago than most of its lease.
-local function taker_of_shard(lease, now)
+function Standbys.taker_of_shard(lease, now)
   local held = standbys(math.min(lease * 2 / 3, FRESH), now)
   local name = least_of(held)
   return name and { name, held[name] }
@@ -43,7 +43,7 @@ end
 
 -- The standby that takes over: the one that is named, or one for the n-th shard, from 0 on, that a carrier gives up, if each goes to
 -- the standby that carries the fewest by then. '' if there is none.
-local function heir_to_shard(name, n)
+function Standbys.heir_to_shard(name, n)
   if name ~= '' then return name end
   local _, now = clock()
   local held = standbys(STANDBY, now)
@@ -56,19 +56,19 @@ local function heir_to_shard(name, n)
 end
 
 -- Notes that a carrier stands by, and how many shards it carries.
-local function note_standby(name, held, now)
+function Standbys.note_standby(name, held, now)
   try('HSET', STANDBYS, name, held .. ' ' .. text(now))
 end
 
 -- Forgets that a carrier stands by.
-local function forget_standby(name)
+function Standbys.forget_standby(name)
   return try('HDEL', STANDBYS, name) or 0
 end
 
 -- Forgets standbys that said nothing for long.
-local function forget_standbys(now)
+function Standbys.forget_standbys(now)
   local notes = notes_of_standbys()
   for i = 1, #notes, 2 do
-    if not held_by(notes[i + 1], STANDBY, now) then forget_standby(notes[i]) end
+    if not held_by(notes[i + 1], STANDBY, now) then Standbys.forget_standby(notes[i]) end
   end
 end

@@ -219,8 +219,8 @@ func TestKillRedis(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
-// Scripts are flushed again and again under load.
-func TestFlushScripts(t *testing.T) {
+// Functions and scripts are flushed again and again under load.
+func TestFlushFunctions(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
@@ -228,7 +228,7 @@ func TestFlushScripts(t *testing.T) {
 	const n = 4000
 	spread(t, store, n, 200*time.Millisecond, time.Second)
 	storetest.Eventually(t, "all are handled", func() bool {
-		if err := store.Client().ScriptFlush(context.Background()).Err(); err != nil {
+		if err := errors.Join(store.Client().FunctionFlush(t.Context()).Err(), store.Client().ScriptFlush(t.Context()).Err()); err != nil {
 			t.Fatal(err)
 		}
 		return l.size() == n

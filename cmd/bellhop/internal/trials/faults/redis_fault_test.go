@@ -13,7 +13,8 @@ var onRedis = []string{"redis"}
 var redisFaults = []fault{
 	{"maxmemory reached", onRedis, commands{"CONFIG SET maxmemory 1"}.healed("CONFIG SET maxmemory 0"), 200 * time.Millisecond, 2 * time.Second},
 	{"READONLY", onRedis, commands{"REPLICAOF 127.0.0.1 1"}.healed("REPLICAOF NO ONE"), 200 * time.Millisecond, 2 * time.Second},
-	{"SCRIPT FLUSH", onRedis, commands{"SCRIPT FLUSH"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
+	{"FUNCTION FLUSH", onRedis, commands{"FUNCTION FLUSH", "SCRIPT FLUSH"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
+	{"maxmemory reached, no functions", onRedis, commands{"CONFIG SET maxmemory 1", "FUNCTION FLUSH"}.healed("CONFIG SET maxmemory 0"), 200 * time.Millisecond, 2 * time.Second},
 	{"CLIENT KILL", onRedis, commands{"CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
 	{"CLIENT KILL pubsub", onRedis, commands{"CLIENT KILL TYPE pubsub"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
 	{"BGREWRITEAOF", onRedis, commands{"BGREWRITEAOF"}.healed(), 100 * time.Millisecond, 500 * time.Millisecond},

@@ -32,6 +32,7 @@ var rightsFaults = []fault{
 	{"channels refused", onRedis, commands{setUser("resetchannels")}.healed(setUser(append(channels(0), channels(neighbours)...)...)), 200 * time.Millisecond, 2 * time.Second},
 	{"ZADD refused", onRedis, refuse("zadd"), 200 * time.Millisecond, 2 * time.Second},
 	{"HDEL refused", onRedis, refuse("hdel"), 200 * time.Millisecond, 2 * time.Second},
+	{"functions refused", onRedis, commands{setUser("-function|load"), "FUNCTION FLUSH"}.healed(setUser("+function|load")), 200 * time.Millisecond, 2 * time.Second},
 	{"another refused", onRedis, refuseAnother, 200 * time.Millisecond, 2 * time.Second},
 }
 

@@ -34,7 +34,7 @@ var mutants = []mutant{
 		"the ring of a publish is dropped",
 		change{
 			lua + "publish.lua",
-			"if not taker then ring(its_topic, 1, us) end",
+			"if not taker then Rings.ring(its_topic, 1, us) end",
 			"",
 		},
 		ofNotify, "TestRing",
@@ -43,7 +43,7 @@ var mutants = []mutant{
 		"a beat does not ring again",
 		change{
 			lua + "carry.lua",
-			"        ring(topic, ready, us)\n",
+			"        Rings.ring(topic, ready, us)\n",
 			"",
 		},
 		ofCarrier, "TestBeatRingsAgain",
@@ -117,8 +117,8 @@ var mutants = []mutant{
 		"carry skips a tie",
 		change{
 			lua + "carry.lua",
-			"  take_first_scheduled(topic, #list / 2)\nend\n\n-- The topics",
-			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  index_schedule(topic)\nend\n\n-- The topics",
+			"  Places.take_first_scheduled(topic, #list / 2)\nend\n\n-- The topics",
+			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  Places.index_schedule(topic)\nend\n\n-- The topics",
 		},
 		ofCarrier, "TestBacklogIsMovedWithItsDueTimes",
 	},
@@ -135,8 +135,8 @@ var mutants = []mutant{
 		"an ended lease uses up no attempt",
 		change{
 			lua + "carry.lua",
-			"used = use_up(member, try('HGET', ATTEMPTS, member), since,",
-			"use_up(member, try('HGET', ATTEMPTS, member), since,",
+			"used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
+			"Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
 		},
 		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
 	},
@@ -191,7 +191,7 @@ var mutants = []mutant{
 		"a publish overtakes an overdue one",
 		change{
 			lua + "publish.lua",
-			"local waits = its_due > now or is_behind(its_topic, now)",
+			"local waits = its_due > now or Places.is_behind(its_topic, now)",
 			"local waits = its_due > now",
 		},
 		ofSubscribers, "TestOrderBehindWhatIsOverdue",
@@ -209,8 +209,8 @@ var mutants = []mutant{
 		"a pause is ignored",
 		change{
 			lua + "claim.lua",
-			"if setting('paused', own, nil) == 1 then",
-			"if setting('paused', own, nil) == 2 then",
+			"if Settings.get('paused', own, nil) == 1 then",
+			"if Settings.get('paused', own, nil) == 2 then",
 		},
 		ofNotify, "TestPauseAndResume",
 	},
@@ -218,7 +218,7 @@ var mutants = []mutant{
 		"the setting of the lease is ignored",
 		change{
 			lua + "claim.lua",
-			"if lease == 0 then lease = setting('lease', own, common) end",
+			"if lease == 0 then lease = Settings.get('lease', own, common) end",
 			"if lease == 0 then lease = 30000 end",
 		},
 		ofSubscribers, "TestLeaseOfTheSettings",
@@ -254,8 +254,8 @@ var mutants = []mutant{
 		"a nack uses up no attempt",
 		change{
 			lua + "nack.lua",
-			"  used, forgetful = use_up(member, before, lease, worker, now, reason, setting('history', own, common), now)\n  take_leased({ member })",
-			"  take_leased({ member })",
+			"  used, forgetful = Attempts.use_up(member, before, lease, worker, now, reason, Settings.get('history', own, common), now)\n  Leases.take_leased({ member })",
+			"  Leases.take_leased({ member })",
 		},
 		ofSubscribers, "TestFailureIsRetriedWithItsAttempts",
 	},
@@ -281,7 +281,7 @@ var mutants = []mutant{
 		"a release keeps the receipt",
 		change{
 			lua + "shared/leases.lua",
-			"  count(topic, 'released', 1)\n",
+			"  Counters.count(topic, 'released', 1)\n",
 			"",
 		},
 		ofSubscribers, "TestReceiptOfAnEarlierLease",
@@ -290,8 +290,8 @@ var mutants = []mutant{
 		"an extension extends nothing",
 		change{
 			lua + "extend.lua",
-			"local receipt = receipt_of(us + lease * 1000, 0)",
-			"local receipt = receipt_of(us, 0)",
+			"local receipt = Leases.receipt_of(us + lease * 1000, 0)",
+			"local receipt = Leases.receipt_of(us, 0)",
 		},
 		ofSubscribers, "TestLeaseIsExtendedWhileTheHandlerRuns",
 	},
@@ -317,7 +317,7 @@ var mutants = []mutant{
 		"an id is free too early",
 		change{
 			lua + "shared/endings.lua",
-			"        keep_taken(member, unique, us)\n        table.remove(members, i)\n",
+			"        Endings.keep_taken(member, unique, us)\n        table.remove(members, i)\n",
 			"",
 		},
 		ofNotify, "TestUniqueFor",
@@ -326,7 +326,7 @@ var mutants = []mutant{
 		"a requeue forgets when a message was first due",
 		change{
 			lua + "requeue.lua",
-			"  for _, member in ipairs(due.members) do put_first_due(member, now) end\n",
+			"  for _, member in ipairs(due.members) do Messages.put_first_due(member, now) end\n",
 			"",
 		},
 		ofNotify, "TestFirstDueRequeued",

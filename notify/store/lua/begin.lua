@@ -1,0 +1,63 @@
+-- The head of each call. Variables of the library outlive a call, also one that failed, and serve all stores of a server: what a call
+-- has of its own is in `current`, and what is kept is made from the key of the format and the last argument alone.
+
+local names_of, named = {}, 0 -- names of keys by the key of the format, and of how many stores
+local MOST_NAMED = 1000
+
+local function name_keys(format)
+  local names = names_of[format]
+  if not names then
+    local base = string.sub(format, 1, -#'format' - 1)
+    local sharded = string.sub(base, -4) ~= '{0}:'
+    names = names_under(base, sharded and base or string.sub(base, 1, -5), sharded)
+    if named == MOST_NAMED then names_of, named = {}, 0 end
+    names_of[format], named = names, named + 1
+  end
+  set_names(names)
+end
+
+-- Begins a call. The last argument is SHARE/AT/LAYOUT: the share of memory for messages in percent, what channels of its database
+-- begin with, and what the value of the key of the format must begin with. Returns the error if that is another or is missing.
+local function begin_call(keys, args)
+  local last = #args
+  local with = args[last]
+  args[last] = nil
+  ARGV, KEY, call, current = args, keys[2], redis.call, { heirs = {} }
+  if keys[1] ~= FORMAT then
+    FORMAT = nil
+    name_keys(keys[1])
+    FORMAT = keys[1]
+  end
+  if with ~= READ then
+    SHARE, AT, LAYOUT = string.match(with, '^(%d+)/([^/]*)/(.*)$')
+    READ = with
+  end
+  STORE = call('GET', FORMAT)
+  if not STORE then return redis.error_reply('NOSTORE there is no store yet') end
+  if string.sub(STORE, 1, #LAYOUT) ~= LAYOUT then return redis.error_reply('FORMAT ' .. STORE) end
+end
+
+local function run(name, keys, args)
+  local refusal = begin_call(keys, args)
+  if refusal then return refusal end
+  return TRANSITIONS[name]()
+end
+
+-- Makes a transition a function of the library.
+local function register(name, flag)
+  redis.register_function{
+    function_name = LIBRARY .. '_' .. name, flags = { flag }, callback = function(keys, args) return run(name, keys, args) end,
+  }
+end
+
+-- Makes a function that returns for how many seconds the library was not used, so that a later version can delete it. That counts from
+-- the first call at the latest: a library forgets it when Redis restarts.
+local function register_idle()
+  redis.register_function{
+    function_name = LIBRARY .. '_idle', flags = { 'no-writes' }, callback = function()
+      local now = redis.call('TIME')[1]
+      USED = USED or now
+      return now - USED
+    end,
+  }
+end

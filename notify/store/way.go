@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// loadAgain is when a server that did not take the library is asked again.
+const loadAgain = 10 * time.Second
+
+// A way is how a server runs transitions: as functions of the library, or as scripts while it does
+// not take that: its memory is full, or its user lacks a right.
+type way struct {
+	mu      sync.Mutex // held while the library is loaded
+	loaded  atomic.Int64
+	refused atomic.Pointer[refusedLoad]
+}
+
+// A refusedLoad is why a server runs scripts, and until when.
+type refusedLoad struct {
+	err   error
+	until time.Time
+}
+
+// ways are those of the servers of a store, by address; without a Cluster there is one, without a name.
+type ways struct{ all sync.Map }
+
+// to returns the way to a server.
+func (all *ways) to(address string) *way {
+	if w, ok := all.all.Load(address); ok {
+		return w.(*way)
+	}
+	w, _ := all.all.LoadOrStore(address, new(way))
+	return w.(*way)
+}
+
+// wayTo returns how a server runs transitions.
+func (d *shard) wayTo(node redis.UniversalClient) *way {
+	if one, ok := node.(*redis.Client); ok && d.inCluster() {
+		return d.ways.to(one.Options().Addr)
+	}
+	return d.ways.to("")
+}
+
+// refusal returns why the server runs scripts; nil if it is to run functions.
+func (w *way) refusal() error {
+	if refused := w.refused.Load(); refused != nil && time.Now().Before(refused.until) {
+		return refused.err
+	}
+	return nil
+}
+
+// refuse has the server run scripts for a while.
+func (w *way) refuse(err error) { w.refused.Store(&refusedLoad{err, time.Now().Add(loadAgain)}) }
+
+// load loads the library, unless another call has since there were so many loads. The error is that
+// of the connection; nil if the server does not take the library.
+func (w *way) load(ctx context.Context, node redis.UniversalClient, loads int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loaded.Load() > loads || w.refusal() != nil {
+		return nil
+	}
+	err := node.FunctionLoad(ctx, theLibrary().text).Err()
+	switch {
+	case err == nil, refusal(err, []string{"Library '" + theLibrary().name + "' already exists"}):
+		w.refused.Store(nil)
+		w.loaded.Add(1)
+		return nil
+	case redis.HasErrorPrefix(err, "OOM"), refuses(err, "'function|load'"), isUnknown(err):
+		w.refuse(err)
+		return nil
+	}
+	return err
+}
+
+// refuses reports whether err says that the user may not call a command.
+func refuses(err error, command string) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") && strings.Contains(err.Error(), command)
+}
+
+// isUnknown reports whether err says that the server does not know a command, or a sub-command.
+func isUnknown(err error) bool {
+	return refusal(err, []string{"unknown command", "unknown subcommand"})
+}
+
+// sender sends a call of a transition on a connection or a pipeline.
+type sender func(context.Context, redis.Cmdable) *redis.Cmd
+
+// once calls a transition once, and waits for replicas if its answer is promised. A call that a
+// server without the library refused is made again once that is loaded: nothing of it was done.
+func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transition, keys []string, args []any) ([]any, error) {
+	if d.fit.Load() != fitTrial {
+		w := d.wayTo(node)
+		for range 2 {
+			loads := w.loaded.Load()
+			if w.refusal() != nil {
+				break
+			}
+			reply, err := d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd {
+				return c.FCall(ctx, theLibrary().name+"_"+t.function, keys, args...)
+			})
+			switch {
+			case refuses(err, "'fcall'"), isUnknown(err):
+				w.refuse(err)
+			case refusal(err, []string{"Function not found"}):
+				if err := w.load(ctx, node, loads); err != nil {
+					return nil, err
+				}
+			default:
+				return reply, err
+			}
+		}
+	}
+	return d.runScript(ctx, node, t, keys, args)
+}
+
+// runScript calls a transition as a script.
+func (d *shard) runScript(ctx context.Context, node redis.UniversalClient, t *transition, keys []string, args []any) ([]any, error) {
+	one := theLibrary().script
+	switch {
+	case d.fit.Load() == fitTrial:
+		one = theLibrary().plain
+	case t.grows:
+		one = theLibrary().growing
+	}
+	args = append(slices.Clip(args), t.function)
+	reply, err := d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd { return one.EvalSha(ctx, c, keys, args...) })
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd { return one.Eval(ctx, c, keys, args...) })
+	}
+	return reply, err
+}
+
+// send sends a call, and waits for replicas if its answer is promised.
+func (d *shard) send(ctx context.Context, node redis.UniversalClient, t *transition, call sender) (reply []any, err error) {
+	if t.promised && d.replicas > 0 {
+		reply, err = d.confirm(ctx, node, call)
+	} else {
+		reply, err = call(ctx, node).Slice()
+	}
+	return reply, theLibrary().located(err)
+}
