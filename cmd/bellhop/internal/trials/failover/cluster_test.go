@@ -49,7 +49,7 @@ func (c *cluster) replaceLost(t *testing.T, lost *redisserver.Server) {
 // shard returns the master of the shard, and its replica.
 func (c *cluster) shard(t *testing.T, keys store.Keys) (master, replica *redisserver.Server) {
 	t.Helper()
-	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.Schedules()).Result()
+	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.ScheduledTopics()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

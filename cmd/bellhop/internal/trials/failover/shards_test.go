@@ -33,7 +33,7 @@ func allShards(t *testing.T, s *notify.Store) []store.Shard {
 // slotOf returns the slot of a shard.
 func slotOf(t *testing.T, s *notify.Store, shard int) int {
 	t.Helper()
-	slot, err := s.Client().ClusterKeySlot(t.Context(), s.KeysOfAll()[shard].Schedules()).Result()
+	slot, err := s.Client().ClusterKeySlot(t.Context(), s.KeysOfAll()[shard].ScheduledTopics()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,12 +239,17 @@ func TestOneWireForEachMaster(t *testing.T) {
 func TestEightShardsOnThreeMasters(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
+	s := open(t, notify.Config{URL: c.URL(), Shards: 8, WaitReplicas: 1})
+	for _, shard := range allShards(t, s) {
+		if f, err := shard.Functions(t.Context()); err != nil || f.Refused != nil { // loads them: a call that misses its function is an error
+			t.Fatal(f, err)
+		}
+	}
 	for _, server := range c.servers() {
 		if err := connect(t, server).ConfigResetStat(t.Context()).Err(); err != nil { // nodes that meet answer with errors
 			t.Fatal(err)
 		}
 	}
-	s := open(t, notify.Config{URL: c.URL(), Shards: 8, WaitReplicas: 1})
 	died := make(chan string, 100)
 	l := carryShards(t, s, died)
 	plain, named := hearAll(t, l, subscribers.ListenOptions{}), hearAll(t, l, subscribers.ListenOptions{Name: "named"})
