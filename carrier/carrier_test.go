@@ -396,7 +396,7 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	db := storetest.Open(t)
 	client := db.Client()
 	deaths := make(chan carrier.Death, 10)
-	client.Do(t.Context(), "ZADD", db.KeysOf(topic).Schedules(), 1, "no topic")
+	client.Do(t.Context(), "ZADD", db.KeysOf(topic).ScheduledTopics(), 1, "no topic")
 	client.Set(t.Context(), db.KeysOf("taken").Ready("taken"), "a string", 0)
 	storetest.Publish(t, db, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
 	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
@@ -417,8 +417,8 @@ func TestForeignTimes(t *testing.T) {
 	db := storetest.Open(t)
 	for _, due := range []string{"1e18", "+inf"} {
 		client, keys := db.Client(), db.KeysOf(topic)
-		client.Do(t.Context(), "ZADD", keys.Schedules(), due, topic)
-		if err := client.Do(t.Context(), "ZADD", keys.Schedule(topic), due, topic+":far").Err(); err != nil {
+		client.Do(t.Context(), "ZADD", keys.ScheduledTopics(), due, topic)
+		if err := client.Do(t.Context(), "ZADD", keys.Scheduled(topic), due, topic+":far").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if s := look(t, db); !s.Next.IsZero() {
@@ -437,7 +437,7 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
-// A message that can be neither made ready nor buried waits in the schedule until it can be; the rest goes on.
+// A message that can be neither made ready nor buried waits in the scheduled set until it can be; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
@@ -454,7 +454,7 @@ func TestNowhereToGo(t *testing.T) {
 	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 	for _, member := range []string{"stuck:s", "stuck:e"} {
 		storetest.Eventually(t, member+" waits for later", func() bool {
-			score, err := client.ZScore(t.Context(), keys.Schedule("stuck"), member).Result()
+			score, err := client.ZScore(t.Context(), keys.Scheduled("stuck"), member).Result()
 			return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 		})
 	}
@@ -605,16 +605,16 @@ func TestForeignAttempts(t *testing.T) {
 // purge of dead letters touches its record or its expiry.
 func TestStrayMemberOfALiveMessage(t *testing.T) {
 	t.Parallel()
-	for _, place := range []string{"schedule:", "ready:"} {
+	for _, place := range []string{"scheduled:", "ready:"} {
 		t.Run(place, func(t *testing.T) {
 			db := storetest.Open(t)
 			const nowhere = "_" // of what has no topic
 			topic, other := storetest.Beside(db, nowhere, topic), storetest.Beside(db, nowhere, "other")
-			dead := map[string]string{"schedule:": nowhere, "ready:": topic}[place]
+			dead := map[string]string{"scheduled:": nowhere, "ready:": topic}[place]
 			live := notify.Message{Topic: other, ID: "live", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour}
 			storetest.Publish(t, db, live)
 			do(t, db, "ZADD", db.KeysOf(topic).Base()+place+topic, 1, other+":live")
-			do(t, db, "ZADD", db.KeysOf(topic).Schedules(), 1, topic)
+			do(t, db, "ZADD", db.KeysOf(topic).ScheduledTopics(), 1, topic)
 			do(t, db, "ZADD", db.KeysOf(topic).ReadyTopics(), 1, topic)
 			run(t, db, carrier.Options{})
 			storetest.Eventually(t, "the stray one is dead", func() bool {

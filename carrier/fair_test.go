@@ -121,7 +121,7 @@ func TestBacklogOfManyTopics(t *testing.T) {
 					t.Errorf("%d of %s are ready after one call", n, name)
 				}
 			}
-			for calls := 1; card(t, db, db.Keys().Schedules()) > 0; calls++ {
+			for calls := 1; card(t, db, db.Keys().ScheduledTopics()) > 0; calls++ {
 				if calls > topics*each {
 					t.Fatal("it does not end")
 				}
@@ -173,11 +173,11 @@ func TestOrderInABacklog(t *testing.T) {
 		}
 		return found[0], true
 	}
-	for card(t, db, keys.Schedules()) > 0 {
+	for card(t, db, keys.ScheduledTopics()) > 0 {
 		tm.carryOnce(t)
 		for _, name := range names {
 			ready, some := last(keys.Ready(name), -1)
-			waits, more := last(keys.Schedule(name), 0)
+			waits, more := last(keys.Scheduled(name), 0)
 			if some && more && (ready.Score > waits.Score || ready.Score == waits.Score && strings.Compare(ready.Member.(string), waits.Member.(string)) > 0) {
 				t.Fatalf("%v is ready before %v", ready, waits)
 			}
@@ -196,7 +196,7 @@ func TestEveryKindHasItsShare(t *testing.T) {
 	leases := many(backlog, func(i int) notify.Message { return notify.Message{Topic: "leased", ID: fmt.Sprint(i)} })
 	overdue(t, db, leases...)
 	for _, m := range leases { // as if they had been claimed, and their leases had ended
-		client.ZRem(t.Context(), keys.Schedule("leased"), store.Member(m.Topic, m.ID))
+		client.ZRem(t.Context(), keys.Scheduled("leased"), store.Member(m.Topic, m.ID))
 		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: store.Member(m.Topic, m.ID)})
 	}
 	overdue(t, db, append(many(backlog, func(int) notify.Message { return notify.Message{Topic: "news", Broadcast: true} }),

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// The set of schedules has each topic by its first due time, whatever is done to their messages, at random,
+// The index of scheduled sets has each topic by its first due time, whatever is done to their messages, at random,
 // while a carrier moves what is due.
 func TestSchedulesAreIndexedByTheirFirst(t *testing.T) {
 	t.Parallel()
@@ -111,15 +111,15 @@ func (r *randomly) handle(name string) error {
 	return err // else its lease ends
 }
 
-// A foreign schedule, and one that the set of all schedules has wrong, holds up no other.
+// A foreign scheduled set, and one that the index of scheduled sets has wrong, holds up no other.
 func TestForeignSchedules(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	client, keys := store.Client(), store.KeysOf(topic)
 	storetest.Publish(t, store, later("good", 50*time.Millisecond))
-	client.Set(t.Context(), keys.Schedule("taken"), "a string", 0)
-	client.Do(t.Context(), "ZADD", keys.Schedules(), 1, "taken", 2, "empty", 3, "no topic")
-	client.Do(t.Context(), "ZADD", keys.Schedule(topic), 4, "no topic", 5, "other:foreign")
+	client.Set(t.Context(), keys.Scheduled("taken"), "a string", 0)
+	client.Do(t.Context(), "ZADD", keys.ScheduledTopics(), 1, "taken", 2, "empty", 3, "no topic")
+	client.Do(t.Context(), "ZADD", keys.Scheduled(topic), 4, "no topic", 5, "other:foreign")
 	deaths := make(chan carrier.Death, 10)
 	c, err := carrier.New(store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestForeignSchedules(t *testing.T) {
 		}
 	}
 	stop()
-	heads, err := client.ZRangeWithScores(t.Context(), keys.Schedules(), 0, -1).Result()
+	heads, err := client.ZRangeWithScores(t.Context(), keys.ScheduledTopics(), 0, -1).Result()
 	if err != nil || len(heads) != 1 || heads[0].Member != "taken" || heads[0].Score < float64(time.Now().UnixMilli()) {
 		t.Errorf("%+v, %v; want the one that is taken, later", heads, err)
 	}

@@ -146,13 +146,13 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	}
 }
 
-// Foreign members of the schedule are neither ready nor late.
+// Foreign members of the scheduled set are neither ready nor late.
 func TestLatenessIsOfWhatIsReady(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedules(), 1, "no topic", 2, "also none", "-inf", "nor here")
-	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedules(), "5.25", topic)
-	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Schedule(topic), "5.25", topic+":somebody else's")
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).ScheduledTopics(), 1, "no topic", 2, "also none", "-inf", "nor here")
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).ScheduledTopics(), "5.25", topic)
+	db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Scheduled(topic), "5.25", topic+":somebody else's")
 	_, all := watch(t, db, carrier.Options{})
 	all.wait(t, "it is moved", 1)
 	moved, late := all.read()

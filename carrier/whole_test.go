@@ -39,8 +39,8 @@ func TestOneTimeInOneCall(t *testing.T) {
 	if err != nil || len(ready) != 500 || ready[0].Member != "t:00000" || ready[499].Member != "t:00499" || ready[0].Score != ready[499].Score {
 		t.Fatalf("ready are %d, %v", len(ready), err)
 	}
-	if n, err := db.Client().Exists(t.Context(), keys.Schedules(), keys.Schedule("t")).Result(); n != 0 || err != nil {
-		t.Errorf("%d schedules are left, %v", n, err)
+	if n, err := db.Client().Exists(t.Context(), keys.ScheduledTopics(), keys.Scheduled("t")).Result(); n != 0 || err != nil {
+		t.Errorf("%d scheduled sets are left, %v", n, err)
 	}
 	if at, err := db.Client().ZScore(t.Context(), keys.ReadyTopics(), "t").Result(); err != nil || at != ready[0].Score {
 		t.Errorf("the index has %v, %v; want %v", at, err, ready[0].Score)
@@ -76,7 +76,7 @@ func TestOneTimeBesideOthers(t *testing.T) {
 			tm.carryOnce(t)
 			keys := db.Keys()
 			ready := db.Client().ZCard(t.Context(), keys.Ready("t")).Val()
-			later := db.Client().ZCard(t.Context(), keys.Schedule("t")).Val()
+			later := db.Client().ZCard(t.Context(), keys.Scheduled("t")).Val()
 			if ready != c.ready || later != c.later {
 				t.Errorf("%d are ready and %d scheduled; want %d and %d", ready, later, c.ready, c.later)
 			}
@@ -87,10 +87,10 @@ func TestOneTimeBesideOthers(t *testing.T) {
 	}
 }
 
-// stray returns a function that puts a foreign member into the schedule, at the time of its first.
+// stray returns a function that puts a foreign member into the scheduled set, at the time of its first.
 func stray(member string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
-		key := db.Keys().Schedule("t")
+		key := db.Keys().Scheduled("t")
 		first, err := db.Client().ZRangeWithScores(t.Context(), key, 0, 0).Result()
 		if err != nil || len(first) == 0 {
 			t.Fatal(first, err)

@@ -71,9 +71,9 @@ func TestPublishOneAsInABatch(t *testing.T) {
 		"foreign counter": {func(t *testing.T, _ client, db *notify.Store) {
 			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", "x"})
 		}, past},
-		"foreign schedule": {foreign(func(k store.Keys) string { return k.Schedule(topic) }), future},
-		"foreign counters": {foreign(store.Keys.Topics), past},
-		"foreign waiting":  {foreign(func(k store.Keys) string { return k.Waiting(topic) }), past},
+		"foreign scheduled set": {foreign(func(k store.Keys) string { return k.Scheduled(topic) }), future},
+		"foreign counters":      {foreign(store.Keys.Topics), past},
+		"foreign waiting":       {foreign(func(k store.Keys) string { return k.Waiting(topic) }), past},
 		"the 64th of a topic": {func(t *testing.T, _ client, db *notify.Store) {
 			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", 63})
 		}, past},

@@ -244,7 +244,7 @@ func endUnheard(t *testing.T, db *notify.Store, id string) {
 	pipe := db.Client().TxPipeline()
 	pipe.HDel(t.Context(), keys.Extras(), member)
 	pipe.HDel(t.Context(), keys.Messages(), member)
-	pipe.ZRem(t.Context(), keys.Schedule(topic), member)
+	pipe.ZRem(t.Context(), keys.Scheduled(topic), member)
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@
 // What a message goes through:
 //
 //   - scheduled, ready, leased, dead: its four states; done: it succeeded, and is kept
-//   - schedule, ready set: the scheduled members of a topic by due time; its ready
+//   - scheduled set, ready set: the scheduled members of a topic by due time; its ready
 //     ones, oldest first
 //   - publish, cancel, reschedule: what a sender does
 //   - claim: take ready messages under a lease
@@ -110,7 +110,7 @@
 //     stand by
 //   - carry: move due messages to their ready sets, and due broadcasts to their logs
 //   - beat: the heartbeat of the elected carrier, each second
-//   - nudge: wake the carrier because the head of a schedule changed
+//   - nudge: wake the carrier because the head of a scheduled set changed
 //   - ring: wake one waiting subscriber by a message to its inbox
 //   - inbox, waiting list: the channel of one subscriber; the inboxes of a topic that
 //     wait to be rung, longest first

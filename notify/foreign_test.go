@@ -18,7 +18,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	keys, client := db.KeysOf(topic), db.Client()
 	places := func(id string) (in []string) {
 		t.Helper()
-		for _, key := range []string{keys.Ready(topic), keys.Schedule(topic), keys.Dead(topic), keys.Leased()} {
+		for _, key := range []string{keys.Ready(topic), keys.Scheduled(topic), keys.Dead(topic), keys.Leased()} {
 			if client.ZScore(t.Context(), key, store.Member(topic, id)).Err() == nil {
 				in = append(in, key)
 			}
@@ -44,7 +44,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	if _, err := pub.RescheduleAt(t.Context(), topic, "scheduled", future); err != nil {
 		t.Error(err)
 	}
-	one("made later", "scheduled", keys.Schedule(topic))
+	one("made later", "scheduled", keys.Scheduled(topic))
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}

@@ -76,7 +76,7 @@ func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cur
 
 // placeOf is the place of the messages in a state.
 var placeOf = map[State]store.Place{
-	Scheduled: store.PlaceSchedule, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
+	Scheduled: store.PlaceScheduled, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
 	Done: store.PlaceDone,
 }
 

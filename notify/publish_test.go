@@ -48,10 +48,10 @@ func TestPublishDue(t *testing.T) {
 		state notify.State
 		key   string
 	}{
-		{"in the future", future, future, notify.Scheduled, "schedule:" + topic},
-		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "schedule:" + topic},
-		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "schedule:" + topic},
-		{"at the end of the year 9999", store.MaxDue, store.MaxDue, notify.Scheduled, "schedule:" + topic},
+		{"in the future", future, future, notify.Scheduled, "scheduled:" + topic},
+		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "scheduled:" + topic},
+		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "scheduled:" + topic},
+		{"at the end of the year 9999", store.MaxDue, store.MaxDue, notify.Scheduled, "scheduled:" + topic},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDelayIsNeverShort(t *testing.T) {
 			if latest := after.Add(delay).Add(2 * time.Millisecond); p.Due.After(latest) {
 				t.Errorf("delay %v: due %v is later than %v", delay, p.Due, latest)
 			}
-			if got := score(t, db, "schedule:"+topic, topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
+			if got := score(t, db, "scheduled:"+topic, topic+":"+p.ID); !got.Equal(p.Due) || p.State != notify.Scheduled {
 				t.Errorf("delay %v: %+v, due %v in Redis", delay, p, got)
 			}
 		}

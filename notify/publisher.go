@@ -379,7 +379,7 @@ func (m *Message) refused(why store.Refusal) error {
 var foreign = map[store.Refusal]string{
 	store.ForeignReady:      "the ready set of the topic is foreign: it is no sorted set of ours",
 	store.ForeignBroadcasts: "the set of broadcasts is foreign: it is no sorted set of ours",
-	store.ForeignSchedule:   "the schedule of the topic or the set of all schedules is foreign: it is no sorted set of ours",
+	store.ForeignScheduled:  "the scheduled set of the topic or the index of scheduled sets is foreign: it is no sorted set of ours",
 	store.ForeignDead:       "the dead letters of the topic are foreign: they are no sorted set of ours",
 	store.ForeignExtras:     "the extras of messages are foreign: they are no hash of ours",
 }

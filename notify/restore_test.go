@@ -304,8 +304,8 @@ func TestExportDamages(t *testing.T) {
 	publish(t, pub, message("lost", future))
 	publish(t, pub, message("unreadable", future))
 	publish(t, pub, message("never", future))
-	client.ZRem(ctx, keys.Schedule(topic), store.Member(topic, "lost"))
-	client.ZAdd(ctx, keys.Schedule(topic), redis.Z{Score: 1e300, Member: store.Member(topic, "never")})
+	client.ZRem(ctx, keys.Scheduled(topic), store.Member(topic, "lost"))
+	client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Score: 1e300, Member: store.Member(topic, "never")})
 	client.HSet(ctx, keys.Messages(), store.Member(topic, "unreadable"), "no record")
 	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", store.Member(topic, "empty"), "")
 	for _, paused := range []string{"b", "a.c"} {
@@ -362,7 +362,7 @@ func TestExportWhileMessagesMove(t *testing.T) {
 }
 
 // shuffle moves messages of the topic until ctx ends: to leases, back to ready, to the
-// schedule, and to the dead letters and back.
+// scheduled set, and to the dead letters and back.
 func shuffle(ctx context.Context, pub client, db *notify.Store) error {
 	claimer, err := subscribers.NewClaimer(db)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Nothing is put into a foreign schedule: the call returns an error and changes nothing.
+// Nothing is put into a foreign scheduled set: the call returns an error and changes nothing.
 // Other topics, and ready messages, are not affected.
 func TestForeignSchedule(t *testing.T) {
 	t.Parallel()
@@ -17,14 +17,14 @@ func TestForeignSchedule(t *testing.T) {
 	publish(t, pub, message("leased", past))
 	d := claim(t, store, 1)[0]
 	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.KeysOf(topic).Schedule(topic), "x"})
+	do(t, store, []any{"SET", store.KeysOf(topic).Scheduled(topic), "x"})
 	for name, f := range map[string]func() error{
 		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
 		"nack":       func() error { _, err := d.Nack(t.Context(), anHour, "no"); return err },
 		"reschedule": func() error { _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); return err },
 	} {
 		unchanged(t, store, func() {
-			if err := f(); err == nil || !strings.Contains(err.Error(), "the schedule of") || !strings.Contains(err.Error(), "foreign") {
+			if err := f(); err == nil || !strings.Contains(err.Error(), "the scheduled set of") || !strings.Contains(err.Error(), "foreign") {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -44,13 +44,13 @@ func TestForeignSchedule(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Leased: 1, Published: 3})
 }
 
-// The same holds for a foreign set of all schedules.
-func TestForeignSetOfSchedules(t *testing.T) {
+// The same holds for a foreign index of scheduled sets.
+func TestForeignIndexOfScheduledSets(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("waits", future))
 	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.KeysOf(topic).Schedules(), "x"})
+	do(t, store, []any{"SET", store.KeysOf(topic).ScheduledTopics(), "x"})
 	unchanged(t, store, func() {
 		if _, err := pub.Publish(t.Context(), message("a", future)); err == nil || !strings.Contains(err.Error(), "foreign") {
 			t.Errorf("publish: %v", err)
@@ -65,14 +65,14 @@ func TestForeignSetOfSchedules(t *testing.T) {
 	claim(t, store, 1)
 }
 
-// The set of schedules has each topic's first due time, whatever comes and goes.
-func TestHeadOfASchedule(t *testing.T) {
+// The index of scheduled sets has each topic's first due time, whatever comes and goes.
+func TestHeadOfAScheduledSet(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	head := func(want time.Time) {
 		t.Helper()
 		storetest.Heads(t, store)
-		if got := score(t, store, "schedule", topic); !got.Equal(want) {
+		if got := score(t, store, "scheduled", topic); !got.Equal(want) {
 			t.Errorf("the first is due at %v, want %v", got, want)
 		}
 	}

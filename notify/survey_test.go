@@ -70,7 +70,7 @@ func TestSurvey(t *testing.T) {
 	}
 	claim(t, store, 1)
 	publish(t, pub, announcement("all", future))
-	do(t, store, []any{"ZADD", store.KeysOf(topic).Schedules(), ago(7).UnixMilli(), "late"})
+	do(t, store, []any{"ZADD", store.KeysOf(topic).ScheduledTopics(), ago(7).UnixMilli(), "late"})
 	if err := pub.Pause(t.Context(), "stopped"); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 		t.Fatal(err)
 	}
 	strange := []any{1, "*", 1, "", 1, "a b", 1, "no:topic", "inf", "no topic\x00"}
-	for _, index := range []string{k.Schedules(), k.ReadyTopics(), k.NewestDeaths(), k.PausedTopics(), k.BusyTopics(), k.TopicNames()} {
+	for _, index := range []string{k.ScheduledTopics(), k.ReadyTopics(), k.NewestDeaths(), k.PausedTopics(), k.BusyTopics(), k.TopicNames()} {
 		do(t, store, append([]any{"ZADD", index}, strange...))
 	}
 	do(t, store, []any{"SET", k.Ready("broken"), "x"}, []any{"ZADD", k.ReadyTopics(), 1, "broken"}, []any{"HSET", k.Topics(), "*:published", "x", "*:", 1})
@@ -249,7 +249,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 	wantNames(t, "overdue", s.Overdue, "mail", topic)
 	wantNames(t, "with deaths", s.Deaths, topic)
 	wantNames(t, "paused", s.Paused, "stopped")
-	for _, index := range []string{k.Schedules(), k.ReadyTopics(), k.NewestDeaths(), k.PausedTopics(), k.BusyTopics(), k.TopicNames(), k.Topics(), k.Messages(), k.Leased(), k.Deaths(), k.Broadcasts()} {
+	for _, index := range []string{k.ScheduledTopics(), k.ReadyTopics(), k.NewestDeaths(), k.PausedTopics(), k.BusyTopics(), k.TopicNames(), k.Topics(), k.Messages(), k.Leased(), k.Deaths(), k.Broadcasts()} {
 		do(t, store, []any{"DEL", index}, []any{"SET", index, "x"})
 	}
 	s = survey(t, pub, 10)

@@ -56,7 +56,7 @@ func fill(t testing.TB, store *notify.Store, name string, n int) notify.Counts {
 	if c.Paused {
 		counters = append(counters, name+":settings", " paused=1")
 	}
-	do(t, store, counters, []any{"ZADD", k.TopicNames(), 0, name}, members(k.Schedule(name), n%6+1, future.UnixMilli()),
+	do(t, store, counters, []any{"ZADD", k.TopicNames(), 0, name}, members(k.Scheduled(name), n%6+1, future.UnixMilli()),
 		members(k.Ready(name), n%3+1, past.UnixMilli()), members(k.Dead(name), n%4+1, 1),
 		members(k.Waiting(name), n%5+1, 1), []any{"XADD", k.Log(name), "*", "id", "x"})
 	return c
@@ -168,7 +168,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	do(t, store, []any{"SET", store.KeysOf(topic).Log(topic), "x"},
-		[]any{"ZADD", store.KeysOf(topic).Schedules(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
+		[]any{"ZADD", store.KeysOf(topic).ScheduledTopics(), 1, "bad topic:1", 1, "no-topic", 1, ":", 1, "..:1"},
 		[]any{"ZADD", store.KeysOf(topic).Leased(), 1, "worse topic:1"})
 	carry(t, store)
 	publish(t, pub, announcement("a", time.Time{}))
@@ -184,7 +184,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 		return names
 	}
 	storetest.Eventually(t, "all that is foreign was carried", func() bool {
-		n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).Schedules()).Result()
+		n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).ScheduledTopics()).Result()
 		return n == 0 && err == nil
 	})
 	if diff := cmp.Diff([]string{topic}, topics()); diff != "" {

@@ -261,7 +261,7 @@ func TestExportFollowed(t *testing.T) {
 		t.Fatalf("%v: %s", err, &line)
 	}
 	publish(t, other, restored)
-	for _, key := range []string{"extras", "messages", "schedule:" + topic} {
+	for _, key := range []string{"extras", "messages", "scheduled:" + topic} {
 		if diff := cmp.Diff(dump(t, db)[key], dump(t, copied)[key]); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", key, diff)
 		}

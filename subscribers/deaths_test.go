@@ -146,8 +146,8 @@ func TestDeathsOfAllKinds(t *testing.T) {
 		notify.Message{Topic: "t", ID: "leased", MaxAttempts: 1})
 	client.ZRem(t.Context(), keys.Ready("t"), "t:leased")
 	client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 10, Member: "t:leased"})
-	client.ZAdd(t.Context(), keys.Schedule("u"), redis.Z{Score: 1, Member: "t:stray"})
-	client.ZAdd(t.Context(), keys.Schedules(), redis.Z{Score: 1, Member: "u"})
+	client.ZAdd(t.Context(), keys.Scheduled("u"), redis.Z{Score: 1, Member: "t:stray"})
+	client.ZAdd(t.Context(), keys.ScheduledTopics(), redis.Z{Score: 1, Member: "u"})
 	carry(t, db)
 	wantDeaths(t, h, "t:buried 1 of buried", "t:failed 1 no", "t:late 0 late", "t:followed 1 followed", "t:expired 0 expired",
 		"t:leased 1 lease expired, out of attempts", "t:stray 0 member of another topic")

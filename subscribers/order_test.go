@@ -89,7 +89,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 }
 
 // becomeOverdue publishes a message, and waits until it is overdue in its
-// schedule, and a millisecond more; besides there is one that is due much later.
+// scheduled set, and a millisecond more; besides there is one that is due much later.
 func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 	t.Helper()
 	soon, later := body(id), body("later")

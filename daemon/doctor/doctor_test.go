@@ -202,7 +202,7 @@ func TestContents(t *testing.T) {
 	if storetest.Shards() > 1 {
 		shard = "{" + keys.Tag() + "}:"
 	}
-	if err := client.Del(t.Context(), keys.Schedule("orders"), keys.Schedules()).Err(); err != nil {
+	if err := client.Del(t.Context(), keys.Scheduled("orders"), keys.ScheduledTopics()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {

@@ -162,7 +162,7 @@ func TestOverdue(t *testing.T) {
 func TestBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("later", 1, time.Hour)
-	w.ages(w.store.KeysOf("later").Schedule("later"), w.store.KeysOf("later").Schedules(), "later", 3*time.Minute)
+	w.ages(w.store.KeysOf("later").Scheduled("later"), w.store.KeysOf("later").ScheduledTopics(), "later", 3*time.Minute)
 	const remedy = "see the check of the carrier above; a live carrier works this off by itself, oldest first"
 	w.expect("behind", "warn behind 1 topic with overdue messages that are not ready yet; the oldest is of later, due 3m ago → "+remedy)
 	if storetest.Shards() == 1 {

@@ -15,7 +15,7 @@ func TestForeignTimesInRedis(t *testing.T) {
 	s.call("POST", messages+"?id=a", "x").is(201)
 	keys, client := s.store.KeysOf("orders"), s.store.Client()
 	client.Do(t.Context(), "ZADD", keys.Ready("orders"), "-inf", "orders:a")
-	client.Do(t.Context(), "ZADD", keys.Schedules(), "1e18", "orders")
+	client.Do(t.Context(), "ZADD", keys.ScheduledTopics(), "1e18", "orders")
 	client.Set(t.Context(), s.store.Keys().Carrier(), "1 999999999999999999 999999999999999999 somebody", 0)
 	if got := read[api.Claimed](s.call("POST", topicPath+"/claim", "").is(200)); len(got.Messages) != 1 || !got.Messages[0].Due.IsZero() {
 		t.Errorf("got %+v", got)

@@ -234,7 +234,7 @@ func TestFindForeign(t *testing.T) {
 		ctx, keys := t.Context(), db.KeysOf("a")
 		long := strings.Repeat("x", 5000)
 		for i, member := range []string{"", "x", "a:", ":", "b:2", "a:lost", "a:\x00", "\xff:\xff", long, "a:" + long, long + "y"} {
-			db.Client().ZAdd(ctx, keys.Schedule("a"), redis.Z{Score: float64(i) / 3, Member: member})
+			db.Client().ZAdd(ctx, keys.Scheduled("a"), redis.Z{Score: float64(i) / 3, Member: member})
 			db.Client().ZAdd(ctx, keys.Leased(), redis.Z{Score: math.Inf(1), Member: member})
 			db.Client().ZAdd(ctx, keys.Broadcasts(), redis.Z{Score: -1e300, Member: member})
 		}
@@ -444,7 +444,7 @@ func TestSliceIsBounded(t *testing.T) {
 		for name, sought := range map[string]store.Sought{"all": {Body: part}, "large": {Body: part, From: time.Now().Add((small + 1) * time.Hour).UnixMilli()}} {
 			mark, looked, slices := store.Mark{}, int64(0), 0
 			for ended := false; !ended; slices++ {
-				found, err := db.Of("mixed").Find(t.Context(), &sought, store.Slice{Place: store.PlaceSchedule, Topics: []string{"mixed"}, After: mark, Work: 500, Most: 500})
+				found, err := db.Of("mixed").Find(t.Context(), &sought, store.Slice{Place: store.PlaceScheduled, Topics: []string{"mixed"}, After: mark, Work: 500, Most: 500})
 				if err != nil || found.Looked < 1 || len(found.Matches) > 0 {
 					t.Fatalf("%s: %+v, %v", name, found, err)
 				}

@@ -199,7 +199,7 @@ func (q Query) places() (all []store.Place) {
 }
 
 var placeOf = map[notify.State]store.Place{
-	notify.Scheduled: store.PlaceSchedule, notify.Ready: store.PlaceReady, notify.Leased: store.PlaceLeased, notify.Dead: store.PlaceDead,
+	notify.Scheduled: store.PlaceScheduled, notify.Ready: store.PlaceReady, notify.Leased: store.PlaceLeased, notify.Dead: store.PlaceDead,
 	notify.Done: store.PlaceDone,
 }
 

@@ -3,9 +3,9 @@
 //
 //	f, err := forecast.Of(ctx, store, forecast.Options{Bucket: time.Hour, Count: 24})
 //
-// A forecast reads the schedules as they stand. What is published, moved or carried while
+// A forecast reads the scheduled sets as they stand. What is published, moved or carried while
 // it counts may be counted or not, but no message that stays is left out. It costs time by
-// the number of topics that have a schedule and of the buckets that have something, not by
+// the number of topics that have a scheduled set and of the buckets that have something, not by
 // the number of messages: one topic takes about 4 ms for 500 buckets, 10,000 topics of 10
 // messages about a second for 24. Redis works on it a millisecond at a time, and serves
 // others as long in between. [DeathsOf] counts dead letters the same way, by when they died.

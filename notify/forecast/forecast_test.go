@@ -147,7 +147,7 @@ func TestFirstBucket(t *testing.T) {
 	}
 }
 
-// What is due and was not carried is overdue. What is no schedule, or of no topic, counts nothing.
+// What is due and was not carried is overdue. What is no scheduled set, or of no topic, counts nothing.
 func TestOverdueAndForeign(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
@@ -156,10 +156,10 @@ func TestOverdueAndForeign(t *testing.T) {
 		t.Helper()
 		for i, due := range dues {
 			keys := s.KeysOf(topic)
-			if err := s.Client().Do(t.Context(), "ZADD", keys.Schedule(topic), due, fmt.Sprint(topic, ":", i)).Err(); err != nil {
+			if err := s.Client().Do(t.Context(), "ZADD", keys.Scheduled(topic), due, fmt.Sprint(topic, ":", i)).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Client().Do(t.Context(), "ZADD", keys.Schedules(), "LT", due, topic).Err(); err != nil {
+			if err := s.Client().Do(t.Context(), "ZADD", keys.ScheduledTopics(), "LT", due, topic).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,11 +167,11 @@ func TestOverdueAndForeign(t *testing.T) {
 	add("a", now.Add(-time.Hour).UnixMilli(), 1, "-inf", 12.5, "inf", now.Add(2*forecast.Day).UnixMilli())
 	add("bad topic", now.Add(forecast.Day).UnixMilli())
 	for _, topic := range []string{"gone", "wrong"} {
-		if err := s.Client().ZAdd(t.Context(), s.KeysOf(topic).Schedules(), redis.Z{Score: 1, Member: topic}).Err(); err != nil {
+		if err := s.Client().ZAdd(t.Context(), s.KeysOf(topic).ScheduledTopics(), redis.Z{Score: 1, Member: topic}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Client().Set(t.Context(), s.KeysOf("wrong").Schedule("wrong"), "x", 0).Err(); err != nil {
+	if err := s.Client().Set(t.Context(), s.KeysOf("wrong").Scheduled("wrong"), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, topics := range [][]notify.Pattern{nil, patterns(t, "a", "gone", "wrong")} {
@@ -180,7 +180,7 @@ func TestOverdueAndForeign(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	}
-	if err := s.Client().Set(t.Context(), s.KeysOf("a").Schedules(), "x", 0).Err(); err != nil {
+	if err := s.Client().Set(t.Context(), s.KeysOf("a").ScheduledTopics(), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	of(t, s, forecast.Options{})

@@ -21,14 +21,14 @@
 //
 //	   ┌────────────────────┬─── due alone: handed over ────┐
 //	   │       later        │    due            claim       ▼   ack
-//	publish ──────────▶ schedule ─────▶ ready ─────────▶ leased ─────▶ gone
+//	publish ─────────▶ scheduled ─────▶ ready ─────────▶ leased ─────▶ gone
 //	   │                 ▲    ▲          ▲ ▲              │ │ │
 //	   │ due             │    └── nack ──┼─┼──────────────┘ │ │
 //	   └─────────────────┼───────────────┘ └── release ─────┘ │ last attempt,
 //	                     │ requeue             lease ended    │ refused for good
 //	                   dead ◀─────────────────────────────────┘
 //	                     ▲
-//	                     └── schedule or ready: time to live over
+//	                     └── scheduled or ready: time to live over
 //
 // A message that becomes due alone, while a subscriber waits and nothing older of its
 // topic is ready, is handed over: publish or carry lease it at once, for a second, and
@@ -44,19 +44,19 @@
 // for that: it settles the message before the confirmation, too.
 //
 // A message that is due at once becomes ready, unless something of its topic is
-// overdue: then it waits behind that in the schedule. A broadcast waits in a place
+// overdue: then it waits behind that in the scheduled set. A broadcast waits in a place
 // of its own, and the carrier appends it to the log of its topic. cancel removes a
-// message from any place but a lease; reschedule moves one between schedule and
+// message from any place but a lease; reschedule moves one between scheduled and
 // ready.
 //
 // Each arrow is a pair of functions in lua/shared that all scripts use: one puts
 // a message into its new place, the other takes it out of the old one.
 //
 //	place        into it                      out of it
-//	schedule     put_scheduled                take_scheduled, take_first_scheduled, index_schedule
-//	put off      put_off_scheduled            index_schedule, once after all of a call
+//	scheduled    put_scheduled                take_scheduled, take_first_scheduled, index_scheduled
+//	put off      put_off_scheduled            index_scheduled, once after all of a call
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
-//	whole        put_schedule_ready: of a topic, from schedule to ready; then ring last
+//	whole        put_all_ready: of a topic, from scheduled to ready; then ring last
 //	either       place_due, then ring last
 //	leased       put_leased; put_handed, send_handed last   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
@@ -107,8 +107,8 @@
 // scores of a sorted set (zset).
 //
 //	format                  string   FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID
-//	schedule                zset     topics that have a schedule → due ms of the first in it
-//	schedule:TOPIC          zset     members that wait for their due time → due ms
+//	scheduled               zset     topics that have a scheduled set → due ms of the first in it
+//	scheduled:TOPIC         zset     members that wait for their due time → due ms
 //	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
 //	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
 //	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 3e15 if rung since, by 6e15 if handed a

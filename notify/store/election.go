@@ -104,7 +104,7 @@ func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
 	keys, pipe := d.keys, d.client.Pipeline()
 	left := pipe.PTTL(ctx, keys.Carrier())
 	heads := []*redis.ZSliceCmd{
-		pipe.ZRangeWithScores(ctx, keys.Schedules(), 0, 0),
+		pipe.ZRangeWithScores(ctx, keys.ScheduledTopics(), 0, 0),
 		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
 	}
 	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other

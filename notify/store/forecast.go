@@ -49,7 +49,7 @@ func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics [
 	return counted, sums, r.end()
 }
 
-// Scheduled returns a page of the topics that have a schedule, in no order, and where the
+// Scheduled returns a page of the topics that have a scheduled set, in no order, and where the
 // next page begins: zero at the end. A topic that has one all the time is in a page, and
 // may be in two. The error is that of the connection.
 func (s Shard) Scheduled(ctx context.Context, cursor uint64) (topics []string, next uint64, err error) {
@@ -57,7 +57,7 @@ func (s Shard) Scheduled(ctx context.Context, cursor uint64) (topics []string, n
 	if err != nil {
 		return nil, 0, err
 	}
-	pairs, next, err := d.client.ZScan(ctx, d.keys.Schedules(), cursor, "", scanPage).Result()
+	pairs, next, err := d.client.ZScan(ctx, d.keys.ScheduledTopics(), cursor, "", scanPage).Result()
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, 0, nil // a key of the wrong type, which Walk finds, holds no topic
 	}

@@ -28,7 +28,9 @@ import (
 //
 // 6: attempts with their history, claims, workers, messages that succeeded and are kept,
 // hooks and the outbox of an archive.
-const Format = 6
+//
+// 7: what waits for its due time is the scheduled set, and the keys are called so.
+const Format = 7
 
 var (
 	//go:embed lua/found.lua

@@ -87,7 +87,7 @@ func (k Keys) given() (keys []string) {
 // store that was used has at least one.
 func (k Keys) founding() []string {
 	return []string{
-		k.Format(), k.Schedules(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(),
+		k.Format(), k.ScheduledTopics(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(),
 		k.Broadcasts(), k.Logs(), k.Listeners(), k.Epoch(),
 	}
 }
@@ -95,11 +95,11 @@ func (k Keys) founding() []string {
 // Format is the string that holds the format of the store and its id: "FORMAT ID".
 func (k Keys) Format() string { return k.one("FORMAT") }
 
-// Schedules is the sorted set of the topics that have a schedule, by the due time of the first in it.
-func (k Keys) Schedules() string { return k.one("SCHEDULES") }
+// ScheduledTopics is the sorted set of the topics that have a scheduled set, by the due time of the first in it.
+func (k Keys) ScheduledTopics() string { return k.one("SCHEDULED") }
 
-// Schedule is the sorted set of a topic's scheduled members by due time.
-func (k Keys) Schedule(topic string) string { return k.each("schedule_of", topic) }
+// Scheduled is the sorted set of a topic's scheduled members by due time.
+func (k Keys) Scheduled(topic string) string { return k.each("scheduled_of", topic) }
 
 // Leased is the sorted set of leased members by the end of their lease.
 func (k Keys) Leased() string { return k.one("LEASED") }

@@ -20,7 +20,7 @@ func (d *shard) node(ctx context.Context) (redis.UniversalClient, error) {
 	if !ok {
 		return d.client, nil
 	}
-	node, err := cluster.MasterForKey(ctx, d.keys.Schedules())
+	node, err := cluster.MasterForKey(ctx, d.keys.ScheduledTopics())
 	if err != nil {
 		return nil, err
 	}

@@ -207,8 +207,8 @@ var ends = []struct {
 	}, []string{`dead t:a "lease expired, out of attempts" 1 body of a`, `dropped t:b "lease expired, out of attempts" 1 body of b`}},
 	{"stray", func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: "u", ID: "a", Body: []byte("another")})
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").Schedule("t"), z(1, "u:a"))
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").Schedules(), z(1, "t"))
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").Scheduled("t"), z(1, "u:a"))
+		db.Client().ZAdd(t.Context(), db.KeysOf("t").ScheduledTopics(), z(1, "t"))
 		carryAll(t, db.Of("t"))
 	}, []string{`dead u:a "member of another topic" 0 unreadable record: it is missing`}},
 	{"without a record", func(t *testing.T, db *notify.Store) {

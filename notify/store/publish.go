@@ -103,7 +103,7 @@ const (
 	TooLate                   // due past the year 9999
 	ForeignReady              // the ready set of the topic is no sorted set
 	ForeignBroadcasts         // the set of all broadcasts that wait is none
-	ForeignSchedule           // the schedule of the topic, or the set of all schedules, is none
+	ForeignScheduled          // the scheduled set of the topic, or the index of scheduled sets, is none
 	ForeignDead               // the set of the topic's dead letters is none
 	IDLeased                  // a message of the id is leased
 	IDDead                    // a message of the id is dead

@@ -198,7 +198,7 @@ func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 		return err
 	}
 	keys := d.keys
-	for _, key := range []string{keys.Schedules(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
+	for _, key := range []string{keys.ScheduledTopics(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
 		if err := d.members(ctx, key, on); err != nil {
 			return err
 		}

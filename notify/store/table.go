@@ -27,8 +27,8 @@ type row struct {
 // from it, and so is the table in doc.go.
 var table = []row{
 	{lua: "FORMAT", name: "format", kind: kindString, holds: "FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID"},
-	{lua: "SCHEDULES", name: "schedule", kind: kindZSet, holds: "topics that have a schedule", with: "due ms of the first in it"},
-	{lua: "schedule_of", name: "schedule:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms", place: PlaceSchedule},
+	{lua: "SCHEDULED", name: "scheduled", kind: kindZSet, holds: "topics that have a scheduled set", with: "due ms of the first in it"},
+	{lua: "scheduled_of", name: "scheduled:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms", place: PlaceScheduled},
 	{lua: "READY", name: "ready", kind: kindZSet, holds: "topics that have something ready", with: "due ms of the first, or of an earlier one that is gone"},
 	{lua: "ready_of", name: "ready:", of: "topic", kind: kindZSet, holds: "members that are due", with: "due ms; after a lease, when that ended", place: PlaceReady},
 	{lua: "waiting_of", name: "waiting:", of: "topic", kind: kindZSet, holds: "inboxes of subscribers that wait", with: "us since which; more by 3e15 if rung since, by 6e15 if handed a message since"},

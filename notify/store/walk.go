@@ -15,10 +15,10 @@ type Place int
 const (
 	PlaceLeased Place = iota + 1
 	PlaceBroadcasts
-	PlaceReady    // of a topic
-	PlaceSchedule // of a topic
-	PlaceDead     // of a topic
-	PlaceDone     // of a topic
+	PlaceReady     // of a topic
+	PlaceScheduled // of a topic
+	PlaceDead      // of a topic
+	PlaceDone      // of a topic
 )
 
 // row returns the row of the table that describes a place.

@@ -337,17 +337,17 @@ func Hasten(t testing.TB, s *notify.Store, by time.Duration, topics ...string) {
 	t.Helper()
 	for _, topic := range topics {
 		keys := s.KeysOf(topic)
-		all, err := s.Client().ZRangeWithScores(t.Context(), keys.Schedule(topic), 0, -1).Result()
+		all, err := s.Client().ZRangeWithScores(t.Context(), keys.Scheduled(topic), 0, -1).Result()
 		if err != nil || len(all) == 0 {
 			t.Fatalf("%d of %s are scheduled, %v", len(all), topic, err)
 		}
 		for i := range all {
 			all[i].Score -= float64(by.Milliseconds())
 		}
-		if err := s.Client().ZAdd(t.Context(), keys.Schedule(topic), all...).Err(); err != nil {
+		if err := s.Client().ZAdd(t.Context(), keys.Scheduled(topic), all...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Client().ZAdd(t.Context(), keys.Schedules(), redis.Z{Score: all[0].Score, Member: topic}).Err(); err != nil {
+		if err := s.Client().ZAdd(t.Context(), keys.ScheduledTopics(), redis.Z{Score: all[0].Score, Member: topic}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -395,8 +395,8 @@ func empty(t testing.TB, store *notify.Store, base string) {
 	}
 }
 
-// Heads fails the test unless the set of schedules holds exactly the topics that have
-// a schedule, each with the due time of its first message.
+// Heads fails the test unless the index of scheduled sets holds exactly the topics that have
+// a scheduled set, each with the due time of its first message.
 func Heads(t testing.TB, store *notify.Store) {
 	t.Helper()
 	for _, keys := range store.KeysOfAll() {
@@ -406,7 +406,7 @@ func Heads(t testing.TB, store *notify.Store) {
 
 func heads(t testing.TB, client redis.UniversalClient, keys store.Keys) {
 	t.Helper()
-	names, err := client.Keys(t.Context(), keys.Schedule("*")).Result()
+	names, err := client.Keys(t.Context(), keys.Scheduled("*")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,9 +416,9 @@ func heads(t testing.TB, client redis.UniversalClient, keys store.Keys) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want[strings.TrimPrefix(name, keys.Schedule(""))] = first[0].Score
+		want[strings.TrimPrefix(name, keys.Scheduled(""))] = first[0].Score
 	}
-	heads, err := client.ZRangeWithScores(t.Context(), keys.Schedules(), 0, -1).Result()
+	heads, err := client.ZRangeWithScores(t.Context(), keys.ScheduledTopics(), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,6 +427,6 @@ func heads(t testing.TB, client redis.UniversalClient, keys store.Keys) {
 		got[head.Member.(string)] = head.Score
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("heads of the schedules (-schedules +set of schedules):\n%s", diff)
+		t.Errorf("heads of the scheduled sets (-sets +index):\n%s", diff)
 	}
 }

@@ -12,7 +12,7 @@
 //
 // # What it does
 //
-// Repair loses nothing that can still be delivered. A place is a topic's schedule, its
+// Repair loses nothing that can still be delivered. A place is a topic's scheduled set, its
 // ready set, the leased messages, the broadcasts to come, or its dead letters.
 //
 //   - A record in no place is made ready, or sent if it is a broadcast. It counts as

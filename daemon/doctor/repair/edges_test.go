@@ -127,7 +127,7 @@ func (w *walk) places() (places []string) {
 	w.t.Helper()
 	keys, client := w.store.Keys(), w.store.Client()
 	for _, place := range []struct{ name, key string }{
-		{"scheduled", keys.Schedule(walked)},
+		{"scheduled", keys.Scheduled(walked)},
 		{"ready", keys.Ready(walked)},
 		{"leased", keys.Leased()},
 		{"broadcasts", keys.Broadcasts()},

@@ -374,7 +374,7 @@ func isOverdue(ids ...string) func(*testing.T, *notify.Store) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := db.Client().ZCount(t.Context(), db.Keys().Schedules(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+			n, err := db.Client().ZCount(t.Context(), db.Keys().ScheduledTopics(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 			return err == nil && n == 1
 		})
 	}
@@ -555,8 +555,8 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
 	keys := db.Keys()
 	for _, key := range []string{
-		keys.Schedules(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Schedule(mail),
+		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

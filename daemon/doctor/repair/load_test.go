@@ -162,7 +162,7 @@ func publish(ctx context.Context, t *testing.T, store *notify.Store, p int) {
 }
 
 // places are the keys that hold where messages are, some of them per topic.
-var places = []string{"schedule", "ready", "leased", "expiries", "attempts", "topics", "schedule:load.0", "schedule:load.1", "ready:load.0", "ready:load.1"}
+var places = []string{"scheduled", "ready", "leased", "expiries", "attempts", "topics", "scheduled:load.0", "scheduled:load.1", "ready:load.0", "ready:load.1"}
 
 // Keys vanish under load while repairs run. Every published message is handled,
 // whatever vanished, as long as its record is there.

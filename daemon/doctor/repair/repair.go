@@ -143,7 +143,7 @@ func (r *run) places(ctx context.Context, found found) error {
 			return err
 		}
 	}
-	for _, place := range []store.Place{store.PlaceReady, store.PlaceSchedule, store.PlaceDead, store.PlaceDone} {
+	for _, place := range []store.Place{store.PlaceReady, store.PlaceScheduled, store.PlaceDead, store.PlaceDone} {
 		for _, topic := range found.places[place] {
 			if err := r.place(ctx, place, topic); err != nil {
 				return err

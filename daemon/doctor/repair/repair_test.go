@@ -190,25 +190,25 @@ var damages = []struct {
 	{"a broadcast without a place", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZREM", "broadcasts", "orders:all")
 	}, []string{"no place orders:all messages", "count orders topics"}, nil},
-	{"the schedule is lost", func(t *testing.T, store *notify.Store) {
-		do(t, store, "DEL", "schedule:orders")
-	}, []string{"no place orders:scheduled messages", "no place orders:again messages", "index orders schedule"}, nil},
-	{"the set of all schedules is lost", func(t *testing.T, store *notify.Store) {
-		do(t, store, "DEL", "schedule")
-	}, []string{"index orders schedule"}, nil},
-	{"a schedule begins elsewhere", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "schedule", 9e12, "orders")
-	}, []string{"index orders schedule"}, nil},
-	{"a topic without a schedule", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "schedule", 1, "ghost", 9e12, "no topic")
-	}, []string{"index ghost schedule", "index no topic schedule"}, nil},
-	{"a member among the schedules", func(t *testing.T, store *notify.Store) {
+	{"the scheduled set is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "scheduled:orders")
+	}, []string{"no place orders:scheduled messages", "no place orders:again messages", "index orders scheduled"}, nil},
+	{"the index of scheduled sets is lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "scheduled")
+	}, []string{"index orders scheduled"}, nil},
+	{"a scheduled set begins elsewhere", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "scheduled", 9e12, "orders")
+	}, []string{"index orders scheduled"}, nil},
+	{"a topic without a scheduled set", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "scheduled", 1, "ghost", 9e12, "no topic")
+	}, []string{"index ghost scheduled", "index no topic scheduled"}, nil},
+	{"a member among the scheduled sets", func(t *testing.T, store *notify.Store) {
 		do(t, store, "HSET", "messages", "mail:old", record)
-		do(t, store, "ZADD", "schedule", 1700000000000, "mail:old")
-	}, []string{"no place mail:old messages", "index mail:old schedule"}, append(without(), "old")},
-	{"a member among the schedules that has its place", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "schedule", 1, "orders:ready", 9e12, "orders:leased")
-	}, []string{"index orders:leased schedule", "index orders:ready schedule"}, nil},
+		do(t, store, "ZADD", "scheduled", 1700000000000, "mail:old")
+	}, []string{"no place mail:old messages", "index mail:old scheduled"}, append(without(), "old")},
+	{"a member among the scheduled sets that has its place", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "scheduled", 1, "orders:ready", 9e12, "orders:leased")
+	}, []string{"index orders:leased scheduled", "index orders:ready scheduled"}, nil},
 	{"the ready set is lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "ready:orders")
 	}, []string{"no place orders:ready messages", "index orders ready"}, nil},
@@ -228,19 +228,19 @@ var damages = []struct {
 		do(t, store, "DEL", "messages")
 	}, []string{
 		"no record orders:all broadcasts", "no record orders:leased leased", "no record orders:ready ready:orders",
-		"no record orders:scheduled schedule:orders", "no record orders:again schedule:orders", "no record orders:dead dead:orders",
+		"no record orders:scheduled scheduled:orders", "no record orders:again scheduled:orders", "no record orders:dead dead:orders",
 		"of nothing orders:again attempts", "of nothing orders:again expiries", "of nothing orders:dead attempts",
 	}, []string{}},
 	{"members without a record", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "schedule:orders", 1, "orders:ghost")
-		do(t, store, "ZADD", "schedule", 1, "orders")
+		do(t, store, "ZADD", "scheduled:orders", 1, "orders:ghost")
+		do(t, store, "ZADD", "scheduled", 1, "orders")
 		do(t, store, "ZADD", "ready:mail", 1, "mail:ghost")
 		do(t, store, "ZADD", "ready", 1, "mail")
 		do(t, store, "ZADD", "dead:_", 1, "no topic")
 		do(t, store, "ZADD", "deaths-oldest", 1, "_")
 		do(t, store, "ZADD", "deaths-newest", 1, "_")
 		do(t, store, "HSET", "deaths", "no topic", "member without a topic")
-	}, []string{"no record orders:ghost schedule:orders", "no record mail:ghost ready:mail", "no record no topic dead:_"}, nil},
+	}, []string{"no record orders:ghost scheduled:orders", "no record mail:ghost ready:mail", "no record no topic dead:_"}, nil},
 	{"a lease without a record", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "leased", 9e12, "mail:ghost")
 		do(t, store, "HSET", "topics", "mail:leased", 1)
@@ -255,8 +255,8 @@ var damages = []struct {
 		do(t, store, "ZADD", "ready", 1, "orders")
 	}, []string{"two places orders:leased ready:orders"}, nil},
 	{"ready and scheduled", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "schedule:orders", 9e12, "orders:ready")
-	}, []string{"two places orders:ready schedule:orders"}, nil},
+		do(t, store, "ZADD", "scheduled:orders", 9e12, "orders:ready")
+	}, []string{"two places orders:ready scheduled:orders"}, nil},
 	{"scheduled and dead", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "dead:orders", 1, "orders:scheduled")
 		do(t, store, "ZADD", "deaths-oldest", 1, "orders")
@@ -349,7 +349,7 @@ var damages = []struct {
 	}, []string{"unreadable x claims", "unreadable 10 1 orders w claims", "unreadable a workers"}, nil},
 	{"everything but the records is lost", func(t *testing.T, store *notify.Store) {
 		keys := store.Keys()
-		for _, key := range []string{keys.Schedules(), keys.Schedule("orders"), keys.ReadyTopics(), keys.Ready("orders"), keys.Leased(), keys.Broadcasts(), keys.Topics(), keys.Dead("orders"), keys.Deaths(), keys.Attempts(), keys.Expiries()} {
+		for _, key := range []string{keys.ScheduledTopics(), keys.Scheduled("orders"), keys.ReadyTopics(), keys.Ready("orders"), keys.Leased(), keys.Broadcasts(), keys.Topics(), keys.Dead("orders"), keys.Deaths(), keys.Attempts(), keys.Expiries()} {
 			do(t, store, "DEL", strings.TrimPrefix(key, keys.Base()))
 		}
 	}, []string{
@@ -626,7 +626,7 @@ func TestForeignThings(t *testing.T) {
 // A place that is a foreign key keeps nothing else from being repaired, and only real repairs are reported.
 func TestForeignPlaces(t *testing.T) {
 	for _, key := range []string{
-		"schedule", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed",
+		"scheduled", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed",
 		"hooks", "outbox", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
 	} {
 		t.Run(key, func(t *testing.T) {

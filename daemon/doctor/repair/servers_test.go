@@ -46,10 +46,10 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	fill(t, store)
-	do(t, store, "DEL", "schedule:orders")
+	do(t, store, "DEL", "scheduled:orders")
 	stop := await(t, store, "mail")
 	want := []string{
-		"index orders schedule", "no place orders:again messages", "no place orders:scheduled messages",
+		"index orders scheduled", "no place orders:again messages", "no place orders:scheduled messages",
 	}
 	if got, _ := run(t, store, true); !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)

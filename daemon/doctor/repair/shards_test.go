@@ -43,11 +43,11 @@ func TestEachShard(t *testing.T) {
 	client := db.Client()
 	var want []string
 	for k, keys := range db.KeysOfAll() {
-		must(t, client.Del(t.Context(), keys.Schedule(topics[k])).Err())
+		must(t, client.Del(t.Context(), keys.Scheduled(topics[k])).Err())
 		for _, id := range []string{"a", "b"} {
 			want = append(want, fmt.Sprintf("no place %s:%s {%s}:messages", topics[k], id, keys.Tag()))
 		}
-		want = append(want, fmt.Sprintf("index %s {%s}:schedule", topics[k], keys.Tag()))
+		want = append(want, fmt.Sprintf("index %s {%s}:scheduled", topics[k], keys.Tag()))
 	}
 	slices.Sort(want)
 	if got, sum := run(t, db, false); !slices.Equal(got, want) || sum.Messages != 16 || sum.Repairable != 24 {
@@ -75,18 +75,18 @@ func TestWrongShardAndRoot(t *testing.T) {
 	db, topics := sharded(t, storetest.URL())
 	client, prefix := db.Client(), db.Prefix()
 	from, to := db.KeysOf(topics[1]), db.KeysOf(topics[2])
-	must(t, client.Rename(t.Context(), from.Schedule(topics[1]), to.Schedule(topics[1])).Err())
+	must(t, client.Rename(t.Context(), from.Scheduled(topics[1]), to.Scheduled(topics[1])).Err())
 	must(t, client.Set(t.Context(), prefix+":{0}:messages", "x", 0).Err())
 	got, _ := run(t, db, false)
 	for _, want := range []string{
-		"foreign key  {0}:messages", fmt.Sprintf("wrong shard %s {%s}:schedule:%s", topics[1], to.Tag(), topics[1]),
+		"foreign key  {0}:messages", fmt.Sprintf("wrong shard %s {%s}:scheduled:%s", topics[1], to.Tag(), topics[1]),
 		fmt.Sprintf("no place %s:a {%s}:messages", topics[1], from.Tag()),
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}
 	}
-	must(t, client.Del(t.Context(), to.Schedule(topics[1]), prefix+":{0}:messages").Err())
+	must(t, client.Del(t.Context(), to.Scheduled(topics[1]), prefix+":{0}:messages").Err())
 	run(t, db, true)
 	if got, _ := run(t, db, false); len(got) > 0 {
 		t.Errorf("left is %v", got)
@@ -97,7 +97,7 @@ func TestWrongShardAndRoot(t *testing.T) {
 		t.Errorf("found %q, %+v", got, sum)
 	}
 	root, err := db.Root(t.Context())
-	if got, _ := run(t, db, false); err != nil || root.Format != "6/8/0" || len(got) > 0 {
+	if got, _ := run(t, db, false); err != nil || root.Format != "7/8/0" || len(got) > 0 {
 		t.Errorf("the root is %+v, %v, left is %v", root, err, got)
 	}
 }
@@ -118,7 +118,7 @@ func TestAMasterIsAway(t *testing.T) {
 		}
 	}
 	there := db.KeysOf(topics[7])
-	must(t, db.Client().Del(t.Context(), there.Schedule(topics[7])).Err())
+	must(t, db.Client().Del(t.Context(), there.Scheduled(topics[7])).Err())
 	cluster.Masters[0].Kill()
 	found := 0
 	sum, err := repair.Run(t.Context(), db, repair.Options{}, func(repair.Finding) { found++ })
@@ -130,7 +130,7 @@ func TestAMasterIsAway(t *testing.T) {
 // A user with the rights that a store of several shards needs repairs it.
 func TestRightsOfShards(t *testing.T) {
 	db, topics := sharded(t, storetest.URL())
-	must(t, db.Client().Del(t.Context(), db.KeysOf(topics[3]).Schedule(topics[3])).Err())
+	must(t, db.Client().Del(t.Context(), db.KeysOf(topics[3]).Scheduled(topics[3])).Err())
 	limited := limitedTo(t, db, store.RepairRights(db.Prefix(), 8))
 	if got, _ := run(t, limited, true); len(got) != 3 {
 		t.Errorf("found %v", got)

@@ -9,12 +9,12 @@ if what == '1' then
   return { 'leased' }
 end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
-if what == '2' and not (try('ZSCORE', schedule_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)) then
+if what == '2' and not (try('ZSCORE', scheduled_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)) then
   return { '' }
 end
 if call('EXISTS', EXTRAS) == 1 then Ends.note_ends({ member }, 'cancelled') end
-if Messages.forget_from(schedule_of(topic), member) then
-  Places.index_schedule(topic)
+if Messages.forget_from(scheduled_of(topic), member) then
+  Places.index_scheduled(topic)
   return { 'scheduled' }
 end
 if Messages.forget_from(BROADCASTS, member) then

@@ -1,8 +1,8 @@
 -- Moves due messages and broadcasts, for the elected carrier only, and with a beat renews its lease.
--- ARGV: token, epoch, lease in ms, how many due members at the most, but for those of a whole schedule, how many broadcasts a log keeps, and for how many ms,
---   1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have something ready, for
---   the beat; if the carrier keeps a history, with a beat the lengths in bytes of the rings of seconds and of minutes, and if it has samples of the
---   second before, for each ring the place of the sample, and the sample.
+-- ARGV: token, epoch, lease in ms, how many due members at the most, but for those of a whole scheduled set, how many broadcasts a log
+--   keeps, and for how many ms, 1 with a beat, 1 with one that also looks at what changes slowly, and the cursor over the topics that have
+--   something ready, for the beat; if the carrier keeps a history, with a beat the lengths in bytes of the rings of seconds and of minutes,
+--   and if it has samples of the second before, for each ring the place of the sample, and the sample.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, in how many us the next thing is due (-1: nothing is
 --   scheduled), and now in us. Then by name what there is of: moved, how many members were; took, in how many us (not of a beat that moved
 --   nothing); cursor for the next beat; kept, how many messages and broadcasts there are, if it looked; earliest, when the first of those
@@ -64,15 +64,15 @@ end
 local rare = beats == '1' and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX) -- only beats read the last four
   or call('EXISTS', EXPIRIES, BROADCASTS, HANDED)
 if beats == '1' and rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
-local heads = { [LEASED] = next_in(LEASED), [SCHEDULES] = next_in(SCHEDULES) }
+local heads = { [LEASED] = next_in(LEASED), [SCHEDULED] = next_in(SCHEDULED) }
 for _, place in ipairs({ EXPIRIES, BROADCASTS, HANDED }) do heads[place] = rare > 0 and next_in(place) or math.huge end
-local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
+local first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULED], heads[BROADCASTS], heads[HANDED])
 if first > us and beats ~= '1' then return answer(first) end
 
 -- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
 local function hand_over(topic)
   local taker = is_topic(topic) and Handover.taker_of(topic)
-  local due = taker and try('ZRANGE', schedule_of(topic), '-inf', now, 'BYSCORE', 'LIMIT', 0, 2, 'WITHSCORES')
+  local due = taker and try('ZRANGE', scheduled_of(topic), '-inf', now, 'BYSCORE', 'LIMIT', 0, 2, 'WITHSCORES')
   if not due or #due ~= 2 or topic_of(due[1]) ~= topic then return false end
   local member, at = due[1], due[2]
   local record = call('HMGET', MESSAGES, member)[1]
@@ -91,13 +91,13 @@ local function hand_over(topic)
 end
 
 -- In most calls one message is due. The first topics whose message is handed over need none of the functions below.
-if heads[SCHEDULES] <= us and heads[LEASED] > us then -- what a lease gives back is older
-  for _, topic in ipairs(call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, 8)) do
+if heads[SCHEDULED] <= us and heads[LEASED] > us then -- what a lease gives back is older
+  for _, topic in ipairs(call('ZRANGE', SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, 8)) do
     if not hand_over(topic) then break end
   end
   if moved > 0 then
-    earliest, heads[SCHEDULES] = text(heads[SCHEDULES] / 1000), next_in(SCHEDULES)
-    first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED])
+    earliest, heads[SCHEDULED] = text(heads[SCHEDULED] / 1000), next_in(SCHEDULED)
+    first = math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULED], heads[BROADCASTS], heads[HANDED])
     if first > us and beats ~= '1' then return answer(first) end
   end
 end
@@ -131,7 +131,7 @@ local function carry_whole(topic, key, n)
   local own, oldest, newest = topic .. ':', call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', key, -1, -1, 'WITHSCORES')
   local is_one_run = oldest[2] == newest[2] and string.sub(oldest[1], 1, #own) == own and string.sub(newest[1], 1, #own) == own
   if not is_one_run or call('EXISTS', ready_of(topic)) == 1 then return false end
-  Places.put_schedule_ready(topic, oldest[2])
+  Places.put_all_ready(topic, oldest[2])
   Rings.ring(topic, n, us)
   moved = moved + n
   runs[#runs + 1] = oldest[2]
@@ -139,7 +139,7 @@ local function carry_whole(topic, key, n)
   return true
 end
 
--- Carries what is due in the schedule of a topic, up to a limit; nothing if any of it is foreign, or the ready set is: that is for below.
+-- Carries what is due in the scheduled set of a topic, up to a limit; nothing if any of it is foreign, or the ready set is: that is for below.
 local odd = {} -- topic and limit of those
 local function carry_topic(topic, key, limit, all)
   if all > 1 and all == call('ZCARD', key) and carry_whole(topic, key, all) then return end
@@ -166,18 +166,18 @@ end
 -- The topics that this call serves. If more have something due, half of these are those furthest behind, and half those least
 -- behind, so that no backlog keeps another topic waiting, be it of few topics or of many.
 local function due_topics()
-  local topics = call('ZRANGE', SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
+  local topics = call('ZRANGE', SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, TOPICS_A_CALL)
   if #topics < TOPICS_A_CALL then return topics end
   local half = TOPICS_A_CALL / 2
-  local newest = call('ZRANGE', SCHEDULES, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
+  local newest = call('ZRANGE', SCHEDULED, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
   for i = 1, half do topics[half + i] = newest[i] end
   return topics
 end
 
--- Carries what is due in the schedules, oldest first in each. All topics have an equal share of the batch; what one does not need
+-- Carries what is due in the scheduled sets, oldest first in each. All topics have an equal share of the batch; what one does not need
 -- goes to the others, first to those furthest behind.
-local function carry_schedules()
-  local topics, schedules, shares, wants, left = {}, {}, {}, {}, BATCH
+local function carry_scheduled()
+  local topics, sets, shares, wants, left = {}, {}, {}, {}, BATCH
   for _, topic in ipairs(due_topics()) do
     if is_topic(topic) then
       topics[#topics + 1] = topic
@@ -186,27 +186,27 @@ local function carry_schedules()
     end
   end
   for i, topic in ipairs(topics) do
-    schedules[i] = schedule_of(topic)
-    wants[i] = try('ZCOUNT', schedules[i], '-inf', now) or 0
+    sets[i] = scheduled_of(topic)
+    wants[i] = try('ZCOUNT', sets[i], '-inf', now) or 0
     shares[i] = math.min(wants[i], math.floor(BATCH / #topics))
     left = left - shares[i]
   end
   for i, topic in ipairs(topics) do
     local more = math.min(wants[i] - shares[i], left)
     left = left - more
-    carry_topic(topic, schedules[i], shares[i] + more, wants[i])
+    carry_topic(topic, sets[i], shares[i] + more, wants[i])
   end
 end
 
--- If only schedules have something due, the call needs no more than this. What a lease gives back is older, and what expired is not
+-- If only scheduled sets have something due, the call needs no more than this. What a lease gives back is older, and what expired is not
 -- carried: these come first.
-local carried = heads[SCHEDULES] <= us and heads[LEASED] > us and heads[EXPIRIES] > us
+local carried = heads[SCHEDULED] <= us and heads[LEASED] > us and heads[EXPIRIES] > us
 if carried then
-  if earliest == '' then earliest = text(heads[SCHEDULES] / 1000) end
-  carry_schedules()
-  heads[SCHEDULES] = next_in(SCHEDULES)
+  if earliest == '' then earliest = text(heads[SCHEDULED] / 1000) end
+  carry_scheduled()
+  heads[SCHEDULED] = next_in(SCHEDULED)
   if #odd == 0 and heads[BROADCASTS] > us and heads[HANDED] > us and beats ~= '1' then
-    return answer(math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULES], heads[BROADCASTS], heads[HANDED]))
+    return answer(math.min(heads[LEASED], heads[EXPIRIES], heads[SCHEDULED], heads[BROADCASTS], heads[HANDED]))
   end
 end
 
@@ -296,16 +296,16 @@ local function due_of(key, limit)
   return try('ZRANGE', key, '-inf', key == LEASED and text(us) or now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 end
 
--- Carries what is due in the schedule of a topic, up to a limit, where something is foreign. A member is taken out only after it was put
+-- Carries what is due in the scheduled set of a topic, up to a limit, where something is foreign. A member is taken out only after it was put
 -- elsewhere.
 local function carry_odd(topic, limit)
   if not is_topic(topic) then
-    if bury_from(SCHEDULES, nil, topic, 'member without a topic', 0) then Places.take_schedule(topic) end
+    if bury_from(SCHEDULED, nil, topic, 'member without a topic', 0) then Places.take_scheduled_topic(topic) end
     return
   end
-  local own, key = topic .. ':', schedule_of(topic)
+  local own, key = topic .. ':', scheduled_of(topic)
   local due = due_of(key, limit)
-  if not due then return Places.postpone_schedule(topic, now + LATER) end -- it is foreign
+  if not due then return Places.postpone_scheduled_topic(topic, now + LATER) end -- it is foreign
   local list, foreign = {}, {}
   for i = 1, #due, 2 do
     if string.sub(due[i], 1, #own) == own then
@@ -327,9 +327,9 @@ local function carry_odd(topic, limit)
   Places.take_first_scheduled(topic, #due / 2 - stay)
 end
 
--- Carries the schedules, unless that was done above, and what is odd in them.
+-- Carries the scheduled sets, unless that was done above, and what is odd in them.
 local function carry_rest()
-  if not carried then carry_schedules() end
+  if not carried then carry_scheduled() end
   for _, one in ipairs(odd) do carry_odd(unpack(one)) end
 end
 
@@ -414,8 +414,8 @@ end
 
 -- Buries or drops a message that has expired while it was scheduled or ready.
 local function expire(topic, member)
-  local schedule, ready = schedule_of(topic), ready_of(topic)
-  local due, since = try('ZSCORE', schedule, member), nil
+  local scheduled, ready = scheduled_of(topic), ready_of(topic)
+  local due, since = try('ZSCORE', scheduled, member), nil
   if not due then since = try('ZSCORE', ready, member) end
   local function take()
     if due then Places.take_scheduled(topic, member) else Places.take_ready(topic, member) end
@@ -428,12 +428,12 @@ local function expire(topic, member)
   elseif Messages.options_of(call('HGET', MESSAGES, member)).fail == 'drop' then
     drop_from(take, back, topic, member, 'expired', used_by(member))
   else
-    local was_buried = bury_from(schedule, topic, member, 'expired', used_by(member))
+    local was_buried = bury_from(scheduled, topic, member, 'expired', used_by(member))
     if was_buried then
       end_from(take, back, current.heirs, function() Endings.publish_heirs(us, now) end)
     elseif due or was_buried == false then
-      Places.index_schedule(topic)
-      if not due then Places.take_ready(topic, member) end -- it was postponed into the schedule
+      Places.index_scheduled(topic)
+      if not due then Places.take_ready(topic, member) end -- it was postponed into the scheduled set
     else
       Places.index_ready(topic)
     end
@@ -633,12 +633,12 @@ end
 -- Carries what is due in a place, and returns when the next thing in it is due, in us.
 local changed = false
 local function carry(place, carry_due)
-  local may_differ = changed and (place == EXPIRIES or place == SCHEDULES or place == BROADCASTS and #buried > 0) -- carrying another changes it
+  local may_differ = changed and (place == EXPIRIES or place == SCHEDULED or place == BROADCASTS and #buried > 0) -- carrying another changes it
   if may_differ then heads[place] = next_in(place) end
   local head = heads[place]
   if head > us then return head end
   changed = true
-  if (place == SCHEDULES or place == BROADCASTS) and (earliest == '' or head / 1000 < tonumber(earliest)) then
+  if (place == SCHEDULED or place == BROADCASTS) and (earliest == '' or head / 1000 < tonumber(earliest)) then
     earliest = text(head / 1000)
   end
   carry_due()
@@ -646,7 +646,7 @@ local function carry(place, carry_due)
   return next_in(place)
 end
 
-first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULES, carry_rest),
+first = math.min(carry(LEASED, carry_leases), carry(EXPIRIES, carry_expiries), carry(SCHEDULED, carry_rest),
   carry(BROADCASTS, carry_broadcasts), carry(HANDED, carry_handed))
 if beats == '1' then
   if looks == '1' then

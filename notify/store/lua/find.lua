@@ -17,7 +17,7 @@ local from = tonumber(from_text) or -math.huge
 local n_ids, n_heads = tonumber(ARGV[10]), tonumber(ARGV[11])
 local ids, heads, topics = column(12, n_ids), column(12 + n_ids, n_heads), column(12 + n_ids + n_heads, #ARGV - 11 - n_ids - n_heads)
 local mixed = string.sub(name, -1) ~= ':'
-local by_score = name == 'schedule:' or name == 'broadcasts' or name == 'ready:'
+local by_score = name == 'scheduled:' or name == 'broadcasts' or name == 'ready:'
 local ranged = from > -math.huge or to < math.huge
 local work, looked, few = 0, 0, 1
 local looked_of, described = {}, {}

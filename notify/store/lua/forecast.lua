@@ -1,5 +1,5 @@
--- Counts what waits in the schedules of topics by when it falls due, or their dead letters by when they died.
--- ARGV: 1 for dead letters, 0 for schedules; how many edges, at least two; the edges in ms, ascending; then topics, or none for the
+-- Counts what waits in the scheduled sets of topics by when it falls due, or their dead letters by when they died.
+-- ARGV: 1 for dead letters, 0 for scheduled sets; how many edges, at least two; the edges in ms, ascending; then topics, or none for the
 --   broadcasts of all topics.
 -- Reply: of how many topics, at least one; then how many have a time before the first edge, between each edge and the next, and at
 --   the last edge or later.
@@ -41,7 +41,7 @@ if #ARGV == n + 2 then add(BROADCASTS) end
 for i = n + 3, #ARGV do
   if counted > MOST then break end
   local topic = ARGV[i]
-  add(of_dead and dead_of(topic) or schedule_of(topic))
+  add(of_dead and dead_of(topic) or scheduled_of(topic))
   topics = topics + 1
 end
 return { topics, unpack(sums) }

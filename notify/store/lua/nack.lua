@@ -30,7 +30,7 @@ end
 
 if how == '' and used + 1 < limit then
   local due = due_again()
-  if not Places.put_scheduled(topic, { due, member }, due) then return Places.foreign_schedule(topic) end
+  if not Places.put_scheduled(topic, { due, member }, due) then return Places.foreign_scheduled(topic) end
   Leases.no_longer_leased(member, now)
   used, forgetful = Attempts.use_up(member, before, lease, worker, now, reason, Settings.get('history', own, common), now)
   Leases.take_leased({ member })
@@ -46,7 +46,7 @@ if how == 'keep' then
   if expiry and due >= expiry then return { 'expires', expiry } end
   if not expiry and snoozed >= MOST_OFTEN then return { 'often', snoozed } end
   Leases.turn_receipts(topic)
-  if not Places.put_scheduled(topic, { due, member }, due) then return Places.foreign_schedule(topic) end
+  if not Places.put_scheduled(topic, { due, member }, due) then return Places.foreign_scheduled(topic) end
   Extras.put_extra(member, 'snoozed', snoozed + 1)
   Leases.take_leased({ member })
   Counters.count(topic, 'leased', -1)

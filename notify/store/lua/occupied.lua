@@ -6,7 +6,7 @@
 local most, what, from, to, n = unpack(ARGV, 1, 5)
 most = tonumber(most)
 local of_members = what == '1'
-local INDEXES = { ['schedule:'] = SCHEDULES, ['ready:'] = READY, ['dead:'] = NEWEST, ['done:'] = DONE }
+local INDEXES = { ['scheduled:'] = SCHEDULED, ['ready:'] = READY, ['dead:'] = NEWEST, ['done:'] = DONE }
 local places, names, sums = {}, {}, {}
 
 for _, place in ipairs(column(6, tonumber(n))) do
@@ -26,7 +26,7 @@ end
 -- How many members that count are in the place of a topic.
 local function size(place, topic)
   local key = Marks.place_named(place, topic)
-  if from .. to == '' or place ~= 'schedule:' and place ~= 'ready:' then return try('ZCARD', key) end
+  if from .. to == '' or place ~= 'scheduled:' and place ~= 'ready:' then return try('ZCARD', key) end
   return try('ZCOUNT', key, from == '' and '-inf' or from, to == '' and '+inf' or to)
 end
 

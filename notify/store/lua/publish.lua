@@ -1,5 +1,5 @@
--- Publishes messages: those due later go into the schedule of their topic, and those due already into its ready set, or into the
--- schedule if something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they
+-- Publishes messages: those due later go into the scheduled set of their topic, and those due already into its ready set, or into the
+-- scheduled set if something of the topic is overdue. Broadcasts wait for the carrier in any case: it alone writes the logs, so they
 -- are sent in the order of their due times.
 -- ARGV: number of topics; then topic and number of its messages for each; then for each message, topic by topic:
 --   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast, all behind
@@ -8,7 +8,7 @@
 --   record is to begin with a +), times (of its record; missing: those of now), used (attempts), extras (how many bytes behind its
 --   record are what is noted of it); or died and reason of a dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
---   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the schedule of its topic or the set
+--   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the scheduled set of its topic or the set
 --   of all topics that have one is, -6 if the dead letters of its topic are. Then 1 if it was handed over, which happens to one alone.
 local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
@@ -24,11 +24,11 @@ local function note_one()
   if n and Counters.is_notable(n, 1) then Counters.note_published(its_topic, n, 1, now) end
 end
 
-local function schedule_one()
-  local schedule = schedule_of(its_topic)
-  local first, own = call('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES')[2], call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2]
-  call('ZADD', SCHEDULES, own and math.min(its_due, own) or its_due, its_topic)
-  call('ZADD', schedule, its_due, its_member)
+local function place_later()
+  local scheduled = scheduled_of(its_topic)
+  local first, own = call('ZRANGE', SCHEDULED, 0, 0, 'WITHSCORES')[2], call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+  call('ZADD', SCHEDULED, own and math.min(its_due, own) or its_due, its_topic)
+  call('ZADD', scheduled, its_due, its_member)
   Rings.nudge(its_due, first)
 end
 
@@ -40,7 +40,7 @@ if alone then
   if call('HSETNX', MESSAGES, its_member, its_record) == 0 then
     alone = nil -- the id is in use, or it was
   elseif waits then
-    if pcall(schedule_one) then
+    if pcall(place_later) then
       note_one()
       return { now, its_due }
     end

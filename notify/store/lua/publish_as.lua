@@ -10,14 +10,14 @@ local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
 local soonest = math.ceil(us / 1000)
 local rings = {} -- number of messages made ready, for each topic that has some
-local later = {} -- topics with messages that were put off: their schedules are indexed once, last
+local later = {} -- topics with messages that were put off: their scheduled sets are indexed once, last
 local latest = {} -- what is known of the last message that was put off: many of a call may be of one id
 
 -- The state of a message that has a record, its time in that state, and whether it is a broadcast that waits.
 local function place_of(topic, member)
   local time = call('ZSCORE', LEASED, member)
   if time then return 'leased', time end
-  time = try('ZSCORE', schedule_of(topic), member)
+  time = try('ZSCORE', scheduled_of(topic), member)
   if time then return 'scheduled', time end
   time = try('ZSCORE', ready_of(topic), member)
   if time then return 'ready', time end
@@ -43,7 +43,7 @@ local function note_published_one(topic)
   if n and Counters.is_notable(n, 1) then Counters.note_published(topic, n, 1, now) end
 end
 
--- Puts a message into its place, or puts it off in the schedule if it is there. Returns its state, or nil and why it is refused.
+-- Puts a message into its place, or puts it off in the scheduled set if it is there. Returns its state, or nil and why it is refused.
 local function place(one)
   local list = { text(one.due), one.member }
   if one.broadcast then
@@ -69,7 +69,7 @@ local function take_from(one, state, was_broadcast, is)
   if was_broadcast and not one.broadcast then
     if try('ZREM', BROADCASTS, member) == 1 then Counters.count(topic, 'broadcasts', -1) end
   elseif state == 'scheduled' and not was_broadcast then
-    if is ~= 'scheduled' or one.broadcast then Places.take_scheduled(topic, member) elseif not one.is_put_off then Places.index_schedule(topic) end
+    if is ~= 'scheduled' or one.broadcast then Places.take_scheduled(topic, member) elseif not one.is_put_off then Places.index_scheduled(topic) end
   elseif state == 'ready' and (is ~= 'ready' or one.broadcast) then
     Places.take_ready(topic, member)
   end
@@ -210,6 +210,6 @@ for i = 1, #ARGV, 4 do
   one.topic, one.member, one.tail = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   for _, value in ipairs(publish(one)) do reply[#reply + 1] = value end
 end
-for topic in pairs(later) do Places.index_schedule(topic) end
+for topic in pairs(later) do Places.index_scheduled(topic) end
 for topic, n in pairs(rings) do Rings.ring(topic, n, us) end
 return reply

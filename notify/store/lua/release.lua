@@ -1,6 +1,6 @@
 -- Releases leased messages, so that no attempt is used up, and takes an inbox off the waiting list of the topic.
 -- ARGV: topic; the inbox, or ''; then of as many messages each: members, receipts, due times in ms (0: now, behind what is overdue in
---   the schedule).
+--   the scheduled set).
 -- Reply: the positions, from 1, of those whose lease is lost.
 -- The inbox may have been rung for messages that its subscriber now leaves: others are rung for them.
 local topic, inbox = unpack(ARGV, 1, 2)

@@ -1,5 +1,5 @@
 -- Makes dead letters of a topic ready again, with all their attempts and their whole time to live, first due now; they wait in the
--- schedule if something of the topic is overdue. A broadcast waits for the carrier.
+-- scheduled set if something of the topic is overdue. A broadcast waits for the carrier.
 -- ARGV: topic; how many of the oldest; how many to skip before them; or topic, 0, 0, then members.
 -- Reply: how many were requeued, how many were left because their record is missing, and how many it read: it stops when their
 --   records are ENOUGH.

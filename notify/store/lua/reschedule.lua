@@ -7,9 +7,9 @@
 local topic, member, due = unpack(ARGV)
 local us, now = clock()
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
-local schedule, ready = schedule_of(topic), ready_of(topic)
+local key, ready = scheduled_of(topic), ready_of(topic)
 local broadcast = try('ZSCORE', BROADCASTS, member)
-local scheduled = broadcast or try('ZSCORE', schedule, member)
+local scheduled = broadcast or try('ZSCORE', key, member)
 if not scheduled and not call('ZSCORE', ready, member) then
   if call('ZSCORE', dead_of(topic), member) then return { 'dead' } end
   return { '' }
@@ -29,13 +29,13 @@ due = math.max(due, now)
 
 -- Whether another message of the topic is overdue.
 local function is_behind_another()
-  local first_two = try('ZRANGE', schedule, 0, 1, 'WITHSCORES') or {}
+  local first_two = try('ZRANGE', key, 0, 1, 'WITHSCORES') or {}
   local head = tonumber(first_two[first_two[1] == member and 4 or 2])
   return head and head <= now
 end
 
 local later = due > now or is_behind_another()
-if later and (scheduled == nil or not try('ZCARD', SCHEDULES)) then return Places.foreign_schedule(topic) end
+if later and (scheduled == nil or not try('ZCARD', SCHEDULED)) then return Places.foreign_scheduled(topic) end
 local ttl = Messages.options_of(call('HGET', MESSAGES, member)).ttl
 local expiry = ttl and math.min(asked + ttl, MAX)
 if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- at first the later of the two, so that it never expires too early
@@ -43,7 +43,7 @@ if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- at first the 
 if later then
   Places.put_scheduled(topic, { due, member }, due)
   if scheduled then
-    Places.index_schedule(topic) -- it may have been the first there, due earlier
+    Places.index_scheduled(topic) -- it may have been the first there, due earlier
   else
     Places.take_ready(topic, member)
   end

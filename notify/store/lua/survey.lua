@@ -38,6 +38,6 @@ return {
   try('ZCARD', NAMES) or 0, (try('HLEN', MESSAGES) or 0) - (try('ZCARD', TAKEN) or 0), try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
   try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4),
   total(5), now,
-  listed(SCHEDULES, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
+  listed(SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
   listed(BUSY, 0, most - 1, 'REV', 'WITHSCORES'),
 }

@@ -130,12 +130,12 @@ local function is_empty(topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
-  return call('EXISTS', schedule_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic)) == 0 and not is_waited_for(topic)
+  return call('EXISTS', scheduled_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic)) == 0 and not is_waited_for(topic)
 end
 
 -- The topics, of some, that have messages or dead letters, which may stay for long.
 local function with_messages(topics)
-  local scheduled, dead = try('ZMSCORE', SCHEDULES, unpack(topics)) or {}, try('ZMSCORE', OLDEST, unpack(topics)) or {}
+  local scheduled, dead = try('ZMSCORE', SCHEDULED, unpack(topics)) or {}, try('ZMSCORE', OLDEST, unpack(topics)) or {}
   local ready, busy = {}, {}
   for i, topic in ipairs(topics) do
     busy[topic] = scheduled[i] or dead[i]

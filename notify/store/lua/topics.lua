@@ -30,7 +30,7 @@ for i, topic in ipairs(ARGV) do
     overdue = math.max(number(now - call('ZRANGE', ready_set, 0, 0, 'WITHSCORES')[2]), 0)
   end
   local leased, published, acked, broadcasts, sent, died, lateness, own, dropped = unpack(kept, field + 1, field + #WANTED)
-  reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', schedule_of(topic)), ready, number(leased)
+  reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', scheduled_of(topic)), ready, number(leased)
   reply[at + 4], reply[at + 5] = size('ZCARD', dead_of(topic)), size('ZCARD', waiting_of(topic))
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
   reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', log_of(topic))

@@ -1,4 +1,4 @@
--- Checks that topics are in the indexes by which their messages are found: in the set of all schedules by the due time of the
+-- Checks that topics are in the indexes by which their messages are found: in the index of scheduled sets by the due time of the
 -- first in their own, in the set of what is ready by that of their first or an earlier one, among the logs, by name, by their pauses,
 -- deaths and what is kept of them, and in the index in which the housekeeping finds what is too old.
 -- ARGV: those of all (shared/repair.lua); topics, or foreign members of the indexes.
@@ -11,21 +11,21 @@ local function has_no_place(topic, member)
   return is_topic(topic) and Repair.is_message(member) and #Repair.places_with(topic, { member })[1] == 0
 end
 
-local function examine_schedule(topic)
-  local head, index = try('ZRANGE', schedule_of(topic), 0, 0, 'WITHSCORES'), try('ZSCORE', SCHEDULES, topic)
+local function examine_scheduled(topic)
+  local head, index = try('ZRANGE', scheduled_of(topic), 0, 0, 'WITHSCORES'), try('ZSCORE', SCHEDULED, topic)
   if not head or index == nil then return end -- a foreign key, which another step finds
   local due = tonumber(head[2])
   index = tonumber(index or nil)
   if due == index then return end
   local member_of = topic_of(topic)
   if not due and member_of and has_no_place(member_of, topic) then
-    if Repair.wrong('index', topic, SCHEDULES, 'put into the schedule of its topic') then
-      call('ZREM', SCHEDULES, topic)
+    if Repair.wrong('index', topic, SCHEDULED, 'put into the scheduled set of its topic') then
+      call('ZREM', SCHEDULED, topic)
       Places.put_scheduled(member_of, { index, topic }, index)
     end
-  elseif Repair.wrong('index', topic, SCHEDULES, due and 'set to the due time of its first message' or 'removed, since nothing of it is scheduled') then
-    local first = head_of(SCHEDULES)
-    Places.index_schedule(topic)
+  elseif Repair.wrong('index', topic, SCHEDULED, due and 'set to the due time of its first message' or 'removed, since nothing of it is scheduled') then
+    local first = head_of(SCHEDULED)
+    Places.index_scheduled(topic)
     if due then Rings.nudge(due, first) end
   end
 end
@@ -109,7 +109,7 @@ local function examine_pause(topic)
 end
 
 for _, topic in ipairs(topics) do
-  examine_schedule(topic)
+  examine_scheduled(topic)
   examine_ready(topic)
   examine_settings(topic)
   if is_topic(topic) then

@@ -9,7 +9,7 @@ Describe.VOLUME = 1024 -- so many bytes of records cost as much as a member
 -- is done until a time in ms, and has its record if it is kept.
 function Describe.describe(topic, member, record)
   local places = {
-    'leased', LEASED, 'scheduled', schedule_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
+    'leased', LEASED, 'scheduled', scheduled_of(topic), 'ready', ready_of(topic), 'dead', dead_of(topic), 'scheduled', BROADCASTS,
   }
   local state, time = '', false
   if Messages.is_done(record) then

@@ -26,7 +26,7 @@ end
 
 -- The key of a place, of a topic unless it is that of all, by its name.
 function Marks.place_named(name, topic)
-  if name == 'schedule:' then return schedule_of(topic) end
+  if name == 'scheduled:' then return scheduled_of(topic) end
   if name == 'ready:' then return ready_of(topic) end
   if name == 'dead:' then return dead_of(topic) end
   if name == 'done:' then return done_of(topic) end

@@ -1,4 +1,4 @@
--- The arrows of the state diagram (doc.go) between the schedules and the ready sets: no other code writes to these.
+-- The arrows of the state diagram (doc.go) between the scheduled sets and the ready sets: no other code writes to these.
 --
 -- A script that lacks a right stops in the middle, and what it wrote stays. So each script puts a message into its new place before
 -- it takes it out of the old one, writes what leads to a message before the message, and updates counters and indexes last:
@@ -11,9 +11,9 @@ function Places.foreign_ready(topic)
   return redis.error_reply('the ready set of ' .. topic .. ' is foreign: ' .. ready_of(topic))
 end
 
-function Places.foreign_schedule(topic)
-  return redis.error_reply('the schedule of ' .. topic .. ' or the set of all schedules is foreign: '
-    .. schedule_of(topic) .. ', ' .. SCHEDULES)
+function Places.foreign_scheduled(topic)
+  return redis.error_reply('the scheduled set of ' .. topic .. ' or the index of scheduled sets is foreign: '
+    .. scheduled_of(topic) .. ', ' .. SCHEDULED)
 end
 
 function Places.foreign_broadcasts()
@@ -30,11 +30,11 @@ function Places.put_ready(topic, list, earliest)
   return false
 end
 
--- Makes the whole schedule of a topic its ready set, which must be empty. Earliest is the first due time in it.
-function Places.put_schedule_ready(topic, earliest)
+-- Makes the whole scheduled set of a topic its ready set, which must be empty. Earliest is the first due time in it.
+function Places.put_all_ready(topic, earliest)
   try('ZADD', READY, 'LT', earliest, topic)
-  call('RENAME', schedule_of(topic), ready_of(topic))
-  try('ZREM', SCHEDULES, topic)
+  call('RENAME', scheduled_of(topic), ready_of(topic))
+  try('ZREM', SCHEDULED, topic)
 end
 
 -- Takes a topic out of READY if nothing of it is ready. Call it after taking something out of its ready set.
@@ -60,52 +60,52 @@ function Places.take_ready(topic, member)
   return true
 end
 
--- Indexes a topic in SCHEDULES by the first in its schedule, or takes it out if that is empty. Call it after taking something out.
-function Places.index_schedule(topic)
-  local head = call('ZRANGE', schedule_of(topic), 0, 0, 'WITHSCORES')[2]
-  if head then try('ZADD', SCHEDULES, head, topic) else try('ZREM', SCHEDULES, topic) end
+-- Indexes a topic in SCHEDULED by the first in its scheduled set, or takes it out if that is empty. Call it after taking something out.
+function Places.index_scheduled(topic)
+  local head = call('ZRANGE', scheduled_of(topic), 0, 0, 'WITHSCORES')[2]
+  if head then try('ZADD', SCHEDULED, head, topic) else try('ZREM', SCHEDULED, topic) end
 end
 
--- Puts a list into the schedule of its topic, and nudges the carrier if the first of all schedules changed. Earliest is the least
+-- Puts a list into the scheduled set of its topic, and nudges the carrier if the first of all scheduled sets changed. Earliest is the least
 -- of its times.
 function Places.put_scheduled(topic, list, earliest)
-  local key = schedule_of(topic)
-  local first, head = try('ZRANGE', SCHEDULES, 0, 0, 'WITHSCORES'), try('ZRANGE', key, 0, 0, 'WITHSCORES')
+  local key = scheduled_of(topic)
+  local first, head = try('ZRANGE', SCHEDULED, 0, 0, 'WITHSCORES'), try('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not first or not head then return false end
   if head[2] then earliest = math.min(earliest, head[2]) end
-  call('ZADD', SCHEDULES, earliest, topic)
+  call('ZADD', SCHEDULED, earliest, topic)
   call('ZADD', key, unpack(list))
   Rings.nudge(earliest, first[2])
   return true
 end
 
--- Puts off a member in the schedule of its topic. It needs no nudge: the carrier comes too early, not too late. Call index_schedule
+-- Puts off a member in the scheduled set of its topic. It needs no nudge: the carrier comes too early, not too late. Call index_scheduled
 -- after all.
 function Places.put_off_scheduled(topic, member, ms)
-  call('ZADD', schedule_of(topic), ms, member)
+  call('ZADD', scheduled_of(topic), ms, member)
 end
 
--- Takes a member out of the schedule of its topic. Returns whether it was there.
+-- Takes a member out of the scheduled set of its topic. Returns whether it was there.
 function Places.take_scheduled(topic, member)
-  if try('ZREM', schedule_of(topic), member) ~= 1 then return false end
-  Places.index_schedule(topic)
+  if try('ZREM', scheduled_of(topic), member) ~= 1 then return false end
+  Places.index_scheduled(topic)
   return true
 end
 
--- Takes the first n out of the schedule of a topic.
+-- Takes the first n out of the scheduled set of a topic.
 function Places.take_first_scheduled(topic, n)
-  if n > 0 then call('ZREMRANGEBYRANK', schedule_of(topic), 0, n - 1) end
-  Places.index_schedule(topic)
+  if n > 0 then call('ZREMRANGEBYRANK', scheduled_of(topic), 0, n - 1) end
+  Places.index_scheduled(topic)
 end
 
--- Takes a foreign member out of SCHEDULES.
-function Places.take_schedule(foreign)
-  call('ZREM', SCHEDULES, foreign)
+-- Takes a foreign member out of SCHEDULED.
+function Places.take_scheduled_topic(foreign)
+  call('ZREM', SCHEDULED, foreign)
 end
 
--- Postpones a foreign schedule: the carrier tries it again at a time.
-function Places.postpone_schedule(topic, ms)
-  call('ZADD', SCHEDULES, ms, topic)
+-- Postpones a foreign scheduled set: the carrier tries it again at a time.
+function Places.postpone_scheduled_topic(topic, ms)
+  call('ZADD', SCHEDULED, ms, topic)
 end
 
 -- Makes a member that can neither be moved nor buried wait in its place, a key, until a time. Units is how many units of the place's
@@ -116,13 +116,13 @@ function Places.postpone(place, member, ms, units)
 end
 
 -- Whether something of a topic is overdue, because no carrier runs, or it is behind. Then messages that are due at once wait behind
--- that in the schedule, so that order holds.
+-- that in the scheduled set, so that order holds.
 function Places.is_behind(topic, now)
-  local head = tonumber(try('ZSCORE', SCHEDULES, topic) or nil)
+  local head = tonumber(try('ZSCORE', SCHEDULED, topic) or nil)
   return head and head <= now
 end
 
--- Puts a due list into the ready set of its topic, or into the schedule behind what is overdue. Returns whether it did, and whether
+-- Puts a due list into the ready set of its topic, or into the scheduled set behind what is overdue. Returns whether it did, and whether
 -- it chose the ready set.
 function Places.place_due(topic, list, earliest, now)
   if Places.is_behind(topic, now) then return Places.put_scheduled(topic, list, earliest), false end
@@ -130,7 +130,7 @@ function Places.place_due(topic, list, earliest, now)
 end
 
 function Places.foreign_place(topic, at_once)
-  return at_once and Places.foreign_ready(topic) or Places.foreign_schedule(topic)
+  return at_once and Places.foreign_ready(topic) or Places.foreign_scheduled(topic)
 end
 
 -- Puts a list of broadcasts into the place where they wait for the carrier.

@@ -62,7 +62,7 @@ end
 -- The places in which members of a topic may be: a member that is in an earlier one does not belong in a later one.
 local function places_for(topic)
   if topic == '' then return { LEASED, BROADCASTS, dead_of(Dead.NOWHERE) } end
-  return { LEASED, ready_of(topic), schedule_of(topic), BROADCASTS, dead_of(topic) }
+  return { LEASED, ready_of(topic), scheduled_of(topic), BROADCASTS, dead_of(topic) }
 end
 
 -- The places that members of a topic are in: a list of keys for each member.
@@ -79,7 +79,7 @@ end
 
 -- Takes a member out of a place of a topic, and updates the counter or index of that place.
 function Repair.take_out(key, topic, member)
-  if key == schedule_of(topic) then
+  if key == scheduled_of(topic) then
     Places.take_scheduled(topic, member)
   elseif try('ZREM', key, member) ~= 1 then
     return

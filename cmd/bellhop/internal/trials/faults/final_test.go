@@ -71,11 +71,11 @@ const rootFormat = notify.DefaultPrefix + ":{0}:format"
 // read reads a key of a shard.
 func (r *reader) read(f *history.Final, name string) {
 	kind, topic, _ := strings.Cut(name, ":")
-	if topic != "" && strings.Contains(" schedule ready dead log ", " "+kind+" ") {
+	if topic != "" && strings.Contains(" scheduled ready dead log ", " "+kind+" ") {
 		r.belongs(f, topic, name)
 	}
 	switch kind {
-	case "schedule":
+	case "scheduled":
 		if topic == "" {
 			maps.Copy(f.Heads, r.sorted(name))
 		} else {

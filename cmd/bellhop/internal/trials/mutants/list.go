@@ -118,7 +118,7 @@ var mutants = []mutant{
 		change{
 			lua + "carry.lua",
 			"  Places.take_first_scheduled(topic, #list / 2)\nend\n\n-- The topics",
-			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  Places.index_schedule(topic)\nend\n\n-- The topics",
+			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  Places.index_scheduled(topic)\nend\n\n-- The topics",
 		},
 		ofCarrier, "TestBacklogIsMovedWithItsDueTimes",
 	},

@@ -119,7 +119,7 @@ func (c *checker) counters() {
 			}
 		}
 	}
-	c.equal("the head of the schedule", f.Heads, heads)
+	c.equal("the head of the scheduled set", f.Heads, heads)
 	c.readySet()
 	c.equal("the counter leased", f.Leases, byTopic(f.Leased))
 	c.equal("the counter broadcasts", f.Waiting, byTopic(f.Broadcasts))
