@@ -139,6 +139,8 @@ func TestChildHoldsOutput(t *testing.T) {
 // However long a reader of ours takes, what a command left in the pipe is copied; a child that holds the pipe is noticed.
 func TestPipeIsCopiedWhole(t *testing.T) {
 	t.Parallel()
+	syscall.ForkLock.RLock() // a child of another test would hold the pipe until it has begun its program
+	defer syscall.ForkLock.RUnlock()
 	for _, held := range []bool{false, true} {
 		p, err := newPipe()
 		if err != nil {
