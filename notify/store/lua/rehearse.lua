@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Asks Redis whether its user may make the calls that scripts make. It is linked with nothing, and runs whenever Redis takes
+-- Asks Redis whether its user may make the calls that scripts make. It is in no library, and runs whenever Redis takes
 -- reads: while it is full, paused or a replica.
 -- KEYS[1], or ARGV[2]: a key of the shard. ARGV[1]: commands; behind a bar the argument before the key, a sub-command or a channel.
 -- Reply: the commands that the user may not call, and those that Redis does not know. Both are empty if Redis cannot answer that.
