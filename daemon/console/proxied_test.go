@@ -191,6 +191,11 @@ func TestBrowsesBelowThePath(t *testing.T) {
 	if err := s.store.Home().RotateSecret(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	storetest.Eventually(t, "the daemon has the new secret", func() bool { // until then a stream begins, and ends with a fault of its own
+		var refused bool
+		p.Eval(`fetch("carriers", { redirect: "manual" }).then((answer) => answer.type === "opaqueredirect")`, &refused)
+		return refused
+	})
 	p.Show(true)
 	p.Await("#lost", "You are logged out")
 	p.Loads(func() { p.Click("#lost a") })
