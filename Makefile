@@ -58,7 +58,7 @@ lint: linters ## run the linters; any finding fails
 	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
 	go vet $(RACED) ./...
 	$(RUN) -exec 'env CGO_ENABLED=1 "GOFLAGS=$(RACED)"' $(STATICCHECK) ./...
-	go run ./notify/store/librarytext | luacheck --quiet --no-color --config notify/store/lua/.luacheckrc -
+	library=$$($(RUN) ./notify/store/librarytext) && printf '%s\n' "$$library" | luacheck --quiet --no-color --config notify/store/lua/.luacheckrc -
 	cd notify/store/lua && luacheck --quiet --no-color found.lua rehearse.lua
 
 linters:

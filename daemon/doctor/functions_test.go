@@ -43,15 +43,18 @@ func TestFunctions(t *testing.T) {
 	}
 	expect("ok functions loaded, beside those of 2 other versions, last used 1h ago")
 	do("FUNCTION", "FLUSH")
-	do("ACL", "SETUSER", "bellhop", "-function|load")
-	var findings []doctor.Finding
-	_, err := doctor.Run(t.Context(), c, doctor.Options{Quick: true}, func(f doctor.Finding) {
-		if f.Check == "functions" {
-			findings = append(findings, f)
+	for _, right := range []string{"function|load", "fcall"} {
+		do("ACL", "SETUSER", "bellhop", "-"+right)
+		var findings []doctor.Finding
+		_, err := doctor.Run(t.Context(), c, doctor.Options{Quick: true}, func(f doctor.Finding) {
+			if f.Check == "functions" {
+				findings = append(findings, f)
+			}
+		})
+		const want = "calls run as scripts, which take longer: NOPERM "
+		if err != nil || len(findings) != 1 || findings[0].Verdict != doctor.Warn || !strings.HasPrefix(findings[0].Found, want) || !strings.Contains(findings[0].Found, right) || !strings.Contains(findings[0].Remedy, "+"+right) {
+			t.Errorf("without %s: got %+v, %v", right, findings, err)
 		}
-	})
-	const want = "calls run as scripts, which take longer: NOPERM "
-	if err != nil || len(findings) != 1 || findings[0].Verdict != doctor.Warn || !strings.HasPrefix(findings[0].Found, want) || !strings.Contains(findings[0].Remedy, "+function|load") {
-		t.Errorf("got %+v, %v", findings, err)
+		do("ACL", "SETUSER", "bellhop", "+"+right)
 	}
 }

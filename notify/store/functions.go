@@ -14,8 +14,8 @@ import (
 // with a server.
 const librariesAre = "bellhop_"
 
-// LibraryKept is how long a library of another version is kept that nobody uses.
-const LibraryKept = 3 * 24 * time.Hour
+// libraryKept is how long a library of another version is kept that nobody uses.
+const libraryKept = 3 * 24 * time.Hour
 
 // Functions is how a server runs transitions.
 type Functions struct {
@@ -32,6 +32,9 @@ func (s Shard) Functions(ctx context.Context) (f Functions, err error) {
 		if err := w.load(ctx, node, w.loaded.Load()); err != nil {
 			return err
 		}
+		if err := node.FCall(ctx, theLibrary().name+"_idle", nil).Err(); refuses(err, "'fcall'") {
+			w.refuse(err)
+		}
 		others, err := otherLibraries(ctx, node)
 		f = Functions{Refused: w.refusal(), Others: len(others)}
 		if len(others) > 0 {
@@ -43,7 +46,7 @@ func (s Shard) Functions(ctx context.Context) (f Functions, err error) {
 }
 
 // DropLibraries deletes the libraries of other versions from the shard's server that nobody has used
-// for [LibraryKept], and returns their names: none where its user may not do that, or while memory is
+// for libraryKept, and returns their names: none where its user may not do that, or while memory is
 // full, since one that is missed could not be loaded again. The error is that of the connection.
 func (s Shard) DropLibraries(ctx context.Context) (dropped []string, err error) {
 	memory, err := s.Memory(ctx)
@@ -53,7 +56,7 @@ func (s Shard) DropLibraries(ctx context.Context) (dropped []string, err error) 
 	err = s.onServer(ctx, func(_ *shard, node redis.UniversalClient) error {
 		others, err := otherLibraries(ctx, node)
 		for name, idle := range others {
-			if idle < LibraryKept {
+			if idle < libraryKept {
 				continue
 			}
 			if err := node.FunctionDelete(ctx, name).Err(); err != nil {

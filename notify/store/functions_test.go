@@ -133,31 +133,23 @@ func commandsOf(t *testing.T, client redis.UniversalClient, names ...string) (ca
 func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := storetest.At(t, storetest.Server(t).URL(), "p")
-	var all sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	all.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			if i%2 == 0 {
-				s.Client().FunctionFlush(ctx)
-			} else {
-				s.Client().FunctionDelete(ctx, store.LibraryName())
-			}
-			time.Sleep(time.Millisecond)
-		}
-	})
 	const each = 100
-	var publishers sync.WaitGroup
+	var all sync.WaitGroup
 	for range 8 {
-		publishers.Go(func() {
-			for range each {
-				if err := publishAndAck(ctx, s.Of("t")); err != nil {
+		all.Go(func() {
+			for i := range each {
+				if err := publishAndAck(t.Context(), s.Of("t")); err != nil {
 					t.Error(err)
+				}
+				switch i % 10 {
+				case 3:
+					s.Client().FunctionFlush(t.Context())
+				case 7: // an error if another has just flushed
+					s.Client().FunctionDelete(t.Context(), store.LibraryName())
 				}
 			}
 		})
 	}
-	publishers.Wait()
-	stop()
 	all.Wait()
 	for _, counter := range []string{"t:published", "t:acked"} {
 		if n, err := s.Client().HGet(t.Context(), s.Keys().Topics(), counter).Int(); err != nil || n != 8*each {

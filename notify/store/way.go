@@ -17,8 +17,8 @@ const loadAgain = 10 * time.Second
 // A way is how a server runs transitions: as functions of the library, or as scripts while it does
 // not take that: its memory is full, or its user lacks a right.
 type way struct {
-	mu      sync.Mutex // held while the library is loaded
-	loaded  atomic.Int64
+	mu      sync.Mutex   // held while the library is loaded
+	loaded  atomic.Int64 // how often it was
 	refused atomic.Pointer[refusedLoad]
 }
 
