@@ -33,10 +33,14 @@ type received struct {
 	all   []subscribers.Broadcast
 	gaps  []subscribers.Gap
 	early []string
+	begun int           // how many broadcasts the handler got
 	hold  chan struct{} // if there is one, each broadcast waits for it
 }
 
 func (h *received) handle(ctx context.Context, b *subscribers.Broadcast) error {
+	h.mu.Lock()
+	h.begun++
+	h.mu.Unlock()
 	if h.hold != nil {
 		select {
 		case <-h.hold:
@@ -51,6 +55,13 @@ func (h *received) handle(ctx context.Context, b *subscribers.Broadcast) error {
 		h.early = append(h.early, b.ID)
 	}
 	return nil
+}
+
+// has reports whether the handler got n broadcasts so far.
+func (h *received) has(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun == n
 }
 
 func (h *received) size() int {

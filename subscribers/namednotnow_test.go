@@ -296,7 +296,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			l := subscriberstest.Listener(t, guest.store, subscribers.ListenerOptions{Grace: time.Minute})
 			stop := listenInto(t, l, topic, h, subscribers.ListenOptions{Name: "n", Concurrency: 2, Lease: time.Hour})
 			broadcast(t, db, topic, "a", "b")
-			storetest.Eventually(t, "they are in hand", func() bool { return held(t, db, "n") == 2 })
+			storetest.Eventually(t, "both are begun", func() bool { return h.has(2) })
 			guest.leave()
 			close(h.hold)
 			stopped, start := make(chan struct{}), time.Now()
