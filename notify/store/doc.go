@@ -7,7 +7,7 @@
 // subscribers.
 //
 // To read it, begin with the diagram and the two tables below. Then follow one
-// message: its publish (publish.go and lua/publish.lua), the carrier's call that
+// message: its publish (publish.go and lua/shared/enter.lua), the carrier's call that
 // makes it ready (carry.go, lua/carry.lua), its claim (claim.go, lua/claim.lua) and
 // the end of its lease (settle.go). transition.go runs transitions, reply.go reads their
 // answers, connect.go reaches Redis, and subscribe.go keeps subscriptions.
@@ -57,7 +57,7 @@
 //	put off      put_off_scheduled            index_scheduled, once after all of a call
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
 //	whole        put_all_ready: of a topic, from scheduled to ready; then ring last
-//	either       place_due, then ring last
+//	by its time  Enter.place: each way in, and a release; then ring last
 //	leased       put_leased; put_handed, send_handed last   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
 //	dead         bury, put_dead               take_dead

@@ -356,7 +356,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		if err == nil {
 			_, err = s.Home().Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:b", Tail: "\n"}, {Topic: "t", Member: "t:c", Tail: "\n"}})
 		}
-		found := regexp.MustCompile(`(\w+)\.lua:(\d+)`).FindStringSubmatch(fmt.Sprint(err))
+		found := regexp.MustCompile(`([\w/]+)\.lua:(\d+)`).FindStringSubmatch(fmt.Sprint(err))
 		if found == nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -26,8 +26,8 @@ if n > 0 then
   end
   if #mine > 0 then Leases.turn_receipts(topic) end
   if #from_now > 0 then
-    local put, at_once = Places.place_due(topic, from_now, now, now)
-    if not put then return Places.foreign_place(topic, at_once) end
+    local state, fault = Enter.place(topic, from_now, now, false, now)
+    if not state then return Enter.foreign(topic, fault) end
   end
   if #as_before > 0 and not Places.put_ready(topic, as_before, earliest) then return Places.foreign_ready(topic) end
   if #mine > 0 then

@@ -30,16 +30,17 @@ for i, member in ipairs(members) do
   end
 end
 if #broadcasts > 0 then
-  if not Places.put_broadcasts(broadcasts, now) then return Places.foreign_broadcasts() end
+  local state, fault = Enter.place(topic, broadcasts, now, true, now)
+  if not state then return Enter.foreign(topic, fault) end
   Dead.take_dead(topic, broadcasts.members)
   Counters.count(topic, 'broadcasts', #broadcasts.members)
 end
 if #due > 0 then
   Leases.turn_receipts(topic)
-  local put, at_once = Places.place_due(topic, due, now, now)
-  if not put then return Places.foreign_place(topic, at_once) end
+  local state, fault = Enter.place(topic, due, now, false, now)
+  if not state then return Enter.foreign(topic, fault) end
   Dead.take_dead(topic, due.members)
   for _, member in ipairs(due.members) do Messages.put_first_due(member, now) end
-  if at_once then Rings.ring(topic, #due.members, us) end
+  if state == 'ready' then Rings.ring(topic, #due.members, us) end
 end
 return { #due.members + #broadcasts.members, left, looked }

@@ -4,7 +4,7 @@
 --   live counts from DUE.
 -- Reply: the state that it had, '' if there is none, and if that was scheduled or ready: now in ms, 1 for a broadcast, and its due
 --   time in ms, -2 past the year 9999.
-local topic, member, due = unpack(ARGV)
+local topic, member, when = unpack(ARGV)
 local us, now = clock()
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 local key, ready = scheduled_of(topic), ready_of(topic)
@@ -16,16 +16,12 @@ if not scheduled and not call('ZSCORE', ready, member) then
 end
 local state = scheduled and 'scheduled' or 'ready'
 
-due = tonumber(due)
-if due < 0 then due = math.ceil(us / 1000) - due elseif due == 0 then due = now end
+local due, asked = Enter.due_of(tonumber(when), us, now, broadcast)
 if due > MAX then return { state, now, 0, -2 } end
 if broadcast then
   Places.put_broadcasts({ due, member }, due) -- it is in that set, so the set is not foreign
   return { state, now, 1, due }
 end
-
-local asked = due
-due = math.max(due, now)
 
 -- Whether another message of the topic is overdue.
 local function is_behind_another()

@@ -47,15 +47,12 @@ function Counters.late_bucket(us)
   return bucket < 43 and bucket - bucket % 1 or 43
 end
 
--- Whether note_published has something to note of a count of published messages, which grew by some: when a topic is new, and when
--- the count passes a multiple of 64.
-function Counters.is_notable(n, by)
-  return n == by or n % 64 < by
-end
-
--- Notes a topic whose count of published messages is notable, in the indexes of all names and of busy topics.
-function Counters.note_published(topic, n, by, now)
+-- Counts messages of a topic as published. Notes the topic when it is new, and when the count passes a multiple of 64, in the indexes of
+-- all names and of busy topics.
+function Counters.count_published(topic, by, now)
   local MOST_BUSY = 1000 -- topics that are kept as busy
+  local n = try('HINCRBY', TOPICS, topic .. ':published', by)
+  if not n or n ~= by and n % 64 >= by then return end
   if n == by then
     Counters.remember(topic)
     if n < 64 and (try('ZCARD', BUSY) or MOST_BUSY) >= MOST_BUSY then return end

@@ -55,7 +55,7 @@ end
 function Endings.publish_successor(member, noted, us, now, ended)
   local topic, record, before = topic_of(member), Extras.successor_in(noted), call('HGET', MESSAGES, member)
   local options, due = Messages.options_of(record), Messages.first_due_of(record) or now
-  local put, at_once
+  local state
   local function undo()
     Extras.put_noted(member, noted)
     if before then call('HSET', MESSAGES, member, before) end
@@ -65,11 +65,11 @@ function Endings.publish_successor(member, noted, us, now, ended)
     if options.ttl then try('ZADD', EXPIRIES, math.min(due + options.ttl, MAX), member) else try('ZREM', EXPIRIES, member) end
     Extras.put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
     call('HSET', MESSAGES, member, record)
-    if due > now then put = Places.put_scheduled(topic, { due, member }, due) else put, at_once = Places.place_due(topic, { due, member }, due, now) end
+    state = Enter.place(topic, { due, member }, due, false, now)
   end)
   if ended then ended() end
-  if not put then Dead.bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
-  if put and at_once then Rings.ring(topic, 1, us) end
+  if not state then Dead.bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
+  if state == 'ready' then Rings.ring(topic, 1, us) end
 end
 
 -- Publishes the successors of messages that died. Call it once these are out of their places. If it fails, current.heirs still has those that

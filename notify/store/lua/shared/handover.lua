@@ -5,10 +5,11 @@
 Handover.LARGEST = 4096 -- bytes of the largest record that is handed over
 
 -- The subscriber that the next due message of a topic is handed to: the one that waits longest, if it takes messages. Nil if the
--- message must be made ready instead.
+-- message must be made ready instead, and then whether no inbox waits.
 function Handover.taker_of(topic)
   local inbox, since = unpack(try('ZRANGE', waiting_of(topic), '0', '0', 'WITHSCORES') or {})
-  if not inbox or tonumber(since) >= Rings.RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
+  if not inbox then return nil, true end
+  if tonumber(since) >= Rings.RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
   local ready = try('ZRANGE', ready_of(topic), '0', '0')
   if not ready or ready[1] then return nil end
   local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})

@@ -122,17 +122,6 @@ function Places.is_behind(topic, now)
   return head and head <= now
 end
 
--- Puts a due list into the ready set of its topic, or into the scheduled set behind what is overdue. Returns whether it did, and whether
--- it chose the ready set.
-function Places.place_due(topic, list, earliest, now)
-  if Places.is_behind(topic, now) then return Places.put_scheduled(topic, list, earliest), false end
-  return Places.put_ready(topic, list, earliest), true
-end
-
-function Places.foreign_place(topic, at_once)
-  return at_once and Places.foreign_ready(topic) or Places.foreign_scheduled(topic)
-end
-
 -- Puts a list of broadcasts into the place where they wait for the carrier.
 function Places.put_broadcasts(list, earliest)
   local first = try('ZRANGE', BROADCASTS, 0, 0, 'WITHSCORES')

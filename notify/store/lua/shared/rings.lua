@@ -10,10 +10,11 @@ Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until it
 -- others. An inbox that nobody is subscribed to is dropped. While the topic is
 -- paused ring does nothing: the resume rings. It never fails: a foreign key, or
 -- a PUBLISH that is refused, counts as a lost ring. Call it last, since a
--- subscriber that is rung claims at once.
-function Rings.ring(topic, n, us)
+-- subscriber that is rung claims at once. Nobody is set if no inbox waits.
+function Rings.ring(topic, n, us, nobody)
   if Settings.paused(topic) then return end
   if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end
+  if nobody then return end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
   for _ = 1, 8 do
     local dropped = false

@@ -33,8 +33,8 @@ var mutants = []mutant{
 	{
 		"the ring of a publish is dropped",
 		change{
-			lua + "publish.lua",
-			"if not taker then Rings.ring(its_topic, 1, us) end",
+			lua + "shared/enter.lua",
+			"if state == 'ready' then Rings.ring(topic, 1, us, nobody) end",
 			"",
 		},
 		ofNotify, "TestRing",
@@ -190,9 +190,9 @@ var mutants = []mutant{
 	{
 		"a publish overtakes an overdue one",
 		change{
-			lua + "publish.lua",
-			"local waits = its_due > now or Places.is_behind(its_topic, now)",
-			"local waits = its_due > now",
+			lua + "shared/enter.lua",
+			"if earliest > now or Places.is_behind(topic, now) then",
+			"if earliest > now then",
 		},
 		ofSubscribers, "TestOrderBehindWhatIsOverdue",
 	},

@@ -1,0 +1,184 @@
+-- What becomes of a message if its id is in use.
+
+-- The state of a message that has a record, its time in that state, and whether it is a broadcast that waits.
+local function place_of(topic, member)
+  local time = call('ZSCORE', LEASED, member)
+  if time then return 'leased', time end
+  time = try('ZSCORE', scheduled_of(topic), member)
+  if time then return 'scheduled', time end
+  time = try('ZSCORE', ready_of(topic), member)
+  if time then return 'ready', time end
+  time = try('ZSCORE', BROADCASTS, member)
+  if time then return 'scheduled', time, true end
+  time = try('ZSCORE', dead_of(topic), member)
+  return time and 'dead' or '', time
+end
+
+-- The record of a message, as if published at a time.
+local function record_of(one, at)
+  return (one.marked and '+' or '') .. (one.broadcast and text(at) or Enter.times_of(one.due, at)) .. one.tail
+end
+
+local function noted_in(one)
+  return (one.unique and not one.broadcast and ' unique=' .. text(one.unique) or '') .. (one.await and ' await=' .. text(one.await) or '')
+end
+
+local function count_published(c, topic)
+  Counters.count_published(topic, 1, c.now)
+  Counters.count_all('published', 1)
+end
+
+-- Puts a message into its place, or puts it off in the scheduled set if it is there. Returns its state, or nil and why it is refused.
+local function place(c, one)
+  if one.time_before and not one.broadcast and one.due > c.now and one.due >= one.time_before then
+    Places.put_off_scheduled(one.topic, one.member, one.due)
+    c.later[one.topic], one.is_put_off = true, true
+    return 'scheduled'
+  end
+  local state, fault = Enter.place(one.topic, { text(one.due), one.member }, one.due, one.broadcast, c.now)
+  if state == 'ready' then c.rings[one.topic] = (c.rings[one.topic] or 0) + 1 end
+  return state, fault
+end
+
+-- Takes a message that was not dead out of the place that it had, unless it is still there.
+local function take_from(one, state, was_broadcast, is)
+  local topic, member = one.topic, one.member
+  if was_broadcast and not one.broadcast then
+    if try('ZREM', BROADCASTS, member) == 1 then Counters.count(topic, 'broadcasts', -1) end
+  elseif state == 'scheduled' and not was_broadcast then
+    if is ~= 'scheduled' or one.broadcast then Places.take_scheduled(topic, member) elseif not one.is_put_off then Places.index_scheduled(topic) end
+  elseif state == 'ready' and (is ~= 'ready' or one.broadcast) then
+    Places.take_ready(topic, member)
+  end
+end
+
+-- Writes a message and places it. Before is the record of the one that it replaces; that and its place come back if it cannot be placed.
+-- What leads to a message is written before it, and what is noted of the one before goes when that is out of its place. Was is what is
+-- noted of that, if anything.
+local function write(c, one, before, stays, was)
+  local member, record = one.member, record_of(one, one.at or c.now)
+  local noted = noted_in(one)
+  local function undo()
+    if not before then return Messages.forget({ member }) end
+    call('HSET', MESSAGES, member, before)
+    Extras.put_noted(member, was or '')
+  end
+  if noted ~= '' and not Extras.put_noted(member, noted) then return nil, -9 end
+  if one.expiry then call('ZADD', EXPIRIES, before and 'GT' or 'CH', one.expiry, member) end -- at first the later of the two
+  call('HSET', MESSAGES, member, record)
+  local state, fault = stays, nil
+  if not stays then
+    or_undo(undo, function() state, fault = place(c, one) end)
+    if fault then
+      undo()
+      return nil, fault
+    end
+  end
+  c.latest = {}
+  if one.is_put_off then c.latest = { member = member, record = record, due = one.due, bare = noted == '' and not one.expiry } end
+  return state
+end
+
+-- Removes what is kept beside the message before.
+local function renew(one)
+  if one.expiry then call('ZADD', EXPIRIES, one.expiry, one.member) else try('ZREM', EXPIRIES, one.member) end
+  try('HDEL', ATTEMPTS, one.member)
+  if noted_in(one) == '' then try('HDEL', EXTRAS, one.member) end
+end
+
+local function refused(why)
+  return { 'refused', why, 0, '' }
+end
+
+local function create(c, one)
+  local state, fault = write(c, one)
+  if fault then return refused(fault) end
+  if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else count_published(c, one.topic) end
+  return { 'created', one.due, 0, state }
+end
+
+-- When a debounced message is due that was first published at a time.
+local function debounced_due(c, one, at)
+  return math.max(math.min(one.due, one.max_wait and at + one.max_wait or one.due), c.now)
+end
+
+-- Follows a leased message, beside the record of which it waits.
+local function follow(c, one)
+  local noted = Extras.noted_of(one.member)
+  if not noted then return refused(-9) end
+  local record = Extras.successor_in(noted)
+  local before, outcome = record and Messages.first_due_of(record) or 0, 'created'
+  if record and one.if_exists == 'refuse' then return refused(-1) end
+  if record and one.if_exists == 'keep' then return { 'kept', before, before, 'leased' } end
+  one.due = math.max(one.due, c.now)
+  if record then
+    outcome = 'replaced'
+    if one.if_exists == 'debounce' then
+      outcome, one.at = 'moved', tonumber(string.match(record, '^%+?(%d+)')) or c.now
+      one.due = debounced_due(c, one, one.at)
+    end
+  end
+  Extras.put_noted(one.member, string.match(noted, '^[^\n]*') .. '\n' .. record_of(one, one.at or c.now))
+  if not record then count_published(c, one.topic) end
+  return { outcome, one.due, before, 'leased' }
+end
+
+-- Takes the place of a message that waits, is ready or is dead, and of its successor.
+local function replace(c, one, before, state, time, was_broadcast)
+  local debounce, stays = one.if_exists == 'debounce', nil
+  local kept = one.member == c.latest.member and c.latest.bare and 0 or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS: three
+  local noted = kept >= 3 and try('HMGET', EXTRAS, '*', one.member) or {}
+  one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
+  one.time_before = state == 'scheduled' and not was_broadcast and time
+  if debounce then
+    one.at = tonumber(string.match(before, '^%+?(%d+)')) or c.now
+    local asked = one.due
+    one.due = debounced_due(c, one, one.at)
+    if one.due <= c.now and time <= c.now then one.due, stays = time, state end -- it is due, and stays so in its place
+    if one.expiry then one.expiry = math.min(one.expiry - asked + one.due, MAX) end
+  end
+  local function die_again()
+    if state ~= 'dead' then return end
+    call('ZADD', dead_of(one.topic), time, one.member)
+    Ends.forget_ends({ one.member })
+  end
+  if state == 'dead' and noted[1] then Dead.note_removed(one.topic, { one.member }, { try('HGET', DEATHS, one.member) }, c.now) end
+  if state == 'dead' then call('ZREM', dead_of(one.topic), one.member) end -- first: it has another record then
+  local is, fault
+  or_undo(die_again, function() is, fault = write(c, one, before, stays, noted[2]) end)
+  if fault then
+    die_again()
+    return refused(fault)
+  end
+  if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
+  if not stays then take_from(one, state, was_broadcast, is) end
+  if kept > 0 then renew(one) end
+  if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
+  if state == 'dead' and not one.broadcast then count_published(c, one.topic) end
+  return { debounce and 'moved' or 'replaced', one.due, state == 'dead' and 0 or time, is }
+end
+
+-- Publishes one message, as the table of modes and states in package notify says. A call of several keeps in a table, c, us and now;
+-- rings: how many messages of a topic were made ready; later: topics with messages that were put off, whose scheduled sets the caller
+-- indexes last; and latest: what is known of the last message that was put off, since many of a call may be of one id.
+function Conflicts.publish(c, one)
+  local from
+  one.due, from = Enter.due_of(one.when, c.us, c.now, one.broadcast)
+  one.expiry = one.ttl and not one.broadcast and math.min(from + one.ttl, MAX)
+  if one.due > MAX then return refused(-2) end
+  one.if_exists = one.if_exists or 'refuse'
+  local mode, known = one.if_exists, one.member == c.latest.member
+  local before = known and c.latest.record or call('HGET', MESSAGES, one.member)
+  if not before or Messages.is_freed(one.member, before, c.now) then return create(c, one) end
+  if Messages.is_done(before) then return mode == 'keep' and { 'kept', 0, 0, 'done' } or refused(-1) end
+  local state, time, was_broadcast = 'scheduled', c.latest.due, nil
+  if not known then state, time, was_broadcast = place_of(one.topic, one.member) end
+  time = math.max(math.min(tonumber(time or 0) or 0, MAX), 0)
+  if state == 'leased' and one.after then return follow(c, one) end
+  if mode == 'refuse' or state == '' then return refused(-1) end
+  if state == 'leased' then return refused(-7) end
+  if state == 'dead' and mode ~= 'replace' then return refused(-8) end
+  if mode ~= 'replace' and (was_broadcast or false) ~= (one.broadcast or false) then return refused(-1) end
+  if mode == 'keep' then return { 'kept', time, time, state } end
+  return replace(c, one, before, state, time, was_broadcast)
+end
