@@ -24,8 +24,8 @@ var mutants = []mutant{
 	{
 		"the beat names nothing",
 		change{
-			lua + "carry.lua",
-			"          fields[#fields + 1] = topic\n",
+			lua + "shared/beat.lua",
+			"      fields[#fields + 1] = topic\n",
 			"",
 		},
 		ofSubscribers, "TestWaitingListIsLost",
@@ -42,8 +42,8 @@ var mutants = []mutant{
 	{
 		"a beat does not ring again",
 		change{
-			lua + "carry.lua",
-			"        Rings.ring(topic, ready, us)\n",
+			lua + "shared/beat.lua",
+			"    Rings.ring(topic, ready, c.us)\n",
 			"",
 		},
 		ofCarrier, "TestBeatRingsAgain",
@@ -116,7 +116,7 @@ var mutants = []mutant{
 	{
 		"carry skips a tie",
 		change{
-			lua + "carry.lua",
+			lua + "shared/due.lua",
 			"  Places.take_first_scheduled(topic, #list / 2)\nend\n\n-- The topics",
 			"  call('ZREMRANGEBYSCORE', key, '-inf', list[#list - 1])\n  Places.index_scheduled(topic)\nend\n\n-- The topics",
 		},
@@ -125,8 +125,8 @@ var mutants = []mutant{
 	{
 		"an expired lease is not carried",
 		change{
-			lua + "carry.lua",
-			"local ended = due_of(LEASED, SLOW)",
+			lua + "shared/lapsed.lua",
+			"local ended = Move.due_in(LEASED, text(c.us), c.slow)",
 			"local ended = {}",
 		},
 		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
@@ -134,7 +134,7 @@ var mutants = []mutant{
 	{
 		"an ended lease uses up no attempt",
 		change{
-			lua + "carry.lua",
+			lua + "shared/lapsed.lua",
 			"used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
 			"Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
 		},
@@ -143,9 +143,9 @@ var mutants = []mutant{
 	{
 		"the log skips an entry",
 		change{
-			lua + "carry.lua",
-			"      at, fault = append(log, position, 'id',",
-			"      at, fault = i == 2 and position or append(log, position, 'id',",
+			lua + "shared/broadcasts.lua",
+			"local at, fault = append(c, log, b.position, 'id',",
+			"local at, fault = (b.sent[topic] == 1) and b.position or append(c, log, b.position, 'id',",
 		},
 		ofCarrier, "TestBroadcastsAreSentInDueOrder",
 	},

@@ -1,0 +1,101 @@
+-- Leases that ended: an attempt is used up, unless it was a hand-over that was not confirmed.
+
+Lapsed.units = 1000 -- of its scores in a ms
+
+function Lapsed.key() return LEASED end
+
+-- When a message was due whose hand-over, made at a time in ms, was not confirmed: as its record says, unless it was put off since, for
+-- another attempt or by a snooze; what is due then is handed over at once.
+local function due_before(member, record, made)
+  local due = Messages.first_due_of(record)
+  if not due or due > made or Move.used_by(member) > 0 or Extras.extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
+  return due
+end
+
+-- The settings of a topic that a lease's end depends on, read once a call.
+local function limits_in(limits, topic)
+  if not limits[topic] then
+    local own, common = Settings.settings_of(topic)
+    limits[topic] = { attempts = Settings.get('attempts', own, common), history = Settings.get('history', own, common) }
+  end
+  return limits[topic]
+end
+
+-- Ends the lease of a member. Returns when it is due again, in ms; or nil, and how it dies, with its score if it is dropped.
+local function end_lease(c, limits, member, score)
+  local since, used, cause = tonumber(score), 0, 'lease expired'
+  local record, due = call('HGET', MESSAGES, member), math.floor(since / 1000)
+  local options, limit = Messages.options_of(record), limits_in(limits, topic_of(member) or '*')
+  if since % 1 > 0 then
+    c.lapsed = c.lapsed + 1
+    due = due_before(member, record or '', math.floor((since - UNCONFIRMED) / 1000))
+  else
+    cause = options.try and Fates.cause_of(member, since) or cause
+    used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, c.now)
+  end
+  if used < (options.attempts or limit.attempts) then return due end
+  local score_of_dropped = options.fail == 'drop' and score or nil
+  return nil, { member = member, reason = cause .. ', out of attempts', attempts = used < math.huge and used or 0, score = score_of_dropped }
+end
+
+-- Makes pairs of member and time ready. Those that cannot be are added to the dead.
+local function make_ready_again(c, again, dead)
+  local topics = {}
+  for i = 1, #again, 2 do
+    local member, topic = again[i], topic_of(again[i])
+    if topic and is_topic(topic) then
+      local list = topics[topic] or {}
+      topics[topic] = list
+      list[#list + 1], list[#list + 2] = again[i + 1], member
+    else
+      dead[#dead + 1] = { member = member, reason = 'member without a topic', attempts = 0 }
+    end
+  end
+  for topic, list in pairs(topics) do
+    local least = list[1] -- a hand-over that ended later may have begun earlier
+    for i = 3, #list, 2 do least = math.min(least, list[i]) end
+    local fault = Move.make_ready(c, topic, list, least)
+    for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { member = list[i], reason = fault, attempts = 0 } end
+  end
+end
+
+local function drop(c, one)
+  Move.drop(c, function() Leases.take_leased({ one.member }) end, function() Leases.put_leased({ one.score, one.member }) end,
+    one.topic, one.member, one.reason, one.attempts)
+  Counters.count(one.topic, 'leased', -1)
+end
+
+function Lapsed.carry(c)
+  local ended = Move.due_in(LEASED, text(c.us), c.slow)
+  local again, dead, limits = {}, {}, {}
+  for i = 1, #ended, 2 do
+    local due, death = end_lease(c, limits, ended[i], ended[i + 1])
+    if death then
+      dead[#dead + 1] = death
+    else
+      again[#again + 1], again[#again + 2] = ended[i], text(due)
+    end
+  end
+  make_ready_again(c, again, dead)
+  local stay, drops, done = {}, {}, {}
+  for _, one in ipairs(dead) do
+    local topic = topic_of(one.member)
+    one.topic = topic and is_topic(topic) and topic or nil
+    if one.topic and one.score then
+      stay[one.member], drops[#drops + 1] = true, one
+    else
+      stay[one.member] = not Move.bury(c, LEASED, Lapsed.units, one.topic, one.member, one.reason, one.attempts)
+    end
+  end
+  for i = 1, #ended, 2 do
+    if not stay[ended[i]] then done[#done + 1] = ended[i] end
+  end
+  if #done > 0 then Leases.take_leased(done) end
+  Move.publish_heirs(c, function()
+    for _, member in ipairs(done) do
+      local topic = topic_of(member)
+      if topic and is_topic(topic) then Counters.count(topic, 'leased', -1) end
+    end
+  end)
+  for _, one in ipairs(drops) do drop(c, one) end
+end
