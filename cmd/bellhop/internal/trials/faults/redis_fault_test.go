@@ -1,10 +1,15 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 var onRedis = []string{"redis"}
@@ -14,6 +19,8 @@ var redisFaults = []fault{
 	{"maxmemory reached", onRedis, commands{"CONFIG SET maxmemory 1"}.healed("CONFIG SET maxmemory 0"), 200 * time.Millisecond, 2 * time.Second},
 	{"READONLY", onRedis, commands{"REPLICAOF 127.0.0.1 1"}.healed("REPLICAOF NO ONE"), 200 * time.Millisecond, 2 * time.Second},
 	{"FUNCTION FLUSH", onRedis, commands{"FUNCTION FLUSH", "SCRIPT FLUSH"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
+	{"FUNCTION DELETE", onRedis, deleteLibraries, 50 * time.Millisecond, 500 * time.Millisecond},
+	{"FUNCTION LOAD of another version", onRedis, loadAnother, 50 * time.Millisecond, 500 * time.Millisecond},
 	{"maxmemory reached, no functions", onRedis, commands{"CONFIG SET maxmemory 1", "FUNCTION FLUSH"}.healed("CONFIG SET maxmemory 0"), 200 * time.Millisecond, 2 * time.Second},
 	{"CLIENT KILL", onRedis, commands{"CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
 	{"CLIENT KILL pubsub", onRedis, commands{"CLIENT KILL TYPE pubsub"}.healed(), 50 * time.Millisecond, 500 * time.Millisecond},
@@ -42,6 +49,29 @@ func stall(of func(time.Duration) string) beginning {
 	}
 }
 
+// deleteLibraries deletes each library of functions.
+func deleteLibraries(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	return over, insist("redis deletes its libraries", func() error {
+		all, err := w.store.Client().FunctionList(ctx, redis.FunctionListQuery{}).Result()
+		for _, one := range all {
+			err = cmp.Or(err, w.store.Client().FunctionDelete(ctx, one.Name).Err())
+		}
+		return err
+	})
+}
+
+// loadAnother loads the library that another version of this program would.
+func loadAnother(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
+	text := store.LibraryText()
+	first, _, _ := strings.Cut(text, "\n")
+	_, name, _ := strings.Cut(first, "name=")
+	text = strings.ReplaceAll(text, name, "bellhop_0123456789abcdef")
+	return over, insist("redis loads another library", func() error { return w.store.Client().FunctionLoadReplace(ctx, text).Err() })
+}
+
+// over heals a fault that is over at once.
+func over(context.Context) error { return nil }
+
 // ask makes commands, and repeats each until it succeeds.
 func (w *world) ask(ctx context.Context, all ...string) error {
 	for _, one := range all {
@@ -49,13 +79,21 @@ func (w *world) ask(ctx context.Context, all ...string) error {
 		for word := range strings.FieldsSeq(one) {
 			words = append(words, word)
 		}
-		var err error
-		if late := until("redis does "+one, func() bool {
-			err = w.store.Client().Do(ctx, words...).Err()
-			return err == nil
-		}); late != nil {
-			return fmt.Errorf("%w: %w", late, err)
+		if err := insist("redis does "+one, func() error { return w.store.Client().Do(ctx, words...).Err() }); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// insist repeats a call until it succeeds.
+func insist(what string, call func() error) error {
+	var err error
+	if late := until(what, func() bool {
+		err = call()
+		return err == nil
+	}); late != nil {
+		return fmt.Errorf("%w: %w", late, err)
 	}
 	return nil
 }
