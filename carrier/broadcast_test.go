@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -219,7 +220,7 @@ func TestBroadcastsAreSentInDueOrder(t *testing.T) {
 	}
 	slices.SortFunc(sent, func(a, b entry) int { return cmp.Compare(a.position, b.position) })
 	slices.SortStableFunc(messages, func(a, b notify.Message) int {
-		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(store.Member(a.Topic, a.ID), store.Member(b.Topic, b.ID)))
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(record.Member(a.Topic, a.ID), record.Member(b.Topic, b.ID)))
 	})
 	if len(sent) != n {
 		t.Fatalf("%d were sent", len(sent))

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Defaults and limits of Options.
@@ -163,22 +164,22 @@ func (o *Options) keepByDefault() {
 func (o Options) Check() error {
 	return errors.Join(
 		checkName(o.Name),
-		store.Within("lease", "carrier lease", o.Lease, MinLease, MaxLease),
-		store.Within("batch", "carrier batch", o.Batch, 1, MaxBatch),
-		store.Within("keep_count", "count of broadcasts to keep", o.KeepCount, 1, MaxKeepCount),
-		store.Within("keep_age", "age of broadcasts to keep", o.KeepAge, MinKeepAge, MaxKeepAge),
-		store.Within("keep_dead_count", "count of dead letters to keep", o.KeepDeadCount, 1, MaxKeepCount),
-		store.Within("keep_dead_age", "age of dead letters to keep", o.KeepDeadAge, MinKeepAge, MaxKeepAge),
-		store.Within("keep_done_count", "count of messages that succeeded to keep", o.KeepDoneCount, 1, MaxKeepCount),
-		store.Within("keep_done_age", "age of messages that succeeded to keep", o.KeepDoneAge, MinKeepAge, MaxKeepAge),
-		store.Within("keep_topics", "time to remember topics", o.KeepTopics, MinKeepAge, MaxKeepAge),
-		store.Within("sweep", "pause of the housekeeping", o.Sweep, MinSweep, MaxSweep),
+		fault.Within("lease", "carrier lease", o.Lease, MinLease, MaxLease),
+		fault.Within("batch", "carrier batch", o.Batch, 1, MaxBatch),
+		fault.Within("keep_count", "count of broadcasts to keep", o.KeepCount, 1, MaxKeepCount),
+		fault.Within("keep_age", "age of broadcasts to keep", o.KeepAge, MinKeepAge, MaxKeepAge),
+		fault.Within("keep_dead_count", "count of dead letters to keep", o.KeepDeadCount, 1, MaxKeepCount),
+		fault.Within("keep_dead_age", "age of dead letters to keep", o.KeepDeadAge, MinKeepAge, MaxKeepAge),
+		fault.Within("keep_done_count", "count of messages that succeeded to keep", o.KeepDoneCount, 1, MaxKeepCount),
+		fault.Within("keep_done_age", "age of messages that succeeded to keep", o.KeepDoneAge, MinKeepAge, MaxKeepAge),
+		fault.Within("keep_topics", "time to remember topics", o.KeepTopics, MinKeepAge, MaxKeepAge),
+		fault.Within("sweep", "pause of the housekeeping", o.Sweep, MinSweep, MaxSweep),
 	)
 }
 
 func checkName(name string) error {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
-		return store.Faultf("name", "carrier name %q: use printable ASCII without spaces", name)
+		return fault.New("name", "carrier name %q: use printable ASCII without spaces", name)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -249,7 +249,7 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	claimer := subscriberstest.Claimer(t, db)
 	for attempt := 1; attempt <= 2; attempt++ {
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db, topic).Ready == 1 })
-		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: record.MinLease})
 		if err != nil || len(ds) != 1 || ds[0].Attempt != attempt {
 			t.Fatalf("claimed %+v, %v", ds, err)
 		}
@@ -310,7 +310,7 @@ func TestExpiry(t *testing.T) {
 func expire(t *testing.T, db *notify.Store, id string) {
 	t.Helper()
 	now := time.Now()
-	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), now.UnixMilli(), store.Member(topic, id))
+	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), now.UnixMilli(), record.Member(topic, id))
 	storetest.Eventually(t, "the expiry is put off", func() bool { return inspect(t, db, id).Expires.After(now) })
 }
 
@@ -332,9 +332,9 @@ func TestExpiryWhileLeased(t *testing.T) {
 	}{
 		"released":           {2 * time.Minute, release},
 		"nacked":             {2 * time.Minute, nack},
-		"released, shorter":  {store.MinLease, release},
-		"nacked, shorter":    {store.MinLease, nack},
-		"its lease, shorter": {store.MinLease, leave},
+		"released, shorter":  {record.MinLease, release},
+		"nacked, shorter":    {record.MinLease, nack},
+		"its lease, shorter": {record.MinLease, leave},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -381,7 +381,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
 	d, expires := ds[0], ds[0].Receipt.Until().Truncate(time.Millisecond)
-	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), expires.UnixMilli(), store.Member(topic, "a"))
+	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), expires.UnixMilli(), record.Member(topic, "a"))
 	if _, err := d.Nack(t.Context(), 0, "not now"); err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
 	claimer := subscriberstest.Claimer(t, db)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
-		if _, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: store.MinLease}); err != nil {
+		if _, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: record.MinLease}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -567,7 +567,7 @@ func TestForeignAttempts(t *testing.T) {
 			for _, m := range []notify.Message{{ID: "nacked"}, {ID: "leased"}, {ID: "buried"}} {
 				m.Topic, m.Body = topic, []byte("x")
 				storetest.Publish(t, db, m)
-				do(t, db, "HSET", db.KeysOf(topic).Attempts(), store.Member(topic, m.ID), attempts)
+				do(t, db, "HSET", db.KeysOf(topic).Attempts(), record.Member(topic, m.ID), attempts)
 			}
 			claimer := subscriberstest.Claimer(t, db)
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Hour})
@@ -674,7 +674,7 @@ func TestMoreLeasesThanOneCallDealsWith(t *testing.T) {
 	storetest.Publish(t, db, messages...)
 	claimer := subscriberstest.Claimer(t, db)
 	for range 3 {
-		if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: store.MinLease}); err != nil || len(ds) != 500 {
+		if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: record.MinLease}); err != nil || len(ds) != 500 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A call of the script should take Redis no longer than slowCall: above it the batch
@@ -283,7 +284,7 @@ func (t *term) reportDropped(dropped []store.Buried) {
 func deathOf(b store.Buried) Death {
 	death := Death{Reason: b.Reason, Attempts: b.Attempts}
 	var err error
-	if death.Topic, death.ID, err = store.SplitMember(b.Member); err != nil {
+	if death.Topic, death.ID, err = record.SplitMember(b.Member); err != nil {
 		death.ID = b.Member
 	}
 	return death

@@ -3,7 +3,7 @@ package carrier
 import (
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // trust is how long a clock keeps its best sample: clocks drift apart.
@@ -32,5 +32,5 @@ func (c *clock) sample(began, ended time.Time, took time.Duration, at int64) {
 
 // when returns when to send a call so that it arrives at a time of Redis's clock, in us.
 func (c *clock) when(us int64) time.Time {
-	return c.local.Add(time.Duration(min(us, store.Never)-c.redis)*time.Microsecond - c.trip/2)
+	return c.local.Add(time.Duration(min(us, record.Never)-c.redis)*time.Microsecond - c.trip/2)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func TestClock(t *testing.T) {
@@ -39,7 +40,7 @@ func TestClock(t *testing.T) {
 	if got, want := when(90_200_000), 21_200*time.Millisecond; got != want {
 		t.Errorf("after the clock was set: send at %v, want %v", got, want)
 	}
-	if got := c.when(store.Never); got.Before(start.Add(24 * time.Hour)) {
+	if got := c.when(record.Never); got.Before(start.Add(24 * time.Hour)) {
 		t.Errorf("never is %v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -214,7 +215,7 @@ func TestShardsAgree(t *testing.T) {
 		return err == nil && root.Format == "7/8/0"
 	})
 	attempts := 7
-	if _, err := db.Home().Set(t.Context(), store.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away
+	if _, err := db.Home().Set(t.Context(), record.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away
 		t.Fatal(err)
 	}
 	shards, err := db.Shards(t.Context())
@@ -223,7 +224,7 @@ func TestShardsAgree(t *testing.T) {
 	}
 	for _, shard := range shards {
 		storetest.Eventually(t, "shard "+shard.Label()+" has the settings", func() bool {
-			s, err := shard.Settings(t.Context(), store.AllTopics)
+			s, err := shard.Settings(t.Context(), record.AllTopics)
 			return err == nil && s.Attempts == attempts
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -196,8 +196,8 @@ func TestEveryKindHasItsShare(t *testing.T) {
 	leases := many(backlog, func(i int) notify.Message { return notify.Message{Topic: "leased", ID: fmt.Sprint(i)} })
 	overdue(t, db, leases...)
 	for _, m := range leases { // as if they had been claimed, and their leases had ended
-		client.ZRem(t.Context(), keys.Scheduled("leased"), store.Member(m.Topic, m.ID))
-		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: store.Member(m.Topic, m.ID)})
+		client.ZRem(t.Context(), keys.Scheduled("leased"), record.Member(m.Topic, m.ID))
+		client.ZAdd(t.Context(), keys.Leased(), redis.Z{Score: 1, Member: record.Member(m.Topic, m.ID)})
 	}
 	overdue(t, db, append(many(backlog, func(int) notify.Message { return notify.Message{Topic: "news", Broadcast: true} }),
 		many(backlog, func(int) notify.Message { return notify.Message{Topic: "short", TTL: time.Millisecond} })...)...)
@@ -226,7 +226,7 @@ func TestFarFuture(t *testing.T) {
 		db := storetest.Open(t)
 		tm, due := elected(t, db, Options{}), time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 		storetest.Publish(t, db, notify.Message{Topic: "far", Body: []byte("x"), Due: due})
-		if next, err := tm.call(t.Context()); err != nil || next < store.Never {
+		if next, err := tm.call(t.Context()); err != nil || next < record.Never {
 			t.Errorf("due at %v, and next at %d, %v", due, next, err)
 		}
 	}

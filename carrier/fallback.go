@@ -44,7 +44,7 @@ func (l *lookout) noteNudge(due int64) {
 }
 
 // carried returns what was carried if it may be reported at once; otherwise it holds
-// it back and returns nil. due is its earliest due time, store.Never if nothing was
+// it back and returns nil. due is its earliest due time, record.Never if nothing was
 // carried, and at is when it was carried: both by Redis's clock in us.
 func (l *lookout) carried(m Carried, due, at int64) *Carried {
 	late := time.Duration(at-due) * time.Microsecond

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func TestLookout(t *testing.T) {
@@ -19,17 +20,17 @@ func TestLookout(t *testing.T) {
 		due    int64
 		want   bool
 	}{
-		{name: "nobody told of it", known: store.Never, byBeat: true, due: 9 * second, want: true},
+		{name: "nobody told of it", known: record.Never, byBeat: true, due: 9 * second, want: true},
 		{name: "known to be due", known: 9 * second, byBeat: true, due: 9 * second},
-		{name: "told of in time", known: store.Never, byBeat: true, before: []int64{9 * second}, due: 9 * second},
-		{name: "told of another", known: store.Never, byBeat: true, before: []int64{11 * second}, due: 9 * second, want: true},
-		{name: "no beat", known: store.Never, due: 9 * second},
-		{name: "not late", known: store.Never, byBeat: true, due: 10*second - 50_000},
-		{name: "somewhat late", known: store.Never, byBeat: true, due: 10*second - 50_001, want: true},
-		{name: "nothing", known: store.Never, byBeat: true, due: store.Never},
-		{name: "a nudge that coincides with the beat", known: store.Never, byBeat: true, after: []int64{9 * second}, due: 9 * second},
-		{name: "one of another that follows", known: store.Never, byBeat: true, after: []int64{12 * second}, due: 9 * second, want: true},
-		{name: "a connection that stands anew", known: store.Never, byBeat: true, after: []int64{0}, due: 9 * second, want: true},
+		{name: "told of in time", known: record.Never, byBeat: true, before: []int64{9 * second}, due: 9 * second},
+		{name: "told of another", known: record.Never, byBeat: true, before: []int64{11 * second}, due: 9 * second, want: true},
+		{name: "no beat", known: record.Never, due: 9 * second},
+		{name: "not late", known: record.Never, byBeat: true, due: 10*second - 50_000},
+		{name: "somewhat late", known: record.Never, byBeat: true, due: 10*second - 50_001, want: true},
+		{name: "nothing", known: record.Never, byBeat: true, due: record.Never},
+		{name: "a nudge that coincides with the beat", known: record.Never, byBeat: true, after: []int64{9 * second}, due: 9 * second},
+		{name: "one of another that follows", known: record.Never, byBeat: true, after: []int64{12 * second}, due: 9 * second, want: true},
+		{name: "a connection that stands anew", known: record.Never, byBeat: true, after: []int64{0}, due: 9 * second, want: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var l lookout
@@ -43,7 +44,7 @@ func TestLookout(t *testing.T) {
 			if told == nil && l.decided(l.beat.Load()) != nil {
 				t.Error("decided by the beat before")
 			}
-			l.noteSleep(store.Never)
+			l.noteSleep(record.Never)
 			for _, due := range test.after {
 				l.noteNudge(due)
 			}

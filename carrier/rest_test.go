@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -139,7 +140,7 @@ func TestRingsThatAreNotLost(t *testing.T) {
 				if test.minAge > 0 {
 					claim()
 				} else if n == 2 { // the hand-over ends: one is leased to nobody
-					do(t, db, "ZINCRBY", db.KeysOf(topic).Leased(), -time.Minute.Microseconds(), store.Member(topic, "a"))
+					do(t, db, "ZINCRBY", db.KeysOf(topic).Leased(), -time.Minute.Microseconds(), record.Member(topic, "a"))
 				}
 				c.Beat(t)
 				storetest.Receive(t, "it is rung again", rings)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -152,7 +153,7 @@ func (s *simulated) carry(ctx context.Context, c store.Carry) (store.Carried, er
 	if err := s.deposes(c.Token); err != nil {
 		return store.Carried{}, err
 	}
-	m := store.Carried{Now: micros(now), Next: store.Never, Earliest: store.Never}
+	m := store.Carried{Now: micros(now), Next: record.Never, Earliest: record.Never}
 	for len(s.due) > 0 && !s.due[0].After(now) {
 		m.Earliest = min(m.Earliest, micros(s.due[0]))
 		m.Runs = append(m.Runs, store.Run{Due: micros(s.due[0]), N: 1})

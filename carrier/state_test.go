@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -168,7 +169,7 @@ func TestBeatFindsWhatIsDue(t *testing.T) {
 	storetest.Publish(t, db, later("a", time.Hour), all(topic, "b", time.Hour))
 	_, told := watch(t, db, carrier.Options{})
 	storetest.Hasten(t, db, 2*time.Hour, topic)
-	do(t, db, "ZADD", db.KeysOf(topic).Broadcasts(), 1, store.Member(topic, "b"))
+	do(t, db, "ZADD", db.KeysOf(topic).Broadcasts(), 1, record.Member(topic, "b"))
 	told.wait(t, "both are moved", 2)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -31,7 +32,7 @@ func TestOneTimeInOneCall(t *testing.T) {
 	tm := elected(t, db, Options{Batch: 10})
 	together(t, db, "t", 500)
 	carried, err := db.Home().Carry(t.Context(), store.Carry{Token: tm.token, Epoch: tm.epoch, Lease: tm.o.Lease, Batch: 10, Ready: "0"})
-	if err != nil || carried.Moved != 500 || len(carried.Runs) != 1 || carried.Runs[0].N != 500 || carried.Next != store.Never {
+	if err != nil || carried.Moved != 500 || len(carried.Runs) != 1 || carried.Runs[0].N != 500 || carried.Next != record.Never {
 		t.Errorf("got %+v, %v", carried, err)
 	}
 	keys := db.Keys()

@@ -24,7 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -102,14 +102,14 @@ func Load(env []string) (Config, error) {
 		if err := readField(env, field, v.Field(i)); err != nil {
 			name := settingName(field)
 			unread[name] = true
-			faults = multierror.Append(faults, store.Renamed(name, err))
+			faults = multierror.Append(faults, fault.Renamed(name, err))
 		}
 	}
 	reported := make(map[string]bool) // two parts may check the same setting
 	for _, f := range c.faults(env) {
 		text := f.Field + ": " + f.Error()
 		if !unread[f.Field] && !reported[text] {
-			faults = multierror.Append(faults, store.Renamed(f.Field, fmt.Errorf("%s: %w", f.Field, f.Err)))
+			faults = multierror.Append(faults, fault.Renamed(f.Field, fmt.Errorf("%s: %w", f.Field, f.Err)))
 		}
 		reported[text] = true
 	}
@@ -200,14 +200,14 @@ func grammar(value any) string {
 
 // faults returns the faults of values that could be read. Each part checks its own
 // options; faults adds the settings that belong to no part.
-func (c *Config) faults(env []string) []*store.Fault {
+func (c *Config) faults(env []string) []*fault.Fault {
 	return slices.Concat(
 		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(),
 		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings(env)),
-		store.Faults(errors.Join(
-			store.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
-			store.Within("BELLHOP_MAX_BODY", "max body", int(c.MaxBody), 1, maxMaxBody),
-			store.Within("BELLHOP_SHUTDOWN_TIMEOUT", "shutdown timeout", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout),
+		fault.All(errors.Join(
+			fault.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
+			fault.Within("BELLHOP_MAX_BODY", "max body", int(c.MaxBody), 1, maxMaxBody),
+			fault.Within("BELLHOP_SHUTDOWN_TIMEOUT", "shutdown timeout", c.ShutdownTimeout, time.Millisecond, maxShutdownTimeout),
 			c.checkLogFormat(),
 		)),
 	)
@@ -222,12 +222,12 @@ var settingsOf = map[string]string{
 
 // ofPart returns the faults of a part's options under the names of their settings. It
 // leaves out options without a setting, which have their defaults.
-func ofPart(part string, err error) (all []*store.Fault) {
-	for _, f := range store.Faults(err) {
+func ofPart(part string, err error) (all []*fault.Fault) {
+	for _, f := range fault.All(err) {
 		name := cmp.Or(settingsOf[f.Field], strings.ToUpper(f.Field))
 		for _, setting := range []string{envPrefix + "_" + part + "_" + name, envPrefix + "_" + name} {
 			if slices.Contains(settingNames(), setting) {
-				all = append(all, &store.Fault{Field: setting, Err: f})
+				all = append(all, &fault.Fault{Field: setting, Err: f})
 				break
 			}
 		}
@@ -238,7 +238,7 @@ func ofPart(part string, err error) (all []*store.Fault) {
 // checkRedis returns the faults of the settings of Redis, which notify checks.
 func (c *Config) checkRedis() error {
 	if c.MemoryShare == 0 { // notify takes it for the default
-		return errors.Join(store.Faultf("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
+		return errors.Join(fault.New("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
 	}
 	return c.opens()
 }
@@ -253,14 +253,14 @@ func (c *Config) opens() error {
 
 func (c *Config) checkLogFormat() error {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		return store.Renamed("BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat))
+		return fault.Renamed("BELLHOP_LOG_FORMAT", fmt.Errorf("%q is no format; use text or json", c.LogFormat))
 	}
 	return nil
 }
 
 // natsFaults returns the faults of the settings of NATS, which natsgate checks. A
 // setting without effect is a fault, too.
-func (c *Config) natsFaults() (all []*store.Fault) {
+func (c *Config) natsFaults() (all []*fault.Fault) {
 	o, err := c.Nats(nil)
 	if c.NatsURL == "" {
 		o.URL = nats.DefaultURL
@@ -268,7 +268,7 @@ func (c *Config) natsFaults() (all []*store.Fault) {
 			{"CREDS_FILE", c.NatsCredsFile}, {"CA_FILE", c.NatsCAFile}, {"JETSTREAM", c.NatsJetstream}, {"DELIVER", c.NatsDeliver},
 		} {
 			if set.value != "" {
-				all = append(all, &store.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set both, or leave this out")})
+				all = append(all, &fault.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set both, or leave this out")})
 			}
 		}
 		o.CredsFile, o.CAFile, o.JetStream, o.Deliver, err = "", "", "", nil, nil
@@ -279,12 +279,12 @@ func (c *Config) natsFaults() (all []*store.Fault) {
 
 // archiveFaults returns the faults of the settings of the archive, which archive checks. A
 // setting without effect is a fault, too.
-func (c *Config) archiveFaults() []*store.Fault {
+func (c *Config) archiveFaults() []*fault.Fault {
 	switch {
 	case c.ArchiveURL != "":
 		return ofPart("ARCHIVE", c.Archive(nil).Check())
 	case c.ArchivePasswordFile != "":
-		return []*store.Fault{{Field: envPrefix + "_ARCHIVE_PASSWORD_FILE", Err: errors.New("it is set, and BELLHOP_ARCHIVE_URL is not; set both, or leave this out")}}
+		return []*fault.Fault{{Field: envPrefix + "_ARCHIVE_PASSWORD_FILE", Err: errors.New("it is set, and BELLHOP_ARCHIVE_URL is not; set both, or leave this out")}}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // DefaultListen is the default address of HTTP.
@@ -20,10 +20,10 @@ const DefaultListen = "127.0.0.1:8420"
 const noListen = "none"
 
 // httpFaults returns the faults of the settings of HTTP.
-func (c *Config) httpFaults() (all []*store.Fault) {
+func (c *Config) httpFaults() (all []*fault.Fault) {
 	try := func(setting string, err error) {
 		if err != nil {
-			all = append(all, &store.Fault{Field: setting, Err: err})
+			all = append(all, &fault.Fault{Field: setting, Err: err})
 		}
 	}
 	try("BELLHOP_LISTEN", c.checkListen())
@@ -46,7 +46,7 @@ func (c *Config) checkListen() error {
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return store.Faultf("listen", "address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", c.Listen)
+		return fault.New("listen", "address %.100q: write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420, or none", c.Listen)
 	}
 	ip := net.ParseIP(host)
 	return c.guard(c.Listen, host == "localhost" || ip != nil && ip.IsLoopback())
@@ -57,7 +57,7 @@ func (c *Config) guard(address string, loopback bool) error {
 	if loopback || c.TokensFile != "" || c.ListenWithoutTokens {
 		return nil
 	}
-	return store.Faultf("listen", "address %s: other machines reach it, and every client may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
+	return fault.New("listen", "address %s: other machines reach it, and every client may do everything; set BELLHOP_TOKENS_FILE, or BELLHOP_LISTEN_WITHOUT_TOKENS=true if you want that", address)
 }
 
 // open returns the listeners of HTTP: those that systemd passed on, or a new one. The

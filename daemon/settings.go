@@ -14,7 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/environ"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Setting is one setting with its value, fit to be shown.
@@ -69,7 +69,7 @@ func credential(env []string, setting string) string {
 func shown(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
-		return store.Short(v)
+		return fault.Short(v)
 	case slog.Level:
 		return strings.ToLower(v.String())
 	}
@@ -84,7 +84,7 @@ func unknown(env []string) []error {
 		if !strings.HasPrefix(name, envPrefix+"_") || slices.Contains(settingNames(), name) {
 			continue
 		}
-		faults = append(faults, store.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, api.Nearest(name, settingNames()))))
+		faults = append(faults, fault.Renamed(name, fmt.Errorf("%s is not a setting; did you mean %s? bellhop config lists all", name, api.Nearest(name, settingNames()))))
 	}
 	return faults
 }

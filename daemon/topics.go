@@ -12,6 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // TopicDefaults returns the configuration's settings for topics that have none of
@@ -39,10 +41,10 @@ const maxBackoff = 366 * 24 * time.Hour
 // or is given as zero.
 func (c Config) checkSettings(env []string) error {
 	return errors.Join(
-		ifGiven(env, "MAX_ATTEMPTS", store.Within("attempts", "attempts", c.MaxAttempts, 1, store.MostAttempts)),
-		ifGiven(env, "LEASE", store.Within("lease", "lease", c.Lease, store.MinLease, store.MaxLease)),
-		ifGiven(env, "BACKOFF_MIN", store.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
-		ifGiven(env, "BACKOFF_MAX", store.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
+		ifGiven(env, "MAX_ATTEMPTS", fault.Within("attempts", "attempts", c.MaxAttempts, 1, record.MostAttempts)),
+		ifGiven(env, "LEASE", fault.Within("lease", "lease", c.Lease, record.MinLease, record.MaxLease)),
+		ifGiven(env, "BACKOFF_MIN", fault.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
+		ifGiven(env, "BACKOFF_MAX", fault.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
 		c.checkBackoff(),
 	)
 }
@@ -60,7 +62,7 @@ func (c Config) checkBackoff() error {
 	if most >= least || most < time.Millisecond || least > maxBackoff { // reported by the range checks
 		return nil
 	}
-	return store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(most), store.Short(least))
+	return fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v", fault.Short(most), fault.Short(least))
 }
 
 // FillSettings sets the configuration's defaults of topics in the store, except those

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // URLs are addresses of Redis, separated by commas. Passwords in them are never
@@ -88,14 +89,14 @@ func (k *Keep) Decode(text string) error {
 	n, errCount := strconv.Atoi(strings.TrimSpace(count))
 	d, errAge := fields.ParseDuration("age", strings.TrimSpace(age))
 	if errCount != nil || errAge != nil || age == "" {
-		return store.Faultf("keep", "keep %q: %s", text, grammar(*k))
+		return fault.New("keep", "keep %q: %s", text, grammar(*k))
 	}
 	*k = Keep{n, d}
 	return nil
 }
 
 // String returns the count and the age.
-func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + store.Short(k.Age) }
+func (k Keep) String() string { return strconv.Itoa(k.Count) + "," + fault.Short(k.Age) }
 
 // Percent is a share, written like 90%.
 type Percent int
@@ -104,7 +105,7 @@ type Percent int
 func (p *Percent) Decode(text string) error {
 	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(text, "%")))
 	if err != nil {
-		return store.Faultf("share", "share %q: %s", text, grammar(*p))
+		return fault.New("share", "share %q: %s", text, grammar(*p))
 	}
 	*p = Percent(n)
 	return nil
@@ -130,7 +131,7 @@ func (s *Size) Decode(text string) error {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if err != nil || n < 0 || n > math.MaxInt/int(unit.size) {
-			return store.Faultf("size", "size %q: %s", text, grammar(*s))
+			return fault.New("size", "size %q: %s", text, grammar(*s))
 		}
 		*s = Size(n) * unit.size
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -86,8 +87,8 @@ func TestPublishOneAsInABatch(t *testing.T) {
 				if test.before != nil {
 					test.before(t, pub, db)
 				}
-				bells := record(t, db, wakes(db, topic), db.KeysOf(topic).Head(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
-				m := store.Publish{Topic: topic, Member: store.Member(topic, "m"), Tail: "\nx", When: store.At(test.due)}
+				bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Head(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
+				m := store.Publish{Topic: topic, Member: record.Member(topic, "m"), Tail: "\nx", When: store.At(test.due)}
 				placed, err := db.Of(topic).Publish(t.Context(), slices.Repeat([]store.Publish{m}, 1+extra)) // the second is refused
 				if err != nil {
 					t.Fatal(err)
@@ -112,7 +113,7 @@ func TestAcknowledgeOneAsInABatch(t *testing.T) {
 		pub, db := open(t)
 		publish(t, pub, message("a", past))
 		publish(t, pub, message("b", past))
-		one := store.Lease{Member: store.Member(topic, "a"), Receipt: int64(claim(t, db, 1)[0].Receipt)}
+		one := store.Lease{Member: record.Member(topic, "a"), Receipt: int64(claim(t, db, 1)[0].Receipt)}
 		given := []store.Lease{one, {Member: "x:no such", Receipt: 1}}[:1+i]
 		if lost, err := db.Of(topic).Ack(t.Context(), topic, given); err != nil || len(lost) != i {
 			t.Fatalf("lost %v, %v", lost, err)

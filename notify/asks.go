@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Faults returns a joined Fault for each field that a publish of m would be refused for,
@@ -15,7 +16,7 @@ import (
 // those, and reports all faults at once.
 func (m *Message) Faults(except ...string) error {
 	var faults []error
-	for _, f := range store.Faults(m.check(len(m.Body))) {
+	for _, f := range fault.All(m.check(len(m.Body))) {
 		if !slices.Contains(except, f.Field) {
 			faults = append(faults, f)
 		}
@@ -34,9 +35,9 @@ func (m *Message) checkLease() error {
 		case d == 0:
 			return nil
 		case m.Broadcast:
-			return store.Faultf(name, "%s %v: a broadcast has none; leave it out", name, d)
+			return fault.New(name, "%s %v: a broadcast has none; leave it out", name, d)
 		}
-		return store.Within(name, name, d, store.MinLease, store.MaxLease)
+		return fault.Within(name, name, d, record.MinLease, record.MaxLease)
 	}
 	return errors.Join(between("lease", m.Lease), between("try_timeout", m.TryTimeout))
 }
@@ -51,11 +52,11 @@ func (m *Message) checkLate() error {
 	}
 	switch {
 	case m.LateAfter != 0 && m.Broadcast:
-		faults = append(faults, store.Faultf("late_after", "late_after %v: a broadcast has none; leave it out", m.LateAfter))
+		faults = append(faults, fault.New("late_after", "late_after %v: a broadcast has none; leave it out", m.LateAfter))
 	case m.LateAfter != 0 && m.LateAfter < time.Millisecond:
-		faults = append(faults, store.Faultf("late_after", "late_after %v: the shortest is 1ms", m.LateAfter))
+		faults = append(faults, fault.New("late_after", "late_after %v: the shortest is 1ms", m.LateAfter))
 	case m.LateAfter == 0 && m.Late != "":
-		faults = append(faults, store.Faultf("late", "late %s: late_after is missing; give how long after its first due time a claim is too late", m.Late))
+		faults = append(faults, fault.New("late", "late %s: late_after is missing; give how long after its first due time a claim is too late", m.Late))
 	}
 	return errors.Join(faults...)
 }
@@ -70,7 +71,7 @@ func (m *Message) checkIfExists() error {
 	}
 	refuse := func(wrong bool, field, format string, args ...any) {
 		if wrong {
-			faults = append(faults, store.Faultf(field, format, args...))
+			faults = append(faults, fault.New(field, format, args...))
 		}
 	}
 	refuse(m.ID == "" && m.IfExists != "" && m.IfExists != Refuse, "if_exists", "if_exists %s: the id is missing; name the message", m.IfExists)
@@ -92,9 +93,9 @@ func (m *Message) checkUnique() error {
 	case m.UniqueFor == 0:
 		return nil
 	case m.ID == "":
-		return store.Faultf("unique_for", "unique_for %v: the id is missing; name the message", m.UniqueFor)
+		return fault.New("unique_for", "unique_for %v: the id is missing; name the message", m.UniqueFor)
 	}
-	return store.Within("unique_for", "unique_for", m.UniqueFor, time.Millisecond, maxUniqueFor)
+	return fault.Within("unique_for", "unique_for", m.UniqueFor, time.Millisecond, maxUniqueFor)
 }
 
 // oneOf returns a Fault for a field with another value than some; an empty one is none.
@@ -103,9 +104,9 @@ func (m *Message) oneOf(field, value string, ofMessage bool, values ...string) e
 	case value == "":
 		return nil
 	case m.Broadcast && ofMessage:
-		return store.Faultf(field, "%s %.100q: a broadcast has none; leave it out", field, value)
+		return fault.New(field, "%s %.100q: a broadcast has none; leave it out", field, value)
 	case !slices.Contains(values, value):
-		return store.Faultf(field, "%s %.100q: use %s", field, value, strings.Join(values, ", "))
+		return fault.New(field, "%s %.100q: use %s", field, value, strings.Join(values, ", "))
 	}
 	return nil
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // An Attempt is one attempt to handle a message that failed.
-type Attempt = store.Attempt
+type Attempt = record.Attempt
 
 // A Worker is a daemon, a worker or a listener that is there.
 type Worker = store.Worker
@@ -47,7 +48,7 @@ func (i *Inspector) Await(ctx context.Context, topic, id string) (Info, error) {
 	}
 	info, err := i.await(ctx, topic, id)
 	if err != nil {
-		return info, fmt.Errorf("await %s: %w", store.Member(topic, id), err)
+		return info, fmt.Errorf("await %s: %w", record.Member(topic, id), err)
 	}
 	return info, nil
 }
@@ -56,7 +57,7 @@ func (i *Inspector) Await(ctx context.Context, topic, id string) (Info, error) {
 var errClosed = errors.New("the store is closed")
 
 func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
-	member := store.Member(topic, id)
+	member := record.Member(topic, id)
 	wait := longestWait
 	if end, ok := ctx.Deadline(); ok {
 		wait = max(time.Until(end), 0)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -49,7 +49,7 @@ func TestBadMessage(t *testing.T) {
 		{"topic with a zero byte", topicOf("order\x00"), "topic"},
 		{"topic with an umlaut", topicOf("aufträge"), "topic"},
 		{"topic with broken UTF-8", topicOf("order\xff"), "topic"},
-		{"too long a topic", topicOf(strings.Repeat("t", store.MaxTopic+1)), "topic"},
+		{"too long a topic", topicOf(strings.Repeat("t", record.MaxTopic+1)), "topic"},
 		{"id with a space", idOf("a b"), "id"},
 		{"id with a slash", idOf("a/b"), "id"},
 		{"id with a newline behind", idOf("a\n"), "id"},
@@ -59,15 +59,15 @@ func TestBadMessage(t *testing.T) {
 		{"id that is two dots", idOf(".."), "id"},
 		{"headers that differ in case", func(m *notify.Message) { m.Headers = map[string]string{"To": "a", "b": "", "TO": "c"} }, "headers TO and To"},
 		{"id with braces", idOf("{0}"), "id"},
-		{"too long an id", idOf(strings.Repeat("i", store.MaxID+1)), "id"},
+		{"too long an id", idOf(strings.Repeat("i", record.MaxID+1)), "id"},
 		{"too large a body", func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) }, "body"},
 		{"negative delay", func(m *notify.Message) { m.Delay = -1 }, "delay"},
 		{"most negative delay", func(m *notify.Message) { m.Delay = -1 << 63 }, "delay"},
 		{"delay and due", func(m *notify.Message) { m.Delay, m.Due = time.Second, future }, "delay and due"},
-		{"the longest delay from the last due time", func(m *notify.Message) { m.Delay, m.Due = 1<<63-1, store.MaxDue }, "delay and due"},
+		{"the longest delay from the last due time", func(m *notify.Message) { m.Delay, m.Due = 1<<63-1, record.MaxDue }, "delay and due"},
 		{"negative delay and due", func(m *notify.Message) { m.Delay, m.Due = -1, future }, "delay and due"},
-		{"due past the year 9999", dueAt(store.MaxDue.Add(time.Millisecond)), "due"},
-		{"due just past the year 9999", dueAt(store.MaxDue.Add(1)), "due"},
+		{"due past the year 9999", dueAt(record.MaxDue.Add(time.Millisecond)), "due"},
+		{"due just past the year 9999", dueAt(record.MaxDue.Add(1)), "due"},
 		{"due absurdly late", dueAt(time.Unix(1<<62, 0)), "due"},
 		{"due before 1970", dueAt(time.UnixMilli(-1)), "due"},
 		{"due just before 1970", dueAt(time.Unix(0, -1)), "due"},
@@ -77,7 +77,7 @@ func TestBadMessage(t *testing.T) {
 		{"negative ttl", func(m *notify.Message) { m.TTL = -time.Second }, "ttl"},
 		{"ttl under a millisecond", func(m *notify.Message) { m.TTL = time.Millisecond - 1 }, "ttl"},
 		{"negative attempts", func(m *notify.Message) { m.MaxAttempts = -1 }, "attempts"},
-		{"too many attempts", func(m *notify.Message) { m.MaxAttempts = store.MostAttempts + 1 }, "attempts"},
+		{"too many attempts", func(m *notify.Message) { m.MaxAttempts = record.MostAttempts + 1 }, "attempts"},
 		{"content type of two lines", func(m *notify.Message) { m.ContentType = "text/plain\r\nX: y" }, "content type"},
 		{"content type of broken UTF-8", func(m *notify.Message) { m.ContentType = "text/\xff" }, "content type"},
 		{"too long a content type", func(m *notify.Message) { m.ContentType = strings.Repeat("t", 256) }, "content type"},
@@ -95,8 +95,8 @@ func TestBadMessage(t *testing.T) {
 		{"header value with a zero byte", header("name", "\x00"), "header name"},
 		{"header value with a delete", header("name", "\x7f"), "header name"},
 		{"header value of broken UTF-8", header("name", "\xff"), "header name"},
-		{"too many headers", func(m *notify.Message) { m.Headers = headers(store.MaxHeaders+1, 1) }, "headers"},
-		{"too large headers", func(m *notify.Message) { m.Headers = headers(2, store.MaxHeaderBytes/2) }, "headers"},
+		{"too many headers", func(m *notify.Message) { m.Headers = headers(record.MaxHeaders+1, 1) }, "headers"},
+		{"too large headers", func(m *notify.Message) { m.Headers = headers(2, record.MaxHeaderBytes/2) }, "headers"},
 	}
 	pub, db := open(t)
 	publish(t, pub, message("waits", future))
@@ -136,16 +136,16 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 	t.Parallel()
 	pub, _ := open(t)
 	m := notify.Message{
-		Topic: strings.Repeat("t", store.MaxTopic), ID: strings.Repeat("~", store.MaxID),
-		Body: make([]byte, notify.DefaultMaxBody), TTL: 1<<63 - 1, MaxAttempts: store.MostAttempts,
-		ContentType: strings.Repeat("t", 255), Headers: map[string]string{"h": strings.Repeat("v", store.MaxHeaderBytes-1)},
+		Topic: strings.Repeat("t", record.MaxTopic), ID: strings.Repeat("~", record.MaxID),
+		Body: make([]byte, notify.DefaultMaxBody), TTL: 1<<63 - 1, MaxAttempts: record.MostAttempts,
+		ContentType: strings.Repeat("t", 255), Headers: map[string]string{"h": strings.Repeat("v", record.MaxHeaderBytes-1)},
 	}
 	publish(t, pub, m)
 	m.TTL = m.TTL.Truncate(time.Millisecond)
 	wantRecord(t, pub, m)
 	publish(t, pub, notify.Message{Topic: "A-z_0.9", ID: "A.z_9~:-", Body: []byte("x")})
 	many := map[string]string{}
-	for i := range store.MaxHeaders {
+	for i := range record.MaxHeaders {
 		many[fmt.Sprint("!#$%&'*+.^_`|~-", i)] = "v"
 	}
 	publish(t, pub, notify.Message{Topic: topic, Body: []byte("x"), Headers: many})
@@ -204,7 +204,7 @@ func TestBadCall(t *testing.T) {
 		{"reschedule, topic", reschedule("", "a", 0, time.Time{}), "topic"},
 		{"reschedule, id", reschedule(topic, "", 0, time.Time{}), "id"},
 		{"reschedule, negative delay", reschedule(topic, "a", -1, time.Time{}), "delay"},
-		{"reschedule, past the year 9999", reschedule(topic, "a", 0, store.MaxDue.Add(anHour)), "due"},
+		{"reschedule, past the year 9999", reschedule(topic, "a", 0, record.MaxDue.Add(anHour)), "due"},
 		{"reschedule, before 1970", reschedule(topic, "a", 0, time.Unix(-1, 0)), "due"},
 		{"inspect, topic", inspect("a:b", "a"), "topic"},
 		{"inspect, id", inspect(topic, "a/b"), "id"},
@@ -300,7 +300,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 func TestBadNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Ready", "ready ", "gone", "State(2)", strings.Repeat("\x00", 1<<20)} {
-		_, err := store.ParseState(name)
+		_, err := record.ParseState(name)
 		wantInvalid(t, err, "state")
 		var s notify.State
 		wantInvalid(t, s.UnmarshalText([]byte(name)), "state")
@@ -362,12 +362,12 @@ func TestBadLine(t *testing.T) {
 func TestBadMember(t *testing.T) {
 	t.Parallel()
 	for _, member := range []string{"", ":", "topic", "topic:", ":id", "a b:id", "topic:a b", strings.Repeat("t", 129) + ":id"} {
-		if topic, id, err := store.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
+		if topic, id, err := record.SplitMember(member); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %q and %q, %v; want ErrInvalid", member, topic, id, err)
 		}
 	}
 	for _, parts := range [][2]string{{"topic", "id"}, {"a.b", "1:2:3"}, {"-", ":"}} {
-		topic, id, err := store.SplitMember(store.Member(parts[0], parts[1]))
+		topic, id, err := record.SplitMember(record.Member(parts[0], parts[1]))
 		if err != nil || topic != parts[0] || id != parts[1] {
 			t.Errorf("%q became %q, %q, %v", parts, topic, id, err)
 		}

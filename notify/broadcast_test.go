@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -69,7 +70,7 @@ func TestBroadcastWaits(t *testing.T) {
 	if diff := cmp.Diff(wantInfo, info); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
-	raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
+	raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "a")).Result()
 	if want := fmt.Sprintf(`%d,{"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
 		t.Errorf("the record is %q, %v; want %q", raw, err, want)
 	}
@@ -170,7 +171,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
-	nudges := record(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Head())
 	for _, test := range []struct {
 		delay time.Duration
 		due   time.Time
@@ -184,7 +185,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 		if err != nil || p.State != notify.Scheduled || p.Due.Sub(want).Abs() > time.Minute {
 			t.Errorf("%+v, %v; want it at %v", p, err, want)
 		}
-		if got := score(t, db, "broadcasts", store.Member(topic, "a")); !got.Equal(p.Due) {
+		if got := score(t, db, "broadcasts", record.Member(topic, "a")); !got.Equal(p.Due) {
 			t.Errorf("it waits until %v, told was %v", got, p.Due)
 		}
 	}
@@ -198,7 +199,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 func TestBroadcastNudges(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := record(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Head())
 	for i, test := range []struct {
 		due   time.Time
 		nudge bool

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -60,7 +60,7 @@ func TestExpiredBroadcastIsNotSent(t *testing.T) {
 	wantCounts(t, pub, notify.Counts{Broadcasts: 4})
 	end := redisTime(t, db).Add(2 * time.Millisecond)
 	storetest.Eventually(t, "e expires", func() bool { return redisTime(t, db).After(end) })
-	sent := record(t, db, db.KeysOf(topic).Broadcast(topic))
+	sent := recording(t, db, db.KeysOf(topic).Broadcast(topic))
 	carry(t, db)
 	storetest.Eventually(t, "all are carried", func() bool { return counts(t, pub).Broadcasts+count(t, pub, "other").Broadcasts == 0 })
 	if diff := cmp.Diff([2]string{"2", "3"}, dropped(t, db)); diff != "" {
@@ -117,7 +117,7 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		at, err := store.ParsePosition(e.ID)
+		at, err := record.ParsePosition(e.ID)
 		id := e.Values["id"].(string)
 		if end := ends[id]; err != nil || at.Time().Add(-time.Millisecond).After(end) { // positions of a batch are a microsecond apart
 			t.Errorf("%s was sent at %v, %v; it ended at %v", id, at.Time(), err, end)
@@ -199,7 +199,7 @@ func TestRestoreABroadcastWithATTL(t *testing.T) {
 		t.Errorf("it expires at %v", want.Expires)
 	}
 	raw := func() string {
-		return db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "a")).Val()
+		return db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "a")).Val()
 	}
 	record := raw()
 	lines, _ := export(t, db)

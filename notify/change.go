@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Cancel removes a message with the one that follows it, or a broadcast that was not
@@ -18,7 +18,7 @@ func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error)
 	if err := checkName(topic, id); err != nil {
 		return 0, err
 	}
-	member := store.Member(topic, id)
+	member := record.Member(topic, id)
 	state, err := p.store.Of(topic).Cancel(ctx, topic, member)
 	switch {
 	case err != nil:
@@ -40,7 +40,7 @@ func (p *Publisher) CancelNext(ctx context.Context, topic, id string) error {
 	if err := checkName(topic, id); err != nil {
 		return err
 	}
-	member := store.Member(topic, id)
+	member := record.Member(topic, id)
 	there, err := p.store.Of(topic).CancelNext(ctx, topic, member)
 	if err == nil && !there {
 		err = ErrNotFound
@@ -69,7 +69,7 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 	if err := errors.Join(checkName(m.Topic, m.ID), checkWhen(m.Delay, m.Due)); err != nil {
 		return Publication{}, err
 	}
-	member := store.Member(m.Topic, m.ID)
+	member := record.Member(m.Topic, m.ID)
 	state, placed, err := p.store.Of(m.Topic).Reschedule(ctx, m.Topic, member, when(m.Delay, m.Due))
 	switch {
 	case err != nil:
@@ -90,5 +90,5 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 
 // checkName returns a Fault for an invalid topic or id.
 func checkName(topic, id string) error {
-	return errors.Join(store.CheckTopic(topic), store.CheckID(id))
+	return errors.Join(record.CheckTopic(topic), record.CheckID(id))
 }

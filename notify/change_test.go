@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -234,7 +234,7 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	due := float64(score(t, db, "ready:"+topic, topic+":a").UnixMilli())
 	before["ready"] = []redis.Z{{Score: due, Member: topic}}
 	before["ready:"+topic] = []redis.Z{{Score: due, Member: topic + ":a"}}
-	record, err := store.DecodeRecord(before["messages"].(map[string]string)[topic+":a"])
+	record, err := record.Decode(before["messages"].(map[string]string)[topic+":a"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := record(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Head())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
@@ -346,7 +346,7 @@ func TestRing(t *testing.T) {
 			for _, inbox := range alive {
 				channels = append(channels, db.KeysOf(topic).Inbox(inbox))
 			}
-			bells := record(t, db, channels...)
+			bells := recording(t, db, channels...)
 			messages := make([]notify.Message, test.messages)
 			for i := range messages {
 				messages[i] = message(fmt.Sprint(i), time.Time{})
@@ -374,7 +374,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	wait(t, db, "a", "b")
-	bells := record(t, db, wakes(db, topic), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
+	bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 	publish(t, pub, message("m", future))
 	if _, err := pub.RescheduleIn(t.Context(), topic, "m", anHour); err != nil {
 		t.Fatal(err)

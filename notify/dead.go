@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Requeue makes dead letters ready again, with all their attempts and their whole time
@@ -36,7 +37,7 @@ func paced(ctx context.Context, run operation, s store.Shard, topic string, whic
 }
 
 func (i *Inspector) operate(ctx context.Context, run operation, topic string, ids []string) (int, error) {
-	if err := store.CheckAnyTopic(topic); err != nil {
+	if err := record.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
 	total := 0
@@ -44,7 +45,7 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 		page := ids[:min(len(ids), store.MostLetters)]
 		members := make([]string, len(page))
 		for n, id := range page {
-			members[n] = store.Member(topic, id)
+			members[n] = record.Member(topic, id)
 		}
 		dealt, err := paced(ctx, run, i.store.Of(topic), topic, store.Letters{Members: members})
 		if total += dealt.Done; err != nil { // an ErrUnreplicated is beside what is done
@@ -67,7 +68,7 @@ func (i *Inspector) PurgeAll(ctx context.Context, topic string, on func(total in
 }
 
 func (i *Inspector) operateOnAll(ctx context.Context, run operation, topic string, on func(int)) (int, error) {
-	if err := store.CheckAnyTopic(topic); err != nil {
+	if err := record.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
 	there, err := i.store.Of(topic).CountDead(ctx, topic)

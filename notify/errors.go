@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Errors of invalid input; nothing was changed.
 var (
-	ErrInvalid  = store.ErrInvalid                // input outside its grammar or limits; every Fault is one
-	ErrTooLarge = store.Faultf("body", "body")    // the Fault of a body over the limit
+	ErrInvalid  = fault.ErrInvalid                // input outside its grammar or limits; every Fault is one
+	ErrTooLarge = fault.New("body", "body")       // the Fault of a body over the limit
 	ErrExists   = errors.New("id already in use") // a message with that id is scheduled, ready, leased or dead, or ended and keeps its id taken
 )
 
@@ -33,7 +34,7 @@ var (
 )
 
 // A Fault is an ErrInvalid that names the wrong field. errors.As finds it.
-type Fault = store.Fault
+type Fault = fault.Fault
 
 // Retryable reports whether the call that failed with err may succeed later: Redis
 // cannot be reached, does not answer, refuses its user a right or lacks replicas. Any

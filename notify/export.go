@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // How many messages a page of an export has. A page takes Redis about a millisecond,
@@ -164,7 +165,7 @@ func (e *export) leaveOut(n int) {
 
 // alone exports a message that did not fit into its page.
 func (e *exportPart) alone(ctx context.Context, member string) error {
-	topic, _, err := store.SplitMember(member)
+	topic, _, err := record.SplitMember(member)
 	if err != nil {
 		e.leaveOut(1)
 		return nil
@@ -179,10 +180,10 @@ func (e *exportPart) alone(ctx context.Context, member string) error {
 // add exports a message of a page, but none that tells of a death: to send it is for the
 // store in which that happened.
 func (e *exportPart) add(look *store.Inspected) error {
-	if strings.HasPrefix(look.Member, store.DeadPrefix) {
+	if strings.HasPrefix(look.Member, record.DeadPrefix) {
 		return nil
 	}
-	topic, id, err := store.SplitMember(look.Member)
+	topic, id, err := record.SplitMember(look.Member)
 	if err != nil {
 		e.leaveOut(1)
 		return nil
@@ -242,7 +243,7 @@ func (i Info) restorable(now time.Time) Line {
 		r.FirstDue = i.FirstDue.UTC()
 	}
 	if !i.Broadcast {
-		r.AttemptsUsed, r.Snoozed = min(max(i.Attempts, 0), store.MostAttempts), max(i.Snoozed, 0)
+		r.AttemptsUsed, r.Snoozed = min(max(i.Attempts, 0), record.MostAttempts), max(i.Snoozed, 0)
 		r.History = triedOf(restorableHistory(i.History))
 	}
 	if i.State == Dead {
@@ -253,10 +254,10 @@ func (i Info) restorable(now time.Time) Line {
 		next := Info{Topic: i.Topic, ID: i.ID, Due: i.Next.FirstDue, Record: *i.Next}.restorable(now)
 		r.Next = &next
 	}
-	due := timeOr(i.Due, store.MaxDue)
+	due := timeOr(i.Due, record.MaxDue)
 	line.Due = &due
 	if i.TTL > 0 && !i.Expires.IsZero() && !i.Broadcast {
-		r.Expires = timeOr(i.Expires, store.MaxDue)
+		r.Expires = timeOr(i.Expires, record.MaxDue)
 	}
 	return line
 }
@@ -265,13 +266,13 @@ func (i Info) restorable(now time.Time) Line {
 // foreign, with reasons cut to the length that can be.
 func restorableHistory(history []Attempt) (all []Attempt) {
 	for _, a := range history {
-		if a.Ended.UnixMilli() < 1 || a.Ended.After(store.MaxDue) || a.By != "" && store.CheckWorker("by", a.By) != nil {
+		if a.Ended.UnixMilli() < 1 || a.Ended.After(record.MaxDue) || a.By != "" && store.CheckWorker("by", a.By) != nil {
 			continue
 		}
-		a.Reason = strings.ToValidUTF8(a.Reason[:min(len(a.Reason), store.MaxReason)], "")
+		a.Reason = strings.ToValidUTF8(a.Reason[:min(len(a.Reason), record.MaxReason)], "")
 		all = append(all, a)
 	}
-	return all[max(len(all)-store.MaxHistory, 0):]
+	return all[max(len(all)-record.MaxHistory, 0):]
 }
 
 // timeOr returns at in UTC, or another time if at is too early to be restored.

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Encode returns what Redis holds of a message that was published at a time.
 func (m *Message) Encode(published time.Time) (string, error) {
 	tail, err := m.record().EncodeTail()
-	return store.EncodeTimes(published, published) + tail, err
+	return record.EncodeTimes(published, published) + tail, err
 }
 
 // Check returns a Fault for the first invalid field of a message.
@@ -45,4 +46,6 @@ func RestoredOf(m *Message) string {
 }
 
 // EncodeTimes returns the times that a record begins with.
-func EncodeTimes(published, firstDue time.Time) string { return store.EncodeTimes(published, firstDue) }
+func EncodeTimes(published, firstDue time.Time) string {
+	return record.EncodeTimes(published, firstDue)
+}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -38,7 +39,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"id", publishes(func(m *notify.Message) { m.ID = "." })},
 		{"body", publishes(func(m *notify.Message) { m.Body = make([]byte, notify.DefaultMaxBody+1) })},
 		{"delay", publishes(func(m *notify.Message) { m.Delay = -1 })},
-		{"due", publishes(func(m *notify.Message) { m.Due = store.MaxDue.Add(1) })},
+		{"due", publishes(func(m *notify.Message) { m.Due = record.MaxDue.Add(1) })},
 		{"due", publishes(func(m *notify.Message) { m.Due, m.Delay = past, time.Second })},
 		{"ttl", publishes(func(m *notify.Message) { m.TTL = 1 })},
 		{"attempts", publishes(func(m *notify.Message) { m.MaxAttempts = -1 })},
@@ -59,7 +60,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"prefix", opens(notify.Config{Prefix: "a b"})},
 		{"wait_replicas", opens(notify.Config{WaitReplicas: -1})},
 		{"memory_share", opens(notify.Config{MemoryShare: 101})},
-		{"state", func() error { _, err := store.ParseState("gone"); return err }},
+		{"state", func() error { _, err := record.ParseState("gone"); return err }},
 		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
 		{"position", func() error { _, err := notify.ParsePosition("a"); return err }},
 		{"wait", func() error { _, err := fields.ParseDuration("wait", "long"); return err }},
@@ -78,7 +79,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 func TestAllFaultsOfAMessage(t *testing.T) {
 	pub := storetest.Publisher(t, storetest.Open(t))
 	wrong := notify.Message{
-		Topic: "a b", ID: ".", Body: make([]byte, notify.DefaultMaxBody+1), Delay: -1, Due: store.MaxDue.Add(1), TTL: -1, MaxAttempts: -1,
+		Topic: "a b", ID: ".", Body: make([]byte, notify.DefaultMaxBody+1), Delay: -1, Due: record.MaxDue.Add(1), TTL: -1, MaxAttempts: -1,
 		ContentType: "\n", Headers: map[string]string{"a b": ""},
 	}
 	_, errPublish := pub.Publish(t.Context(), wrong)
@@ -93,7 +94,7 @@ func TestAllFaultsOfAMessage(t *testing.T) {
 		{errRestore, "restore due restore.attempts_used restore.reason"},
 	} {
 		var fields, sentences []string
-		for _, fault := range store.Faults(test.err) {
+		for _, fault := range fault.All(test.err) {
 			fields, sentences = append(fields, fault.Field), append(sentences, fault.Error())
 		}
 		if got := strings.Join(fields, " "); got != test.want || test.err.Error() != strings.Join(sentences, "\n") {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -111,7 +111,7 @@ func TestFirstDue(t *testing.T) {
 			c.claim(anHour, first)
 			c.nack()
 			c.want("nacked", first)
-			c.claim(store.MinLease, first)
+			c.claim(record.MinLease, first)
 			c.claim(anHour, first) // when the lease has ended
 			if c.has.Attempt != 3 || !c.has.Due.After(first) {
 				t.Errorf("attempt %d, due %v, after one that was due %v", c.has.Attempt, c.has.Due, first)
@@ -193,15 +193,15 @@ func TestFirstDueBeforeThePublish(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t)
 	c.publish(notify.Message{})
-	record := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
+	raw := notify.EncodeTimes(future, future) + ",{\"attempts\":3}\nx"
 	write := func() {
-		c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a"), record)
+		c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Messages(), record.Member(topic, "a"), raw)
 	}
 	read := func(what string) {
 		t.Helper()
-		got, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
-		if err != nil || got != record {
-			t.Errorf("%s: the record is %q, %v; want %q", what, got, err, record)
+		got, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), record.Member(topic, "a")).Result()
+		if err != nil || got != raw {
+			t.Errorf("%s: the record is %q, %v; want %q", what, got, err, raw)
 		}
 	}
 	write()
@@ -230,18 +230,18 @@ func TestFirstDueRestored(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
-	record, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Result()
+	raw, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), record.Member(topic, "a")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Attempts(), store.Member(topic, "a"), 1)
+	c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Attempts(), record.Member(topic, "a"), 1)
 	c.reschedule(2*anHour, time.Time{}) // as a retry is
 	lines, _ := export(t, c.store)
 	other := newCourse(t)
 	wantRestored(t, other.store, lines)
 	other.want("restored", first)
-	if got := other.store.Client().HGet(t.Context(), other.store.KeysOf(topic).Messages(), store.Member(topic, "a")).Val(); got != record {
-		t.Errorf("the record is %q, want %q", got, record)
+	if got := other.store.Client().HGet(t.Context(), other.store.KeysOf(topic).Messages(), record.Member(topic, "a")).Val(); got != raw {
+		t.Errorf("the record is %q, want %q", got, raw)
 	}
 
 	const published = `"published":"2020-01-01T00:00:00Z"`
@@ -265,7 +265,7 @@ func TestFirstDueRestored(t *testing.T) {
 		`"mode":"broadcast","due":"2199-01-02T03:04:05.678Z","restore":{` + published + `}`:                                      {},
 		`"mode":"broadcast","restore":{"died":"2199-01-01T00:00:00Z"}`:                                                           {},
 		`"due":"2199-01-02T03:04:05.678Z","ttl":"1h","restore":{` + published + `,"first_due":"2021-01-01T00:00:00.001Z"}`:       at("2021-01-01T00:00:00.001Z"),
-		`"due":"2199-01-02T03:04:05.678Z","restore":{"published":"2300-01-01T00:00:00Z","first_due":"9999-12-31T23:59:59.999Z"}`: store.MaxDue,
+		`"due":"2199-01-02T03:04:05.678Z","restore":{"published":"2300-01-01T00:00:00Z","first_due":"9999-12-31T23:59:59.999Z"}`: record.MaxDue,
 	} {
 		c := newCourse(t)
 		wantRestored(t, c.store, line(rest))
@@ -280,13 +280,13 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 	for _, raw := range badRecords {
 		c := newCourse(t)
 		c.publish(notify.Message{Delay: anHour})
-		key, member := c.store.KeysOf(topic).Messages(), store.Member(topic, "a")
+		key, member := c.store.KeysOf(topic).Messages(), record.Member(topic, "a")
 		if err := c.store.Client().HSet(t.Context(), key, member, raw).Err(); err != nil {
 			t.Fatal(err)
 		}
 		c.reschedule(0, time.Time{})
 		got := c.store.Client().HGet(t.Context(), key, member).Val()
-		if _, err := store.DecodeRecord(got); err == nil && strings.Contains(raw, "\n") {
+		if _, err := record.Decode(got); err == nil && strings.Contains(raw, "\n") {
 			t.Errorf("%q became %q", raw, got)
 		}
 		if ds, err := c.work.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); len(ds) != 0 || err != nil {
@@ -303,7 +303,7 @@ func TestRecordOfDigits(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
-	do(t, db, []any{"HSET", db.KeysOf(topic).Messages(), store.Member(topic, "a"), strings.Repeat("1", 200_000)})
+	do(t, db, []any{"HSET", db.KeysOf(topic).Messages(), record.Member(topic, "a"), strings.Repeat("1", 200_000)})
 	if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) != 0 {
 		t.Errorf("claimed %d, %v", len(ds), err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -19,7 +19,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	places := func(id string) (in []string) {
 		t.Helper()
 		for _, key := range []string{keys.Ready(topic), keys.Scheduled(topic), keys.Dead(topic), keys.Leased()} {
-			if client.ZScore(t.Context(), key, store.Member(topic, id)).Err() == nil {
+			if client.ZScore(t.Context(), key, record.Member(topic, id)).Err() == nil {
 				in = append(in, key)
 			}
 		}
@@ -57,7 +57,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "ready"); err != nil {
 		t.Error(err)
 	}
-	if in := places("ready"); len(in) > 0 || client.HExists(t.Context(), keys.Messages(), store.Member(topic, "ready")).Val() {
+	if in := places("ready"); len(in) > 0 || client.HExists(t.Context(), keys.Messages(), record.Member(topic, "ready")).Val() {
 		t.Errorf("cancelled: it stands in %v, or its record is left", in)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func TestDecodeRecord(t *testing.T) {
@@ -28,7 +28,7 @@ func TestDecodeRecord(t *testing.T) {
 		{"newlines in the body", "1700000000123\n\n,{}\n", notify.Record{Published: at, FirstDue: at, Body: []byte("\n,{}\n")}},
 		{"delayed", "1700000000123,90000\nbody", notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), Body: []byte("body")}},
 		{"at the beginning", "0\nbody", notify.Record{Published: time.UnixMilli(0), FirstDue: time.UnixMilli(0), Body: []byte("body")}},
-		{"due at the end", "1700000000123,251702300799876\nbody", notify.Record{Published: at, FirstDue: store.MaxDue.Local(), Body: []byte("body")}},
+		{"due at the end", "1700000000123,251702300799876\nbody", notify.Record{Published: at, FirstDue: record.MaxDue.Local(), Body: []byte("body")}},
 		{
 			"everything", `1700000000123,90000,{"type":"t/t","headers":{"k":"v,{"},"ttl":1500,"attempts":3}` + "\nbody",
 			notify.Record{Published: at, FirstDue: at.Add(90 * time.Second), ContentType: "t/t", Headers: map[string]string{"k": "v,{"}, TTL: 1500 * time.Millisecond, MaxAttempts: 3, Body: []byte("body")},
@@ -37,7 +37,7 @@ func TestDecodeRecord(t *testing.T) {
 		{"a field of later days", `1700000000123,{"color":"red"}` + "\nbody", notify.Record{Published: at, FirstDue: at, Body: []byte("body")}},
 	}
 	for _, test := range tests {
-		got, err := store.DecodeRecord(test.raw)
+		got, err := record.Decode(test.raw)
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 			t.Errorf("%s: record (-want +got), %v:\n%s", test.name, err, diff)
 		}
@@ -57,7 +57,7 @@ var badRecords = []string{
 func TestDecodeBadRecord(t *testing.T) {
 	t.Parallel()
 	for _, raw := range badRecords {
-		if got, err := store.DecodeRecord(raw); !errors.Is(err, store.ErrRecord) {
+		if got, err := record.Decode(raw); !errors.Is(err, record.ErrRecord) {
 			t.Errorf("%q is %+v, %v; want ErrRecord", raw, got, err)
 		}
 	}
@@ -70,9 +70,9 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add("1700000000123\nbody")
 	f.Add(`1,2,{"type":"t/t","headers":{"k":"v"},"ttl":1500,"attempts":3}` + "\n\x00\xff")
 	f.Fuzz(func(t *testing.T, raw string) {
-		got, err := store.DecodeRecord(raw)
+		got, err := record.Decode(raw)
 		if err != nil {
-			if !errors.Is(err, store.ErrRecord) {
+			if !errors.Is(err, record.ErrRecord) {
 				t.Errorf("%v is no ErrRecord", err)
 			}
 			return
@@ -81,10 +81,10 @@ func FuzzDecodeRecord(f *testing.F) {
 		if !found || !json.Valid([]byte("["+head+"]")) || string(got.Body) != body {
 			t.Errorf("%q is a record with the body %q", raw, got.Body)
 		}
-		if first := got.FirstDue; !got.Broadcast && (first.Before(got.Published) || first.After(store.MaxDue)) || got.Broadcast != first.IsZero() {
+		if first := got.FirstDue; !got.Broadcast && (first.Before(got.Published) || first.After(record.MaxDue)) || got.Broadcast != first.IsZero() {
 			t.Errorf("first due out of range: %+v", got)
 		}
-		if got.Published.Before(time.UnixMilli(0)) || got.Published.After(store.MaxDue) || got.TTL < 0 || got.MaxAttempts < 0 {
+		if got.Published.Before(time.UnixMilli(0)) || got.Published.After(record.MaxDue) || got.TTL < 0 || got.MaxAttempts < 0 {
 			t.Errorf("out of range: %+v", got)
 		}
 	})
@@ -95,21 +95,21 @@ func FuzzRecordRoundTrip(f *testing.F) {
 	f.Add([]byte("body"), "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte{}, "", "", "", int64(0), 0, int64(1700000000123))
 	f.Add([]byte("\n{}\x00\xff"), "application/json", "X-Trace", "a\u2028\"\\<&>", int64(time.Millisecond), 1, int64(0))
-	f.Add([]byte{0}, "t", "a", "", int64(1<<63-1), store.MostAttempts, int64(253402300799999))
+	f.Add([]byte{0}, "t", "a", "", int64(1<<63-1), record.MostAttempts, int64(253402300799999))
 	f.Fuzz(func(t *testing.T, body []byte, contentType, name, value string, ttl int64, attempts int, at int64) {
 		m := notify.Message{Topic: topic, Body: body, ContentType: contentType, TTL: time.Duration(ttl), MaxAttempts: attempts}
 		if name != "" {
 			m.Headers = map[string]string{name: value}
 		}
 		published := time.UnixMilli(at)
-		if m.Check() != nil || at < 0 || published.After(store.MaxDue) {
+		if m.Check() != nil || at < 0 || published.After(record.MaxDue) {
 			t.Skip()
 		}
 		raw, err := m.Encode(published)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := store.DecodeRecord(raw)
+		got, err := record.Decode(raw)
 		want := notify.Record{
 			Published: published, FirstDue: published, ContentType: contentType, Headers: m.Headers, TTL: m.TTL.Truncate(time.Millisecond), MaxAttempts: attempts, Body: body,
 		}
@@ -124,11 +124,11 @@ func FuzzSplitMember(f *testing.F) {
 		f.Add(member)
 	}
 	f.Fuzz(func(t *testing.T, member string) {
-		topic, id, err := store.SplitMember(member)
+		topic, id, err := record.SplitMember(member)
 		switch {
 		case err != nil && !errors.Is(err, notify.ErrInvalid):
 			t.Errorf("%v is no ErrInvalid", err)
-		case err == nil && (store.Member(topic, id) != member || store.CheckTopic(topic) != nil || store.CheckID(id) != nil):
+		case err == nil && (record.Member(topic, id) != member || record.CheckTopic(topic) != nil || record.CheckID(id) != nil):
 			t.Errorf("%q became %q and %q", member, topic, id)
 		}
 	})
@@ -236,7 +236,7 @@ func wantExported(t *testing.T, m notify.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := store.DecodeRecord(raw)
+	record, err := record.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // An Inspector reads and operates a store: it lists and counts messages, changes
@@ -52,12 +53,12 @@ func (i *Inspector) Inspect(ctx context.Context, topic, id string) (Info, error)
 	if err := checkName(topic, id); err != nil {
 		return Info{}, err
 	}
-	infos, err := i.inspect(ctx, topic, []string{store.Member(topic, id)})
+	infos, err := i.inspect(ctx, topic, []string{record.Member(topic, id)})
 	if err == nil && len(infos) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Info{}, fmt.Errorf("inspect %s: %w", store.Member(topic, id), err)
+		return Info{}, fmt.Errorf("inspect %s: %w", record.Member(topic, id), err)
 	}
 	return infos[0], nil
 }
@@ -81,7 +82,7 @@ func (i *Inspector) inspect(ctx context.Context, topic string, members []string)
 // InfoOf returns the Info of a message that a store was asked about. The error is a Fault for a
 // member that is none of ours.
 func InfoOf(look *store.Inspected) (Info, error) {
-	topic, id, err := store.SplitMember(look.Member)
+	topic, id, err := record.SplitMember(look.Member)
 	if err != nil {
 		return Info{}, err
 	}

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -57,7 +58,7 @@ type Line struct {
 func ParseLine(raw []byte) (Message, error) {
 	m, err := ParseExported(raw)
 	if err == nil && m.Restore != nil {
-		return Message{}, store.Faultf("restore", "restore: it is part of an export, and nothing is restored here; leave it out to publish a new message")
+		return Message{}, fault.New("restore", "restore: it is part of an export, and nothing is restored here; leave it out to publish a new message")
 	}
 	return m, err
 }
@@ -168,10 +169,10 @@ func (l *lineReader) topic(member strictjson.Member) error {
 
 func (l *lineReader) mode(member strictjson.Member) error {
 	text, err := member.Text()
-	if l.m.Broadcast = string(text) == store.ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == store.ModeMessage {
+	if l.m.Broadcast = string(text) == record.ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == record.ModeMessage {
 		return lineFault(err)
 	}
-	return store.Faultf("mode", "mode %.100q: use message or broadcast, or leave it out", text)
+	return fault.New("mode", "mode %.100q: use message or broadcast, or leave it out", text)
 }
 
 func (l *lineReader) body(member strictjson.Member) error {
@@ -216,18 +217,18 @@ func (l *lineReader) finish() {
 	for i := range lineFields() {
 		f := &lineFields()[i]
 		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {
-			l.add(store.Faultf(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
+			l.add(fault.New(f.Name, "%s and %s: both are given; give one of them", f.Without, f.Name))
 		}
 	}
 	switch {
 	case l.text && l.encoded:
-		l.add(store.Faultf("body", "body and body_base64: both are given; give one of them"))
+		l.add(fault.New("body", "body and body_base64: both are given; give one of them"))
 	case !l.text && !l.encoded:
-		l.add(store.Faultf("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
+		l.add(fault.New("body", "body: it is missing; give body or body_base64, \"\" for an empty one"))
 	}
 	if len(l.faults) > 0 {
 		var known []string
-		for _, f := range store.Faults(errors.Join(l.faults...)) {
+		for _, f := range fault.All(errors.Join(l.faults...)) {
 			known = append(known, f.Field)
 		}
 		l.add(l.m.Faults(known...))
@@ -239,7 +240,7 @@ func lineFault(err error) error {
 	if err == nil {
 		return nil
 	}
-	return store.Faultf(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
+	return fault.New(strictjson.FieldOf(err, "line"), "line: %w; write one JSON object a line, such as {\"topic\":\"orders\",\"delay\":\"30s\",\"body\":\"hello\"}, and what is not UTF-8 as body_base64", err)
 }
 
 // Line returns an inspected message as a line of JSON. If the record cannot be read,

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // All faults of a line are reported at once, each with its field, in the sentences of
@@ -19,7 +19,7 @@ func TestFaultsOfALine(t *testing.T) {
 	_, err := notify.ParseLine([]byte(`{"topic":"a b","id":"x y","delay":"-1s","due":"soon","ttl":"1ns","attempts":1000001,"content_type":"\u0001",` +
 		`"headers":{"a b":"c"},"dealy":"1s","mode":"all","died":1}`))
 	got := make(map[string]string)
-	for _, f := range store.Faults(err) {
+	for _, f := range fault.All(err) {
 		got[f.Field] += f.Error() + "; "
 	}
 	for field, want := range map[string]string{
@@ -61,7 +61,7 @@ func TestKindsOfALine(t *testing.T) {
 		if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an ErrInvalid with %q", line, err, want)
 		}
-		if f := store.Faults(err); len(f) == 0 || f[0].Field == "line" {
+		if f := fault.All(err); len(f) == 0 || f[0].Field == "line" {
 			t.Errorf("%s: %v names no field", line, err)
 		}
 	}

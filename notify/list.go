@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // MaxPage is the most messages that one page of a list holds.
@@ -35,7 +37,7 @@ type Page struct {
 // or that of the connection.
 func (i *Inspector) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
 	if placeOf[state] == 0 {
-		return Page{}, store.Faultf("state", "state %v: use Scheduled, Ready, Leased, Dead or Done", state)
+		return Page{}, fault.New("state", "state %v: use Scheduled, Ready, Leased, Dead or Done", state)
 	}
 	return i.list(ctx, topic, placeOf[state], state, false, limit, cursor)
 }
@@ -83,11 +85,11 @@ var placeOf = map[State]store.Place{
 // list returns a page of a place whose messages are in a state, with latest in the reverse
 // order of time.
 func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, latest bool, limit int, cursor string) (Page, error) {
-	if err := store.CheckAnyTopic(topic); err != nil {
+	if err := record.CheckAnyTopic(topic); err != nil {
 		return Page{}, err
 	}
 	if limit < 1 || limit > MaxPage {
-		return Page{}, store.Faultf("limit", "limit %d: use 1 to %d", limit, MaxPage)
+		return Page{}, fault.New("limit", "limit %d: use 1 to %d", limit, MaxPage)
 	}
 	mark, err := parseCursor(cursor, place)
 	if err != nil {
@@ -130,7 +132,7 @@ func parseCursor(cursor string, place store.Place) (mark store.Mark, err error) 
 		whole = strings.TrimSuffix(time, ".5") // of a hand-over
 	}
 	if _, bad := strconv.ParseInt(whole, 10, 64); err != nil || bad != nil || !ok {
-		return mark, store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
+		return mark, fault.New("cursor", "cursor %.100q: use the cursor of the page before, or none", cursor)
 	}
 	return store.Mark{Time: time, Member: member}, nil
 }

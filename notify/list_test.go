@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -106,11 +106,11 @@ func TestInspectUnreadable(t *testing.T) {
 func wantFault(t *testing.T, pub client, name string, state notify.State) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || !errors.Is(info.Fault, store.ErrRecord) || info.State != state {
+	if err != nil || !errors.Is(info.Fault, record.ErrRecord) || info.State != state {
 		t.Errorf("%s: %v, %v, fault %v; want %v and an ErrRecord", name, info.State, err, info.Fault, state)
 	}
 	page, err := pub.List(t.Context(), topic, state, 10, "")
-	if err != nil || len(page.Messages) != 1 || !errors.Is(page.Messages[0].Fault, store.ErrRecord) {
+	if err != nil || len(page.Messages) != 1 || !errors.Is(page.Messages[0].Fault, record.ErrRecord) {
 		t.Errorf("%s: list: %+v, %v; want one with an ErrRecord", name, page, err)
 	}
 }

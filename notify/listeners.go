@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A ListenerInfo is what a store holds of a named listener.
@@ -190,7 +191,7 @@ func (n *ListenerInfo) measure(ctx context.Context, s store.Shard, r store.Regis
 // ErrNoListener, or that of the connection: then some shards may still have the name, and
 // it is to be removed again.
 func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
-	if err := store.CheckListener(name); err != nil {
+	if err := record.CheckListener(name); err != nil {
 		return err
 	}
 	there, err := i.store.Unregister(ctx, name)

@@ -263,7 +263,7 @@ type recorder struct {
 }
 
 // record returns a recorder that is subscribed already.
-func record(t testing.TB, store *notify.Store, channels ...string) *recorder {
+func recording(t testing.TB, store *notify.Store, channels ...string) *recorder {
 	t.Helper()
 	sub := store.Client().Subscribe(t.Context(), endChannel(store))
 	t.Cleanup(func() { sub.Close() })

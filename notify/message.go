@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // DefaultMaxBody is the largest body in bytes, unless PublisherOptions.MaxBody is set.
@@ -82,17 +84,17 @@ type Message struct {
 
 // What becomes of a message that fails or is late.
 type (
-	Fail = store.Fail
-	Late = store.Late
+	Fail = record.Fail
+	Late = record.Late
 )
 
 // The values of Fail and Late.
 const (
-	FailBury = store.FailBury // it is a dead letter, kept with the reason
-	FailDrop = store.FailDrop // it is counted, and gone
-	LateMark = store.LateMark // it is handed out, and its delivery says so
-	LateDrop = store.LateDrop // it is counted, and gone
-	LateBury = store.LateBury // it is a dead letter with the reason late
+	FailBury = record.FailBury // it is a dead letter, kept with the reason
+	FailDrop = record.FailDrop // it is counted, and gone
+	LateMark = record.LateMark // it is handed out, and its delivery says so
+	LateDrop = record.LateDrop // it is counted, and gone
+	LateBury = record.LateBury // it is a dead letter with the reason late
 )
 
 // IfExists says what a publish does if a message of its id waits or is ready.
@@ -116,9 +118,6 @@ const After Then = "after"
 // maxUniqueFor is the longest UniqueFor.
 const maxUniqueFor = 7 * 24 * time.Hour
 
-// maxDueMs is MaxDue in Unix milliseconds.
-var maxDueMs = store.MaxDue.UnixMilli()
-
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
@@ -140,22 +139,22 @@ const (
 )
 
 // A State is one of the four states of a message, or Done.
-type State = store.State
+type State = record.State
 
 // The states of a message.
 const (
-	Scheduled = store.Scheduled // waits for its due time
-	Ready     = store.Ready     // due, waits for a worker
-	Leased    = store.Leased    // a worker has it
-	Dead      = store.Dead      // out of attempts, expired or refused for good
-	Done      = store.Done      // ended, and its id stays taken for Message.UniqueFor
+	Scheduled = record.Scheduled // waits for its due time
+	Ready     = record.Ready     // due, waits for a worker
+	Leased    = record.Leased    // a worker has it
+	Dead      = record.Dead      // out of attempts, expired or refused for good
+	Done      = record.Done      // ended, and its id stays taken for Message.UniqueFor
 )
 
 // check returns a joined Fault for each invalid field of a message.
 func (m *Message) check(maxBody int) error {
 	return errors.Join(
-		store.CheckTopic(m.Topic), m.checkID(), m.checkBody(maxBody), m.checkTTL(), m.checkAttempts(),
-		store.CheckContentType(m.ContentType), checkWhen(m.Delay, m.Due), store.CheckHeaders(m.Headers), m.checkRestore(),
+		record.CheckTopic(m.Topic), m.checkID(), m.checkBody(maxBody), m.checkTTL(), m.checkAttempts(),
+		record.CheckContentType(m.ContentType), checkWhen(m.Delay, m.Due), record.CheckHeaders(m.Headers), m.checkRestore(),
 		m.checkAsks(),
 	)
 }
@@ -164,7 +163,7 @@ func (m *Message) checkID() error {
 	if m.ID == "" {
 		return nil
 	}
-	return store.CheckID(m.ID)
+	return record.CheckID(m.ID)
 }
 
 func (m *Message) checkBody(most int) error {
@@ -177,9 +176,9 @@ func (m *Message) checkBody(most int) error {
 func (m *Message) checkTTL() error {
 	switch {
 	case m.TTL < 0:
-		return store.Faultf("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
+		return fault.New("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
 	case m.TTL > 0 && m.TTL < time.Millisecond:
-		return store.Faultf("ttl", "ttl %v: the shortest is 1ms", m.TTL)
+		return fault.New("ttl", "ttl %v: the shortest is 1ms", m.TTL)
 	}
 	return nil
 }
@@ -187,9 +186,9 @@ func (m *Message) checkTTL() error {
 func (m *Message) checkAttempts() error {
 	switch {
 	case m.Broadcast && m.MaxAttempts != 0:
-		return store.Faultf("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
-	case m.MaxAttempts < 0 || m.MaxAttempts > store.MostAttempts:
-		return store.Faultf("attempts", "attempts %d: use 1 to %d, or 0 for the default", m.MaxAttempts, store.MostAttempts)
+		return fault.New("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
+	case m.MaxAttempts < 0 || m.MaxAttempts > record.MostAttempts:
+		return fault.New("attempts", "attempts %d: use 1 to %d, or 0 for the default", m.MaxAttempts, record.MostAttempts)
 	}
 	return nil
 }
@@ -199,17 +198,17 @@ func (m *Message) checkAttempts() error {
 func checkWhen(delay time.Duration, due time.Time) error {
 	var both, early, at error
 	if delay != 0 && !due.IsZero() {
-		both = store.Faultf("due", "delay and due: both are given; give one of them")
+		both = fault.New("due", "delay and due: both are given; give one of them")
 	}
 	if delay < 0 {
-		early = store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
+		early = fault.New("delay", "delay %v: it is negative; use zero or more", delay)
 	}
 	switch {
 	case due.IsZero():
-	case due.After(store.MaxDue):
-		at = store.Faultf("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
+	case due.After(record.MaxDue):
+		at = fault.New("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
 	case due.Before(time.UnixMilli(0)):
-		at = store.Faultf("due", "due %s: it is before 1970", due.Format(time.RFC3339))
+		at = fault.New("due", "due %s: it is before 1970", due.Format(time.RFC3339))
 	}
 	return errors.Join(both, early, at)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -16,9 +17,9 @@ const (
 
 // A lookup goes through the names of topics of all shards in order.
 type lookup struct {
-	patterns []Pattern     // none: all
-	spans    []store.Names // not read yet
-	read     int           // names
+	patterns []Pattern      // none: all
+	spans    []record.Names // not read yet
+	read     int            // names
 
 	shards  []store.Shard // those that answer
 	missing error         // a MissingError of the others; nil: there are none
@@ -27,7 +28,7 @@ type lookup struct {
 // lookup returns a lookup behind a name. The error is that of the connection.
 func (i *Inspector) lookup(ctx context.Context, after string, patterns []Pattern) (*lookup, error) {
 	shards, err := i.store.Shards(ctx)
-	l := &lookup{patterns: patterns, spans: store.NamesOf(patterns), shards: shards}
+	l := &lookup{patterns: patterns, spans: record.NamesOf(patterns), shards: shards}
 	if after != "" {
 		l.goOnBehind(after)
 	}
@@ -36,9 +37,9 @@ func (i *Inspector) lookup(ctx context.Context, after string, patterns []Pattern
 
 // goOnBehind skips a name and all before it.
 func (l *lookup) goOnBehind(name string) {
-	l.spans = slices.DeleteFunc(l.spans, func(s store.Names) bool { return s.To <= name+store.JustBehind })
+	l.spans = slices.DeleteFunc(l.spans, func(s record.Names) bool { return s.To <= name+record.JustBehind })
 	if len(l.spans) > 0 {
-		l.spans[0].From = max(l.spans[0].From, name+store.JustBehind)
+		l.spans[0].From = max(l.spans[0].From, name+record.JustBehind)
 	}
 }
 
@@ -67,7 +68,7 @@ func (l *lookup) next(ctx context.Context, most int) (names []string, last strin
 
 // names returns the first names in some ranges, sorted, and whether there may be more:
 // then at least most, and none behind a name that a shard may have and was not read.
-func (l *lookup) names(ctx context.Context, most int, ranges []store.Names) (all []string, more bool, err error) {
+func (l *lookup) names(ctx context.Context, most int, ranges []record.Names) (all []string, more bool, err error) {
 	pages, err := store.GatherFrom(ctx, l.shards, func(ctx context.Context, shard store.Shard) ([]string, error) {
 		return shard.TopicNames(ctx, most, ranges)
 	})
@@ -104,6 +105,6 @@ func (l *lookup) leaveOut(err error) error {
 }
 
 func (l *lookup) wants(topic string) bool {
-	return store.CheckAnyTopic(topic) == nil &&
+	return record.CheckAnyTopic(topic) == nil &&
 		(len(l.patterns) == 0 || slices.ContainsFunc(l.patterns, func(p Pattern) bool { return p.Match(topic) }))
 }

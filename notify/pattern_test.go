@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func TestMatch(t *testing.T) {
@@ -103,7 +103,7 @@ func FuzzPattern(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern, topic string) {
 		p, err := notify.ParsePattern(pattern)
-		if good := len(pattern) <= store.MaxTopic && patternGrammar.MatchString(pattern); (err == nil) != good {
+		if good := len(pattern) <= record.MaxTopic && patternGrammar.MatchString(pattern); (err == nil) != good {
 			t.Fatalf("%q: %v", pattern, err)
 		}
 		if err != nil {
@@ -115,7 +115,7 @@ func FuzzPattern(f *testing.F) {
 		if p.String() != pattern {
 			t.Fatalf("%q is written as %q", pattern, p)
 		}
-		if store.CheckTopic(topic) == nil && p.Match(topic) != matches(pattern, topic) {
+		if record.CheckTopic(topic) == nil && p.Match(topic) != matches(pattern, topic) {
 			t.Fatalf("%q matches %q: %v", pattern, topic, p.Match(topic))
 		}
 		if p.Match(topic) && topic == "" {
@@ -163,7 +163,7 @@ func FuzzPosition(f *testing.F) {
 			return
 		}
 		again, err := notify.ParsePosition(p.String())
-		if err != nil || again != p || p < 0 || p.Time().After(store.MaxDue.Add(time.Millisecond)) || !grammar.MatchString(text) {
+		if err != nil || again != p || p < 0 || p.Time().After(record.MaxDue.Add(time.Millisecond)) || !grammar.MatchString(text) {
 			t.Fatalf("%q is %d, written as %s and read as %d, %v", text, p, p, again, err)
 		}
 	})

@@ -82,7 +82,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	ds := claim(t, db, 2)
 	wait(t, db, "a", "b", "c")
 	pause(t, pub)
-	rung := record(t, db, db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"), db.KeysOf(topic).Inbox("c"), wakes(db, topic), wakes(db, "another"))
+	rung := recording(t, db, db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"), db.KeysOf(topic).Inbox("c"), wakes(db, topic), wakes(db, "another"))
 	for what, do := range map[string]func() error{
 		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
@@ -127,7 +127,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 func TestPauseUnusedTopic(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	rung := record(t, db, wakes(db, topic))
+	rung := recording(t, db, wakes(db, topic))
 	resume(t, pub)
 	pause(t, pub)
 	all, err := storetest.Collect(pub.Topics(t.Context()))
@@ -175,7 +175,7 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 			}
 		}
 	})
-	rung := record(t, db, wakes(db, topic))
+	rung := recording(t, db, wakes(db, topic))
 	publish(t, pub, message("a", time.Time{}))
 	if got := rung.recorded(); len(got) != 1 {
 		t.Errorf("published was %q", got)

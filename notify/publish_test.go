@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -51,7 +51,7 @@ func TestPublishDue(t *testing.T) {
 		{"in the future", future, future, notify.Scheduled, "scheduled:" + topic},
 		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "scheduled:" + topic},
 		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "scheduled:" + topic},
-		{"at the end of the year 9999", store.MaxDue, store.MaxDue, notify.Scheduled, "scheduled:" + topic},
+		{"at the end of the year 9999", record.MaxDue, record.MaxDue, notify.Scheduled, "scheduled:" + topic},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestGeneratedIDsSortByTime(t *testing.T) {
 	last := ""
 	for range 100 {
 		p := publish(t, pub, notify.Message{Topic: topic, Body: []byte("x")})
-		if err := store.CheckID(p.ID); err != nil || p.ID <= last {
+		if err := record.CheckID(p.ID); err != nil || p.ID <= last {
 			t.Fatalf("id %q after %q (%v)", p.ID, last, err)
 		}
 		last = p.ID
@@ -127,11 +127,11 @@ func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
 	}
 	t.Run("past the year 9999", func(t *testing.T) {
 		pub, db := open(t)
-		m := message("a", store.MaxDue)
+		m := message("a", record.MaxDue)
 		m.TTL = anHour
 		publish(t, pub, m)
-		if got := score(t, db, "expiries", topic+":a"); !got.Equal(store.MaxDue) {
-			t.Errorf("expires %v, want %v", got, store.MaxDue)
+		if got := score(t, db, "expiries", topic+":a"); !got.Equal(record.MaxDue) {
+			t.Errorf("expires %v, want %v", got, record.MaxDue)
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -53,7 +55,7 @@ func NewPublisher(s *Store, options ...PublisherOptions) (*Publisher, error) {
 
 func (o PublisherOptions) check() error {
 	if o.MaxBody < 0 {
-		return store.Faultf("max_body", "max body %d: use 1 or more, or 0 for %d", o.MaxBody, DefaultMaxBody)
+		return fault.New("max_body", "max body %d: use 1 or more, or 0 for %d", o.MaxBody, DefaultMaxBody)
 	}
 	return nil
 }
@@ -235,7 +237,7 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 
 // failed returns the result of a message that an error kept from being published.
 func (out *outgoing) failed(err error) Result {
-	return Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), err)}
+	return Result{Publication{Topic: out.Topic, ID: out.ID}, fmt.Errorf("publish %s: %w", record.Member(out.Topic, out.ID), err)}
 }
 
 // send publishes one batch, of one shard, and fills in the results. A generated id that is in use is
@@ -282,7 +284,7 @@ func split(batch []*outgoing) (plain, as, rest []*outgoing) {
 	}
 	way := make(map[string]bool, len(batch)) // of each member: whether it is that of as
 	for i, out := range batch {
-		member, isAs := store.Member(out.Topic, out.ID), out.isAs()
+		member, isAs := record.Member(out.Topic, out.ID), out.isAs()
 		if other, known := way[member]; known && other != isAs {
 			return plain, as, batch[i:]
 		}
@@ -328,7 +330,7 @@ func (out *outgoing) as() *store.As {
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
 	return store.Publish{
-		Topic: out.Topic, Member: store.Member(out.Topic, out.ID), Tail: out.tail,
+		Topic: out.Topic, Member: record.Member(out.Topic, out.ID), Tail: out.tail,
 		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Restored: out.restored, As: out.as(),
 	}
 }
@@ -361,10 +363,10 @@ func resultOf(m *Message, placed store.Placed) Result {
 
 // refused returns the error of a message that was refused.
 func (m *Message) refused(why store.Refusal) error {
-	member := store.Member(m.Topic, m.ID)
+	member := record.Member(m.Topic, m.ID)
 	switch why {
 	case store.TooLate:
-		return store.Faultf("delay", "delay %v: it ends past the year 9999", m.Delay)
+		return fault.New("delay", "delay %v: it ends past the year 9999", m.Delay)
 	case store.IDInUse:
 		return fmt.Errorf("publish %s: %w", member, ErrExists)
 	case store.IDLeased:
@@ -465,7 +467,7 @@ func (g *gather) abandon(out *outgoing, cause error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if out.taken {
-		return fmt.Errorf("publish %s: it was sent, the outcome is unknown: %w", store.Member(out.Topic, out.ID), cause)
+		return fmt.Errorf("publish %s: it was sent, the outcome is unknown: %w", record.Member(out.Topic, out.ID), cause)
 	}
 	for i, other := range g.pending {
 		if other == out {
@@ -473,5 +475,5 @@ func (g *gather) abandon(out *outgoing, cause error) error {
 			break
 		}
 	}
-	return fmt.Errorf("publish %s: %w", store.Member(out.Topic, out.ID), cause)
+	return fmt.Errorf("publish %s: %w", record.Member(out.Topic, out.ID), cause)
 }

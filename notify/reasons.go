@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -111,7 +112,7 @@ func kindOf(member, reason string) Reason {
 
 // ReasonOf returns the Reason that a dead letter counts for in DeadReasons.
 func ReasonOf(letter Info) Reason {
-	kind := kindOf(store.Member(letter.Topic, letter.ID), letter.Reason)
+	kind := kindOf(record.Member(letter.Topic, letter.ID), letter.Reason)
 	kind.Dead = 1
 	return kind
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -46,7 +47,7 @@ func TestWaitReplicas(t *testing.T) {
 	pub := clientOf(t, db)
 	there := func(id string) bool {
 		t.Helper()
-		found, err := copied.Client().HExists(t.Context(), copied.KeysOf(topic).Messages(), store.Member(topic, id)).Result()
+		found, err := copied.Client().HExists(t.Context(), copied.KeysOf(topic).Messages(), record.Member(topic, id)).Result()
 		if err != nil {
 			t.Fatal(err)
 		}

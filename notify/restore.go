@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // maxReason is the most bytes of a restored reason: somewhat more than a worker's
@@ -68,23 +70,23 @@ func (r *Restore) attempts() (all []Attempt) {
 
 // checkHistory returns a joined Fault for each attempt that is wrong.
 func (r *Restore) checkHistory(broadcast bool) error {
-	if len(r.History) > store.MaxHistory || broadcast && len(r.History) > 0 {
-		return store.Faultf("restore.history", "restore.history: %d attempts; use up to %d, and none for a broadcast", len(r.History), store.MaxHistory)
+	if len(r.History) > record.MaxHistory || broadcast && len(r.History) > 0 {
+		return fault.New("restore.history", "restore.history: %d attempts; use up to %d, and none for a broadcast", len(r.History), record.MaxHistory)
 	}
 	var faults []error
 	for _, one := range r.History {
 		faults = append(faults, checkTime("restore.history.ended", one.Ended))
 		if one.Ended.IsZero() {
-			faults = append(faults, store.Faultf("restore.history.ended", "restore.history.ended: it is missing; write when the attempt ended"))
+			faults = append(faults, fault.New("restore.history.ended", "restore.history.ended: it is missing; write when the attempt ended"))
 		}
 		if one.TookMs != nil {
-			faults = append(faults, store.Within("restore.history.took_ms", "restore.history.took_ms", *one.TookMs, 0, maxTookMs))
+			faults = append(faults, fault.Within("restore.history.took_ms", "restore.history.took_ms", *one.TookMs, 0, maxTookMs))
 		}
 		if one.By != "" {
 			faults = append(faults, store.CheckWorker("restore.history.by", one.By))
 		}
-		if len(one.Reason) > store.MaxReason || !utf8.ValidString(one.Reason) {
-			faults = append(faults, store.Faultf("restore.history.reason", "restore.history.reason: use text of at most %d bytes", store.MaxReason))
+		if len(one.Reason) > record.MaxReason || !utf8.ValidString(one.Reason) {
+			faults = append(faults, fault.New("restore.history.reason", "restore.history.reason: use text of at most %d bytes", record.MaxReason))
 		}
 	}
 	return errors.Join(faults...)
@@ -105,14 +107,14 @@ func (m *Message) checkRestore() error {
 	}
 	refuse := func(wrong bool, field, format string, args ...any) {
 		if wrong {
-			faults = append(faults, store.Faultf(field, format, args...))
+			faults = append(faults, fault.New(field, format, args...))
 		}
 	}
 	refuse(m.ID == "", "restore", "restore: the message has no id; give its own, so that it is not restored twice")
 	refuse(m.Delay != 0, "delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
 	refuse(r.dead() && !m.Due.IsZero(), "due", "due: a dead letter has none; give due or restore.died")
 	refuse(!r.dead() && m.Due.IsZero(), "due", "due: it is missing; what is restored has one, or restore.died if it is dead")
-	refuse(r.AttemptsUsed < 0 || r.AttemptsUsed > store.MostAttempts, "restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, store.MostAttempts)
+	refuse(r.AttemptsUsed < 0 || r.AttemptsUsed > record.MostAttempts, "restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, record.MostAttempts)
 	refuse(r.AttemptsUsed != 0 && m.Broadcast, "restore.attempts_used", "restore.attempts_used %d: a broadcast has none; leave it out", r.AttemptsUsed)
 	refuse(!r.FirstDue.IsZero() && m.Broadcast, "restore.first_due", "restore.first_due: a broadcast has none; leave it out")
 	refuse(!r.FirstDue.IsZero() && r.Published.IsZero(), "restore.first_due", "restore.first_due: restore.published is missing; give both or neither")
@@ -125,7 +127,7 @@ func (m *Message) checkRestore() error {
 	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	faults = append(faults, r.checkHistory(m.Broadcast))
 	if _, err := r.next(m); err != nil {
-		faults = append(faults, store.Faultf("restore.next", "restore.next: %w", err))
+		faults = append(faults, fault.New("restore.next", "restore.next: %w", err))
 	}
 	return errors.Join(faults...)
 }
@@ -147,7 +149,7 @@ func (r *Restore) next(m *Message) (*Record, error) {
 		return nil, err
 	}
 	if next.Restore == nil || next.Restore.Next != nil || next.Restore.dead() || next.Broadcast {
-		return nil, store.Faultf("restore", "restore: it has when the message was published and nothing follows it; write what the export has")
+		return nil, fault.New("restore", "restore: it has when the message was published and nothing follows it; write what the export has")
 	}
 	if err := next.check(math.MaxInt); err != nil {
 		return nil, err
@@ -162,8 +164,8 @@ func (r *Restore) next(m *Message) (*Record, error) {
 
 // checkTime returns a Fault for an invalid time of a field; the zero time means none.
 func checkTime(field string, at time.Time) error {
-	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(store.MaxDue)) {
-		return store.Faultf(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
+	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(record.MaxDue)) {
+		return fault.New(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -175,14 +177,14 @@ func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string
 	if r == nil {
 		return nil, "", nil
 	}
-	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Used: store.EncodeAttempts(r.AttemptsUsed, r.attempts())}
+	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
 	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {
 		restored.Expires = expiryOf(m, restored.Due)
 	}
 	if !r.Published.IsZero() {
-		restored.Times = store.EncodeTimes(r.Published, m.firstDue(restored.Due))
+		restored.Times = record.EncodeTimes(r.Published, m.firstDue(restored.Due))
 	}
 	if m.Broadcast {
 		return restored, "", nil
@@ -213,5 +215,5 @@ func expiryOf(m *Message, due int64) int64 {
 	if at := m.Restore.Expires; !at.IsZero() {
 		return at.UnixMilli()
 	}
-	return min(m.TTL.Milliseconds(), maxDueMs-due) + due
+	return min(m.TTL.Milliseconds(), record.MaxDueMs-due) + due
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -115,7 +115,7 @@ func everyKind(t testing.TB, db *notify.Store) {
 		full("ready.full", "a", now), notify.Message{Topic: "ready", ID: "past", Body: []byte("x"), Due: past},
 		notify.Message{Topic: "prices", ID: "b", Body: []byte("42"), Broadcast: true, Due: future, Headers: map[string]string{"k": "v"}, ContentType: "a/b"},
 		notify.Message{Topic: "scheduled", ID: "signal", Due: future}, notify.Message{Topic: "prices", ID: "signal", Broadcast: true, Due: future},
-		notify.Message{Topic: "scheduled", ID: "last", Body: []byte("x"), Due: store.MaxDue, TTL: anHour},
+		notify.Message{Topic: "scheduled", ID: "last", Body: []byte("x"), Due: record.MaxDue, TTL: anHour},
 	)
 	hand := func(m notify.Message, settle func(d subscribers.Delivery) error) {
 		t.Helper()
@@ -181,7 +181,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("exported (-want +got):\n%s", diff)
 	}
 	wantSame(t, before, messagesOf(t, from)) // the export changes nothing
-	deaths := record(t, to, deathChannel(to, "buried"), deathChannel(to, "exhausted"))
+	deaths := recording(t, to, deathChannel(to, "buried"), deathChannel(to, "exhausted"))
 	wantRestored(t, to, lines)
 	wantSame(t, before, messagesOf(t, to))
 	if got := deaths.recorded(); len(got) != 0 {
@@ -304,16 +304,16 @@ func TestExportDamages(t *testing.T) {
 	publish(t, pub, message("lost", future))
 	publish(t, pub, message("unreadable", future))
 	publish(t, pub, message("never", future))
-	client.ZRem(ctx, keys.Scheduled(topic), store.Member(topic, "lost"))
-	client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Score: 1e300, Member: store.Member(topic, "never")})
-	client.HSet(ctx, keys.Messages(), store.Member(topic, "unreadable"), "no record")
-	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", store.Member(topic, "empty"), "")
+	client.ZRem(ctx, keys.Scheduled(topic), record.Member(topic, "lost"))
+	client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Score: 1e300, Member: record.Member(topic, "never")})
+	client.HSet(ctx, keys.Messages(), record.Member(topic, "unreadable"), "no record")
+	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", record.Member(topic, "empty"), "")
 	for _, paused := range []string{"b", "a.c"} {
 		if err := pub.Pause(ctx, paused); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client.HSet(ctx, keys.Attempts(), store.Member(topic, "never"), "foreign")
+	client.HSet(ctx, keys.Attempts(), record.Member(topic, "never"), "foreign")
 	client.Set(ctx, keys.Deaths(), "foreign", 0)
 	lines, sum := export(t, from)
 	want := notify.Exported{Scheduled: 1, Ready: 1, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Settings are the settings of a topic: limits, times, and whether it is paused. A
@@ -36,12 +37,12 @@ var DefaultSettings = store.DefaultSettings
 
 // AllTopics names the store's settings in Settings and Set: those of all topics that
 // have none of their own.
-const AllTopics = store.AllTopics
+const AllTopics = record.AllTopics
 
 // Settings returns the settings of a topic, or of AllTopics. The topic may be unused.
 // Errors: ErrInvalid, that of settings that cannot be read, or that of the connection.
 func (i *Inspector) Settings(ctx context.Context, topic string) (TopicSettings, error) {
-	if err := store.CheckTopicOrAll(topic); err != nil {
+	if err := record.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
 	got, err := i.settings(ctx, topic)
@@ -64,7 +65,7 @@ func (i *Inspector) settings(ctx context.Context, topic string) (TopicSettings, 
 // connection; for AllTopics also a [MissingError] beside the settings: they are changed,
 // and the shards that it names take them over later.
 func (i *Inspector) Set(ctx context.Context, topic string, c SettingsChange) (TopicSettings, error) {
-	if err := store.CheckTopicOrAll(topic); err != nil {
+	if err := record.CheckTopicOrAll(topic); err != nil {
 		return TopicSettings{}, err
 	}
 	got, err := i.set(ctx, topic, c)
@@ -97,7 +98,7 @@ func (i *Inspector) Resume(ctx context.Context, topic string) error {
 }
 
 func (i *Inspector) setPaused(ctx context.Context, verb, topic string, paused bool) error {
-	if err := store.CheckTopic(topic); err != nil {
+	if err := record.CheckTopic(topic); err != nil {
 		return err
 	}
 	if _, err := i.store.Of(topic).Set(ctx, topic, SettingsChange{Paused: &paused}, false); err != nil {

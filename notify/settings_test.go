@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -107,7 +108,7 @@ func TestBadSettings(t *testing.T) {
 	} {
 		_, err := pub.Set(t.Context(), test.topic, test.change)
 		var fields []string
-		for _, f := range store.Faults(err) {
+		for _, f := range fault.All(err) {
 			fields = append(fields, f.Field)
 		}
 		if !slices.Equal(fields, test.fields) {

@@ -1,6 +1,9 @@
 package notify
 
-import "github.com/bellhopd/bellhop/notify/store"
+import (
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
 
 // A Store is one Redis and one prefix in it. It is safe for concurrent use. Close it
 // after its last use.
@@ -21,23 +24,23 @@ const (
 func Open(c Config) (*Store, error) { return store.Open(c) }
 
 // A Record is what the store keeps of a message until it is gone.
-type Record = store.Record
+type Record = record.Record
 
 // NewID returns a new id: 16 characters that sort by time, with 54 random bits. Ids
 // ascend within a process, also when its clock is set back, and sort by millisecond over
 // all processes.
-func NewID() string { return store.NewID() }
+func NewID() string { return record.NewID() }
 
 // A Position is the place of a broadcast among all that a store sent: the time when it
 // was sent, made unique.
-type Position = store.Position
+type Position = record.Position
 
 // ParsePosition reads a position as its String writes it. The error is a Fault.
-func ParsePosition(text string) (Position, error) { return store.ParsePosition(text) }
+func ParsePosition(text string) (Position, error) { return record.ParsePosition(text) }
 
 // A Pattern matches one topic, or many: a token * stands for any one token, and > at
 // the end for one or more.
-type Pattern = store.Pattern
+type Pattern = record.Pattern
 
 // ParsePattern reads a pattern such as prices, prices.* or prices.>. The error is a Fault.
-func ParsePattern(text string) (Pattern, error) { return store.ParsePattern(text) }
+func ParsePattern(text string) (Pattern, error) { return record.ParsePattern(text) }

@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -528,7 +529,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	named := subscribers.ListenOptions{Name: "n", Lease: store.MinLease}
+	named := subscribers.ListenOptions{Name: "n", Lease: record.MinLease}
 	stops = append(stops, listen(topic, subscribers.ListenOptions{From: subscribers.FromBeginning()}, hear), listen(">", subscribers.ListenOptions{}, hear))
 	stopHolding := listen(topic, named, holds)
 	publish(t, pub, announcement("sent", time.Time{}))
@@ -537,7 +538,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	}
 	storetest.Eventually(t, "its lease is extended", func() bool {
 		all, err := db.Client().ZRangeWithScores(ctx, db.KeysOf(topic).Held("n"), 0, 0).Result()
-		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(store.MinLease*2/3))
+		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(record.MinLease*2/3))
 	})
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Survey is what a store holds in all, and which of its topics stand out.
@@ -31,7 +32,7 @@ const (
 // summary of the other shards.
 func (i *Inspector) Survey(ctx context.Context, most int) (Survey, error) {
 	if most < 1 || most > mostNotable {
-		return Survey{}, store.Faultf("most", "number of topics %d: use 1 to %d", most, mostNotable)
+		return Survey{}, fault.New("most", "number of topics %d: use 1 to %d", most, mostNotable)
 	}
 	parts, err := store.Gather(ctx, i.store, func(ctx context.Context, shard store.Shard) (Survey, error) {
 		return survey(ctx, shard, most)

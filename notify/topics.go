@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Counts are how many messages a topic has, by state.
@@ -25,7 +27,7 @@ type MissingError = store.MissingError
 // the counts of the topics of other shards.
 func (i *Inspector) Count(ctx context.Context, topics ...string) ([]Counts, error) {
 	for _, topic := range topics {
-		if err := store.CheckAnyTopic(topic); err != nil {
+		if err := record.CheckAnyTopic(topic); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +124,7 @@ func (i *Inspector) countEach(ctx context.Context, l *lookup, names []string, yi
 // connection; or a [MissingError] beside the page of the topics of other shards.
 func (i *Inspector) TopicsAfter(ctx context.Context, after string, limit int, patterns ...Pattern) (counts []Counts, next string, err error) {
 	if limit < 1 {
-		return nil, "", store.Faultf("limit", "limit %d: use 1 or more", limit)
+		return nil, "", fault.New("limit", "limit %d: use 1 or more", limit)
 	}
 	names, next, missing := i.namesAfter(ctx, after, limit, patterns)
 	if missing != nil && !store.IsPartial(missing) {
@@ -151,7 +153,7 @@ func (i *Inspector) namesAfter(ctx context.Context, after string, limit int, pat
 		if names = append(names, more...); len(names) > limit {
 			return names[:limit], names[limit-1], l.missing
 		}
-		if l.read >= mostRead && len(l.spans) > 0 && store.CheckAnyTopic(last) == nil {
+		if l.read >= mostRead && len(l.spans) > 0 && record.CheckAnyTopic(last) == nil {
 			return names, last, l.missing
 		}
 	}

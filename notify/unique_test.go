@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -167,7 +168,7 @@ func TestTakenIsFreed(t *testing.T) {
 	}
 	keys := db.KeysOf(topic)
 	for i := range n { // as if none had been freed
-		member := store.Member(topic, fmt.Sprint(i))
+		member := record.Member(topic, fmt.Sprint(i))
 		db.Client().HSet(t.Context(), keys.Messages(), member, "=1000")
 		db.Client().Do(t.Context(), "zadd", keys.Taken(), 1000, member)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A claim of topics in several shards asks one shard after the other, beginning with a
@@ -31,7 +32,7 @@ func (c *Claimer) spans(ctx context.Context, topics []string, oldest bool) (bool
 	if i < 0 || !oldest {
 		return i > 0, nil
 	}
-	return true, store.Faultf("order", "order oldest: %s is in shard %s and %s in shard %s, and messages of several shards have no common order; claim topics of one shard, or in the order given",
+	return true, fault.New("order", "order oldest: %s is in shard %s and %s in shard %s, and messages of several shards have no common order; claim topics of one shard, or in the order given",
 		topics[0], first.Label(), topics[i], c.store.Of(topics[i]).Label())
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -72,7 +73,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 			t.Errorf("got %d messages, %v; want the last", len(ds), err)
 		}
 		_, err = p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Oldest: true})
-		if faults := store.Faults(err); len(faults) != 1 || !strings.Contains(err.Error(), db.Of(topics[0]).Label()) {
+		if faults := fault.All(err); len(faults) != 1 || !strings.Contains(err.Error(), db.Of(topics[0]).Label()) {
 			t.Errorf("the oldest of all: %v", err)
 		}
 	}

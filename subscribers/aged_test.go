@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -175,10 +175,10 @@ func TestBadAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{MinAge: -1, Concurrency: -1})
-	if len(store.Faults(err)) != 2 {
+	if len(fault.All(err)) != 2 {
 		t.Errorf("got %v", err)
 	}
-	for _, fault := range store.Faults(err) {
+	for _, fault := range fault.All(err) {
 		if fault.Field != "min_age" && fault.Field != "concurrency" {
 			t.Errorf("got a fault of %s", fault.Field)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Backoff is how long a named listener waits before an attempt is made again:
@@ -47,9 +48,9 @@ func (b Backoff) check() error {
 	b = b.orDefault()
 	switch {
 	case b.Min < time.Millisecond:
-		return store.Faultf("backoff_min", "backoff_min %v: the shortest is 1ms", b.Min)
+		return fault.New("backoff_min", "backoff_min %v: the shortest is 1ms", b.Min)
 	case b.Max < b.Min:
-		return store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v", store.Short(b.Max), store.Short(b.Min))
+		return fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v", fault.Short(b.Max), fault.Short(b.Min))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -252,7 +252,7 @@ func BenchmarkListening(b *testing.B) {
 
 // BenchmarkWake measures how long after the call that publishes a message a claim returns with it that waits for so many topics.
 func BenchmarkWake(b *testing.B) {
-	for _, n := range []int{1, store.MaxTopics} {
+	for _, n := range []int{1, record.MaxTopics} {
 		for name, ring := range map[string]bool{"handed over": false, "rung for": true} {
 			b.Run(fmt.Sprint(n, " topics, ", name), func(b *testing.B) {
 				db := storetest.Open(b)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // maxBookmark is the length of the longest bookmark in bytes.
@@ -57,32 +59,32 @@ func bookmarkOf(at []notify.Position) Bookmark {
 // positions returns where a bookmark stands: at one position, or at one in each shard. The
 // error is a notify.Fault.
 func (b Bookmark) positions() ([]notify.Position, error) {
-	fault := store.Faultf("bookmark", "bookmark %.100q: use one that a listener returned, or the position of a broadcast, such as 1732128000123-456", string(b))
+	wrong := fault.New("bookmark", "bookmark %.100q: use one that a listener returned, or the position of a broadcast, such as 1732128000123-456", string(b))
 	if len(b) > maxBookmark {
-		return nil, store.Faultf("bookmark", "bookmark: %d bytes; at most %d are allowed", len(b), maxBookmark)
+		return nil, fault.New("bookmark", "bookmark: %d bytes; at most %d are allowed", len(b), maxBookmark)
 	}
 	shards, text, many := strings.Cut(string(b), ".")
 	if !many {
 		p, err := notify.ParsePosition(string(b))
 		if err != nil {
-			return nil, fault
+			return nil, wrong
 		}
 		return []notify.Position{p}, nil
 	}
 	n, err := strconv.Atoi(shards)
 	bytes, errText := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || errText != nil || n < 2 || n > store.MaxShards {
-		return nil, fault
+		return nil, wrong
 	}
 	at := positionsIn(bytes, n)
 	if at == nil || bookmarkOf(at) != b { // there is one way to write it
-		return nil, fault
+		return nil, wrong
 	}
 	return at, nil
 }
 
 // mostPosition is the greatest position that notify.ParsePosition reads.
-var mostPosition = uint64(store.MaxDue.UnixMicro()) + 999
+var mostPosition = uint64(record.MaxDue.UnixMicro()) + 999
 
 // positionsIn decodes n positions; nil if there are not as many.
 func positionsIn(bytes []byte, n int) []notify.Position {
@@ -140,13 +142,13 @@ func (f From) starts(shards []int, of int) ([]notify.Position, error) {
 	at, err := Bookmark(f.text).positions()
 	switch {
 	case err != nil:
-		return nil, store.Renamed("from", err)
+		return nil, fault.Renamed("from", err)
 	case len(at) == 1 && len(shards) == 1:
 		return at, nil
 	case len(at) == 1:
-		return nil, store.Faultf("from", "from %s: it is the position of one broadcast, and this store has %d shards; use the bookmark of a listener to the pattern, or a time", f.text, of)
+		return nil, fault.New("from", "from %s: it is the position of one broadcast, and this store has %d shards; use the bookmark of a listener to the pattern, or a time", f.text, of)
 	case len(at) != of:
-		return nil, store.Faultf("from", "from %.100s: it is the bookmark of a store of %d shards, and this one has %d; use a bookmark of this store, or a time", f.text, len(at), of)
+		return nil, fault.New("from", "from %.100s: it is the bookmark of a store of %d shards, and this one has %d; use a bookmark of this store, or a time", f.text, len(at), of)
 	}
 	chosen := make([]notify.Position, len(shards))
 	for i, number := range shards {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -68,7 +68,7 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, db, body("a"))
-		if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Ready(topic), due, store.Member(topic, "a")).Err(); err != nil {
+		if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Ready(topic), due, record.Member(topic, "a")).Err(); err != nil {
 			t.Fatal(err)
 		}
 		d := claimOne(t, c, time.Minute)
@@ -148,7 +148,7 @@ func TestClaimIsBoundedInBytes(t *testing.T) {
 	storetest.Publish(t, db, messages...)
 	total := 0
 	for total < n {
-		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Minute})
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: record.MaxClaim, Lease: time.Minute})
 		if err != nil || len(ds) == 0 || len(ds) > 20 {
 			t.Fatalf("claimed %d of 256 KiB each, %v", len(ds), err)
 		}

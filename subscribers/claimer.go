@@ -12,6 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // claimerBound is how long a round of the loop takes at most, whatever happens to
@@ -102,7 +104,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 // not cut off when ctx ends: what it leased has to be known to be released.
 func (c *Claimer) Claim(ctx context.Context, topic string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
-	return c.claimOf(ctx, []string{topic}, o, errors.Join(store.CheckTopic(topic), err))
+	return c.claimOf(ctx, []string{topic}, o, errors.Join(record.CheckTopic(topic), err))
 }
 
 // claimOf claims messages of any of some topics, unless there is a fault.
@@ -166,7 +168,7 @@ func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running boo
 		return false, ctx.Err()
 	case <-timer.C:
 		if wait > store.Patience {
-			return false, store.Faultf("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
+			return false, fault.New("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
 		}
 		return false, nil
 	}
@@ -210,7 +212,7 @@ func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) 
 // does not end it. The error is a notify.ErrInvalid: it was called before.
 func (c *Claimer) Run(ctx context.Context) error {
 	if !c.ran.CompareAndSwap(false, true) {
-		return store.Faultf("call", "call of Run: the claimer ran already; make a new one")
+		return fault.New("call", "call of Run: the claimer ran already; make a new one")
 	}
 	c.loop.Note()
 	defer c.loop.End()
@@ -284,7 +286,7 @@ func (c *Claimer) rung(e store.Event) {
 	}
 	if h, is := e.Handover(); is {
 		polls.takeOver(h)
-	} else if !c.pong(e.Payload) && store.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
+	} else if !c.pong(e.Payload) && record.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
 		polls.ring(e.Payload)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -66,7 +67,7 @@ func claimLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, o sub
 
 // long is a claim of one message that waits for longer than a test.
 func long() subscribers.ClaimOptions {
-	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: store.MaxWait}
+	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: record.MaxWait}
 }
 
 // want waits for the answer of a claim, and fails the test if it is not those messages.
@@ -224,7 +225,7 @@ func TestBadPoll(t *testing.T) {
 	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for name, o := range map[string]subscribers.ClaimOptions{
 		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
-		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: store.MaxWait + 1},
+		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: record.MaxWait + 1},
 		"max -1":      {Max: -1, Lease: time.Minute},
 		"lease 1ms":   {Max: 1, Lease: time.Millisecond},
 		"min age -1s": {Max: 1, Lease: time.Minute, MinAge: -time.Second},
@@ -874,7 +875,7 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, 
 		o.MinAge = time.Millisecond
 	}
 	if r.IntN(10) == 0 {
-		o.Max = store.MaxClaim
+		o.Max = record.MaxClaim
 	}
 	ds, err := p.Claim(ctx, topic, o)
 	if err != nil && ctx.Err() == nil {

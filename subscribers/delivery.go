@@ -8,6 +8,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A Receipt is the end of a lease, in Unix microseconds by Redis's clock, as it was
@@ -125,7 +127,7 @@ func (d *Delivery) Bury(ctx context.Context, reason string) (Outcome, error) {
 
 func (d *Delivery) nack(ctx context.Context, n store.Nack) (Outcome, error) {
 	if n.Delay < 0 && n.Delay != ByBackoff {
-		return Outcome{}, store.Faultf("delay", "delay %v: it is negative; use zero or more, or ByBackoff", n.Delay)
+		return Outcome{}, fault.New("delay", "delay %v: it is negative; use zero or more, or ByBackoff", n.Delay)
 	}
 	if err := d.check(); err != nil {
 		return Outcome{}, err
@@ -163,7 +165,7 @@ func checkLease(lease time.Duration) error {
 	if lease == 0 {
 		return nil
 	}
-	return store.Within("lease", "lease", lease, store.MinLease, store.MaxLease)
+	return fault.Within("lease", "lease", lease, record.MinLease, record.MaxLease)
 }
 
 // Late returns how late the message was claimed: from its due time on, or from when
@@ -178,12 +180,12 @@ func (d *Delivery) check() error {
 		return fmt.Errorf("settle %s: it was acknowledged when it was claimed: %w", d.member(), notify.ErrLeaseLost)
 	}
 	if d.by == nil {
-		return store.Faultf("delivery", "delivery of %q: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
+		return fault.New("delivery", "delivery of %q: it was made by hand; use one that was claimed, or Claimer.Delivery", d.member())
 	}
-	return store.CheckTopic(d.Topic)
+	return record.CheckTopic(d.Topic)
 }
 
-func (d *Delivery) member() string { return store.Member(d.Topic, d.ID) }
+func (d *Delivery) member() string { return record.Member(d.Topic, d.ID) }
 
 // Until returns when the lease of the message ends, by Redis's clock, unless a
 // Subscriber extends it, or a copy of d. A hand-over counts as confirmed, which it is in a
@@ -193,7 +195,7 @@ func (d *Delivery) Until() time.Time {
 	case d.ends != 0:
 		return d.ends.Until()
 	case d.handed:
-		return d.Receipt.Until().Add(d.Lease - store.HandoverLease)
+		return d.Receipt.Until().Add(d.Lease - record.HandoverLease)
 	}
 	return d.Receipt.Until()
 }

@@ -34,7 +34,7 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// extend extends the leases of up to store.MaxClaim pieces of work. It returns a
+	// extend extends the leases of up to record.MaxClaim pieces of work. It returns a
 	// function that notes the extension in each, by its index, and the indexes of those
 	// that were lost.
 	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(int, *W), lost []int, err error)

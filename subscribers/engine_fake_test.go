@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -277,7 +278,7 @@ func (f *fake) handOver(id string, at int64, age time.Duration) bool {
 	f.made++
 	p := piece{id: id, number: f.made}
 	f.mu.Unlock()
-	j := &job[piece]{work: p, at: at, sent: time.Now().Add(-age), lease: store.HandoverLease, confirm: f.length}
+	j := &job[piece]{work: p, at: at, sent: time.Now().Add(-age), lease: record.HandoverLease, confirm: f.length}
 	defer signal(f.rung)
-	return f.hand(j, age < store.HandoverLease)
+	return f.hand(j, age < record.HandoverLease)
 }

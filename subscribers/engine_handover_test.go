@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A hand-over is handled at once, and confirmed where its handler runs for more than 2 ms: then it has its whole lease.
@@ -41,7 +41,7 @@ func TestHandoverIsNotConfirmed(t *testing.T) {
 		f.fault = func(kind string, _ int) error { return map[string]error{"extend": errAway}[kind] }
 		f.start()
 		f.handOver("a", 1, 400*time.Millisecond)
-		f.at(store.HandoverLease + store.HandoverLease/24)
+		f.at(record.HandoverLease + record.HandoverLease/24)
 		if len(f.notes["over"]) != 1 || f.notes["over"][0] < "600ms a: lease lost" {
 			t.Errorf("its handler ended: %v", f.notes["over"])
 		}
@@ -60,8 +60,8 @@ func TestHandoverIsRefused(t *testing.T) {
 		refused("before the engine ran", 1, 0)
 		f.takes["handle"] = time.Second
 		f.start()
-		refused("when its lease was over", 1, store.HandoverLease)
-		if !f.handOver("a", 1, store.HandoverLease-1) {
+		refused("when its lease was over", 1, record.HandoverLease)
+		if !f.handOver("a", 1, record.HandoverLease-1) {
 			t.Error("it was not taken in time")
 		}
 		refused("while it was handled", 1, 0)
@@ -141,12 +141,12 @@ func TestHandoversAreBounded(t *testing.T) {
 		f.takes["handle"] = time.Hour
 		f.start()
 		took := 0
-		for at := range int64(2 * store.MaxClaim) {
+		for at := range int64(2 * record.MaxClaim) {
 			if f.handOver(fmt.Sprint(at), at+1, 0) {
 				took++
 			}
 		}
-		if want := 2 + 3 + store.MaxClaim; took != want {
+		if want := 2 + 3 + record.MaxClaim; took != want {
 			t.Errorf("it took %d, want %d", took, want)
 		}
 		f.at(time.Second)

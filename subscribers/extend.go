@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // keepLeases extends leases each time that a third of the shortest one has
@@ -115,7 +115,7 @@ func (e *engine[W]) extendPart(ctx context.Context, due []*job[W]) error {
 	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.next(), b.next()) })
 	for len(due) > 0 {
 		n := 1
-		for n < min(len(due), store.MaxClaim) && due[n].next() == due[0].next() {
+		for n < min(len(due), record.MaxClaim) && due[n].next() == due[0].next() {
 			n++
 		}
 		sent := time.Now()

@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // From says where a listener begins. The zero From is FromNow for a listener
@@ -39,13 +40,13 @@ func ParseFrom(text string) (From, error) {
 	case "beginning":
 		return FromBeginning(), nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(store.MaxDue) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(record.MaxDue) {
 		return FromTime(t), nil
 	}
 	if b, err := ParseBookmark(text); err == nil {
 		return After(b), nil
 	}
-	return From{}, store.Faultf("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the bookmark of a listener", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	return From{}, fault.New("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the bookmark of a listener", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 }
 
 // String returns it as ParseFrom reads it; empty for the zero From.

@@ -8,7 +8,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // defaultGrace is how long handlers may go on by default.
@@ -46,13 +47,13 @@ type HandleOptions struct {
 // fill sets the defaults and checks the rest.
 func (o *HandleOptions) fill() error {
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
-	return errors.Join(store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency), checkAge(o.MinAge))
+	return errors.Join(fault.Within("concurrency", "concurrency", o.Concurrency, 1, record.MaxConcurrency), checkAge(o.MinAge))
 }
 
 // fillRun sets the defaults of what runs handlers, and checks the grace.
 func fillRun(grace *time.Duration, log **slog.Logger) error {
 	if *grace < 0 {
-		return store.Faultf("grace", "grace %v: it is negative; use zero or more", *grace)
+		return fault.New("grace", "grace %v: it is negative; use zero or more", *grace)
 	}
 	if *grace == 0 {
 		*grace = defaultGrace

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // confirmAfter is for how long a handler may run before the hand-over of its message
@@ -17,7 +18,7 @@ const confirmAfter = 2 * time.Millisecond
 
 // handoverLost is how long after a hand-over that did not arrive its message is ready
 // again, with some time for the carrier.
-const handoverLost = store.HandoverLease + 100*time.Millisecond
+const handoverLost = record.HandoverLease + 100*time.Millisecond
 
 // A sample is one of Redis's clock.
 type sample struct {
@@ -48,9 +49,9 @@ func (w *worker) takeOver(h store.Handover) {
 	defer w.ring() // the inbox waits again when it has claimed
 	age := w.clock.since(h.At)
 	d, err := w.leases.handedOver(h)
-	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: store.HandoverLease, confirm: h.Full}
+	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: record.HandoverLease, confirm: h.Full}
 	w.stats.all.Add(1) // before the handler may begin
-	if !w.hand(j, err == nil && age < store.HandoverLease) {
+	if !w.hand(j, err == nil && age < record.HandoverLease) {
 		w.stats.dropped.Add(1)
 	}
 }
@@ -62,7 +63,7 @@ func (w *worker) takeOver(h store.Handover) {
 func (e *engine[W]) hand(j *job[W], good bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+store.MaxClaim
+	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+record.MaxClaim
 	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
 	case twice || full || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
@@ -144,7 +145,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 		q.handed = q.handed[1:]
 		p.pending--
 		switch {
-		case q.clock.since(h.At) >= store.HandoverLease:
+		case q.clock.since(h.At) >= record.HandoverLease:
 			p.stats.drop(1)
 		case one.terms.ackNow || lease%time.Second != 0:
 			p.stats.drop(1)
@@ -172,7 +173,7 @@ func (q *topicQueue) firstToHand() *poll {
 
 // giveBack releases a message that was handed over; if it fails the lease ends.
 func (p *polls) giveBack(d Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), store.HandoverLease)
+	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease)
 	defer cancel()
 	_, _ = p.releaseMany(ctx, d.Topic, store.Inbox{}, []Delivery{d})
 }
@@ -180,7 +181,7 @@ func (p *polls) giveBack(d Delivery) {
 // confirm gives a message that was handed over the lease that its receipt promises. It
 // tries until the lease that the message has is over: then it comes again.
 func (p *polls) confirm(d Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), store.HandoverLease)
+	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease)
 	defer cancel()
 	var pause backoff.Pause
 	for {

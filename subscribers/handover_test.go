@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -108,7 +109,7 @@ func lapsed(c *carrier.Carrier) (n int64) {
 // leased returns the score of a message's lease, as text; empty if it has none.
 func leased(t *testing.T, db *notify.Store, id string) string {
 	t.Helper()
-	score, _ := db.Client().Do(t.Context(), "ZSCORE", db.KeysOf(topic).Leased(), store.Member(topic, id)).Text()
+	score, _ := db.Client().Do(t.Context(), "ZSCORE", db.KeysOf(topic).Leased(), record.Member(topic, id)).Text()
 	return score
 }
 
@@ -206,7 +207,7 @@ func TestLostHandover(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	lost := one.taken()
 	after := func(got store.Claimed) time.Duration { return time.Duration(got.Now-lost.At) * time.Microsecond }
-	if got := one.claim(0); got.OnTheWay != (after(got) < store.HandoverLease) || len(got.Messages) > 0 {
+	if got := one.claim(0); got.OnTheWay != (after(got) < record.HandoverLease) || len(got.Messages) > 0 {
 		t.Errorf("before it received the hand-over, %v behind it, it claimed %+v", after(got), got)
 	}
 	if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}); err != nil {
@@ -219,7 +220,7 @@ func TestLostHandover(t *testing.T) {
 	if len(got.Messages) != 1 || got.Messages[0].Used != 0 || got.Messages[0].Due.After(time.UnixMicro(lost.At+1000)) {
 		t.Errorf("the next one got %+v", got)
 	}
-	if took := after(got); took < store.HandoverLease-10*time.Microsecond {
+	if took := after(got); took < record.HandoverLease-10*time.Microsecond {
 		t.Errorf("that took %v, want the lease of a hand-over", took)
 	}
 	if gone, err := one.shard.Ack(t.Context(), topic, []store.Lease{lost.ClaimedMessage.Lease}); err != nil || len(gone) != 1 {
@@ -268,7 +269,7 @@ func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 func TestPoisonIsHandedOverUntilItDies(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
-	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), Lease: new(store.MinLease)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), Lease: new(record.MinLease)})
 	one := newHand(t, db, "one")
 	storetest.Publish(t, db, body("a"))
 	one.taken()
@@ -286,11 +287,11 @@ func TestOneHandoverAtATime(t *testing.T) {
 	first := one.taken()
 	storetest.Publish(t, db, body("b"))
 	one.rung()
-	if got := one.claim(first.At); len(got.Messages) != 1 || got.Messages[0].Member != store.Member(topic, "b") {
+	if got := one.claim(first.At); len(got.Messages) != 1 || got.Messages[0].Member != record.Member(topic, "b") {
 		t.Errorf("it claimed %+v", got)
 	}
 	storetest.Publish(t, db, body("c"))
-	if got := one.taken(); got.Member != store.Member(topic, "c") {
+	if got := one.taken(); got.Member != record.Member(topic, "c") {
 		t.Errorf("it was handed %+v", got)
 	}
 }
@@ -308,7 +309,7 @@ func TestHandoverGoesToTheLongestWaiting(t *testing.T) {
 		t.Errorf("it claimed %+v", got)
 	}
 	storetest.Publish(t, db, body("b"))
-	if got := two.taken(); got.Member != store.Member(topic, "b") {
+	if got := two.taken(); got.Member != record.Member(topic, "b") {
 		t.Errorf("it was handed %+v", got)
 	}
 	if c := counts(t, db); c.Leased != 2 || c.Waiting != 2 {
@@ -334,7 +335,7 @@ func TestRungInsteadOfHanded(t *testing.T) {
 			return numbered(1)
 		},
 		"ring_only for all topics": func(t *testing.T, db *notify.Store) []notify.Message {
-			storetest.Set(t, db, store.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+			storetest.Set(t, db, record.AllTopics, notify.SettingsChange{RingOnly: new(true)})
 			return numbered(1)
 		},
 	} {
@@ -918,7 +919,7 @@ func TestHandoverExpires(t *testing.T) {
 // expire ends the time to live of a message: a carrier that is started then learns of it.
 func expire(t *testing.T, db *notify.Store, id string) {
 	t.Helper()
-	if err := db.Client().ZAddXX(t.Context(), db.KeysOf(topic).Expiries(), redis.Z{Score: 1, Member: store.Member(topic, id)}).Err(); err != nil {
+	if err := db.Client().ZAddXX(t.Context(), db.KeysOf(topic).Expiries(), redis.Z{Score: 1, Member: record.Member(topic, id)}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -932,7 +933,7 @@ func TestExpiredIsNotHandedOver(t *testing.T) {
 	one := newHand(t, db, "one")
 	storetest.Eventually(t, "it expires", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
-		due, missing := db.Client().ZScore(t.Context(), db.KeysOf(topic).Expiries(), store.Member(topic, "a")).Result()
+		due, missing := db.Client().ZScore(t.Context(), db.KeysOf(topic).Expiries(), record.Member(topic, "a")).Result()
 		return err == nil && missing == nil && float64(now.UnixMilli()) > due
 	})
 	carry(t, db)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -173,7 +174,7 @@ func TestHoldersOfAnotherVersion(t *testing.T) {
 		}
 		return got
 	}
-	named := take("w-a", store.MinLease)
+	named := take("w-a", record.MinLease)
 	if len(named.Broadcasts) != 1 {
 		t.Fatalf("got %+v", named)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -47,17 +49,17 @@ func (o ClaimOptions) check() error {
 		worker = store.CheckWorker("worker", o.Worker)
 	}
 	if o.AckNow && o.Lease != 0 {
-		lease = store.Faultf("lease", "lease %v: what is acknowledged at once (ack=now) has none; give one of them", o.Lease)
+		lease = fault.New("lease", "lease %v: what is acknowledged at once (ack=now) has none; give one of them", o.Lease)
 	}
 	return errors.Join(
-		store.Within("wait", "wait", o.Wait, 0, store.MaxWait), store.Within("max", "max", o.Max, 1, store.MaxClaim), checkAge(o.MinAge), lease, checkLease(o.Lease), worker,
+		fault.Within("wait", "wait", o.Wait, 0, record.MaxWait), fault.Within("max", "max", o.Max, 1, record.MaxClaim), checkAge(o.MinAge), lease, checkLease(o.Lease), worker,
 	)
 }
 
 // checkAge returns a Fault for an age that no message can have.
 func checkAge(age time.Duration) error {
 	if age < 0 {
-		return store.Faultf("min_age", "min age %v: it is negative; use zero or more", age)
+		return fault.New("min_age", "min age %v: it is negative; use zero or more", age)
 	}
 	return nil
 }
@@ -166,7 +168,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 			}
 			d.late = max(at.Sub(d.Due)-o.MinAge, 0)
 		}
-		if d.Record, err = store.DecodeRecord(m.Record); err != nil {
+		if d.Record, err = record.Decode(m.Record); err != nil {
 			got.unreadable = append(got.unreadable, badRecord{d, err})
 			continue
 		}
@@ -184,7 +186,7 @@ func deathsOf(topic string, ended []store.Buried) (all []Death) {
 
 // handedOver returns the delivery of a hand-over. The error is an unreadable record.
 func (l *leases) handedOver(h store.Handover) (Delivery, error) {
-	record, err := store.DecodeRecord(h.Record)
+	record, err := record.Decode(h.Record)
 	d := Delivery{
 		Topic: h.Topic, ID: idOf(h.Topic, h.Member), Due: h.Due, Attempt: 1 + h.Used, Receipt: Receipt(h.Receipt), Lease: h.Full, History: h.History,
 		Record: record, HandedOver: true, handed: true, worker: l.name, by: l,
@@ -236,7 +238,7 @@ func (l *leases) ackMany(ctx context.Context, topic string, ds []Delivery) (lost
 		return nil, err
 	}
 	for len(ds) > 0 {
-		page := ds[:min(len(ds), store.MaxClaim)]
+		page := ds[:min(len(ds), record.MaxClaim)]
 		at, err := l.store.Of(topic).Ack(ctx, topic, leasesOf(page))
 		if err != nil {
 			return lost, fmt.Errorf("acknowledge %s: %w", topic, err)
@@ -287,7 +289,7 @@ func (l *leases) releaseMany(ctx context.Context, topic string, inbox store.Inbo
 		return nil, err
 	}
 	for first := true; first || len(ds) > 0; first = false {
-		page := ds[:min(len(ds), store.MaxClaim)]
+		page := ds[:min(len(ds), record.MaxClaim)]
 		back := make([]store.Return, len(page))
 		for i := range page {
 			back[i] = store.Return{Lease: page[i].lease(), Due: page[i].Due}
@@ -316,7 +318,7 @@ func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) e
 	return nil
 }
 
-// extendMany extends up to store.MaxClaim leases of one worker and returns their new receipts, which
+// extendMany extends up to record.MaxClaim leases of one worker and returns their new receipts, which
 // alone settle them from now on, and the indexes of those that were lost.
 func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (receipts []int64, lost []int, err error) {
 	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, ds[0].worker, leasesOf(ds), lease)
@@ -347,8 +349,8 @@ func pick(ds []Delivery, indexes []int) []Delivery {
 func checkTopics(topic string, ds []Delivery) error {
 	for i := range ds {
 		if ds[i].Topic != topic {
-			return store.Faultf("topic", "message %s: it is not of the topic %s; settle each topic by itself", ds[i].member(), topic)
+			return fault.New("topic", "message %s: it is not of the topic %s; settle each topic by itself", ds[i].member(), topic)
 		}
 	}
-	return store.CheckTopic(topic)
+	return record.CheckTopic(topic)
 }

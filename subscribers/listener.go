@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // listenerBound is how long a round of a listener's loop takes at most, whatever
@@ -140,7 +141,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 	p, errPattern := notify.ParsePattern(pattern)
 	var errHandler error
 	if handler == nil {
-		errHandler = store.Faultf("handler", "handler of %s: it is nil; use a function", pattern)
+		errHandler = fault.New("handler", "handler of %s: it is nil; use a function", pattern)
 	}
 	if err := errors.Join(errPattern, errHandler, errOptions, o.check(pattern)); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -98,7 +99,7 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
 		}
 		for _, log := range page.Logs {
-			if want(log.Topic) && store.CheckAnyTopic(log.Topic) == nil {
+			if want(log.Topic) && record.CheckAnyTopic(log.Topic) == nil {
 				g.topics = append(g.topics, log.Topic)
 			}
 			after = log.Last
@@ -169,7 +170,7 @@ func (r *reading) cut(bytes int) {
 func (r *reading) heed(got store.Reading, asked []string) {
 	r.more = got.More
 	for _, topic := range got.Others {
-		if !slices.Contains(asked, topic) && store.CheckAnyTopic(topic) == nil {
+		if !slices.Contains(asked, topic) && record.CheckAnyTopic(topic) == nil {
 			r.others = append(r.others, topic)
 		}
 	}
@@ -203,7 +204,7 @@ func (l logs) items(topic string, page store.LogPage, after notify.Position, now
 func (l logs) itemOf(topic string, entry store.Entry, now instant) item {
 	b := &Broadcast{Topic: topic, ID: entry.ID, Due: entry.Due, Position: entry.Position, Attempt: 1}
 	var err error
-	if b.Record, err = store.DecodeRecord(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
+	if b.Record, err = record.Decode(entry.Record); err != nil || b.ID == "" || b.Published.IsZero() {
 		l.stats.unreadable.Add(1)
 		b = nil
 	} else if b.Expires = now.expiry(b); b.Expired() {

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -178,7 +179,7 @@ func TestBookmarkOfAnotherStore(t *testing.T) {
 	} {
 		for _, name := range []string{"", "n"} {
 			err := newListener(t, test.db).Listen(t.Context(), test.pattern, h.handle, subscribers.ListenOptions{From: subscribers.After(test.from), Name: name})
-			var fault *store.Fault
+			var fault *fault.Fault
 			if !errors.As(err, &fault) || fault.Field != "from" || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("from %q: %v, want %q", test.from, err, test.want)
 			}
@@ -328,7 +329,7 @@ func TestDeathsInManyShards(t *testing.T) {
 	}
 	storetest.Eventually(t, "all deaths are told", func() bool { return h.size() == len(topics) })
 	for _, b := range h.all {
-		if !slices.Contains(topics, strings.TrimPrefix(b.Topic, store.DeadPrefix)) {
+		if !slices.Contains(topics, strings.TrimPrefix(b.Topic, record.DeadPrefix)) {
 			t.Errorf("a death of %s", b.Topic)
 		}
 	}

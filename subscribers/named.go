@@ -13,6 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -111,20 +113,20 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 func (o *ListenOptions) check(pattern string) error {
 	if o.Name == "" {
 		if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
-			return store.Faultf("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
+			return fault.New("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 		}
 		return nil
 	}
 	if o.Shard != nil {
-		return store.Faultf("shard", "options of %s: a named listener is one in all shards; leave the shard out", pattern)
+		return fault.New("shard", "options of %s: a named listener is one in all shards; leave the shard out", pattern)
 	}
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
 	o.Lease = cmp.Or(o.Lease, store.DefaultLease)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, store.DefaultAttempts)
 	return errors.Join(
-		store.CheckListener(o.Name),
-		store.Within("concurrency", "concurrency", o.Concurrency, 1, store.MaxConcurrency),
-		store.Within("max_attempts", "max attempts", o.MaxAttempts, 1, store.MostAttempts),
+		record.CheckListener(o.Name),
+		fault.Within("concurrency", "concurrency", o.Concurrency, 1, record.MaxConcurrency),
+		fault.Within("max_attempts", "max attempts", o.MaxAttempts, 1, record.MostAttempts),
 		o.Backoff.check(),
 		checkLease(o.Lease),
 	)
@@ -167,9 +169,9 @@ func (l *Listener) enroll(ctx context.Context, hubs []*hub, p notify.Pattern, o 
 	case err != nil:
 		return registration{}, fmt.Errorf("register the listener %s: %w", o.Name, err)
 	case r.Pattern != p.String():
-		return registration{}, store.Faultf("name", "name %s: it is in use for %s; use another name, or remove this one first (notify.Inspector.RemoveListener)", o.Name, r.Pattern)
+		return registration{}, fault.New("name", "name %s: it is in use for %s; use another name, or remove this one first (notify.Inspector.RemoveListener)", o.Name, r.Pattern)
 	case o.From != (From{}) && o.From.text != r.From:
-		return registration{}, store.Faultf("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it is, use another name, or remove this one first (notify.Inspector.RemoveListener)", o.From, o.Name, r.From)
+		return registration{}, fault.New("from", "from %s: the name %s is in use and began at %s; leave from out to go on where it is, use another name, or remove this one first (notify.Inspector.RemoveListener)", o.From, o.Name, r.From)
 	}
 	return registration{r, now}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -313,7 +314,7 @@ func TestNamedLeaseIsLost(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	began, lost := make(chan struct{}, 1), make(chan error, 1)
-	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
+	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: record.MinLease})
 	done := make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
 		return newListener(t, db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
@@ -738,7 +739,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 	l := newListener(t, db)
 	for _, busy := range []bool{false, true} {
 		ended, began := make(chan error, 1), make(chan struct{}, 100)
-		o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: store.MinLease})
+		o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: record.MinLease})
 		go func() {
 			ended <- l.Listen(t.Context(), topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
 				began <- struct{}{}

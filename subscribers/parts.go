@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // slowClaim is how long a call to one shard may keep back what is wanted from all. With a
@@ -141,7 +142,7 @@ func (p *part) hasRung() bool {
 // ask calls a shard in a goroutine. The mutex is held.
 func (n *named) ask(ctx context.Context, p *part, free, notNows int) {
 	a := &p.asking
-	done := a.done[:min(len(a.done), store.MaxClaim)]
+	done := a.done[:min(len(a.done), record.MaxClaim)]
 	a.done = a.done[len(done):]
 	a.busy, a.since, a.free, a.notNows = true, time.Now(), free, notNows
 	n.several.asks.Go(func() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -146,7 +147,7 @@ func TestLeaseEndsWhilePaused(t *testing.T) {
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("kept"), body("lost"))
-	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, store.MinLease)
+	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, record.MinLease)
 	s := newSwitches(t, db)
 	s.pause()
 	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, db).Ready == 1 })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // failover is how long a poll waits on while Redis cannot be asked: longer than
@@ -430,7 +431,7 @@ func (q *topicQueue) wanted() (terms claimTerms, most int) {
 			one.asked = q
 		}
 	}
-	return terms, min(most, store.MaxClaim)
+	return terms, min(most, record.MaxClaim)
 }
 
 // deal hands out what was claimed on terms, and returns what no poll takes any more.

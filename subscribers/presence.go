@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // The kinds of workers.
@@ -36,7 +37,7 @@ func fillKind(kind *string) error {
 		*kind = kindWorker
 	case kindWorker, kindDaemon:
 	default:
-		return store.Faultf("kind", "kind %.100q: use worker or daemon", *kind)
+		return fault.New("kind", "kind %.100q: use worker or daemon", *kind)
 	}
 	return nil
 }

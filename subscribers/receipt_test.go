@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -198,7 +198,7 @@ func TestExtendedReceiptOfAnEarlierLease(t *testing.T) {
 			}
 		},
 		"run out": func(t *testing.T, db *notify.Store, d subscribers.Delivery) {
-			if err := d.Extend(t.Context(), store.MinLease); err != nil {
+			if err := d.Extend(t.Context(), record.MinLease); err != nil {
 				t.Fatal(err)
 			}
 			carry(t, db)
@@ -267,7 +267,7 @@ func TestNoteOfAnExtension(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
 	extend(t, db, d, time.Hour)
-	key := db.KeysOf(topic).Extended(store.Member(topic, "a"))
+	key := db.KeysOf(topic).Extended(record.Member(topic, "a"))
 	if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left <= 0 || left > time.Hour+time.Minute {
 		t.Errorf("it stays for %v, %v", left, err)
 	}
@@ -289,7 +289,7 @@ func TestNoteOfAnExtension(t *testing.T) {
 		t.Error(err)
 	}
 	settled(t, db)
-	if n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Extended(store.Member(topic, "b"))).Result(); n != 0 || err != nil {
+	if n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Extended(record.Member(topic, "b"))).Result(); n != 0 || err != nil {
 		t.Errorf("a handler's extension left %d notes, %v", n, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // run handles work until ctx ends, and returns when all is settled. Its error is
@@ -158,7 +158,7 @@ func (e *engine[W]) free() int {
 		e.low = low
 		return 0
 	}
-	return min(e.concurrency+more-e.open, store.MaxClaim)
+	return min(e.concurrency+more-e.open, record.MaxClaim)
 }
 
 // claimOnce claims what is wanted now and queues it, unless there was another NotNow
@@ -172,7 +172,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 		return true, nil
 	}
 	if e.claimsSettle {
-		n := min(len(e.done), store.MaxClaim)
+		n := min(len(e.done), record.MaxClaim)
 		js, e.done = e.done[:n:n], e.done[n:]
 	}
 	done := works(js)

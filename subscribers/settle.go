@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -57,7 +58,7 @@ func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 		}
 	}
 	if e.claimsSettle {
-		until = time.Now().Add(store.MaxLease)
+		until = time.Now().Add(record.MaxLease)
 	}
 	switch {
 	case e.stopBy.IsZero() || until.Before(e.stopBy):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // muchBody is how many bytes of bodies a claim of several topics gathers before it asks
@@ -29,7 +30,7 @@ const muchBody = 4 << 20
 // store.MissingError, which names the shard.
 func (c *Claimer) ClaimAny(ctx context.Context, topics []string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
-	ds, err := c.claimOf(ctx, topics, o, errors.Join(store.CheckTopics(topics), err))
+	ds, err := c.claimOf(ctx, topics, o, errors.Join(record.CheckTopics(topics), err))
 	if o.Oldest {
 		slices.SortStableFunc(ds, func(a, b Delivery) int { return a.Due.Compare(b.Due) })
 	}
@@ -286,7 +287,7 @@ func (p *polls) vacate(shard store.Shard) {
 	delete(p.vacant, shard)
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
-	for some := range slices.Chunk(all, store.MaxTopics) {
+	for some := range slices.Chunk(all, record.MaxTopics) {
 		topics := make([]string, len(some))
 		for i, q := range some {
 			topics[i] = q.topic

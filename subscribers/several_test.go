@@ -16,6 +16,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -153,7 +155,7 @@ func TestBadClaimAny(t *testing.T) {
 		{[]string{"a", "", "b c", "a"}, subscribers.ClaimOptions{Max: 501, Wait: -1}, []string{"it is empty", `"b c"`, `"a" is named twice`, "max 501", "wait -1ns"}},
 	} {
 		_, err := p.ClaimAny(t.Context(), test.topics, test.o)
-		if faults := store.Faults(err); len(faults) != len(test.faults) {
+		if faults := fault.All(err); len(faults) != len(test.faults) {
 			t.Errorf("%q: got %v", test.topics, err)
 		}
 		for _, fault := range test.faults {
@@ -180,7 +182,7 @@ func TestClaimAnyWaits(t *testing.T) {
 	})
 	quiet(t, db)
 	p, _ := newPoller(t, db)
-	topics := topicsOf(store.MaxTopics)
+	topics := topicsOf(record.MaxTopics)
 	for i, topic := range topics {
 		topics[i] = storetest.Near(db, topic)
 	}
@@ -329,7 +331,7 @@ func TestOneMessageForManyCallers(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
-	topics := topicsOf(store.MaxTopics)
+	topics := topicsOf(record.MaxTopics)
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan got, 200)
 	for range cap(answers) {

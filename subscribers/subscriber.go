@@ -12,6 +12,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // SubscriberOptions are the options of a Subscriber. The zero value is the default.
@@ -49,24 +51,24 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOptions) error {
 	o, err := store.Option(options)
 	if o.OnBadJSON != nil {
-		err = store.Faultf("on_bad_json", "options of %s: OnBadJSON is for HandleJSON; use that, or leave OnBadJSON out", topic)
+		err = fault.New("on_bad_json", "options of %s: OnBadJSON is for HandleJSON; use that, or leave OnBadJSON out", topic)
 	}
 	return s.handle(topic, handler, o, err)
 }
 
 // handle is Handle with the fault of the options, if there is one.
-func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, fault error) error {
-	faults := []error{store.CheckTopic(topic), fault, o.fill()}
+func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, wrong error) error {
+	faults := []error{record.CheckTopic(topic), wrong, o.fill()}
 	if handler == nil {
-		faults = append(faults, store.Faultf("handler", "handler of %s: it is nil; use a function", topic))
+		faults = append(faults, fault.New("handler", "handler of %s: it is nil; use a function", topic))
 	}
 	switch {
 	case s == nil:
-		faults = append(faults, store.Faultf("subscriber", "subscriber of %s: it is nil; use one of NewSubscriber", topic))
+		faults = append(faults, fault.New("subscriber", "subscriber of %s: it is nil; use one of NewSubscriber", topic))
 	case s.running.Load():
-		faults = append(faults, store.Faultf("call", "call of Handle %s: call it before Run", topic))
+		faults = append(faults, fault.New("call", "call of Handle %s: call it before Run", topic))
 	case s.workers[topic] != nil:
-		faults = append(faults, store.Faultf("topic", "topic %s: it has a handler already; use one for each topic", topic))
+		faults = append(faults, fault.New("topic", "topic %s: it has a handler already; use one for each topic", topic))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return err
@@ -86,7 +88,7 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
 	}, terms{
-		concurrency: o.Concurrency, ahead: store.MaxClaim, grace: s.o.Grace,
+		concurrency: o.Concurrency, ahead: record.MaxClaim, grace: s.o.Grace,
 	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
 	return w
 }
@@ -96,11 +98,11 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 // first and returns last. Use is called before Run. The error is a notify.Fault.
 func (s *Subscriber) Use(middleware ...Middleware) error {
 	if s.running.Load() {
-		return store.Faultf("call", "call of Use: call it before Run")
+		return fault.New("call", "call of Use: call it before Run")
 	}
 	for i, m := range middleware {
 		if m == nil {
-			return store.Faultf("middleware", "middleware %d: it is nil; use a function", i+1)
+			return fault.New("middleware", "middleware %d: it is nil; use a function", i+1)
 		}
 	}
 	s.middleware = append(s.middleware, middleware...)
@@ -112,7 +114,7 @@ func (s *Subscriber) wrap() error {
 	for _, w := range s.workers {
 		for i, m := range slices.Backward(s.middleware) {
 			if w.handler = m(w.handler); w.handler == nil {
-				return store.Faultf("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
+				return fault.New("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
 			}
 		}
 	}
@@ -127,10 +129,10 @@ func (s *Subscriber) wrap() error {
 // subscriber that has no handler, ran already, or has middleware that returns none.
 func (s *Subscriber) Run(ctx context.Context) error {
 	if len(s.workers) == 0 {
-		return store.Faultf("handler", "subscriber: it has no handler; call Handle before Run")
+		return fault.New("handler", "subscriber: it has no handler; call Handle before Run")
 	}
 	if !s.running.CompareAndSwap(false, true) {
-		return store.Faultf("call", "call of Run: the subscriber ran already; make a new one")
+		return fault.New("call", "call of Run: the subscriber ran already; make a new one")
 	}
 	if err := s.wrap(); err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -361,7 +362,7 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	d := storetest.Receive(t, "the handler begins", began)
 	// Somebody else settles it, under the receipt of the moment.
-	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), store.Member(topic, d.ID)).Err(); err != nil {
+	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), record.Member(topic, d.ID)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
@@ -710,7 +711,7 @@ func TestAllFaultsOfACall(t *testing.T) {
 		},
 	} {
 		var fields, sentences []string
-		for _, fault := range store.Faults(test.err) {
+		for _, fault := range fault.All(test.err) {
 			fields, sentences = append(fields, fault.Field), append(sentences, fault.Error())
 		}
 		if got := strings.Join(fields, " "); got != test.want || test.err.Error() != strings.Join(sentences, "\n") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A turn is a broadcast that this process has leased.
@@ -120,7 +121,7 @@ func (n *named) giveUp(t *turn, reason string) (done bool) {
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 	return nil, n.inParts(func(p *part) error {
 		own := slices.DeleteFunc(slices.Clone(done), func(t turn) bool { return t.part != p })
-		for page := range slices.Chunk(own, store.MaxClaim) {
+		for page := range slices.Chunk(own, record.MaxClaim) {
 			if err := p.settle(ctx, page, nil); err != nil {
 				return err
 			}
@@ -133,7 +134,7 @@ func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
 func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
 	return n.inParts(func(p *part) error {
 		own := slices.DeleteFunc(slices.Clone(back), func(j *job[turn]) bool { return j.work.part != p })
-		for page := range slices.Chunk(own, store.MaxClaim) {
+		for page := range slices.Chunk(own, record.MaxClaim) {
 			if err := p.settle(ctx, nil, page); err != nil {
 				return err
 			}

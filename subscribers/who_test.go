@@ -12,6 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -79,7 +81,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("got %+v", out)
 		}
 		want = append(want, reason)
-		want = want[max(len(want)-store.MaxHistory, 0):]
+		want = want[max(len(want)-record.MaxHistory, 0):]
 		wantReasons(t, "inspected", inspect(t, db, "a").History, "w-1", want...)
 	}
 	storetest.Eventually(t, "it is ready", func() bool { return counts(t, db).Ready == 1 })
@@ -89,7 +91,7 @@ func TestHistory(t *testing.T) {
 	}
 	dead := inspect(t, db, "a")
 	last := dead.History[len(dead.History)-1].Reason
-	if len(dead.History) != store.MaxHistory || !strings.HasPrefix(last, "line one  line two ää") || len(last) > store.MaxReason {
+	if len(dead.History) != record.MaxHistory || !strings.HasPrefix(last, "line one  line two ää") || len(last) > record.MaxReason {
 		t.Errorf("got %d attempts, the last of %d bytes: %.40q", len(dead.History), len(last), last)
 	}
 	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); err != nil || n != 1 {
@@ -115,11 +117,11 @@ func TestHistoryOfLeasesThatEnd(t *testing.T) {
 	carry(t, db)
 	c := called(t, db, "w-1")
 	storetest.Publish(t, db, body("a"))
-	d := claimOne(t, c, store.MinLease)
+	d := claimOne(t, c, record.MinLease)
 	storetest.Eventually(t, "it is ready", func() bool { return counts(t, db).Ready == 1 })
 	history := inspect(t, db, "a").History
 	wantReasons(t, "inspected", history, "w-1", "lease expired")
-	if len(history) == 1 && (history[0].Took < store.MinLease-time.Millisecond || history[0].Ended.Sub(d.Receipt.Until()).Abs() > time.Millisecond) {
+	if len(history) == 1 && (history[0].Took < record.MinLease-time.Millisecond || history[0].Ended.Sub(d.Receipt.Until()).Abs() > time.Millisecond) {
 		t.Errorf("it took %v and ended %v, while the lease ended %v", history[0].Took, history[0].Ended, d.Receipt.Until())
 	}
 }
@@ -147,7 +149,7 @@ func TestHistoryOff(t *testing.T) {
 		storetest.Set(t, db, step.of, notify.SettingsChange{History: &step.to})
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db).Ready == 1 })
 		_, out := fail(t, c, "no")
-		value := db.Client().HGet(t.Context(), db.KeysOf(topic).Attempts(), store.Member(topic, "a")).Val()
+		value := db.Client().HGet(t.Context(), db.KeysOf(topic).Attempts(), record.Member(topic, "a")).Val()
 		if got := inspect(t, db, "a"); len(got.History) != step.history || got.Attempts != out.Attempts || strings.Count(value, "\n") != step.history {
 			t.Errorf("%v of %s: %d attempts, known are %+v, held as %q", step.to, step.of, got.Attempts, got.History, value)
 		}
@@ -191,8 +193,8 @@ func TestHistoryIsSmall(t *testing.T) {
 	for range n {
 		storetest.Publish(t, db, notify.Message{Topic: topic})
 	}
-	for range n / store.MaxClaim {
-		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: store.MaxClaim, Lease: time.Minute})
+	for range n / record.MaxClaim {
+		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: record.MaxClaim, Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +268,7 @@ func TestWhoHasItAfterOneExtension(t *testing.T) {
 		id := fmt.Sprint(len(leases))
 		storetest.Publish(t, db, body(id))
 		d := claimOne(t, called(t, db, name), time.Minute)
-		leases = append(leases, store.Lease{Member: store.Member(topic, id), Receipt: int64(d.Receipt)})
+		leases = append(leases, store.Lease{Member: record.Member(topic, id), Receipt: int64(d.Receipt)})
 	}
 	before := []time.Time{inspect(t, db, "0").Since, inspect(t, db, "1").Since, inspect(t, db, "2").Since}
 	receipts, lost, err := db.Of(topic).Extend(t.Context(), topic, "w-c", leases, time.Hour)
@@ -416,12 +418,12 @@ func TestNamesOfWorkers(t *testing.T) {
 		_, errListener := subscribers.NewListener(db, subscribers.ListenerOptions{Name: name})
 		_, errClaim := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Worker: name})
 		for _, err := range []error{errSubscriber, errClaimer, errListener, errClaim} {
-			if faults := store.Faults(err); len(faults) != 1 || !strings.Contains(err.Error(), "without spaces") {
+			if faults := fault.All(err); len(faults) != 1 || !strings.Contains(err.Error(), "without spaces") {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
 	}
-	if _, err := subscribers.NewClaimer(db, subscribers.ClaimerOptions{Kind: "boss"}); len(store.Faults(err)) != 1 {
+	if _, err := subscribers.NewClaimer(db, subscribers.ClaimerOptions{Kind: "boss"}); len(fault.All(err)) != 1 {
 		t.Errorf("kind boss: %v", err)
 	}
 	storetest.Publish(t, db, body("a"))

@@ -14,7 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // archivePage is how many rows of the archive a call works on.
@@ -104,7 +104,7 @@ the day before the last.`,
 // checkLimit rejects a limit below 1.
 func checkLimit(limit int) error {
 	if limit < 1 {
-		return store.Faultf("limit", "limit %d: use 1 or more", limit)
+		return fault.New("limit", "limit %d: use 1 or more", limit)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // archiveFlags are the flags that select rows of the archive.
@@ -84,7 +84,7 @@ func ago(field, text string, now askTime) (time.Time, error) {
 	}
 	at, err := fields.ParseTime(field, text)
 	if err != nil {
-		err = store.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z, or how long ago, such as 24h", field, text)
+		err = fault.New(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z, or how long ago, such as 24h", field, text)
 	}
 	return at, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // takes rejects a call whose arguments do not match names. Names in brackets are
@@ -56,10 +56,10 @@ func parseHeaders(given []string) (map[string]string, error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")
 		if !ok {
-			return nil, store.Faultf("headers", "header %q: write NAME=VALUE", one)
+			return nil, fault.New("headers", "header %q: write NAME=VALUE", one)
 		}
 		if _, twice := headers[name]; twice {
-			return nil, store.Faultf("headers", "header %s: it is given twice", name)
+			return nil, fault.New("headers", "header %s: it is given twice", name)
 		}
 		headers[name] = value
 	}

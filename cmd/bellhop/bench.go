@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -122,20 +123,20 @@ const (
 func checkBench(o bench.Options, maxBody int) error {
 	var tooFew, body error
 	if o.Messages < 100 {
-		tooFew = store.Faultf("messages", "messages %d: use 100 or more", o.Messages)
+		tooFew = fault.New("messages", "messages %d: use 100 or more", o.Messages)
 	}
 	if most := min(maxBody, notify.DefaultMaxBody); o.Body < 1 || o.Body > most {
-		body = store.Faultf("body", "body %d: use 1 to %d", o.Body, most)
+		body = fault.New("body", "body %d: use 1 to %d", o.Body, most)
 	}
-	return errors.Join(tooFew, body, store.Within("waiting", "waiting messages", o.Waiting, 0, maxWaiting), store.Within("turns", "turns", o.Turns, 1, maxTurns),
-		store.Within("batch", "messages of a call", o.Batch, 1, maxBatch), o.Check())
+	return errors.Join(tooFew, body, fault.Within("waiting", "waiting messages", o.Waiting, 0, maxWaiting), fault.Within("turns", "turns", o.Turns, 1, maxTurns),
+		fault.Within("batch", "messages of a call", o.Batch, 1, maxBatch), o.Check())
 }
 
 // checkBenchShards rejects a wrong number of shards, or of masters.
 func checkBenchShards(shards, masters int, own bool) error {
 	var faults []error
 	if masters != 0 {
-		faults = append(faults, store.Within("redis_cluster", "masters of a Cluster", masters, minMasters, maxMasters))
+		faults = append(faults, fault.Within("redis_cluster", "masters of a Cluster", masters, minMasters, maxMasters))
 		if !own {
 			faults = append(faults, misused("redis-cluster", "unexpected flag --redis-cluster: it is for --own"))
 		}

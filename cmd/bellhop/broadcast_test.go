@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -20,7 +20,7 @@ func TestBroadcastIsScheduled(t *testing.T) {
 	contains(t, s.call("inspect", "prices.gold", "1"), "mode          broadcast", "state         scheduled", "header A      b", "\n42\n")
 	var info api.Message
 	s.json(&info, "inspect", "prices.gold", "1", "--json")
-	if info.Mode != store.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
+	if info.Mode != record.ModeBroadcast || string(info.Bytes()) != "42" || info.Headers["A"] != "b" || info.ContentType != "text/plain" || info.State != notify.Scheduled {
 		t.Errorf("got %+v", info)
 	}
 	contains(t, s.call("reschedule", "prices.gold", "1", "--delay", "3h"), "prices.gold 1 scheduled ", "(in ")
@@ -61,7 +61,7 @@ func TestInspectListsBroadcasts(t *testing.T) {
 	s.call("publish", "t", "--id", "message", "--delay", "1h", "--body", "x")
 	var page api.Page
 	s.json(&page, "inspect", "t", "--broadcasts", "--limit", "2", "--json")
-	if len(page.Messages) != 2 || page.Messages[0].ID != "1" || page.Messages[0].Mode != store.ModeBroadcast || page.Cursor == "" {
+	if len(page.Messages) != 2 || page.Messages[0].ID != "1" || page.Messages[0].Mode != record.ModeBroadcast || page.Cursor == "" {
 		t.Errorf("got %+v", page)
 	}
 	out := s.call("inspect", "t", "--broadcasts", "--cursor", page.Cursor)
@@ -151,7 +151,7 @@ func TestDeadBroadcast(t *testing.T) {
 	storetest.Eventually(t, "it is dead", func() bool { return strings.Contains(s.call("inspect", "t", "1"), "dead") })
 	lines := s.call("dead", "export", "t")
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != store.ModeBroadcast || line.Reason == "" || line.Body == nil || *line.Body != "x" {
+	if err := json.Unmarshal([]byte(lines), &line); err != nil || line.Mode != record.ModeBroadcast || line.Reason == "" || line.Body == nil || *line.Body != "x" {
 		t.Errorf("got %s, %v", lines, err)
 	}
 	contains(t, s.call("inspect", "t", "1"), "mode       broadcast\n", "state      dead\n")

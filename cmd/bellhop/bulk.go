@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 const (
@@ -151,7 +152,7 @@ func (b *bulk) fill(next *batch) bool {
 		text := bytes.TrimSpace(raw)
 		switch {
 		case read > int64(most):
-			next.faults[next.last] = store.Faultf("line", "line: it is longer than %d bytes", most)
+			next.faults[next.last] = fault.New("line", "line: it is longer than %d bytes", most)
 		case len(text) > 0:
 			m, bad := notify.ParseExported(text)
 			if bad != nil {

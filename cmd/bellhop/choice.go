@@ -11,6 +11,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -53,10 +55,10 @@ func (c *choice) check(args []string) error {
 		c.sort = "name"
 	}
 	if orders[c.sort] == nil {
-		return store.Faultf("sort", "order %.100q: use name, overdue, dead, ready or rate", c.sort)
+		return fault.New("sort", "order %.100q: use name, overdue, dead, ready or rate", c.sort)
 	}
 	if c.limit < 0 {
-		return store.Faultf("limit", "limit %d: use 1 or more, or leave it out", c.limit)
+		return fault.New("limit", "limit %d: use 1 or more, or leave it out", c.limit)
 	}
 	return nil
 }
@@ -155,7 +157,7 @@ func (t *shownTopics) countWorst(ctx context.Context, s *session, c choice, surv
 	var names []string
 	for _, list := range [][]notify.Notable{survey.Overdue, survey.Behind, survey.Deaths, survey.Paused, survey.Busy} {
 		for _, n := range list {
-			if !known[n.Topic] && store.CheckTopic(n.Topic) == nil {
+			if !known[n.Topic] && record.CheckTopic(n.Topic) == nil {
 				known[n.Topic] = true
 				names = append(names, n.Topic)
 			}

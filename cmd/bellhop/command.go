@@ -22,7 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -49,7 +49,7 @@ type command struct {
 func (a *app) newCommand(ctx context.Context, s *session, argv []string) (*command, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return nil, store.Faultf("command", "command: %w", err)
+		return nil, fault.New("command", "command: %w", err)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a write to a pipe that nobody reads any more ends this process
 	c := &command{

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) deadCommand() *cobra.Command {
@@ -74,7 +74,7 @@ numbers or names, such as 4711 or order-4711, count as one, which shows # for th
 // countDead prints the numbers of dead letters by topic and reason.
 func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 	if limit < 1 {
-		return store.Faultf("limit", "limit %d: use 1 or more", limit)
+		return fault.New("limit", "limit %d: use 1 or more", limit)
 	}
 	bar := a.progress("counting", -1)
 	reasons, err := s.inspector.DeadReasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -120,7 +120,7 @@ type whole struct {
 // newWhole creates the file under another name in the folder of path.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
-		return nil, store.Faultf("file", "FILE %s: it is not a regular file; name another, or - for standard output", path)
+		return nil, fault.New("file", "FILE %s: it is not a regular file; name another, or - for standard output", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // findFlags are the flags of find.
@@ -155,7 +156,7 @@ func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
 	case act.Kind != "" && f.cursor != "" && !f.all && !f.dryRun:
 		return act, misused("all", "--cursor goes on with an act: give --all, too")
 	case f.limit < 1:
-		return act, store.Faultf("limit", "limit %d: use 1 or more", f.limit)
+		return act, fault.New("limit", "limit %d: use 1 or more", f.limit)
 	}
 	return act, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) forecastCommand() *cobra.Command {
@@ -41,7 +41,7 @@ On a terminal hours and days begin in the local zone, elsewhere and in JSON in U
 		if o.Bucket, err = forecast.ParseBucket(bucket); err != nil {
 			return err
 		}
-		if err := store.Within("count", "count", o.Count, 1, forecast.MaxCount); err != nil {
+		if err := fault.Within("count", "count", o.Count, 1, forecast.MaxCount); err != nil {
 			return err
 		}
 		if len(args) > 0 {

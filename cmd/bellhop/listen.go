@@ -12,7 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -150,10 +151,10 @@ func (f *listenFlags) check(c *cobra.Command) error {
 		return err
 	}
 	if c.Flags().Changed("attempts") && f.attempts < 1 {
-		return store.Faultf("attempts", "attempts %d: use 1 or more", f.attempts)
+		return fault.New("attempts", "attempts %d: use 1 or more", f.attempts)
 	}
 	if lease, err := fields.ParseDuration("lease", f.lease); err == nil && lease == 0 && c.Flags().Changed("lease") {
-		return store.Faultf("lease", "lease 0: use %v to %v", store.MinLease, store.MaxLease)
+		return fault.New("lease", "lease 0: use %v to %v", record.MinLease, record.MaxLease)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // inspectFlags are the flags of inspect. All but wait are for a list.
@@ -76,7 +77,7 @@ code says how it ended:
 		}
 		of := pages(s.inspector.Broadcasts)
 		if !f.broadcasts {
-			state, err := store.ParseState(f.state)
+			state, err := record.ParseState(f.state)
 			if err != nil {
 				return err
 			}
@@ -151,7 +152,7 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 		return err
 	}
 	if most <= 0 {
-		return store.Faultf("wait", "wait %s: use 1ms or more", wait)
+		return fault.New("wait", "wait %s: use 1ms or more", wait)
 	}
 	waiting, stop := context.WithTimeout(ctx, most)
 	defer stop()
@@ -272,7 +273,7 @@ func rowsTo(w io.Writer) func(name, value string) {
 
 // writeAsked writes what the publisher of a message asked for.
 func writeAsked(row func(name, value string), r notify.Record) {
-	short := func(d time.Duration) string { return strings.TrimPrefix(store.Short(d), "0s") }
+	short := func(d time.Duration) string { return strings.TrimPrefix(fault.Short(d), "0s") }
 	row("limit of attempts", fmt.Sprint(r.MaxAttempts))
 	row("lease", short(r.Lease))
 	row("try timeout", short(r.TryTimeout))

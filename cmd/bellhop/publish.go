@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // publishFlags are the flags of publish.
@@ -196,10 +196,10 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 			return nil, fmt.Errorf("read the body: %w", in.err)
 		}
 		if len(in.body) > most {
-			return nil, store.Faultf("body", "body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", most, most)
+			return nil, fault.New("body", "body: more than %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", most, most)
 		}
 		if len(in.body) == 0 {
-			return nil, store.Faultf("body", "body: standard input is empty; give --body '' to send an empty one")
+			return nil, fault.New("body", "body: standard input is empty; give --body '' to send an empty one")
 		}
 		return in.body, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) topicsSetCommand() *cobra.Command {
@@ -91,7 +92,7 @@ func readSettings(topic string, given []string) (notify.SettingsChange, error) {
 		name, value, ok := strings.Cut(one, "=")
 		switch {
 		case !ok:
-			faults = append(faults, store.Faultf("settings", "setting %q: write NAME=VALUE", one))
+			faults = append(faults, fault.New("settings", "setting %q: write NAME=VALUE", one))
 		case value == "":
 			all = append(all, api.SettingText{Name: name})
 		default:

@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func (a *app) shardsCommand() *cobra.Command {
@@ -277,7 +278,7 @@ type topicChannel struct {
 
 // printTopicShard prints where a topic is.
 func (a *app) printTopicShard(ctx context.Context, s *session, topic string) error {
-	if err := store.CheckTopic(topic); err != nil {
+	if err := record.CheckTopic(topic); err != nil {
 		return err
 	}
 	shards, err := s.store.Shards(ctx)

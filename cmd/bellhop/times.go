@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // stampLayout is RFC 3339 with milliseconds.
@@ -62,7 +62,7 @@ func relative(t, now time.Time) string {
 
 // distance returns how far a time is before another.
 func distance(from, to time.Time) string {
-	if years, days := store.Apart(from, to); years > 0 {
+	if years, days := record.Apart(from, to); years > 0 {
 		return fmt.Sprintf("%dy%dd", years, days)
 	}
 	return rough(to.Sub(from))

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -128,7 +129,7 @@ func (o *workOptions) check(c *cobra.Command) (err error) {
 	}
 	o.keepFor, err = fields.ParseDuration("keep", o.keep)
 	if err == nil && c.Flags().Changed("keep") {
-		err = store.Within("keep", "keep", o.keepFor, time.Millisecond, store.MaxKeep)
+		err = fault.Within("keep", "keep", o.keepFor, time.Millisecond, store.MaxKeep)
 	}
 	return errors.Join(append(faults, err)...)
 }
@@ -165,7 +166,7 @@ func (f workFlags) check(c *cobra.Command) error {
 		value int
 	}{{"concurrency", f.concurrency}, {"count", f.count}} {
 		if c.Flags().Changed(flag.name) && flag.value < 1 {
-			return store.Faultf(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
+			return fault.New(flag.name, "%s %d: use 1 or more", flag.name, flag.value)
 		}
 	}
 	return nil

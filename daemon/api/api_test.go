@@ -15,7 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -85,7 +85,7 @@ func TestProblemOf(t *testing.T) {
 		status int
 		kind   string
 	}{
-		{store.CheckTopic(""), 422, "invalid"},
+		{record.CheckTopic(""), 422, "invalid"},
 		{fmt.Errorf("x: %w", notify.ErrTooLarge), 413, "too-large"},
 		{fmt.Errorf("x: %w", notify.ErrExists), 409, "exists"},
 		{fmt.Errorf("x: %w", notify.ErrNotFound), 404, "not-found"},

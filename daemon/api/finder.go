@@ -7,7 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Finder finds messages for the clients of all gateways of a process. A cursor says where
@@ -71,7 +71,7 @@ func (f *Finder) open(ctx context.Context, o *find.Options) error {
 	}
 	cursor, known, err := f.secret.Open(ctx, cursorUse, o.Cursor)
 	if err == nil && !known {
-		err = store.Faultf("cursor", "cursor %.100q: it is none of a search by this client, or older than the secret of the store; use the cursor of the answer before, or none to begin", o.Cursor)
+		err = fault.New("cursor", "cursor %.100q: it is none of a search by this client, or older than the secret of the store; use the cursor of the answer before, or none to begin", o.Cursor)
 	}
 	o.Cursor = cursor
 	return err

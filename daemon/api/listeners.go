@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // MaxListeners is the most listeners of a page, and DefaultListeners how many it has unless the
@@ -36,16 +37,16 @@ type Listeners struct {
 // connection.
 func ListListeners(ctx context.Context, i *notify.Inspector, ask AskListeners, show func(notify.Pattern) bool) (Listeners, error) {
 	if ask.Topic != "" {
-		if err := store.CheckAnyTopic(ask.Topic); err != nil {
+		if err := record.CheckAnyTopic(ask.Topic); err != nil {
 			return Listeners{}, err
 		}
 	}
 	if ask.Cursor != "" {
-		if err := store.CheckListener(ask.Cursor); err != nil {
-			return Listeners{}, store.Faultf("cursor", "cursor %.200q: give the cursor of the answer before, or none", ask.Cursor)
+		if err := record.CheckListener(ask.Cursor); err != nil {
+			return Listeners{}, fault.New("cursor", "cursor %.200q: give the cursor of the answer before, or none", ask.Cursor)
 		}
 	}
-	if err := store.Within("limit", "limit", ask.Limit, 1, MaxListeners); err != nil {
+	if err := fault.Within("limit", "limit", ask.Limit, 1, MaxListeners); err != nil {
 		return Listeners{}, err
 	}
 	var page []string

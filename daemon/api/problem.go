@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Problem is the form in which a client gets an error (RFC 9457).
@@ -122,7 +123,7 @@ func NewProblem(name, title string, status int, err error) Problem {
 	if status == http.StatusServiceUnavailable {
 		p.Missing.Missing = store.MissingIn(err)
 	}
-	for _, f := range store.Faults(err) {
+	for _, f := range fault.All(err) {
 		p.Errors = append(p.Errors, ProblemFault{Name: oneLine(f.Field), Detail: oneLine(f.Error())})
 	}
 	return p

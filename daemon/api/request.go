@@ -11,7 +11,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -29,7 +30,7 @@ type Claim struct {
 // a notify.Fault.
 func (c Claim) AckNow() (bool, error) {
 	if c.Ack != "" && c.Ack != "now" {
-		return false, store.Faultf("ack", "ack %.100q: use now, or leave it out", c.Ack)
+		return false, fault.New("ack", "ack %.100q: use now, or leave it out", c.Ack)
 	}
 	return c.Ack == "now", nil
 }
@@ -90,7 +91,7 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 	case due.IsZero():
 		return pub.RescheduleIn(ctx, topic, id, delay)
 	case delay != 0:
-		return notify.Publication{}, store.Faultf("due", "delay and due: both are given; give one of them")
+		return notify.Publication{}, fault.New("due", "delay and due: both are given; give one of them")
 	}
 	return pub.RescheduleAt(ctx, topic, id, due)
 }
@@ -105,13 +106,13 @@ func Decode(data []byte, into any) error {
 }
 
 // refuse returns the error of a request, which also lists its fields.
-func refuse(into any, fault error) error {
+func refuse(into any, cause error) error {
 	var fields []string
 	of := reflect.TypeOf(into).Elem()
 	for i := range of.NumField() {
 		fields = append(fields, of.Field(i).Tag.Get("json"))
 	}
-	return store.Faultf(strictjson.FieldOf(fault, "request"), "request: %w; write one JSON object whose fields are %s", fault, strings.Join(fields, ", "))
+	return fault.New(strictjson.FieldOf(cause, "request"), "request: %w; write one JSON object whose fields are %s", cause, strings.Join(fields, ", "))
 }
 
 // Receipt names a claimed message to acknowledge.
@@ -124,7 +125,7 @@ type Receipt struct {
 // notify.ErrInvalid that names the wrong element and its fault.
 func DecodeReceipts(data []byte, most int) ([]Receipt, error) {
 	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '[' {
-		return nil, store.Faultf("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
+		return nil, fault.New("body", `body: it is not a JSON array; write [{"id":"…","receipt":…}]`)
 	}
 	var all []Receipt
 	for r, err := range strictjson.Elements[Receipt](data) {
@@ -137,18 +138,18 @@ func DecodeReceipts(data []byte, most int) ([]Receipt, error) {
 			return nil, fmt.Errorf("element %d: %w", len(all)+1, err)
 		}
 		if all = append(all, r); len(all) > most {
-			return nil, store.Faultf("body", "body: more than %d elements; write 1 to %d", most, most)
+			return nil, fault.New("body", "body: more than %d elements; write 1 to %d", most, most)
 		}
 	}
 	if len(all) == 0 {
-		return nil, store.Faultf("body", "body: no element; write 1 to %d", most)
+		return nil, fault.New("body", "body: no element; write 1 to %d", most)
 	}
 	return all, nil
 }
 
 func (r Receipt) check() error {
 	if r.Receipt < 1 {
-		return store.Faultf("receipt", "receipt %d of %.100s: give the one that came with the message", r.Receipt, r.ID)
+		return fault.New("receipt", "receipt %d of %.100s: give the one that came with the message", r.Receipt, r.ID)
 	}
-	return store.CheckID(r.ID)
+	return record.CheckID(r.ID)
 }

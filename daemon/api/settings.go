@@ -15,7 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Settings are the effective settings of a topic.
@@ -64,7 +64,7 @@ func Setting(f fields.Field, of notify.Settings) string {
 // written returns a value as text, as a user writes it.
 func written(value reflect.Value) string {
 	if d, ok := value.Interface().(time.Duration); ok {
-		return store.Short(d)
+		return fault.Short(d)
 	}
 	return fmt.Sprint(value.Interface())
 }
@@ -89,7 +89,7 @@ func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, err
 // default (RFC 7396). A number is a JSON number, and a duration a string.
 func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 	if first := bytes.TrimSpace(data); !utf8.Valid(data) || !json.Valid(data) || first[0] != '{' {
-		return notify.SettingsChange{}, store.Faultf("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
+		return notify.SettingsChange{}, fault.New("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
 	}
 	var r settingsReader
 	members := json.NewDecoder(bytes.NewReader(data))
@@ -122,7 +122,7 @@ func textIn(f fields.Field, value json.RawMessage) (*string, error) {
 		if strings.Contains(write, "%") {
 			write = fmt.Sprintf(write, f.Example)
 		}
-		return nil, store.Faultf(f.Name, "%s: it is a JSON %s; %s, or null for the default", f.Name, is, write)
+		return nil, fault.New(f.Name, "%s: it is a JSON %s; %s, or null for the default", f.Name, is, write)
 	}
 	text := string(value)
 	if is == "string" {
@@ -175,7 +175,7 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 		return err
 	}
 	if slices.Contains(r.given, name) {
-		return store.Faultf(name, "%s: it is given twice; give it once", name)
+		return fault.New(name, "%s: it is given twice; give it once", name)
 	}
 	r.given = append(r.given, name)
 	text, err := textOf(f)
@@ -196,13 +196,13 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 // end returns the change. It adds the faults of settings together to those of each.
 func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if len(r.given) == 0 && len(r.faults) == 0 {
-		return r.change, store.Faultf("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
+		return r.change, fault.New("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
 	}
 	if r.more > 0 {
-		r.faults = append(r.faults, store.Faultf("settings", "settings: %d more were not read", r.more))
+		r.faults = append(r.faults, fault.New("settings", "settings: %d more were not read", r.more))
 	}
 	if least, most := r.change.BackoffMin, r.change.BackoffMax; least != nil && most != nil && *most > 0 && *least > *most {
-		r.faults = append(r.faults, store.Faultf("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", store.Short(*most), store.Short(*least)))
+		r.faults = append(r.faults, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", fault.Short(*most), fault.Short(*least)))
 	}
 	if topic == notify.AllTopics {
 		r.faults = append(r.faults, r.change.CheckForAll())
@@ -235,7 +235,7 @@ func settingField(name string) (fields.Field, error) {
 	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= maxTypos {
 		meant = "did you mean " + near + "? "
 	}
-	return fields.Field{}, store.Faultf(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
+	return fields.Field{}, fault.New(name, "setting %q: it is unknown; %suse %s", name, meant, strings.Join(names, ", "))
 }
 
 // Nearest returns the name with the fewest edits between it and from.

@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Each setting has a description, and a valid example.
@@ -52,7 +52,7 @@ func TestDecodeSettings(t *testing.T) {
 // wantFaults checks that an error has these faults, each FIELD: TEXT with a part of its sentence.
 func wantFaults(t *testing.T, what string, err error, want ...string) {
 	t.Helper()
-	faults := store.Faults(err)
+	faults := fault.All(err)
 	if len(faults) != len(want) || !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("%s: got %d faults, want %d: %v", what, len(faults), len(want), err)
 		return
@@ -126,11 +126,11 @@ func TestManyBadSettings(t *testing.T) {
 		b.WriteString(`"a":1,`)
 	}
 	_, err := api.DecodeSettings("mail", []byte(`{`+b.String()+`"`+strings.Repeat("ü", 1<<19)+`":1}`))
-	if n := len(store.Faults(err)); n != 21 || !strings.Contains(err.Error(), "settings: 99981 more were not read") {
+	if n := len(fault.All(err)); n != 21 || !strings.Contains(err.Error(), "settings: 99981 more were not read") {
 		t.Errorf("%d faults: %.2000v", n, err)
 	}
 	_, err = api.DecodeSettings("mail", []byte(`{"`+strings.Repeat("ü", 1<<19)+`":1,"attempts":`+strings.Repeat("9", 1<<19)+`,"lease":"`+strings.Repeat("9", 1<<19)+`s"}`))
-	if n := len(store.Faults(err)); n != 3 || len(err.Error()) > 1000 {
+	if n := len(fault.All(err)); n != 3 || len(err.Error()) > 1000 {
 		t.Errorf("%d faults: %.2000v", n, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bellhopd/bellhop/notify/regular"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // secrets are the parameters of a URL that hold a secret.
@@ -32,14 +32,14 @@ func parse(raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
 	case err != nil:
-		return nil, store.Faultf("url", "url: it is no URL; %s. Write %%40 for an @ in a password, and %%2F for a /", grammar)
+		return nil, fault.New("url", "url: it is no URL; %s. Write %%40 for an @ in a password, and %%2F for a /", grammar)
 	case u.Scheme != "postgres" && u.Scheme != "postgresql":
-		return nil, store.Faultf("url", "url: it does not begin with postgres://; %s", grammar)
+		return nil, fault.New("url", "url: it does not begin with postgres://; %s", grammar)
 	case u.Opaque != "" || u.Fragment != "":
-		return nil, store.Faultf("url", "url: it has no host, or an unescaped # or ?; %s", grammar)
+		return nil, fault.New("url", "url: it has no host, or an unescaped # or ?; %s", grammar)
 	}
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
-		return nil, store.Faultf("url", "url: its parameters, behind the ?, cannot be read; %s", grammar)
+		return nil, fault.New("url", "url: its parameters, behind the ?, cannot be read; %s", grammar)
 	}
 	return u, nil
 }
@@ -83,9 +83,9 @@ func (o Options) Check() error {
 		_, secret = o.password()
 	}
 	if o.Room < 0 {
-		room = store.Faultf("room", "room %d: use 1 or more entries, or 0 for %d", o.Room, DefaultRoom)
+		room = fault.New("room", "room %d: use 1 or more entries, or 0 for %d", o.Room, DefaultRoom)
 	}
-	return errors.Join(err, store.Renamed("password_file", secret), room)
+	return errors.Join(err, fault.Renamed("password_file", secret), room)
 }
 
 // config returns the configuration of the driver. Its own parser does not see passwords
@@ -97,11 +97,11 @@ func (o Options) config() (*pgxpool.Config, error) {
 	}
 	safe, _ := withoutSecrets(u)
 	if _, err := pgxpool.ParseConfig(safe.String()); err != nil {
-		return nil, store.Faultf("url", "url: %w; %s", oneLine(err), grammar)
+		return nil, fault.New("url", "url: %w; %s", oneLine(err), grammar)
 	}
 	config, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
-		return nil, store.Faultf("url", "url: a password in it cannot be read; %s", grammar)
+		return nil, fault.New("url", "url: a password in it cannot be read; %s", grammar)
 	}
 	conn := config.ConnConfig
 	conn.RuntimeParams["client_encoding"] = "UTF8" // else it is that of the database, which would take bytes as they are

@@ -37,6 +37,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // DefaultRoom is how many entries the outbox holds while the database is away, unless
@@ -103,7 +104,7 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	}
 	// The pool only dials when it is asked for a connection.
 	if a.pool, err = pgxpool.NewWithConfig(context.Background(), a.config); err != nil {
-		return nil, store.Faultf("url", "url: %w; %s", oneLine(err), grammar)
+		return nil, fault.New("url", "url: %w; %s", oneLine(err), grammar)
 	}
 	return a, nil
 }

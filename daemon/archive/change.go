@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Change is how many rows a call worked on.
@@ -36,7 +36,7 @@ const requeueBatch = 50
 // that of Redis or that of the database, with what was done until then: it may be repeated
 // from the cursor.
 func (a *Archive) Requeue(ctx context.Context, q Query, limit int, cursor string, letters bool) (Change, error) {
-	if err := store.Within("limit", "limit", limit, 1, MaxChange); err != nil {
+	if err := fault.Within("limit", "limit", limit, 1, MaxChange); err != nil {
 		return Change{}, err
 	}
 	done := Change{Cursor: cursor}
@@ -102,9 +102,9 @@ func (r *Row) message() notify.Message {
 func (a *Archive) Prune(ctx context.Context, before time.Time, limit int) (done Change, err error) {
 	at := checkTime("before", before)
 	if before.IsZero() {
-		at = store.Faultf("before", "before: it is missing; give a time")
+		at = fault.New("before", "before: it is missing; give a time")
 	}
-	if err := errors.Join(at, store.Within("limit", "limit", limit, 1, MaxChange)); err != nil {
+	if err := errors.Join(at, fault.Within("limit", "limit", limit, 1, MaxChange)); err != nil {
 		return Change{}, err
 	}
 	months, err := a.monthsBefore(ctx, before)
@@ -173,7 +173,7 @@ func (a *Archive) drop(ctx context.Context, name string) (rows int, err error) {
 // Erase removes up to limit rows that a query selects, the newest first: what a person
 // asks to be forgotten. Errors: a notify.Fault, ErrNoSchema, or that of the database.
 func (a *Archive) Erase(ctx context.Context, q Query, limit int) (Change, error) {
-	if err := errors.Join(q.Check(), store.Within("limit", "limit", limit, 1, MaxChange)); err != nil {
+	if err := errors.Join(q.Check(), fault.Within("limit", "limit", limit, 1, MaxChange)); err != nil {
 		return Change{}, err
 	}
 	return a.remove(ctx, "erase", q, limit)

@@ -13,6 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -32,7 +34,7 @@ func TestRequeue(t *testing.T) {
 	s := storetest.Open(t)
 	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
 	unreadable, foreign, twice := dead(2), dead(3), full()
-	unreadable.Fault, unreadable.Raw, unreadable.Record = store.ErrRecord, "?", notify.Record{}
+	unreadable.Fault, unreadable.Raw, unreadable.Record = record.ErrRecord, "?", notify.Record{}
 	foreign.Member = "no topic"
 	twice.Ended = twice.Ended.Add(-time.Hour)
 	write(t, a, "store1", full(), dead(1), unreadable, foreign, twice)
@@ -135,7 +137,7 @@ func TestPrune(t *testing.T) {
 			t.Errorf("%s is there: %v", month, there)
 		}
 	}
-	if _, err := a.Prune(t.Context(), time.Time{}, 0); len(store.Faults(err)) != 2 {
+	if _, err := a.Prune(t.Context(), time.Time{}, 0); len(fault.All(err)) != 2 {
 		t.Errorf("without a time and a limit: got %v", err)
 	}
 }
@@ -163,7 +165,7 @@ func TestErase(t *testing.T) {
 	if n := len(search(t, a, archive.Query{}, 100)); n != 6 {
 		t.Errorf("%d rows are left", n)
 	}
-	if _, err := a.Erase(t.Context(), archive.Query{State: "gone"}, 0); len(store.Faults(err)) != 2 {
+	if _, err := a.Erase(t.Context(), archive.Query{State: "gone"}, 0); len(fault.All(err)) != 2 {
 		t.Errorf("with a wrong state and limit: got %v", err)
 	}
 }
@@ -186,7 +188,7 @@ func TestWrongOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := archive.New(storetest.Open(t), test.o)
 			var fields []string
-			for _, fault := range store.Faults(err) {
+			for _, fault := range fault.All(err) {
 				fields = append(fields, fault.Field)
 			}
 			if diff := cmp.Diff(test.want, fields); diff != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -36,7 +36,7 @@ func TestLostRing(t *testing.T) {
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, s)
 	for i := range 2 { // the archive rests again between them
-		entry := []any{"member", store.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}
+		entry := []any{"member", record.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}
 		if err := s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Outbox(), "*"}, entry...)...).Err(); err != nil {
 			t.Fatal(err)
 		}

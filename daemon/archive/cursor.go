@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A place is where a page ended: the key of its last row, in the order of pages.
@@ -39,7 +39,7 @@ func parseCursor(text string) (p place, err error) {
 		}
 	}
 	if err != nil || p.Ended.IsZero() || p.Ended.Year() < 1 {
-		return p, store.Faultf("cursor", "cursor %.100q: it is none of a page; begin without one", text)
+		return p, fault.New("cursor", "cursor %.100q: it is none of a page; begin without one", text)
 	}
 	return p, nil
 }

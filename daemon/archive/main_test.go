@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -38,7 +39,7 @@ func open(t testing.TB) (a *archive.Archive, url string) {
 func dead(n int) store.Ending {
 	at := noon.Add(-time.Duration(n) * time.Second)
 	return store.Ending{
-		Entry: fmt.Sprintf("%d-%d", at.UnixMilli(), n), Member: store.Member(topic, fmt.Sprintf("m%d", n)), State: "dead",
+		Entry: fmt.Sprintf("%d-%d", at.UnixMilli(), n), Member: record.Member(topic, fmt.Sprintf("m%d", n)), State: "dead",
 		Ended: at, Reason: "no answer", Attempts: 1, Record: notify.Record{Published: at.Add(-time.Hour), FirstDue: at.Add(-time.Minute), Body: fmt.Appendf(nil, "body %d", n)},
 	}
 }

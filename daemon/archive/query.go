@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // maxPart is the most bytes of a part of a reason or a body, and maxHeaders the most
@@ -42,20 +43,20 @@ func States() []string { return []string{"dead", "dropped", "acked", "removed"} 
 // Check returns a joined notify.Fault for what is wrong with a query.
 func (q Query) Check() error {
 	faults := []error{
-		checkText("id", q.ID, store.MaxID), checkText("reason", q.Reason, maxPart), checkBody(q.Body), checkState(q.State),
+		checkText("id", q.ID, record.MaxID), checkText("reason", q.Reason, maxPart), checkBody(q.Body), checkState(q.State),
 		checkTime("from", q.From), checkTime("to", q.To),
 	}
 	if len(q.Topics) > maxTopics {
-		faults = append(faults, store.Faultf("topics", "topics: there are %d; ask for up to %d", len(q.Topics), maxTopics))
+		faults = append(faults, fault.New("topics", "topics: there are %d; ask for up to %d", len(q.Topics), maxTopics))
 	}
 	if len(q.Headers) > maxHeaders {
-		faults = append(faults, store.Faultf("headers", "headers: there are %d; ask for up to %d", len(q.Headers), maxHeaders))
+		faults = append(faults, fault.New("headers", "headers: there are %d; ask for up to %d", len(q.Headers), maxHeaders))
 	}
 	for name, value := range q.Headers {
-		faults = append(faults, store.Renamed("headers", store.CheckHeader(name, value)))
+		faults = append(faults, fault.Renamed("headers", record.CheckHeader(name, value)))
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
-		faults = append(faults, store.Faultf("to", "to %s: it is not behind from, %s; give a later one", shown(q.To), shown(q.From)))
+		faults = append(faults, fault.New("to", "to %s: it is not behind from, %s; give a later one", shown(q.To), shown(q.From)))
 	}
 	return errors.Join(faults...)
 }
@@ -64,16 +65,16 @@ func (q Query) Check() error {
 func checkText(field, text string, most int) error {
 	switch {
 	case len(text) > most:
-		return store.Faultf(field, "%s: %d bytes; ask for up to %d", field, len(text), most)
+		return fault.New(field, "%s: %d bytes; ask for up to %d", field, len(text), most)
 	case !utf8.ValidString(text) || strings.Contains(text, "\x00"):
-		return store.Faultf(field, "%s %q: use text without zero bytes", field, text)
+		return fault.New(field, "%s %q: use text without zero bytes", field, text)
 	}
 	return nil
 }
 
 func checkBody(part string) error {
 	if len(part) > maxPart {
-		return store.Faultf("body", "body: %d bytes; ask for a part of up to %d", len(part), maxPart)
+		return fault.New("body", "body: %d bytes; ask for a part of up to %d", len(part), maxPart)
 	}
 	return nil
 }
@@ -84,12 +85,12 @@ func checkState(state string) error {
 			return nil
 		}
 	}
-	return store.Faultf("state", "state %.100q: use %s", state, strings.Join(States(), ", "))
+	return fault.New("state", "state %.100q: use %s", state, strings.Join(States(), ", "))
 }
 
 func checkTime(field string, at time.Time) error {
 	if !at.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
-		return store.Faultf(field, "%s %s: use a time up to the year 9999", field, shown(at))
+		return fault.New(field, "%s %s: use a time up to the year 9999", field, shown(at))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // mostKey is the most bytes of a topic or an id: a foreign one may be longer than an index
@@ -46,7 +47,7 @@ func (c *columns) args() []any {
 
 // add adds a message that ended in a store. clean makes a text fit for the database.
 func (c *columns) add(storeID string, e *store.Ending, clean func(string) string) {
-	topic, id, err := store.SplitMember(e.Member)
+	topic, id, err := record.SplitMember(e.Member)
 	if err != nil {
 		topic, id = "", e.Member
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -180,10 +181,10 @@ func TestDiskFull(t *testing.T) {
 func odd() []store.Ending {
 	zero, wrong, foreign, letters, unreadable := dead(1), dead(2), dead(3), dead(4), dead(5)
 	zero.Reason, zero.Headers, zero.ContentType = "a\x00b", map[string]string{"a\x00": "\x00"}, "\x00"
-	wrong.Reason, wrong.History = "\xff\xfe", []store.Attempt{{Ended: noon, By: "\xff", Reason: "\xc3("}}
+	wrong.Reason, wrong.History = "\xff\xfe", []record.Attempt{{Ended: noon, By: "\xff", Reason: "\xc3("}}
 	foreign.Member = "no topic: " + strings.Repeat("ü\x00\xff", 4000)
 	letters.Reason, letters.Headers = "日本語", map[string]string{"Name": "日本"}
-	unreadable.Record, unreadable.Raw, unreadable.Fault = notify.Record{}, "?\x00\xff", fmt.Errorf("%w: \x00", store.ErrRecord)
+	unreadable.Record, unreadable.Raw, unreadable.Fault = notify.Record{}, "?\x00\xff", fmt.Errorf("%w: \x00", record.ErrRecord)
 	return []store.Ending{dead(0), zero, wrong, foreign, letters, unreadable, {Entry: "1700000000000-7"}}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // pageBytes is how many bytes of bodies and results fill a page.
@@ -68,7 +69,7 @@ func (a *Archive) Search(ctx context.Context, q Query, limit int, cursor string,
 // more than some megabytes of bodies. Without bodies the rows have neither body nor
 // result. Errors: notify.ErrNotFound, a notify.Fault, ErrNoSchema, or that of the database.
 func (a *Archive) Show(ctx context.Context, topic, id string, bodies bool) ([]Row, error) {
-	if err := errors.Join(store.CheckTopic(topic), store.CheckID(id)); err != nil {
+	if err := errors.Join(record.CheckTopic(topic), record.CheckID(id)); err != nil {
 		return nil, err
 	}
 	s := &selection{}
@@ -80,7 +81,7 @@ func (a *Archive) Show(ctx context.Context, topic, id string, bodies bool) ([]Ro
 		return err
 	})
 	if err == nil && len(page.Rows) == 0 {
-		err = fmt.Errorf("%s in the archive: %w", store.Member(topic, id), notify.ErrNotFound)
+		err = fmt.Errorf("%s in the archive: %w", record.Member(topic, id), notify.ErrNotFound)
 	}
 	return page.Rows, err
 }
@@ -92,7 +93,7 @@ func (q Query) page(limit int, cursor string) (*selection, error) {
 	if cursor != "" {
 		at, errCursor = parseCursor(cursor)
 	}
-	if err := errors.Join(q.Check(), store.Within("limit", "limit", limit, 1, MaxPage), errCursor); err != nil {
+	if err := errors.Join(q.Check(), fault.Within("limit", "limit", limit, 1, MaxPage), errCursor); err != nil {
 		return nil, err
 	}
 	s := q.selection()
@@ -146,7 +147,7 @@ func scan(rows pgx.Rows) (r Row, err error) {
 	}
 	o.into(&r.Record)
 	if err != nil {
-		return r, fmt.Errorf("row of %s: %w", store.Member(r.Topic, r.ID), err)
+		return r, fmt.Errorf("row of %s: %w", record.Member(r.Topic, r.ID), err)
 	}
 	return r, nil
 }

@@ -14,13 +14,15 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // full is a message with all that a row can have.
 func full() store.Ending {
 	e := dead(0)
 	e.State, e.Attempts, e.Result = "acked", 3, []byte{0, 255}
-	e.History = []store.Attempt{
+	e.History = []record.Attempt{
 		{Ended: noon.Add(-time.Minute), Took: 1500 * time.Millisecond, By: "w1", Reason: "refused"},
 		{Ended: noon, Took: -1},
 	}
@@ -53,7 +55,7 @@ func TestRow(t *testing.T) {
 	if _, err := a.Show(t.Context(), topic, "m1", true); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("a message that is not there: got %v", err)
 	}
-	if _, err := a.Show(t.Context(), "a b", "", true); len(store.Faults(err)) != 2 {
+	if _, err := a.Show(t.Context(), "a b", "", true); len(fault.All(err)) != 2 {
 		t.Errorf("a wrong topic and no id: got %v", err)
 	}
 }
@@ -106,8 +108,8 @@ func TestQuery(t *testing.T) {
 	a, _ := open(t)
 	hostile := `'; DROP TABLE bellhop.messages; -- $1 ? \`
 	other, late, odd := dead(2), dead(3), dead(4)
-	other.Member, other.State, other.Reason = store.Member("order.paid.late", "m2"), "dropped", "expired: 100% of _"
-	late.Member, late.Headers = store.Member("orders", "m3"), map[string]string{"Tenant": "acme", "Other": hostile}
+	other.Member, other.State, other.Reason = record.Member("order.paid.late", "m2"), "dropped", "expired: 100% of _"
+	late.Member, late.Headers = record.Member("orders", "m3"), map[string]string{"Tenant": "acme", "Other": hostile}
 	odd.Reason, odd.Body, odd.Headers = hostile, []byte("\x00"+hostile), map[string]string{"Tenant": "other"}
 	write(t, a, "store1", dead(1), other, late, odd)
 	patterns := func(texts ...string) (all []notify.Pattern) {
@@ -183,7 +185,7 @@ func TestWrongQuery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := a.Search(t.Context(), test.q, test.limit, test.cursor, false)
 			var fields []string
-			for _, fault := range store.Faults(err) {
+			for _, fault := range fault.All(err) {
 				fields = append(fields, fault.Field)
 			}
 			if diff := cmp.Diff(test.want, fields); diff != "" {
@@ -200,7 +202,7 @@ func TestPages(t *testing.T) {
 	var all []store.Ending
 	for i := range 50 {
 		e := dead(i / 10)
-		e.Member, e.Entry = store.Member(topic, fmt.Sprintf("m%02d", i)), fmt.Sprintf("%d-%d", e.Ended.UnixMilli(), i)
+		e.Member, e.Entry = record.Member(topic, fmt.Sprintf("m%02d", i)), fmt.Sprintf("%d-%d", e.Ended.UnixMilli(), i)
 		all = append(all, e)
 	}
 	write(t, a, "store1", all...)

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -39,11 +40,11 @@ type broadcastsView struct {
 	MoreLogs   bool
 	Listeners  []listenerRow
 	MoreNames  bool
-	Away       *fault // in place of listeners that could not be read
+	Away       *trouble // in place of listeners that could not be read
 	Publish    bool
 	Topic      string // of the form, as it was sent
 	Form       publishForm
-	Refused    *fault
+	Refused    *trouble
 }
 
 // A logRow is the log of a topic, or what it will get.
@@ -112,7 +113,7 @@ func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
 }
 
 // refuse shows why the form was refused.
-func (b *broadcastsView) refuse(f *fault) { b.Refused = f }
+func (b *broadcastsView) refuse(f *trouble) { b.Refused = f }
 
 // readWaiting fills in how many broadcasts wait.
 func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
@@ -144,7 +145,7 @@ func (b *broadcastsView) rows(ctx context.Context, c *Console, topics []store.No
 	at := make(map[string]time.Time)
 	var names []string
 	for _, one := range topics {
-		if store.CheckAnyTopic(one.Topic) != nil || !b.Sees(one.Topic) {
+		if record.CheckAnyTopic(one.Topic) != nil || !b.Sees(one.Topic) {
 			continue
 		}
 		if more = len(names) == logRows; more {
@@ -241,7 +242,7 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 // broadcastAct broadcasts a message to a topic of the form.
 var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broadcastsPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic := strings.TrimSpace(v.r.PostForm.Get("topic"))
-	if err := store.CheckTopic(topic); err != nil {
+	if err := record.CheckTopic(topic); err != nil {
 		return "", 0, err
 	}
 	defer c.shelves.announced.forget()
@@ -257,7 +258,7 @@ var removePage = page{
 		case err != nil:
 			return nil, err
 		case !there:
-			return nil, &fault{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
+			return nil, &trouble{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
 		}
 		return l, nil
 	},
@@ -265,7 +266,7 @@ var removePage = page{
 
 // removable returns a named listener that the viewer may remove, and whether it is there.
 func (c *Console) removable(ctx context.Context, v *visit, name string) (l notify.ListenerInfo, there bool, err error) {
-	if err := store.CheckListener(name); err != nil {
+	if err := record.CheckListener(name); err != nil {
 		return l, false, err
 	}
 	all, err := c.inspector.Listeners(ctx)
@@ -291,7 +292,7 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 	err := c.inspector.RemoveListener(ctx, name)
 	c.shelves.listeners.forget()
 	if errors.Is(err, notify.ErrNoListener) {
-		err = &fault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
+		err = &trouble{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
 	}
 	return "Removed the listener " + name, oneIf(err), err
 }}

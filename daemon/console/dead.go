@@ -10,6 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -189,7 +191,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 
 // deadTopic returns a topic if the viewer sees it.
 func deadTopic(v *visit, topic string) (string, error) {
-	if err := store.CheckTopic(topic); err != nil {
+	if err := record.CheckTopic(topic); err != nil {
 		return "", err
 	}
 	if !v.Sees(topic) {
@@ -237,7 +239,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	view := &reasonsView{}
 	for _, r := range all {
 		others := r.Topic == "*" && v.SeesAll()
-		if !others && (store.CheckTopic(r.Topic) != nil || !v.Sees(r.Topic)) {
+		if !others && (record.CheckTopic(r.Topic) != nil || !v.Sees(r.Topic)) {
 			continue
 		}
 		view.Total += r.Dead
@@ -269,10 +271,10 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	}
 	ids := form["id"]
 	if len(ids) == 0 {
-		return "", 0, store.Faultf("id", "no letter is ticked; tick those that are meant")
+		return "", 0, fault.New("id", "no letter is ticked; tick those that are meant")
 	}
 	for _, id := range ids {
-		if err := store.CheckID(id); err != nil {
+		if err := record.CheckID(id); err != nil {
 			return "", 0, err
 		}
 	}
@@ -288,7 +290,7 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	n, err := do(ctx, topic, ids...)
 	c.forget(topic)
 	for _, id := range ids {
-		c.shelves.messages.forget(store.Member(topic, id))
+		c.shelves.messages.forget(record.Member(topic, id))
 	}
 	did += strconv.Itoa(n) + " of " + strconv.Itoa(len(ids)) + " dead letters of " + topic
 	switch {

@@ -15,6 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -145,7 +147,7 @@ func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err err
 	}
 	done, admitted := v.Searches.Begin(c.o.Logger, q, "token", v.Name)
 	if !admitted {
-		return q, nil, &fault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
+		return q, nil, &trouble{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
 	}
 	return q, done, nil
 }
@@ -157,19 +159,19 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 	do, known := messageActs[kind]
 	switch {
 	case !known:
-		return "", 0, store.Faultf("act", "act %.100q: use one of the buttons of the page", kind)
+		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", kind)
 	case !v.May(do.right):
 		return "", 0, errForbidden
 	case len(members) == 0:
-		return "", 0, store.Faultf("m", "no message is ticked; tick those that are meant")
+		return "", 0, fault.New("m", "no message is ticked; tick those that are meant")
 	case kind == "reschedule" && form.Get("delay") == "" && form.Get("due") == "":
-		return "", 0, store.Faultf("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
+		return "", 0, fault.New("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
 	case len(members) > notify.MaxPage:
-		return "", 0, store.Faultf("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
+		return "", 0, fault.New("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
 	}
 	for _, member := range members { // all of them before the first is changed
 		topic, id, _ := strings.Cut(member, ":")
-		if err := errors.Join(store.CheckTopic(topic), store.CheckID(id)); err != nil {
+		if err := errors.Join(record.CheckTopic(topic), record.CheckID(id)); err != nil {
 			return "", 0, err
 		}
 		if !v.Sees(topic) {
@@ -187,7 +189,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		_, err := do.do(ctx, c, v, topic, id)
 		c.forget(topic)
 		c.shelves.messages.forget(member)
-		var f *fault
+		var f *trouble
 		switch err = changed(err); {
 		case err == nil:
 			n++

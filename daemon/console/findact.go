@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 var findActPage = page{
@@ -46,7 +47,7 @@ func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Ac
 		return view, q, act, errForbidden
 	}
 	if _, known := actWords[view.Kind]; !known {
-		return view, q, act, store.Faultf("act", "act %.100q: use requeue, cancel, reschedule or purge", view.Kind)
+		return view, q, act, fault.New("act", "act %.100q: use requeue, cancel, reschedule or purge", view.Kind)
 	}
 	act.Kind = find.Kind(view.Kind)
 	if act.Kind == find.Reschedule {

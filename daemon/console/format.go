@@ -9,7 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // functions are those that templates may call.
@@ -68,7 +68,7 @@ func inUnits(d, large time.Duration, name string, small time.Duration, other str
 
 // span returns how far a time is before another, in years and days where it is a year.
 func span(from, to time.Time) string {
-	if years, days := store.Apart(from, to); years > 0 {
+	if years, days := record.Apart(from, to); years > 0 {
 		return fmt.Sprintf("%d y %d d", years, days)
 	}
 	return short(to.Sub(from))

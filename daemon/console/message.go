@@ -19,6 +19,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -44,7 +46,7 @@ type messageView struct {
 	Body    shownBody
 	Result  shownBody
 	Next    shownBody // of what follows it
-	Refused *fault
+	Refused *trouble
 	Delay   string // as the form was sent
 	Due     string
 }
@@ -72,7 +74,7 @@ func messageOf(v *visit) (topic, id string, err error) {
 		return "", "", errForbidden
 	}
 	id = v.r.PathValue("id")
-	return topic, id, errors.Join(store.CheckTopic(topic), store.CheckID(id))
+	return topic, id, errors.Join(record.CheckTopic(topic), record.CheckID(id))
 }
 
 // message returns what the page of a message shows.
@@ -85,11 +87,11 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.May(Publish), Act: v.May(Admin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
-	info, err := c.shelves.messages.get(ctx, store.Member(topic, id), keep{age: rhythm}, func(ctx context.Context) (notify.Info, error) {
+	info, err := c.shelves.messages.get(ctx, record.Member(topic, id), keep{age: rhythm}, func(ctx context.Context) (notify.Info, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
 	if errors.Is(err, notify.ErrNotFound) {
-		return view, &fault{
+		return view, &trouble{
 			Status: http.StatusNotFound, Title: fmt.Sprintf("There is no message %s in the topic %s", id, topic),
 			Detail: "It was acknowledged, cancelled, purged or dropped since, or never published: what has ended is not kept. The archive may have it, if the daemon has one: bellhop archive show " + topic + " " + id,
 		}
@@ -98,7 +100,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	if held := len(info.Body) + len(info.Result); held > mostKept || info.Next != nil && held+len(info.Next.Body) > mostKept {
-		c.shelves.messages.forget(store.Member(topic, id))
+		c.shelves.messages.forget(record.Member(topic, id))
 	}
 	view.show(info)
 	return view, nil
@@ -142,7 +144,7 @@ func (m *messageView) Forms() (all []choice) {
 func (m *messageView) title() string { return m.ID + " of " + m.Topic }
 
 // refuse shows why the form was refused.
-func (m *messageView) refuse(f *fault) { m.Refused = f }
+func (m *messageView) refuse(f *trouble) { m.Refused = f }
 
 // Waits reports whether the message is scheduled or ready.
 func (m *messageView) Waits() bool {
@@ -265,13 +267,13 @@ func askedOf(r notify.Record) (all []named) {
 	}
 	add("mode", r.Mode())
 	add("limit of attempts", fmt.Sprint(r.MaxAttempts))
-	add("lease", store.Short(r.Lease))
-	add("try timeout", store.Short(r.TryTimeout))
-	add("time to live", store.Short(r.TTL))
+	add("lease", fault.Short(r.Lease))
+	add("try timeout", fault.Short(r.TryTimeout))
+	add("time to live", fault.Short(r.TTL))
 	add("if it fails", string(r.Fail))
-	add("late after", store.Short(r.LateAfter))
+	add("late after", fault.Short(r.LateAfter))
 	add("if it is late", string(r.Late))
-	add("id taken for", store.Short(r.UniqueFor))
+	add("id taken for", fault.Short(r.UniqueFor))
 	add("content type", r.ContentType)
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		add("header "+name, r.Headers[name])
@@ -385,14 +387,14 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	}
 	do, known := messageActs[v.r.PostForm.Get("act")]
 	if !known {
-		return "", 0, store.Faultf("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
+		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
 	}
 	if !v.May(do.right) {
 		return "", 0, errForbidden
 	}
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)
-	c.shelves.messages.forget(store.Member(topic, id))
+	c.shelves.messages.forget(record.Member(topic, id))
 	if do.ends {
 		v.instead = topicPath(topic)
 	}
@@ -442,7 +444,7 @@ func whenOf(delay, due string) (time.Duration, time.Time, error) {
 		}
 	}
 	if given["delay"] != "" && given["due"] != "" {
-		faults = append(faults, store.Faultf("due", "delay and due: both are given; give one of them"))
+		faults = append(faults, fault.New("due", "delay and due: both are given; give one of them"))
 	}
 	return m.Delay, m.Due, errors.Join(faults...)
 }
@@ -463,7 +465,7 @@ func changed(err error) error {
 		notify.ErrDead:     "It is dead, and has no due time: who may requeue it can make it ready again.",
 	} {
 		if errors.Is(err, cause) {
-			return &fault{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
+			return &trouble{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
 		}
 	}
 	return err

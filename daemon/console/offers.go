@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -74,7 +75,7 @@ func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
 // each shard in one call, however many there are.
 func (c *Console) topicsBegun(ctx context.Context, v *visit) ([]string, error) {
 	begin := v.query("begin")
-	if store.CheckTopic(begin+"x") != nil {
+	if record.CheckTopic(begin+"x") != nil {
 		return []string{}, nil // no topic begins like this
 	}
 	in, err := v.scope("")
@@ -96,12 +97,12 @@ func (c *Console) topicsBegun(ctx context.Context, v *visit) ([]string, error) {
 }
 
 // namesBegun returns ranges of the names in a scope that begin with a text.
-func namesBegun(begin string, in scope) (some []store.Names) {
+func namesBegun(begin string, in scope) (some []record.Names) {
 	if len(in.patterns) == 0 {
 		return nil
 	}
-	for _, names := range store.NamesOf(in.patterns) {
-		names = store.Names{From: max(names.From, begin), To: min(names.To, begin+"\x7f")} // behind all that a name may have
+	for _, names := range record.NamesOf(in.patterns) {
+		names = record.Names{From: max(names.From, begin), To: min(names.To, begin+"\x7f")} // behind all that a name may have
 		if names.From < names.To {
 			some = append(some, names)
 		}

@@ -36,7 +36,7 @@ type overview struct {
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
 	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
-	LagAway  *fault   // in place of listeners that could not be read
+	LagAway  *trouble // in place of listeners that could not be read
 	MoreLag  int      // listeners that are behind and are not shown
 	Fullest  *server  // nil: not for this viewer
 	Evicting []server // that may evict messages

@@ -113,14 +113,14 @@ type frame struct {
 	Silence   int     // seconds, after which the stream is taken for lost
 	Edition   string
 	Version   string
-	Fault     *fault // in place of what could not be read
-	Done      string // what an act did
-	Back      string // address of the page with the form of an act; empty: none
+	Fault     *trouble // in place of what could not be read
+	Done      string   // what an act did
+	Back      string   // address of the page with the form of an act; empty: none
 	Data      any
 }
 
 // A fault is why something could not be shown or done.
-type fault struct {
+type trouble struct {
 	Status int
 	Title  string
 	Detail string
@@ -259,7 +259,7 @@ var errForbidden = errors.New("your token does not permit it")
 
 // faultFor describes an error for a viewer; nil: one who is not known. The cause is shown to whoever
 // sees the whole store, and logged for the others.
-func (c *Console) faultFor(v *Viewer, err error) *fault {
+func (c *Console) faultFor(v *Viewer, err error) *trouble {
 	f := *faultOf(err)
 	switch {
 	case f.cause == nil:
@@ -273,24 +273,24 @@ func (c *Console) faultFor(v *Viewer, err error) *fault {
 }
 
 // faultOf describes an error.
-func faultOf(err error) *fault {
-	var known *fault
+func faultOf(err error) *trouble {
+	var known *trouble
 	var missing *notify.MissingError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &missing):
-		return &fault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
+		return &trouble{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
 	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
-		return &fault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
+		return &trouble{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
 	case errors.Is(err, errForbidden):
-		return &fault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
+		return &trouble{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
 	case errors.Is(err, notify.ErrInvalid):
-		return &fault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
+		return &trouble{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
 	case notify.Retryable(err), errors.Is(err, context.DeadlineExceeded):
-		return &fault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
+		return &trouble{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	}
-	return &fault{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
+	return &trouble{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
 }
 
 // missingTitle names shards that do not answer.
@@ -306,4 +306,4 @@ func missingTitle(shards []int) string {
 }
 
 // Error returns the fault as one sentence.
-func (f *fault) Error() string { return fmt.Sprintf("%s: %s", f.Title, f.Detail) }
+func (f *trouble) Error() string { return fmt.Sprintf("%s: %s", f.Title, f.Detail) }

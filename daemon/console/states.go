@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // states are those that a search can ask for, in the order of a message's life.
@@ -48,7 +48,7 @@ func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[not
 		return nil
 	}
 	topic, of := strings.CutPrefix(rest, "topic:")
-	if !of || store.CheckTopic(topic) != nil || !v.Sees(topic) {
+	if !of || record.CheckTopic(topic) != nil || !v.Sees(topic) {
 		return nil
 	}
 	counts, err := c.snapshots.count(ctx, []string{topic})

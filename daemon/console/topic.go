@@ -16,6 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -41,7 +43,7 @@ type topicView struct {
 	All     string // address of all its messages
 	River   *river // nil: it is being counted
 	Form    publishForm
-	Refused *fault // why the form was
+	Refused *trouble // why the form was
 }
 
 // A topicDetail is what is kept of a topic beside its counts.
@@ -129,7 +131,7 @@ func legible(text string) string {
 // topicOf returns the topic of an address, which the viewer must see.
 func topicOf(v *visit) (string, error) {
 	topic := v.r.PathValue("topic")
-	if err := store.CheckAnyTopic(topic); err != nil {
+	if err := record.CheckAnyTopic(topic); err != nil {
 		return "", err
 	}
 	if !v.Sees(topic) {
@@ -144,7 +146,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := store.CheckTopic(topic) == nil // not one of the system
+	own := record.CheckTopic(topic) == nil // not one of the system
 	view := &topicView{
 		visit: v, Now: c.now(ctx), Reads: v.May(Publish, Consume), Publish: own && v.May(Publish), Act: own && v.May(Admin),
 		Form: formOf(v.r.PostForm), All: findPath("topic:" + topic),
@@ -183,7 +185,7 @@ func (t *topicView) Link() string { return topicPath(t.Topic) }
 func (t *topicView) title() string { return t.Topic }
 
 // refuse shows why the form was refused.
-func (t *topicView) refuse(f *fault) { t.Refused = f }
+func (t *topicView) refuse(f *trouble) { t.Refused = f }
 
 // detail reads what is kept of a topic.
 func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err error) {
@@ -215,7 +217,7 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 
 // settings returns the settings of a topic, and where each comes from.
 func (c *Console) settings(ctx context.Context, topic string) ([]settingRow, error) {
-	if store.CheckTopic(topic) != nil {
+	if record.CheckTopic(topic) != nil {
 		return nil, nil
 	}
 	common, err := c.inspector.Settings(ctx, notify.AllTopics)
@@ -263,7 +265,7 @@ func (f publishForm) message(topic string) (notify.Message, error) {
 			continue
 		}
 		if other := strings.TrimSpace(given[field.Without]); other != "" {
-			faults = append(faults, store.Faultf(field.Name, "%s and %s: both are given; give one of them", field.Without, field.Name))
+			faults = append(faults, fault.New(field.Name, "%s and %s: both are given; give one of them", field.Without, field.Name))
 		}
 		faults = append(faults, field.Set(reflect.ValueOf(&m).Elem(), text))
 	}
@@ -282,7 +284,7 @@ func headersIn(text string) (map[string]string, error) {
 		name, value, whole := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if _, twice := headers[name]; !whole || twice {
-			return nil, store.Faultf("headers", "header %.100q: write NAME: VALUE, a line for each name", line)
+			return nil, fault.New("headers", "header %.100q: write NAME: VALUE, a line for each name", line)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}
@@ -301,7 +303,7 @@ var publishAct = act{path: topicPage.path, name: "publish", form: &topicPage, do
 // publish publishes what a form describes. Without an id the form's own name is the id, so
 // that a form that is sent again is refused by the store, too.
 func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast bool) (string, int, error) {
-	if !v.May(Publish) || !v.Sees(topic) || store.CheckTopic(topic) != nil {
+	if !v.May(Publish) || !v.Sees(topic) || record.CheckTopic(topic) != nil {
 		return "", 0, errForbidden
 	}
 	m, err := formOf(v.r.PostForm).message(topic)
@@ -312,7 +314,7 @@ func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast
 	m.ID = cmp.Or(m.ID, v.r.PostForm.Get("once"))
 	p, err := c.pub.Publish(ctx, m)
 	if errors.Is(err, notify.ErrExists) {
-		err = store.Faultf("id", "id %s: it is in use in this topic; give another one, or none", m.ID)
+		err = fault.New("id", "id %s: it is in use in this topic; give another one, or none", m.ID)
 	}
 	if err != nil {
 		return "", 0, err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -166,7 +168,7 @@ func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
 	for _, one := range all {
 		view.Rows = append(view.Rows, topicRow{one, topicPath(one.Topic)})
 	}
-	if store.CheckTopic(view.Pattern) == nil && v.Sees(view.Pattern) {
+	if record.CheckTopic(view.Pattern) == nil && v.Sees(view.Pattern) {
 		view.Exact = topicPath(view.Pattern)
 	}
 	return view, store.Missing(err, missing)
@@ -231,7 +233,7 @@ type scope struct {
 
 // has reports whether a topic is in the scope.
 func (s scope) has(topic string) bool {
-	return store.CheckAnyTopic(topic) == nil && s.filter.Match(topic) && s.sees(topic)
+	return record.CheckAnyTopic(topic) == nil && s.filter.Match(topic) && s.sees(topic)
 }
 
 // scope returns the topics that a viewer sees of those that a pattern names; empty: of all.
@@ -286,8 +288,8 @@ type topicsPart struct {
 
 // topicsByName returns the names of a page of topics behind a name.
 func (c *Console) topicsByName(ctx context.Context, in scope, after string) (topicsPart, error) {
-	if after != "" && store.CheckAnyTopic(after) != nil {
-		return topicsPart{}, store.Faultf("after", "after %.100q: follow the links of the table, or leave it out", after)
+	if after != "" && record.CheckAnyTopic(after) != nil {
+		return topicsPart{}, fault.New("after", "after %.100q: follow the links of the table, or leave it out", after)
 	}
 	return c.shelves.topics.get(ctx, "name "+after+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
@@ -321,7 +323,7 @@ func (c *Console) topicsByName(ctx context.Context, in scope, after string) (top
 func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topicsPart, error) {
 	order, known := topicOrders[by]
 	if !known {
-		return topicsPart{}, store.Faultf("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
+		return topicsPart{}, fault.New("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
 	}
 	return c.shelves.topics.get(ctx, by+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
@@ -375,7 +377,7 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 		what, did, do = "resume", "Resumed ", c.inspector.Resume
 	}
 	topic := v.r.PostForm.Get(what)
-	if err := store.CheckTopic(topic); err != nil {
+	if err := record.CheckTopic(topic); err != nil {
 		return "", 0, err
 	}
 	if !v.May(Admin) || !v.Sees(topic) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // The rights of a token that pages ask for. Admin includes all others.
@@ -42,7 +42,7 @@ func (v *Viewer) May(rights ...string) bool {
 
 // Sees reports whether a topic is granted, whatever the right.
 func (v *Viewer) Sees(topic string) bool {
-	return store.CheckAnyTopic(topic) == nil &&
+	return record.CheckAnyTopic(topic) == nil &&
 		(v.Everything || slices.ContainsFunc(v.Patterns, func(own notify.Pattern) bool { return own.Match(topic) }))
 }
 

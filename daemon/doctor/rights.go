@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -104,7 +105,7 @@ func (s *server) functions(ctx context.Context, rights string) {
 		if f.Others > 1 {
 			others = fmt.Sprintf("%d other versions", f.Others)
 		}
-		s.report(check, OK, fmt.Sprintf("loaded, beside those of %s, last used %s ago", others, store.Short(f.Used)), "")
+		s.report(check, OK, fmt.Sprintf("loaded, beside those of %s, last used %s ago", others, fault.Short(f.Used)), "")
 	default:
 		s.report(check, OK, "loaded", "")
 	}

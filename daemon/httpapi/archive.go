@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // registerArchive registers the calls about what ended.
@@ -70,7 +70,7 @@ func (c *call) query(f archiveFilter) (archive.Query, error) {
 	if f.Topic != "" {
 		p, err := notify.ParsePattern(f.Topic)
 		if err != nil {
-			return q, store.Renamed("topic", err)
+			return q, fault.Renamed("topic", err)
 		}
 		if err := c.grant.allowTopic(f.Topic); err != nil {
 			return q, err
@@ -168,7 +168,7 @@ type allOrFilter struct {
 // changing admits a call that changes what a filter selects.
 func (c *call) changing(in allOrFilter) (archive.Query, error) {
 	if in.none() && in.All == "" {
-		return archive.Query{}, store.Faultf("all", "parameter all: no filter is given; give one, such as topic, or all=true for everything")
+		return archive.Query{}, fault.New("all", "parameter all: no filter is given; give one, such as topic, or all=true for everything")
 	}
 	if err := c.enterArchive(); err != nil {
 		return archive.Query{}, err

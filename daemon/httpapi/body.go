@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // notify.ErrTooLarge, notify.ErrInvalid for an encoded body, errBusy or errDraining.
 func (c *call) body(max int) ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, store.Faultf("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
+		return nil, fault.New("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
 	}
 	if c.r.ContentLength > int64(max) {
 		return nil, tooLarge(c.r.ContentLength, max)
@@ -88,14 +88,14 @@ func (c *call) readAll(max int, most int64) ([]byte, error) {
 }
 
 func tooLarge(n int64, max int) error {
-	return store.Renamed("body", fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max))
+	return fault.Renamed("body", fmt.Errorf("%w: %d bytes or more; at most %d are allowed", notify.ErrTooLarge, n, max))
 }
 
 // noBody refuses a body where none belongs, rather than ignore it.
 func (c *call) noBody() error {
 	data, err := c.body(1)
 	if len(data) > 0 || errors.Is(err, notify.ErrTooLarge) {
-		err = store.Faultf("body", "body: none belongs here; give parameters in the query")
+		err = fault.New("body", "body: none belongs here; give parameters in the query")
 	}
 	return err
 }

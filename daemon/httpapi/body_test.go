@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -242,7 +242,7 @@ func TestHeadersOfMessages(t *testing.T) {
 	s := start(t, httpapi.Options{})
 	const path = "/v1/topics/orders/messages"
 	same := s.unchanged()
-	many := make([]string, store.MaxHeaders+1)
+	many := make([]string, record.MaxHeaders+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("Bellhop-Header-N%d: x", i)
 	}
@@ -260,7 +260,7 @@ func TestHeadersOfMessages(t *testing.T) {
 		{[]string{"Content-Type: a", "Content-Type: b"}, "Content-Type"},
 		{[]string{"Content-Type: " + strings.Repeat("a", 256)}, "Content-Type"},
 		{many, "headers"},
-		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", store.MaxHeaderBytes)}, "headers"},
+		{[]string{"Bellhop-Header-X: " + strings.Repeat("1", record.MaxHeaderBytes)}, "headers"},
 	} {
 		p := s.call("POST", path, "x", test.headers...).is(422).kind("invalid").problem()
 		if got := strings.Join(names(p), " "); got != test.name {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 const (
@@ -72,7 +72,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 			continue
 		}
 		if len(faults) == maxLines {
-			return nil, nil, store.Renamed("body", fmt.Errorf("%w: more than %d lines", notify.ErrTooLarge, maxLines))
+			return nil, nil, fault.Renamed("body", fmt.Errorf("%w: more than %d lines", notify.ErrTooLarge, maxLines))
 		}
 		m, err := notify.ParseLine(line)
 		if err == nil {
@@ -84,7 +84,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		faults = append(faults, err)
 	}
 	if len(faults) == 0 {
-		return nil, nil, store.Faultf("body", `body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`)
+		return nil, nil, fault.New("body", `body: it is empty; write lines such as {"topic":"orders","delay":"30s","body":"hello"}`)
 	}
 	return messages, faults, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -196,7 +197,7 @@ func (g *Gate) ack(ctx context.Context, c *call, in *ackInput) (any, error) {
 	case err != nil:
 		return nil, err
 	case in.Keep == 0 && len(result) > 0:
-		return nil, store.Faultf("keep", "keep: it is missing, and the body is a result of %d bytes, which is kept for so long; give keep, such as keep=24h, or leave the body out", len(result))
+		return nil, fault.New("keep", "keep: it is missing, and the body is a result of %d bytes, which is kept for so long; give keep, such as keep=24h, or leave the body out", len(result))
 	case in.Keep == 0:
 		return nil, in.delivery(g).Ack(ctx)
 	}
@@ -255,7 +256,7 @@ func (in *nackInput) besideDead(c *call) error {
 	var faults []error
 	for _, name := range []string{"delay", "attempt"} {
 		if c.given(name) {
-			faults = append(faults, store.Faultf(name, "%s: it is given beside dead=true, and a dead message does not come again; give one of them", name))
+			faults = append(faults, fault.New(name, "%s: it is given beside dead=true, and a dead message does not come again; give one of them", name))
 		}
 	}
 	return errors.Join(faults...)

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/bellhopd/bellhop/notify/regular"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Reload reads the tokens and the certificate again. If one of them is faulty, that one
@@ -30,11 +30,11 @@ func readCert(certFile, keyFile string) (*tls.Certificate, error) {
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "" || keyFile == "":
-		return nil, store.Faultf("cert_file", "TLS files: only one of certificate and key is given; give both")
+		return nil, fault.New("cert_file", "TLS files: only one of certificate and key is given; give both")
 	}
 	cert, err := regular.ReadKeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, store.Faultf("cert_file", "TLS files %s and %s: %w", certFile, keyFile, err)
+		return nil, fault.New("cert_file", "TLS files %s and %s: %w", certFile, keyFile, err)
 	}
 	return &cert, nil
 }
@@ -57,7 +57,7 @@ func CheckOrigins(origins []string) error {
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			return store.Faultf("cors_origins", "origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing after it, such as https://example.com, or *", origin)
+			return fault.New("cors_origins", "origin %.100q: write SCHEME://HOST or SCHEME://HOST:PORT with nothing after it, such as https://example.com, or *", origin)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // registerFind registers the calls that find messages by what they hold.
@@ -96,7 +96,7 @@ type actInput struct {
 // act acts on all messages that a question asks for.
 func (g *Gate) act(ctx context.Context, c *call, in *actInput) (any, error) {
 	if in.All == "" && !in.DryRun {
-		return nil, store.Faultf("all", "parameter all: it is missing; %s changes all that match, so give all=true, or dry_run=true to count them first", in.Act)
+		return nil, fault.New("all", "parameter all: it is missing; %s changes all that match, so give all=true, or dry_run=true to count them first", in.Act)
 	}
 	q, end, err := c.ask(in.question)
 	if err != nil {

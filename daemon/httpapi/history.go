@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/history"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // How many samples one answer has at most, and if its caller chooses no step, or no time.
@@ -49,7 +49,7 @@ func (g *Gate) history(ctx context.Context, c *call, in *historyInput) (any, err
 	from, to := in.span(now)
 	step := cmp.Or(in.Step, stepOf(to.Sub(from)))
 	if step < to.Sub(from)/mostSteps {
-		return nil, store.Faultf("step", "step %s: these are more than %d samples; use a longer step, or a shorter time", store.Short(step), mostSteps)
+		return nil, fault.New("step", "step %s: these are more than %d samples; use a longer step, or a shorter time", fault.Short(step), mostSteps)
 	}
 	samples, err := history.Read(ctx, g.store, from, to)
 	missing, err := api.MissingOf(err)

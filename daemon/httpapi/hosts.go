@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // ownHost refuses requests that no token guards unless their Host names this machine.
@@ -80,7 +80,7 @@ var hostGrammar = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}
 func CheckHosts(hosts []string) error {
 	for _, host := range hosts {
 		if !hostGrammar.MatchString(host) {
-			return store.Faultf("hosts", "host %.100q: write a name without a port, such as bellhop.example.com, or *.example.com for all names below it", host)
+			return fault.New("hosts", "host %.100q: write a name without a port, such as bellhop.example.com, or *.example.com for all names below it", host)
 		}
 	}
 	return nil

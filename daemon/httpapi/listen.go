@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -39,7 +39,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	if in.LastEventID != "" {
 		b, err := subscribers.ParseBookmark(in.LastEventID)
 		if err != nil {
-			return subscribers.From{}, store.Renamed("Last-Event-ID", err)
+			return subscribers.From{}, fault.Renamed("Last-Event-ID", err)
 		}
 		return subscribers.After(b), nil
 	}
@@ -48,7 +48,7 @@ func (in *listenInput) from() (subscribers.From, error) {
 	}
 	from, err := subscribers.ParseFrom(in.Since)
 	if err != nil {
-		return from, store.Faultf("since", "since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+		return from, fault.New("since", "since %.100q: use now, beginning, a time of RFC 3339 such as %s, or the id of an event", in.Since, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 	}
 	return from, nil
 }
@@ -82,8 +82,8 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	defer s.stop()
 	defer context.AfterFunc(open, s.hurry)()
 	err = g.listener.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
-	if fault := new(store.Fault); errors.As(err, &fault) && fault.Field == "from" { // of a store with other shards
-		err = store.Renamed(in.origin(), fault.Err)
+	if wrong := new(fault.Fault); errors.As(err, &wrong) && wrong.Field == "from" { // of a store with other shards
+		err = fault.Renamed(in.origin(), wrong.Err)
 	}
 	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errBusy)) {
 		g.cut.Add(1)

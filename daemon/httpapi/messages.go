@@ -11,7 +11,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // ofTopic is the input of a call about a topic.
@@ -31,7 +32,7 @@ type publishing interface{ otherFaults(err error) error }
 
 // faulty returns the names of the fields that an error reports.
 func faulty(err error) (names []string) {
-	for _, f := range store.Faults(err) {
+	for _, f := range fault.All(err) {
 		names = append(names, strings.ToLower(strings.ReplaceAll(f.Field, "-", "_"))) // the content type is a header
 	}
 	return names
@@ -114,11 +115,11 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		var err error
 		switch {
 		case !keep:
-			err = store.Faultf(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for a header to keep with the message", name)
+			err = fault.New(name, "header %.100q: it is unknown; use Bellhop-Header-NAME for a header to keep with the message", name)
 		case len(h[name]) > 1:
-			err = store.Faultf(name, "header %.100q: it is given twice; give it once", name)
+			err = fault.New(name, "header %.100q: it is given twice; give it once", name)
 		default:
-			err = store.Renamed(name, store.CheckHeader(short, h[name][0]))
+			err = fault.Renamed(name, record.CheckHeader(short, h[name][0]))
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -137,7 +138,7 @@ func noHeaders(h http.Header) error {
 	var faults []error
 	for name := range h {
 		if strings.HasPrefix(name, ownHeader) {
-			faults = append(faults, store.Faultf(name, "header %.100q: it is unknown here; leave it out", name))
+			faults = append(faults, fault.New(name, "header %.100q: it is unknown here; leave it out", name))
 		}
 	}
 	return joinFirst(faults)
@@ -278,7 +279,7 @@ func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
 	if in.State == "broadcasts" {
 		return c.page(g.inspector.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
 	}
-	state, err := store.ParseState(in.State)
+	state, err := record.ParseState(in.State)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A param is a parameter of a request: a field of an operation's input that has
@@ -89,17 +89,17 @@ func readParams(r *http.Request, params []param, input reflect.Value) error {
 
 // hasFault reports whether there is a fault of a parameter.
 func hasFault(faults []error, name string) bool {
-	return slices.ContainsFunc(store.Faults(errors.Join(faults...)), func(f *notify.Fault) bool { return f.Field == name })
+	return slices.ContainsFunc(fault.All(errors.Join(faults...)), func(f *notify.Fault) bool { return f.Field == name })
 }
 
 // set reads a text into the input.
 func (p param) set(input reflect.Value, text string) error {
 	err := p.Set(input, text)
-	if len(store.Faults(err)) < 2 { // several have the name of the parameter already
-		err = store.Renamed(p.Name, err)
+	if len(fault.All(err)) < 2 { // several have the name of the parameter already
+		err = fault.Renamed(p.Name, err)
 	}
 	if err != nil && strings.Contains(text, " ") && input.FieldByIndex(p.Index).Type() == reflect.TypeFor[time.Time]() {
-		return store.Renamed(p.Name, fmt.Errorf("%w; in a query + stands for a space, write it as %%2B", err))
+		return fault.Renamed(p.Name, fmt.Errorf("%w; in a query + stands for a space, write it as %%2B", err))
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func joinFirst(faults []error) error {
 
 // fault returns a fault of the parameter.
 func (p param) fault(text string) error {
-	return store.Faultf(p.Name, "parameter %.100q: %s", p.Name, text)
+	return fault.New(p.Name, "parameter %.100q: %s", p.Name, text)
 }
 
 // readQuery parses a query. It is stricter than url.ParseQuery: a parameter that is
@@ -159,7 +159,7 @@ func readQuery(raw string, params []param) (map[string]string, []error) {
 		_, twice := values[name]
 		switch {
 		case errName != nil:
-			faults = append(faults, store.Faultf("query", "query: %w; write a percent sign as %%25", errName))
+			faults = append(faults, fault.New("query", "query: %w; write a percent sign as %%25", errName))
 		case !slices.ContainsFunc(params, func(known param) bool { return known.in == "query" && known.Name == name }):
 			faults = append(faults, p.fault("it is unknown; "+knownParams(params)))
 		case twice:

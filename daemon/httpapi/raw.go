@@ -12,7 +12,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -25,7 +26,7 @@ func (o claimOptions) checkRaw() error {
 	if o.As == "" || o.Max == 1 {
 		return nil
 	}
-	return store.Faultf("max", "max %d: as=body answers with one message; leave max out", o.Max)
+	return fault.New("max", "max %d: as=body answers with one message; leave max out", o.Max)
 }
 
 // answerNone answers a claim that got no message.
@@ -58,11 +59,11 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 
 // carriable reports what HTTP cannot carry of a record, which other programs may have written.
 func carriable(r notify.Record) error {
-	if err := store.CheckContentType(r.ContentType); err != nil {
+	if err := record.CheckContentType(r.ContentType); err != nil {
 		return err
 	}
 	for name, value := range r.Headers {
-		if err := store.CheckHeader(name, value); err != nil {
+		if err := record.CheckHeader(name, value); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A right is what a token permits to do.
@@ -193,7 +193,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 		all = append(all, g)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
-		return nil, store.Faultf("tokens", "tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS")
+		return nil, fault.New("tokens", "tokens: there is none; write lines of NAME TOKEN RIGHTS TOPICS")
 	}
 	return all, faults.ErrorOrNil()
 }
@@ -215,26 +215,26 @@ var (
 func parseGrant(line string) (*grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
-		return nil, store.Faultf("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
+		return nil, fault.New("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
 	g := &grant{name: fields[0], line: line, memory: newMemory()}
 	g.valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // a token of openssl rand -hex in the wrong place
-		return nil, store.Faultf("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
+		return nil, fault.New("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
 	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
 		if !slices.Contains(allRights, right(name)) {
-			return nil, store.Faultf("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
+			return nil, fault.New("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
 		}
 		g.rights = append(g.rights, right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
-			return nil, store.Faultf("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
+			return nil, fault.New("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
 		}
 		g.patterns = append(g.patterns, p)
 	}
@@ -246,16 +246,16 @@ func (g *grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
-			return store.Faultf("token", "token%s: write the hash of the token after sha256: as 64 digits, as sha256sum does", g.called())
+			return fault.New("token", "token%s: write the hash of the token after sha256: as 64 digits, as sha256sum does", g.called())
 		}
 		g.hash = [sha256.Size]byte(raw)
 		return nil
 	}
 	switch {
 	case len(text) < minToken:
-		return store.Faultf("token", "token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", g.called(), minToken)
+		return fault.New("token", "token%s: it is shorter than %d bytes; make one with openssl rand -hex 32", g.called(), minToken)
 	case !tokenGrammar.MatchString(text):
-		return store.Faultf("token", "token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", g.called())
+		return fault.New("token", "token%s: use letters, digits and - . _ ~ + /, with = at the end; make one with openssl rand -hex 32", g.called())
 	}
 	g.hash = sha256.Sum256([]byte(text))
 	return nil
@@ -273,9 +273,9 @@ func (g *grant) called() string {
 func (g *grant) unique(name, token int) error {
 	switch {
 	case name > 0:
-		return store.Faultf("name", "name: line %d has the same; give each token a name of its own", name)
+		return fault.New("name", "name: line %d has the same; give each token a name of its own", name)
 	case token > 0:
-		return store.Faultf("token", "token%s: line %d has the same; give each name a token of its own", g.called(), token)
+		return fault.New("token", "token%s: line %d has the same; give each name a token of its own", g.called(), token)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 type topicsInput struct {
@@ -152,7 +153,7 @@ func (c *call) onDead(ctx context.Context, in *deadInput,
 	case in.ID != "":
 		n, err = one(ctx, in.Topic, in.ID)
 	case in.All == "":
-		err = store.Faultf("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
+		err = fault.New("all", "parameters id and all: none is given; name a dead letter, or give all=true for all of them")
 	default:
 		n, err = all(ctx, in.Topic, func(int) { _ = c.writeWithin(c.gate.timing.answer) }) // extended as long as there is progress
 	}

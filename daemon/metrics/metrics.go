@@ -13,7 +13,8 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Defaults and limits of Options.
@@ -96,21 +97,21 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 }
 
 func (o Options) checkLimit() error {
-	return store.Within("topic_limit", "topic limit of metrics", o.TopicLimit, 1, MaxTopicLimit)
+	return fault.Within("topic_limit", "topic limit of metrics", o.TopicLimit, 1, MaxTopicLimit)
 }
 
 // CheckTopics reports faults of the topics that are always to have a label of their
 // own, as a notify.Fault.
 func CheckTopics(topics []string) error {
 	if len(topics) > MaxTopicLimit {
-		return store.Faultf("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
+		return fault.New("topics", "topics of metrics: there are %d; name up to %d", len(topics), MaxTopicLimit)
 	}
 	for _, topic := range topics {
-		if err := store.CheckTopic(topic); err != nil {
-			return store.Renamed("topics", err)
+		if err := record.CheckTopic(topic); err != nil {
+			return fault.Renamed("topics", err)
 		}
 		if topic == other {
-			return store.Faultf("topics", "topic of metrics %q: it stands for the topics without series of their own; leave it out", topic)
+			return fault.New("topics", "topic of metrics %q: it stands for the topics without series of their own; leave it out", topic)
 		}
 	}
 	return nil

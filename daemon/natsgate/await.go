@@ -13,6 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // inspect returns the state of a message; with a wait once it has ended.
@@ -26,7 +28,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	}
 	wait, err := fields.ParseDuration("wait", of.Wait)
 	if err == nil {
-		err = store.Within("wait", "wait", wait, 0, store.MaxWait)
+		err = fault.Within("wait", "wait", wait, 0, record.MaxWait)
 	}
 	if err != nil {
 		return nil, err
@@ -131,7 +133,7 @@ func (g *Gate) listeners(ctx context.Context, r request) (*nats.Msg, error) {
 // workers lists the daemons, workers and listeners that are there.
 func (g *Gate) workers(ctx context.Context, r request) (*nats.Msg, error) {
 	if len(r.data) > 0 {
-		return nil, store.Faultf("request", "request: it has %d bytes of data; send none", len(r.data))
+		return nil, fault.New("request", "request: it has %d bytes of data; send none", len(r.data))
 	}
 	all, err := g.inspector.Workers(ctx)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -75,20 +77,20 @@ func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
 	if c.Lease != "" {
 		o.Lease, lease = fields.ParseDuration("lease", c.Lease)
 		if lease == nil {
-			lease = store.Within("lease", "lease", o.Lease, store.MinLease, store.MaxLease)
+			lease = fault.Within("lease", "lease", o.Lease, record.MinLease, record.MaxLease)
 		}
 	}
 	if c.MinAge != "" {
 		o.MinAge, age = fields.ParseDuration("min_age", c.MinAge)
 		if age == nil && o.MinAge < 0 {
-			age = store.Faultf("min_age", "min_age %v: it is negative; use zero or more", o.MinAge)
+			age = fault.New("min_age", "min_age %v: it is negative; use zero or more", o.MinAge)
 		}
 	}
 	if o.AckNow, ack = c.AckNow(); ack == nil && o.AckNow && c.Lease != "" {
-		ack = store.Faultf("ack", "ack now: a message that is acknowledged at once has no lease; leave one of them out")
+		ack = fault.New("ack", "ack now: a message that is acknowledged at once has no lease; leave one of them out")
 	}
 	o.Max = c.Max
-	return o, errors.Join(store.Within("max", "max", c.Max, 1, store.MaxClaim), lease, age, ack, worker)
+	return o, errors.Join(fault.Within("max", "max", c.Max, 1, record.MaxClaim), lease, age, ack, worker)
 }
 
 // claimed returns a claimed message as sent to the requester. Its reply subject settles

@@ -21,7 +21,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Timeouts of a connection to NATS.
@@ -146,7 +146,7 @@ func readCA(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, store.Faultf("ca_file", "nats CA file %s: it holds no PEM certificate", file)
+		return nil, fault.New("ca_file", "nats CA file %s: it holds no PEM certificate", file)
 	}
 	return pool, nil
 }
@@ -172,7 +172,7 @@ func checkCreds(file string) error {
 	_, errJWT := nkeys.ParseDecoratedJWT(text)
 	_, errSeed := nkeys.ParseDecoratedUserNKey(text)
 	if errJWT != nil || errSeed != nil {
-		return store.Faultf("creds_file", "nats credentials file %s: it holds no JWT and seed of a user; write one with nsc generate creds", file)
+		return fault.New("creds_file", "nats credentials file %s: it holds no JWT and seed of a user; write one with nsc generate creds", file)
 	}
 	return nil
 }

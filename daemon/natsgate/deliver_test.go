@@ -20,7 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -290,7 +290,7 @@ func TestNobodyListens(t *testing.T) {
 // overdue ends the lease of a message of the topic, as if its time were over.
 func overdue(t testing.TB, db *notify.Store, id string) {
 	t.Helper()
-	lease := redis.ZAddArgs{XX: true, Ch: true, Members: []redis.Z{{Score: 10, Member: store.Member(topic, id)}}}
+	lease := redis.ZAddArgs{XX: true, Ch: true, Members: []redis.Z{{Score: 10, Member: record.Member(topic, id)}}}
 	if n, err := db.Client().ZAddArgs(t.Context(), db.KeysOf(topic).Leased(), lease).Result(); err != nil || n != 1 {
 		t.Fatalf("%d leases ended, %v", n, err)
 	}

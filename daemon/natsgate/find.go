@@ -8,14 +8,15 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/find"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const findLimit = 10 // messages of an answer unless the request says else: many fit into few payloads
 
 // find finds messages of one topic by what they hold.
 func (g *Gate) find(ctx context.Context, r request) (*nats.Msg, error) {
-	if err := store.CheckTopic(r.name); err != nil {
+	if err := record.CheckTopic(r.name); err != nil {
 		return nil, err
 	}
 	return g.search(ctx, r, func(topic string) bool { return topic == r.name })
@@ -34,7 +35,7 @@ func (g *Gate) search(ctx context.Context, r request, may func(topic string) boo
 	}
 	q, err := find.Parse(of.Q)
 	if err == nil {
-		err = store.Within("limit", "limit", of.Limit, 1, find.MaxLimit)
+		err = fault.Within("limit", "limit", of.Limit, 1, find.MaxLimit)
 	}
 	if err != nil {
 		return nil, err

@@ -23,7 +23,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/outage"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -82,18 +83,18 @@ func ParseDeliver(text string) ([]Deliver, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		topic, number, limited := strings.Cut(strings.TrimSpace(one), ":")
 		d := Deliver{Topic: topic, InFlight: DefaultInFlight}
-		if err := store.CheckTopic(topic); err != nil {
-			return nil, store.Renamed("deliver", err)
+		if err := record.CheckTopic(topic); err != nil {
+			return nil, fault.Renamed("deliver", err)
 		}
 		if limited {
 			n, err := strconv.Atoi(number)
 			if err != nil || n < 1 || n > MaxInFlight {
-				return nil, store.Faultf("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with at most N messages in flight, 1 to %d", one, MaxInFlight)
+				return nil, fault.New("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with at most N messages in flight, 1 to %d", one, MaxInFlight)
 			}
 			d.InFlight = n
 		}
 		if seen[topic] {
-			return nil, store.Faultf("deliver", "deliver: the topic %s is named twice; name it once", topic)
+			return nil, fault.New("deliver", "deliver: the topic %s is named twice; name it once", topic)
 		}
 		seen[topic] = true
 		all = append(all, d)
@@ -109,10 +110,10 @@ var (
 // checkPrefix returns what is wrong with a prefix of subjects.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return store.Faultf("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
+		return fault.New("prefix", "nats prefix %.100q: use tokens of letters, digits, _ and -, joined by single dots, of at most %d bytes in all", prefix, maxPrefix)
 	}
 	if strings.HasPrefix(prefix+".", nats.InboxPrefix) {
-		return store.Faultf("prefix", "nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", prefix, DefaultPrefix)
+		return fault.New("prefix", "nats prefix %s: answers go there, and would pass for messages of bellhop; use another, such as %s", prefix, DefaultPrefix)
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func checkPrefix(prefix string) error {
 // checkStream returns what is wrong with the name of a stream, if there is one.
 func checkStream(name string) error {
 	if name != "" && (len(name) > maxStream || !streamGrammar.MatchString(name)) {
-		return store.Faultf("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
+		return fault.New("jetstream", "jetstream %.100q: use the name of a stream: letters, digits, _ and -, at most %d bytes", name, maxStream)
 	}
 	return nil
 }
@@ -162,11 +163,11 @@ func (o Options) check() error {
 
 func (o Options) checkDeliver() error {
 	for _, d := range o.Deliver {
-		if err := store.CheckTopic(d.Topic); err != nil {
-			return store.Renamed("deliver", err)
+		if err := record.CheckTopic(d.Topic); err != nil {
+			return fault.Renamed("deliver", err)
 		}
 		if d.InFlight < 1 || d.InFlight > MaxInFlight {
-			return store.Faultf("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
+			return fault.New("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
 		}
 	}
 	return nil
@@ -174,7 +175,7 @@ func (o Options) checkDeliver() error {
 
 func (o Options) checkGrace() error {
 	if o.Grace < 0 {
-		return store.Faultf("grace", "grace %v: it is negative; use zero or more", o.Grace)
+		return fault.New("grace", "grace %v: it is negative; use zero or more", o.Grace)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const maxHints = 10_000 // topics, and deaths, that wait to be sent
@@ -78,7 +79,7 @@ func (g *Gate) noteHeard(h *hints, e store.Event) {
 // noteWake adds messages that were made ready. The mutex is held.
 func (g *Gate) noteWake(h *hints, topic string, n int) {
 	_, known := h.wakes[topic]
-	if n < 1 || store.CheckTopic(topic) != nil || !known && len(h.wakes) >= maxHints {
+	if n < 1 || record.CheckTopic(topic) != nil || !known && len(h.wakes) >= maxHints {
 		g.count.lostHints.Add(1)
 		return
 	}
@@ -89,7 +90,7 @@ func (g *Gate) noteWake(h *hints, topic string, n int) {
 func (g *Gate) noteDeath(h *hints, topic, payload string) {
 	var d death
 	err := json.Unmarshal([]byte(payload), &d)
-	if d.Topic = topic; err != nil || store.CheckTopic(topic) != nil || len(h.deaths) >= maxHints {
+	if d.Topic = topic; err != nil || record.CheckTopic(topic) != nil || len(h.deaths) >= maxHints {
 		g.count.lostHints.Add(1)
 		return
 	}

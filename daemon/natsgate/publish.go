@@ -16,7 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // publish publishes a message for one worker.
@@ -79,7 +79,7 @@ func makeSetters() map[string]setter {
 	}}
 	all[ceType] = setter{set: func(m *notify.Message, value string) (err error) {
 		if m.ContentType, err = url.PathUnescape(value); err != nil {
-			return store.Faultf("content_type", "content type %.100q: write each literal %% as %%25", value)
+			return fault.New("content_type", "content type %.100q: write each literal %% as %%25", value)
 		}
 		return nil
 	}}
@@ -116,17 +116,17 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			}
 			m.Headers[name[len(carryHeader):]] = value
 		case !known:
-			refuse(name, store.Faultf(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast)))
+			refuse(name, fault.New(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast)))
 		case broadcast && header.of != "":
-			refuse(name, store.Faultf(name, "header %s: a broadcast has none; leave it out", name))
+			refuse(name, fault.New(name, "header %s: a broadcast has none; leave it out", name))
 		default:
 			if err := header.set(&m, value); err != nil {
-				refuse(name, store.Renamed(name, fmt.Errorf("header %s: %w", name, err)))
+				refuse(name, fault.Renamed(name, fmt.Errorf("header %s: %w", name, err)))
 			}
 		}
 	}
 	if seen[contentType] && seen[ceType] {
-		refuse("content_type", store.Faultf("content_type", "headers Content-Type and %s: both are given; give one of them", ceType))
+		refuse("content_type", fault.New("content_type", "headers Content-Type and %s: both are given; give one of them", ceType))
 	}
 	if len(faults) == 0 {
 		return m, nil
@@ -138,9 +138,9 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
-		return "", store.Faultf(name, "header %.100q: it is given twice; give it once", name)
+		return "", fault.New(name, "header %.100q: it is given twice; give it once", name)
 	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
-		return "", store.Faultf(name, "header %.100q: it is empty; leave it out for the default", name)
+		return "", fault.New(name, "header %.100q: it is empty; leave it out for the default", name)
 	}
 	return values[0], nil
 }

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A server is one server of NATS.
@@ -25,8 +25,8 @@ func parseServers(urls string) ([]server, error) {
 	for one := range strings.SplitSeq(urls, ",") {
 		one = strings.TrimSpace(one)
 		u, err := url.Parse(one)
-		if fault := urlFault(u, err); fault != "" {
-			return nil, store.Faultf("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST if the server requires it", redactURL(one), fault)
+		if wrong := urlFault(u, err); wrong != "" {
+			return nil, fault.New("url", "nats URL %s: %s; write nats://HOST:PORT, or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before HOST if the server requires it", redactURL(one), wrong)
 		}
 		all = append(all, server{url: u})
 	}

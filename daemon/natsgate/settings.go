@@ -7,13 +7,13 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // settings returns the settings of a topic, or changes them first. A literal * is
 // no topic here: the right to the settings of topics does not include the defaults.
 func (g *Gate) settings(ctx context.Context, r request) (*nats.Msg, error) {
-	if err := store.CheckTopic(r.name); err != nil {
+	if err := record.CheckTopic(r.name); err != nil {
 		return nil, err
 	}
 	return g.settingsOf(ctx, r.name, r.data)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -27,7 +27,7 @@ func settle(t testing.TB, conn *nats.Conn, m *nats.Msg, data string) {
 // gone reports whether the topic's message is gone.
 func gone(t testing.TB, db *notify.Store, id string) bool {
 	t.Helper()
-	there, err := db.Client().HExists(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, id)).Result()
+	there, err := db.Client().HExists(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, id)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestWorkInProgress(t *testing.T) {
 		if !info(t, db, verb[1:]).Until.After(first) {
 			t.Errorf("the lease is not extended")
 		}
-		key := db.KeysOf(topic).Base() + "extended:" + store.Member(topic, verb[1:])
+		key := db.KeysOf(topic).Base() + "extended:" + record.Member(topic, verb[1:])
 		if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left < time.Hour || left > time.Hour+2*time.Minute {
 			t.Errorf("its data expires in %v, %v", left, err)
 		}
@@ -319,7 +319,7 @@ func TestRotatedSecret(t *testing.T) {
 func TestTokensFitIntoSubjects(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
-	m := notify.Message{Topic: topic, ID: strings.Repeat("~", store.MaxID), Body: []byte("x"), Due: time.UnixMilli(1)}
+	m := notify.Message{Topic: topic, ID: strings.Repeat("~", record.MaxID), Body: []byte("x"), Due: time.UnixMilli(1)}
 	got := claimOne(t, conn, db, `{"lease":"24h"}`, m)
 	settle(t, conn, got, "+ACK")
 	for i := range 300 { // every length modulo 3, and numbers of every width

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -49,11 +50,11 @@ func parseSettlement(data []byte) (settlement, error) {
 		return parseAck(rest)
 	case "+WPI":
 		if len(rest) > 0 {
-			return settlement{}, store.Faultf("settlement", "settlement: something follows +WPI; write it alone")
+			return settlement{}, fault.New("settlement", "settlement: something follows +WPI; write it alone")
 		}
 		return settlement{verb: verbWork}, nil
 	}
-	return settlement{}, store.Faultf("settlement", "settlement %.100q: write +ACK, +ACK {\"keep\":\"24h\",\"result\":\"done\"}, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
+	return settlement{}, fault.New("settlement", "settlement %.100q: write +ACK, +ACK {\"keep\":\"24h\",\"result\":\"done\"}, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
 }
 
 // parseAck reads what follows +ACK. The result is the text of a JSON string, or any other
@@ -68,11 +69,11 @@ func parseAck(rest []byte) (settlement, error) {
 		Result json.RawMessage `json:"result"`
 	}
 	if err := strictjson.Decode(rest, &ack); err != nil {
-		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "+ACK %.100q: %w; write +ACK {\"keep\":\"24h\",\"result\":\"done\"}, or +ACK alone", rest, err)
+		return s, fault.New(strictjson.FieldOf(err, "settlement"), "+ACK %.100q: %w; write +ACK {\"keep\":\"24h\",\"result\":\"done\"}, or +ACK alone", rest, err)
 	}
 	keep, err := fields.ParseDuration("keep", ack.Keep)
 	if err == nil {
-		err = store.Within("keep", "keep", keep, time.Millisecond, store.MaxKeep)
+		err = fault.Within("keep", "keep", keep, time.Millisecond, store.MaxKeep)
 	}
 	if err != nil {
 		return s, err
@@ -104,10 +105,10 @@ func parseNak(rest []byte) (s settlement, err error) {
 		return s, err
 	}
 	if err := strictjson.Decode(rest, &nak); err != nil {
-		return s, store.Faultf(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\",\"reason\":\"busy\"}, with \"attempt\":\"keep\" to use up no attempt, or any of the three", rest, err)
+		return s, fault.New(strictjson.FieldOf(err, "settlement"), "-NAK %.100q: %w; write -NAK {\"delay\":\"5s\",\"reason\":\"busy\"}, with \"attempt\":\"keep\" to use up no attempt, or any of the three", rest, err)
 	}
 	if nak.Attempt != "" && nak.Attempt != "keep" {
-		return s, store.Faultf("attempt", "attempt %.100q: write keep, which puts the message off and uses up no attempt, or leave it out", nak.Attempt)
+		return s, fault.New("attempt", "attempt %.100q: write keep, which puts the message off and uses up no attempt, or leave it out", nak.Attempt)
 	}
 	s.delay, s.reason, s.keep = nak.Delay.d, nak.Reason, nak.Attempt != ""
 	return s, nil
@@ -133,7 +134,7 @@ func (n *nakDelay) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	return store.Faultf("delay", "delay %.100s: write a duration such as \"5s\", or nanoseconds", data)
+	return fault.New("delay", "delay %.100s: write a duration such as \"5s\", or nanoseconds", data)
 }
 
 func (n *nakDelay) set(text string) (*time.Duration, error) {
@@ -142,7 +143,7 @@ func (n *nakDelay) set(text string) (*time.Duration, error) {
 	case err != nil:
 		return nil, err
 	case text == "" || d < 0:
-		return nil, store.Faultf("delay", "delay %.100q: write a duration such as 5s, zero or more", text)
+		return nil, fault.New("delay", "delay %.100q: write a duration such as 5s, zero or more", text)
 	}
 	n.d = &d
 	return n.d, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -504,7 +505,7 @@ func TestDeathsAreSent(t *testing.T) {
 
 	// By a claim that finds no record.
 	storetest.Publish(t, db, body("torn"))
-	if err := db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), store.Member(topic, "torn")).Err(); err != nil {
+	if err := db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "torn")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {

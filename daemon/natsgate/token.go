@@ -10,7 +10,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -25,7 +26,7 @@ type token struct {
 
 const signatureSize = 16 // bytes of an HMAC-SHA256
 
-var errToken = store.Faultf("token", "settle token: it did not come with a message, or was changed; answer to the reply subject of the message as it is")
+var errToken = fault.New("token", "settle token: it did not come with a message, or was changed; answer to the reply subject of the message as it is")
 
 // seal returns the token as text: base64url of the receipt in Unix ms, the
 // attempt and the lease in ms, each a varint, the member, and the signature.
@@ -33,7 +34,7 @@ func (t token) seal(secret []byte) string {
 	raw := binary.AppendUvarint(nil, uint64(t.receipt))
 	raw = binary.AppendUvarint(raw, uint64(t.attempt))
 	raw = binary.AppendUvarint(raw, uint64(t.lease.Milliseconds()))
-	raw = append(raw, store.Member(t.topic, t.id)...)
+	raw = append(raw, record.Member(t.topic, t.id)...)
 	return base64.RawURLEncoding.EncodeToString(append(raw, sign(secret, raw)...))
 }
 
@@ -63,7 +64,7 @@ func unseal(text string, secret []byte) (token, error) {
 		}
 	}
 	t := token{receipt: subscribers.Receipt(numbers[0]), attempt: int(numbers[1]), lease: time.Duration(numbers[2]) * time.Millisecond}
-	if t.topic, t.id, err = store.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
+	if t.topic, t.id, err = record.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
 		return token{}, errToken
 	}
 	return t, nil

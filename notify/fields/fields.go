@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A Field describes a field of a struct that is given as text: over HTTP, over NATS,
@@ -74,10 +76,10 @@ func Of(name string, field reflect.StructField) Field {
 
 // grammars are the values of the tag is; each reports what is wrong with a text.
 var grammars = map[string]func(text string) error{
-	"topic": store.CheckTopic, "any topic": store.CheckAnyTopic, "topic or *": store.CheckTopicOrAll, "id": store.CheckID, "media type": store.CheckContentType,
-	"topics": func(text string) error { return store.CheckTopics(strings.Split(text, ",")) },
+	"topic": record.CheckTopic, "any topic": record.CheckAnyTopic, "topic or *": record.CheckTopicOrAll, "id": record.CheckID, "media type": record.CheckContentType,
+	"topics": func(text string) error { return record.CheckTopics(strings.Split(text, ",")) },
 	"pattern": func(text string) error {
-		_, err := store.ParsePattern(text)
+		_, err := record.ParsePattern(text)
 		return err
 	},
 	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
@@ -86,8 +88,8 @@ var grammars = map[string]func(text string) error{
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
 func checkHeader(text string) error {
 	name, value, whole := strings.Cut(text, ":")
-	if err := store.CheckHeaders(map[string]string{name: value}); err != nil || !whole {
-		return store.Faultf("header", "header %.100q: write NAME:VALUE, such as Tenant:acme", text)
+	if err := record.CheckHeaders(map[string]string{name: value}); err != nil || !whole {
+		return fault.New("header", "header %.100q: write NAME:VALUE, such as Tenant:acme", text)
 	}
 	return nil
 }
@@ -99,13 +101,13 @@ var cursorGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // checkCursor returns a Fault for a text that no page has as its cursor.
 func checkCursor(text string) error {
 	if len(text) > maxCursor || !cursorGrammar.MatchString(text) {
-		return store.Faultf("cursor", "cursor %.100q: use the cursor of the page before, or none", text)
+		return fault.New("cursor", "cursor %.100q: use the cursor of the page before, or none", text)
 	}
 	return nil
 }
 
 // Set reads a text into the field of a struct. Of a pointer it sets a new value. The
-// error is a store.Fault if the text cannot be read or is outside the limits.
+// error is a fault.Fault if the text cannot be read or is outside the limits.
 func (f Field) Set(of reflect.Value, text string) error {
 	field := of.FieldByIndex(f.Index)
 	if field.Kind() == reflect.Pointer {
@@ -128,7 +130,7 @@ func (f Field) Set(of reflect.Value, text string) error {
 	case *bool:
 		*into = text == "true"
 		if text != "true" && text != "false" {
-			return store.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
+			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
 	case *store.Switch:
@@ -138,7 +140,7 @@ func (f Field) Set(of reflect.Value, text string) error {
 		case "false", "0":
 			*into = store.SwitchOff
 		default:
-			return store.Faultf(f.Name, "%s %.100q: write true or false", f.Name, text)
+			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
 	case *time.Duration:
@@ -212,9 +214,9 @@ func (f Field) text(text string) error {
 	case f.grammar != nil: // its error is more precise
 		return f.grammar(text)
 	case len(text) > f.maxLength:
-		return store.Faultf(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
+		return fault.New(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
 	case f.enum != nil && !slices.Contains(f.enum, text):
-		return store.Faultf(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
+		return fault.New(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
 	}
 	return nil
 }
@@ -232,7 +234,7 @@ func (f Field) whole(text string, bits int) (int64, error) {
 	case f.min > math.MinInt64:
 		want = fmt.Sprintf("write a whole number, %d or more", f.min)
 	}
-	return 0, store.Faultf(f.Name, "%s %.100q: %s", f.Name, text, want)
+	return 0, fault.New(f.Name, "%s %.100q: %s", f.Name, text, want)
 }
 
 // duration reads a duration within the limits.
@@ -244,11 +246,11 @@ func (f Field) duration(text string) (time.Duration, error) {
 	case f.lenient || f.zero && d == 0 || d >= f.shortest && d <= f.longest:
 		return d, nil
 	case f.shortest == 0 && f.longest == math.MaxInt64:
-		return 0, store.Faultf(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
+		return 0, fault.New(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
 	case f.longest < math.MaxInt64:
-		return 0, store.Faultf(f.Name, "%s %v: use %v to %v", f.Name, d, store.Short(f.shortest), store.Short(f.longest))
+		return 0, fault.New(f.Name, "%s %v: use %v to %v", f.Name, d, fault.Short(f.shortest), fault.Short(f.longest))
 	}
-	return 0, store.Faultf(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
+	return 0, fault.New(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
 }
 
 // time reads a due time.
@@ -258,9 +260,9 @@ func (f Field) time(text string) (time.Time, error) {
 	case err != nil:
 		return t, err
 	case t.Before(time.UnixMilli(0)):
-		return t, store.Faultf(f.Name, "%s %.100s: it is before 1970", f.Name, text)
-	case t.After(store.MaxDue):
-		return t, store.Faultf(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
+		return t, fault.New(f.Name, "%s %.100s: it is before 1970", f.Name, text)
+	case t.After(record.MaxDue):
+		return t, fault.New(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
 	}
 	return t, nil
 }

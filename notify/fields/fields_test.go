@@ -11,7 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A line of JSON has the fields that HTTP, NATS and the command line read, by the same names.
@@ -57,7 +57,7 @@ func TestSetFields(t *testing.T) {
 		{name: "due", text: "1969-01-02T15:04:05Z", fault: "before 1970"},
 		{name: "ttl", text: "1ms", want: notify.Message{TTL: time.Millisecond}},
 		{name: "ttl", text: "0s", fault: "use 1ms or more", strictly: true},
-		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: store.MostAttempts}},
+		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: record.MostAttempts}},
 		{name: "attempts", text: "many", fault: "write a whole number from 1 to 1000000"},
 		{name: "attempts", text: "0", fault: "write a whole number from 1 to 1000000", strictly: true},
 		{name: "content_type", text: "text/plain", want: notify.Message{ContentType: "text/plain"}},

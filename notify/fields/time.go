@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // day is the unit d of durations, unknown to time.ParseDuration.
@@ -19,7 +19,7 @@ const longestDays = math.MaxInt64 / int64(day)
 var durationGrammar = regexp.MustCompile(`^([-+]?)(?:([0-9]+\.?[0-9]*|\.[0-9]+)d)?((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$`)
 
 // ParseDuration reads a duration such as 90s, 1h30m or 1d12h for a named field. A day
-// is 24 hours, an empty text is zero. The error is a store.Fault of the field.
+// is 24 hours, an empty text is zero. The error is a fault.Fault of the field.
 func ParseDuration(field, text string) (time.Duration, error) {
 	if text == "" || text == "0" {
 		return 0, nil
@@ -29,12 +29,12 @@ func ParseDuration(field, text string) (time.Duration, error) {
 	}
 	parts := durationGrammar.FindStringSubmatch(text)
 	if parts == nil || parts[2] == "" && parts[3] == "" {
-		return 0, store.Faultf(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)
+		return 0, fault.New(field, "%s %.100q: write a duration such as 500ms, 90s, 1h30m or 1d", field, text)
 	}
 	days, errDays := time.ParseDuration(cmp.Or(parts[2], "0") + "h")
 	rest, errRest := time.ParseDuration(cmp.Or(parts[3], "0"))
 	if errDays != nil || errRest != nil || days > (math.MaxInt64-rest)/24 { // the grammar is right, so it is too long
-		return 0, store.Faultf(field, "%s %.100q: it is too long; the longest duration is %dd", field, text, longestDays)
+		return 0, fault.New(field, "%s %.100q: it is too long; the longest duration is %dd", field, text, longestDays)
 	}
 	d := 24*days + rest
 	if parts[1] == "-" {
@@ -46,15 +46,15 @@ func ParseDuration(field, text string) (time.Duration, error) {
 // timeGrammar is the grammar of RFC 3339. time.Parse also accepts 1:02:03,4Z and any offset.
 var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTime reads a time of RFC 3339 for a named field. The error is a store.Fault of
+// ParseTime reads a time of RFC 3339 for a named field. The error is a fault.Fault of
 // the field.
 func ParseTime(field, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timeGrammar.MatchString(text) {
-		return time.Time{}, store.Faultf(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
+		return time.Time{}, fault.New(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z or 2030-01-02T15:04:05.678+02:00", field, text)
 	}
 	if t.IsZero() { // the zero time means no time
-		return time.Time{}, store.Faultf(field, "%s %.100s: it is before 1970", field, text)
+		return time.Time{}, fault.New(field, "%s %.100s: it is before 1970", field, text)
 	}
 	return t, nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A Kind is what is done to messages.
@@ -86,17 +88,17 @@ func (a Act) delay() time.Duration {
 func (a Act) check(dryRun bool) error {
 	switch delay := a.delay(); {
 	case !slices.Contains(Kinds(), a.Kind):
-		return store.Faultf("act", "act %.100q: use requeue, cancel, reschedule or purge", string(a.Kind))
+		return fault.New("act", "act %.100q: use requeue, cancel, reschedule or purge", string(a.Kind))
 	case a.Kind != Reschedule && (!a.Due.IsZero() || a.Delay != nil):
-		return store.Faultf("due", "due or delay: %s has none; leave them out, or use reschedule", a.Kind)
+		return fault.New("due", "due or delay: %s has none; leave them out, or use reschedule", a.Kind)
 	case a.Kind == Reschedule && a.Due.IsZero() && a.Delay == nil && !dryRun: // all at once needs to be said
-		return store.Faultf("due", "due: it is missing; give delay or due, such as delay=0s for at once")
+		return fault.New("due", "due: it is missing; give delay or due, such as delay=0s for at once")
 	case !a.Due.IsZero() && a.Delay != nil:
-		return store.Faultf("delay", "delay and due: give one of them")
+		return fault.New("delay", "delay and due: give one of them")
 	case delay < 0:
-		return store.Faultf("delay", "delay %v: it is negative; use zero or more", delay)
-	case !a.Due.IsZero() && (a.Due.Before(time.UnixMilli(0)) || a.Due.After(store.MaxDue)):
-		return store.Faultf("due", "due %s: use a time from 1970 to the year 9999", a.Due.Format(time.RFC3339))
+		return fault.New("delay", "delay %v: it is negative; use zero or more", delay)
+	case !a.Due.IsZero() && (a.Due.Before(time.UnixMilli(0)) || a.Due.After(record.MaxDue)):
+		return fault.New("due", "due %s: use a time from 1970 to the year 9999", a.Due.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -122,7 +124,7 @@ func (q Query) changedBy(k Kind) []notify.State {
 func (s *search) narrow(k Kind) error {
 	s.query.states = s.query.changedBy(k)
 	if len(s.query.states) == 0 {
-		return store.Faultf("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them",
+		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them",
 			k, strings.Join(strings.Split(joined(k.states(), notify.State.String), ","), " and "))
 	}
 	s.places = s.query.places()
@@ -211,7 +213,7 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 		topic := found[0].Topic
 		var members []string
 		for len(members) < min(len(found), store.MostLetters) && found[len(members)].Topic == topic {
-			members = append(members, store.Member(topic, found[len(members)].ID))
+			members = append(members, record.Member(topic, found[len(members)].ID))
 		}
 		var dealt store.Dealt
 		_, err := a.Paced(ctx, func(ctx context.Context) (err error) {
@@ -232,7 +234,7 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 
 // change cancels or reschedules a message, and reports whether it was scheduled or ready.
 func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, now time.Time) (bool, error) {
-	member := store.Member(i.Topic, i.ID)
+	member := record.Member(i.Topic, i.ID)
 	if a.act.Kind == Cancel {
 		state, err := shard.CancelWaiting(ctx, i.Topic, member)
 		return state == notify.Scheduled || state == notify.Ready, err

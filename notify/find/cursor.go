@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A position is where a search goes on: all that it knows.
@@ -65,10 +67,10 @@ func parseCursor(cursor, sign string) (p position, err error) {
 		err = json.Unmarshal(raw, &p)
 	}
 	if err != nil || !p.isSane() {
-		return p, store.Faultf("cursor", "cursor %.100q: it is none of a search; use the cursor of the answer before, or none to begin", cursor)
+		return p, fault.New("cursor", "cursor %.100q: it is none of a search; use the cursor of the answer before, or none to begin", cursor)
 	}
 	if p.Question != sign {
-		return p, store.Faultf("cursor", "cursor %.100q: it is that of another question or act; use it with the one that it came from, or none to begin", cursor)
+		return p, fault.New("cursor", "cursor %.100q: it is that of another question or act; use it with the one that it came from, or none to begin", cursor)
 	}
 	return p, nil
 }
@@ -78,7 +80,7 @@ func (p *position) isSane() bool {
 	_, err := strconv.ParseFloat(p.Time, 64)
 	times := []int64{p.Now, p.Began, p.Due}
 	for _, ms := range times {
-		if ms < 0 || ms > store.MaxDue.UnixMilli() {
+		if ms < 0 || ms > record.MaxDue.UnixMilli() {
 			return false
 		}
 	}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Bounds of a question.
@@ -36,7 +37,7 @@ const allTerms = "topic:order.* state:dead id:order-47* reason~timeout header.NA
 // tells the first character from which on the text makes no sense.
 func Parse(text string) (Query, error) {
 	if len(text) > MaxQuestion {
-		return Query{}, store.Faultf("q", "q: %d bytes; ask with up to %d", len(text), MaxQuestion)
+		return Query{}, fault.New("q", "q: %d bytes; ask with up to %d", len(text), MaxQuestion)
 	}
 	p := parser{text: text, seen: make(map[string]bool)}
 	for p.skip(); p.at < len(text); p.skip() {
@@ -45,7 +46,7 @@ func Parse(text string) (Query, error) {
 		}
 	}
 	if len(p.seen) == 0 {
-		return Query{}, store.Faultf("q", "q: it is empty; ask with terms such as %s, or topic:> for all messages", allTerms)
+		return Query{}, fault.New("q", "q: it is empty; ask with terms such as %s, or topic:> for all messages", allTerms)
 	}
 	return p.canonical(), nil
 }
@@ -86,7 +87,7 @@ func (p *parser) faultf(at int, format string, args ...any) error {
 	if at == len(p.text) {
 		stands = "the end"
 	}
-	return store.Faultf("q", "q: at character %d stands %s: %s", utf8.RuneCountInString(p.text[:at])+1, stands, fmt.Sprintf(format, args...))
+	return fault.New("q", "q: at character %d stands %s: %s", utf8.RuneCountInString(p.text[:at])+1, stands, fmt.Sprintf(format, args...))
 }
 
 // term reads a term.
@@ -261,7 +262,7 @@ func (p *parser) setTopics(value string) (wrong string) {
 
 func (p *parser) setStates(value string) (wrong string) {
 	for text := range strings.SplitSeq(value, ",") {
-		state, err := store.ParseState(text)
+		state, err := record.ParseState(text)
 		if err != nil {
 			return fmt.Sprintf("%.60q is no state; use scheduled, ready, leased, dead or done, with commas between several", text)
 		}
@@ -277,8 +278,8 @@ var (
 
 func wrongID(id string) string {
 	switch n := strings.Count(id, "*"); {
-	case len(id)-n > store.MaxID:
-		return fmt.Sprintf("an id has at most %d bytes", store.MaxID)
+	case len(id)-n > record.MaxID:
+		return fmt.Sprintf("an id has at most %d bytes", record.MaxID)
 	case n > maxStars:
 		return fmt.Sprintf("there are %d stars; use up to %d", n, maxStars)
 	case !idGrammar.MatchString(id):
@@ -295,7 +296,7 @@ func wrongPart(value string) string {
 }
 
 func (p *parser) setHeader(name, value string) (wrong string) {
-	if err := store.CheckHeaders(map[string]string{name: value}); err != nil {
+	if err := record.CheckHeaders(map[string]string{name: value}); err != nil {
 		return "no header has such a value: it is printable UTF-8 text"
 	}
 	if p.headers = append(p.headers, header{name, value}); len(p.headers) > maxHeaders {
@@ -312,7 +313,7 @@ func (p *parser) setDue(sign, value string) (wrong string) {
 	if !ok {
 		return howTimes
 	}
-	if !m.at.IsZero() && (m.at.Before(time.UnixMilli(0)) || m.at.After(store.MaxDue)) {
+	if !m.at.IsZero() && (m.at.Before(time.UnixMilli(0)) || m.at.After(record.MaxDue)) {
 		return "it is before 1970, or past the year 9999"
 	}
 	if sign == "<" {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -48,9 +50,9 @@ type search struct {
 	missing *store.MissingError
 	ended   bool
 
-	topics []string      // of the place, to look at next
-	spans  []store.Names // of further ones, not read yet
-	opened bool          // whether both are those of the place
+	topics []string       // of the place, to look at next
+	spans  []record.Names // of further ones, not read yet
+	opened bool           // whether both are those of the place
 
 	began time.Time
 	left  int           // messages until it is full
@@ -65,15 +67,15 @@ type search struct {
 // Find.
 func (f *Finder) search(ctx context.Context, q Query, o Options, act string) (*search, error) {
 	if len(q.String()) == 0 {
-		return nil, store.Faultf("q", "q: it is empty; ask with terms such as %s", allTerms)
+		return nil, fault.New("q", "q: it is empty; ask with terms such as %s", allTerms)
 	}
 	if o.Limit != 0 {
-		if err := store.Within("limit", "limit", o.Limit, 1, MaxLimit); err != nil {
+		if err := fault.Within("limit", "limit", o.Limit, 1, MaxLimit); err != nil {
 			return nil, err
 		}
 	}
 	if o.Size < 0 {
-		return nil, store.Faultf("size", "size %d: it is negative; use zero or more", o.Size)
+		return nil, fault.New("size", "size %d: it is negative; use zero or more", o.Size)
 	}
 	s := &search{
 		Finder: f, query: q, may: o.May, limit: o.Limit, full: cmp.Or(o.Size, pageBytes), missing: &store.MissingError{},
@@ -203,7 +205,7 @@ func (s *search) step(ctx context.Context, shard store.Shard) error {
 		return s.look(ctx, shard, place, s.query.beginnings())
 	}
 	if !s.opened {
-		s.spans, s.opened = store.NamesOf(s.query.topics), true
+		s.spans, s.opened = record.NamesOf(s.query.topics), true
 		if s.at.Topic != "" {
 			s.spans = from(s.spans, s.at.Topic, s.at.Time != "")
 		}
@@ -222,11 +224,11 @@ func (s *search) step(ctx context.Context, shard store.Shard) error {
 func (s *search) isMixed(place store.Place) bool { return s.id == "" && place.OfAllTopics() }
 
 // from returns what is left of ranges of names behind a name, or from it on.
-func from(spans []store.Names, name string, with bool) []store.Names {
+func from(spans []record.Names, name string, with bool) []record.Names {
 	if !with {
-		name += store.JustBehind
+		name += record.JustBehind
 	}
-	spans = slices.DeleteFunc(slices.Clone(spans), func(n store.Names) bool { return n.To <= name })
+	spans = slices.DeleteFunc(slices.Clone(spans), func(n record.Names) bool { return n.To <= name })
 	if len(spans) > 0 {
 		spans[0].From = max(spans[0].From, name)
 	}
@@ -257,7 +259,7 @@ func cut(name string) string { return name[:min(len(name), mostMember)] }
 
 // occupied is [store.Shard.Occupied] when it is the turn of this search. For a whole id it returns all topics: to look for it in a topic takes
 // no longer than to ask whether the topic has anything.
-func (s *search) occupied(ctx context.Context, shard store.Shard, spans []store.Names, places []store.Place, counted bool, most int) (page store.Occupied, err error) {
+func (s *search) occupied(ctx context.Context, shard store.Shard, spans []record.Names, places []store.Place, counted bool, most int) (page store.Occupied, err error) {
 	_, err = s.Paced(ctx, func(ctx context.Context) (err error) {
 		if s.id != "" {
 			page, err = namesOf(ctx, shard, spans)
@@ -270,7 +272,7 @@ func (s *search) occupied(ctx context.Context, shard store.Shard, spans []store.
 }
 
 // namesOf returns topics in ranges of names, each as one to look in.
-func namesOf(ctx context.Context, shard store.Shard, spans []store.Names) (page store.Occupied, err error) {
+func namesOf(ctx context.Context, shard store.Shard, spans []record.Names) (page store.Occupied, err error) {
 	page.Topics, err = shard.TopicNames(ctx, bareNamesPage, spans)
 	if len(page.Topics) == bareNamesPage {
 		page.Last = page.Topics[bareNamesPage-1]
@@ -279,7 +281,7 @@ func namesOf(ctx context.Context, shard store.Shard, spans []store.Names) (page 
 }
 
 func (s *search) looksAt(topic string) bool {
-	return store.CheckAnyTopic(topic) == nil && s.query.wantsTopic(topic) && (s.may == nil || s.may(topic))
+	return record.CheckAnyTopic(topic) == nil && s.query.wantsTopic(topic) && (s.may == nil || s.may(topic))
 }
 
 // look looks at a slice of places of topics.
@@ -395,7 +397,7 @@ func (s *search) tally(ctx context.Context) error {
 
 // tallySome counts in some topics of a shard, and returns the last one, empty at the end.
 func (s *search) tallySome(ctx context.Context, shard store.Shard) (last string, err error) {
-	spans := store.NamesOf(s.query.topics)
+	spans := record.NamesOf(s.query.topics)
 	if s.at.CountedTo != "" {
 		spans = from(spans, s.at.CountedTo, false)
 	}

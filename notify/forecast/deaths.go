@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Deaths are how many of the dead letters of some topics died when. What was requeued or
@@ -23,12 +23,12 @@ type Deaths struct {
 func DeathsOf(ctx context.Context, s *notify.Store, topics []string, bucket time.Duration, buckets int) (Deaths, error) {
 	o := Options{Bucket: bucket, Count: buckets}
 	if len(topics) == 0 {
-		return Deaths{}, store.Faultf("topics", "topics: none is given; name those whose dead letters are meant")
+		return Deaths{}, fault.New("topics", "topics: none is given; name those whose dead letters are meant")
 	}
 	for _, topic := range topics {
 		p, err := notify.ParsePattern(topic)
 		if _, one := p.Topic(); err == nil && !one {
-			err = store.Faultf("topics", "topic %.200q: it is a pattern; name each topic", topic)
+			err = fault.New("topics", "topic %.200q: it is a pattern; name each topic", topic)
 		}
 		if err != nil {
 			return Deaths{}, err

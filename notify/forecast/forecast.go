@@ -18,7 +18,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Defaults and limits of Options.
@@ -41,7 +42,7 @@ func ParseBucket(text string) (time.Duration, error) {
 	case "1d":
 		return Day, nil
 	}
-	return 0, store.Faultf("bucket", "bucket %.100q: use 1m, 1h or 1d", text)
+	return 0, fault.New("bucket", "bucket %.100q: use 1m, 1h or 1d", text)
 }
 
 // Options are the question that a Forecast answers. The zero value asks for the next 24
@@ -101,9 +102,9 @@ func (o Options) checked() (Options, error) {
 		o.Zone = time.UTC
 	}
 	if !slices.Contains([]time.Duration{time.Minute, time.Hour, Day}, o.Bucket) {
-		return o, store.Faultf("bucket", "bucket %v: use 1m, 1h or 1d", o.Bucket)
+		return o, fault.New("bucket", "bucket %v: use 1m, 1h or 1d", o.Bucket)
 	}
-	return o, store.Within("count", "count", o.Count, 1, MaxCount)
+	return o, fault.Within("count", "count", o.Count, 1, MaxCount)
 }
 
 // begin returns when the bucket begins that a time is in.
@@ -125,7 +126,7 @@ func (o Options) isAll() bool {
 
 // wants reports whether a topic is counted.
 func (o Options) wants(topic string) bool {
-	return store.CheckTopic(topic) == nil &&
+	return record.CheckTopic(topic) == nil &&
 		(len(o.Topics) == 0 || slices.ContainsFunc(o.Topics, func(p notify.Pattern) bool { return p.Match(topic) }))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // How long a history goes back.
@@ -66,7 +67,7 @@ func (s *Sample) add(t *store.Totals, i, n int64) {
 // [store.MissingError] beside the samples of the other shards.
 func Read(ctx context.Context, s *notify.Store, from, to time.Time) ([]Sample, error) {
 	if !from.Before(to) {
-		return nil, store.Faultf("from", "from %s: use a time before to, %s", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return nil, fault.New("from", "from %s: use a time before to, %s", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	}
 	parts, err := store.Gather(ctx, s, func(ctx context.Context, shard store.Shard) (part, error) { return read(ctx, shard, from, to) })
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -307,7 +308,7 @@ func TestKnownLateness(t *testing.T) {
 	now := time.Now()
 	late := func(i int) time.Duration { return time.Duration(2+i/10) * time.Second } // 2 to 101 s
 	for i := range n {
-		member := store.Member(topic, fmt.Sprintf("m%04d", i))
+		member := record.Member(topic, fmt.Sprintf("m%04d", i))
 		due := float64(now.Add(-late(i)).UnixMilli())
 		if err := s.Client().HSet(t.Context(), keys.Messages(), member, "1\nx").Err(); err != nil {
 			t.Fatal(err)

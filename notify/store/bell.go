@@ -2,13 +2,16 @@ package store
 
 import (
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A Bell announces which logs have grown: behind Since none but those of Topics,
 // and none behind Last. A bell is published, so it may be lost, or come from
 // another program. Treat it as a hint to read the logs, and never as their content.
 type Bell struct {
-	Since, Last Position
+	Since, Last record.Position
 	Topics      []string
 }
 
@@ -17,12 +20,12 @@ type Bell struct {
 func ParseBell(text string) (b Bell, err error) {
 	fields := strings.Split(text, ",")
 	if len(fields) < 2 {
-		return Bell{}, Faultf("bell", "bell %.100q: use two positions and topics, separated by commas", text)
+		return Bell{}, fault.New("bell", "bell %.100q: use two positions and topics, separated by commas", text)
 	}
-	if b.Since, err = ParsePosition(fields[0]); err != nil {
+	if b.Since, err = record.ParsePosition(fields[0]); err != nil {
 		return Bell{}, err
 	}
-	if b.Last, err = ParsePosition(fields[1]); err != nil {
+	if b.Last, err = record.ParsePosition(fields[1]); err != nil {
 		return Bell{}, err
 	}
 	b.Topics = fields[2:]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -72,7 +73,7 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 	}
 	publish := func(when store.When) func(int) error {
 		return func(int) error {
-			_, err := shard.Publish(b.Context(), []store.Publish{{Topic: "t", Member: "t:" + store.NewID(), Tail: "\nhello", When: when}})
+			_, err := shard.Publish(b.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\nhello", When: when}})
 			return err
 		}
 	}

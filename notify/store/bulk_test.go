@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -62,8 +63,8 @@ func TestClaimOfRuns(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			ids, dues := makeReady(t, db, runs...)
-			got := claim(t, db, store.MaxClaim)
-			if want := min(len(ids), store.MaxClaim); len(got.Messages) != want || got.Short != (want < store.MaxClaim) {
+			got := claim(t, db, record.MaxClaim)
+			if want := min(len(ids), record.MaxClaim); len(got.Messages) != want || got.Short != (want < record.MaxClaim) {
 				t.Fatalf("claimed %d, short: %v; want %d", len(got.Messages), got.Short, want)
 			}
 			for i, m := range got.Messages {
@@ -87,7 +88,7 @@ func TestClaimOfManyBuries(t *testing.T) {
 			db.Client().ZAdd(t.Context(), keys.Ready("t"), redis.Z{Score: 1, Member: stray})
 			db.Client().HDel(t.Context(), keys.Messages(), "t:"+ids[0])
 			db.Client().ZAdd(t.Context(), keys.Expiries(), redis.Z{Score: 1, Member: "t:" + ids[50]})
-			got := claim(t, db, store.MaxClaim)
+			got := claim(t, db, record.MaxClaim)
 			reasons := make(map[string]string)
 			for _, b := range got.Buried {
 				reasons[b.Member] = b.Reason
@@ -114,7 +115,7 @@ func TestClaimOfLargeRecords(t *testing.T) {
 	}
 	db.Client().HSet(t.Context(), db.KeysOf("t").Messages(), large)
 	for left := len(ids); left > 0; {
-		got := claim(t, db, store.MaxClaim)
+		got := claim(t, db, record.MaxClaim)
 		if n := len(got.Messages); n == 0 || n > 33 || got.Short != (n == left) || got.Messages[0].Member != "t:"+ids[len(ids)-left] {
 			t.Fatalf("claimed %d of %d, short: %v", n, left, got.Short)
 		}
@@ -164,7 +165,7 @@ func TestAckOfSome(t *testing.T) {
 	db := storetest.Open(t)
 	makeReady(t, db, 500)
 	var leases []store.Lease
-	for _, m := range claim(t, db, store.MaxClaim).Messages {
+	for _, m := range claim(t, db, record.MaxClaim).Messages {
 		leases = append(leases, m.Lease)
 	}
 	for len(leases) > 0 {

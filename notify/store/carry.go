@@ -2,14 +2,12 @@ package store
 
 import (
 	"context"
-	"math"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var carryScript = script("carry")
-
-// Never is a time in us that never comes.
-const Never = math.MaxInt64 / 2000
 
 // A DeposedError is the error of a carrier that lost its lease: another has it, or
 // it ran out. The call did nothing.
@@ -61,10 +59,10 @@ type Carry struct {
 type Carried struct {
 	Now   int64         // when the call began
 	Took  time.Duration // how long Redis took; zero if its clock stands still in a script, as in Redis 7.2 and newer, and of a beat that moved nothing
-	Next  int64         // when the next thing is due; zero: more is due already; Never: nothing is scheduled
+	Next  int64         // when the next thing is due; zero: more is due already; record.Never: nothing is scheduled
 	Moved int           // messages made ready, and broadcasts sent
 
-	Earliest int64    // earliest due time of the scheduled messages and broadcasts that were moved; Never: none were
+	Earliest int64    // earliest due time of the scheduled messages and broadcasts that were moved; record.Never: none were
 	Runs     []Run    // of the scheduled messages that were made ready
 	Buried   []Buried // messages that died
 	Dropped  []Buried // messages that failed or expired, and were dropped
@@ -114,7 +112,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	if err := r.deposed(); err != nil {
 		return Carried{}, err
 	}
-	m := Carried{Ready: c.Ready, Kept: -1, Earliest: Never}
+	m := Carried{Ready: c.Ready, Kept: -1, Earliest: record.Never}
 	wait := r.integer()
 	m.Now = r.integer()
 	s.heed(time.UnixMicro(m.Now))
@@ -167,7 +165,7 @@ func (m *Carried) read(r *reply) {
 func nextOf(now, wait int64) int64 {
 	switch {
 	case wait < 0:
-		return Never
+		return record.Never
 	case wait == 0: // it is due already; only the script knows since when
 		return 0
 	}

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
 
 var (
 	cancelScript     = script("cancel", promised)
@@ -11,13 +15,13 @@ var (
 // the state that it had: if that is Leased nothing was changed; if it is Done the id
 // was freed; 0 means that there is none. Errors: ErrUnreplicated, or that of the
 // connection.
-func (s Shard) Cancel(ctx context.Context, topic, member string) (State, error) {
+func (s Shard) Cancel(ctx context.Context, topic, member string) (record.State, error) {
 	return s.cancel(ctx, topic, member)
 }
 
 // CancelWaiting is Cancel for a message that is Scheduled or Ready: of another state it
 // changes nothing, and returns Leased or 0.
-func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (State, error) {
+func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (record.State, error) {
 	return s.cancel(ctx, topic, member, 2)
 }
 
@@ -28,7 +32,7 @@ func (s Shard) CancelNext(ctx context.Context, topic, member string) (bool, erro
 	return state != 0, err
 }
 
-func (s Shard) cancel(ctx context.Context, args ...any) (State, error) {
+func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
 	r, err := s.run(ctx, cancelScript, args...)
 	if err != nil {
 		return 0, err
@@ -41,12 +45,12 @@ func (s Shard) cancel(ctx context.Context, args ...any) (State, error) {
 // that waits. It returns the state that the message had, and its new place: if the
 // state is Leased or Dead nothing was changed; 0 means that there is none. The only
 // Refusal is TooLate. Errors: ErrUnreplicated, or that of the connection.
-func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) (was State, placed Placed, err error) {
+func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) (was record.State, placed Placed, err error) {
 	r, err := s.run(ctx, rescheduleScript, topic, member, int64(when))
 	if err != nil {
 		return 0, Placed{}, err
 	}
-	if was = r.state(); was == Scheduled || was == Ready {
+	if was = r.state(); was == record.Scheduled || was == record.Ready {
 		now, broadcast := r.integer(), r.flag()
 		placed = r.placed(now, broadcast)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -41,12 +43,12 @@ type Claimed struct {
 // no receipt.
 type ClaimedMessage struct {
 	Lease
-	Length  time.Duration // of the lease
-	Late    bool          // it is later than the publisher wants it
-	Due     time.Time     // since when it is ready; zero if that is foreign
-	Used    int           // attempts used up; zero if that is foreign
-	History []Attempt     // of the last attempts that failed, oldest first
-	Record  string        // see [DecodeRecord]
+	Length  time.Duration    // of the lease
+	Late    bool             // it is later than the publisher wants it
+	Due     time.Time        // since when it is ready; zero if that is foreign
+	Used    int              // attempts used up; zero if that is foreign
+	History []record.Attempt // of the last attempts that failed, oldest first
+	Record  string           // see [record.Decode]
 }
 
 // Claim leases up to c.Max ready messages of a topic that have been due for at
@@ -58,7 +60,7 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if c.AckNow {
 		t, lease = ackNowScript, -1
 	}
-	args := append(make([]any, 0, 8), c.Topic, c.Max, lease, ceilMs(c.MinAge), c.Inbox, c.Received) // 8: room for what run adds
+	args := append(make([]any, 0, 8), c.Topic, c.Max, lease, record.CeilMs(c.MinAge), c.Inbox, c.Received) // 8: room for what run adds
 	if c.Name != "" {
 		args = append(args, c.Name)
 	}
@@ -77,7 +79,7 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		case "attempts":
 			attempts = r.list()
 		case "claimed":
-			got.Lease = ms(r.integer())
+			got.Lease = record.Ms(r.integer())
 			got.Messages = r.claimed(r.integer(), got.Lease, attempts)
 		case "own":
 			r.list().ownLeases(got.Messages)
@@ -114,7 +116,7 @@ func (r *reply) ownLeases(all []ClaimedMessage) {
 			r.fail("a position among the messages", at)
 			return
 		}
-		m, length := &all[at-1], ms(r.integer())
+		m, length := &all[at-1], record.Ms(r.integer())
 		m.Receipt += (length - m.Length).Microseconds()
 		m.Length, m.Late = length, r.flag()
 	}
@@ -129,12 +131,12 @@ func (r *reply) claimed(receipt int64, length time.Duration, attempts *reply) []
 	var due time.Time
 	for left := int64(0); records.more(); left-- {
 		if left == 0 {
-			due, left = timeOf(runs.text()), runs.integer()
+			due, left = record.TimeOf(runs.text()), runs.integer()
 		}
 		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Length: length, Due: due}
 		if counted {
 			if value, used := attempts.textOrNone(); used {
-				m.Used, m.History = attemptsIn(value)
+				m.Used, m.History = record.DecodeAttempts(value)
 				m.Receipt = WithDigit(receipt, receipt+digitOf(value))
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -60,9 +61,9 @@ func TestApart(t *testing.T) {
 		from.AddDate(1, 0, -1):         {0, 365},
 		from.Add(366 * 24 * time.Hour): {1, 0},
 		time.Date(9000, 2, 28, 12, 0, 0, 0, time.FixedZone("", 3600)): {6975, 363},
-		store.MaxDue: {7975, 305},
+		record.MaxDue: {7975, 305},
 	} {
-		if years, days := store.Apart(from, to); years != want[0] || days != want[1] {
+		if years, days := record.Apart(from, to); years != want[0] || days != want[1] {
 			t.Errorf("%v: got %d years and %d days, want %v", to, years, days, want)
 		}
 	}

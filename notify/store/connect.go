@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bellhopd/bellhop/notify/regular"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // DefaultURL is the URL of Redis if a Config has none.
@@ -136,7 +137,7 @@ func (c Config) readURLs(o *redis.UniversalOptions) error {
 	for one := range strings.SplitSeq(cmp.Or(c.URL, DefaultURL), ",") {
 		one = strings.TrimSpace(one)
 		if bareAddress.MatchString(one) && !strings.Contains(c.URL, "@") { // else it may be a piece of a password
-			faults = append(faults, Faultf("url", "redis URL %s: it has no scheme; write redis://%s", one, one))
+			faults = append(faults, fault.New("url", "redis URL %s: it has no scheme; write redis://%s", one, one))
 			continue
 		}
 		faults = append(faults, readURL(o, one))
@@ -149,15 +150,15 @@ func readURL(o *redis.UniversalOptions, raw string) error {
 	shown := redactURL(raw)
 	parsed, err := redis.ParseURL(raw)
 	if err != nil || shown == unreadable { // go-redis may take an unreadable URL for localhost
-		return Faultf("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", shown, urlFault(raw, err))
+		return fault.New("url", "redis URL %s: %s; write redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH", shown, urlFault(raw, err))
 	}
 	if option := unusedOption(raw); option != "" {
-		return Faultf("url", "redis URL %s: its option %s is not used; leave it out", shown, option)
+		return fault.New("url", "redis URL %s: its option %s is not used; leave it out", shown, option)
 	}
 	if parsed.Network == "tcp" {
 		_, port, _ := net.SplitHostPort(parsed.Addr)
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
-			return Faultf("url", "redis URL %s: its port is %s; use 1 to %d", shown, port, math.MaxUint16)
+			return fault.New("url", "redis URL %s: its port is %s; use 1 to %d", shown, port, math.MaxUint16)
 		}
 	}
 	o.Addrs = append(o.Addrs, parsed.Addr)
@@ -188,18 +189,18 @@ func (c Config) readCA(o *redis.UniversalOptions) error {
 		return unread("ca_file", "redis CA file", err)
 	}
 	if o.TLSConfig == nil {
-		return Faultf("ca_file", "redis CA file: the URL does not use TLS; write rediss:// instead of redis://")
+		return fault.New("ca_file", "redis CA file: the URL does not use TLS; write rediss:// instead of redis://")
 	}
 	o.TLSConfig.RootCAs = x509.NewCertPool()
 	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return Faultf("ca_file", "redis CA file %s: it holds no PEM certificate", c.CAFile)
+		return fault.New("ca_file", "redis CA file %s: it holds no PEM certificate", c.CAFile)
 	}
 	return nil
 }
 
 // unread returns the Fault of a field whose file cannot be read.
 func unread(field, what string, err error) error {
-	return &Fault{Field: field, Err: fmt.Errorf("read %s: %w", what, err)}
+	return &fault.Fault{Field: field, Err: fmt.Errorf("read %s: %w", what, err)}
 }
 
 // readSentinels sets the user and password for the sentinels in o.
@@ -208,9 +209,9 @@ func (c Config) readSentinels(o *redis.UniversalOptions) (err error) {
 	case c.SentinelUsername == "" && c.SentinelPasswordFile == "":
 		return nil
 	case c.Master == "":
-		return Faultf("sentinel_password_file", "user or password of the sentinels: no master is named; name the one that they watch, or leave this out")
+		return fault.New("sentinel_password_file", "user or password of the sentinels: no master is named; name the one that they watch, or leave this out")
 	case c.SentinelPasswordFile == "":
-		return Faultf("sentinel_password_file", "user of the sentinels: it has no password; name its file, or leave the user out")
+		return fault.New("sentinel_password_file", "user of the sentinels: it has no password; name its file, or leave the user out")
 	}
 	o.SentinelUsername = c.SentinelUsername
 	if o.SentinelPassword, err = passwordOf(c.SentinelPasswordFile); err != nil {
@@ -232,9 +233,9 @@ func (c Config) readCertificate(o *redis.UniversalOptions) error {
 	case c.CertFile == "" && c.KeyFile == "":
 		return nil
 	case c.CertFile == "" || c.KeyFile == "":
-		return Faultf("cert_file", "redis certificate: a certificate and its key go together; name both files, or none")
+		return fault.New("cert_file", "redis certificate: a certificate and its key go together; name both files, or none")
 	case o.TLSConfig == nil:
-		return Faultf("cert_file", "redis certificate: the URL does not use TLS; write rediss:// instead of redis://")
+		return fault.New("cert_file", "redis certificate: the URL does not use TLS; write rediss:// instead of redis://")
 	}
 	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := regular.ReadKeyPair(c.CertFile, c.KeyFile)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -118,7 +120,7 @@ func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
 	}
 	for _, head := range heads {
 		if next := head.Val(); len(next) > 0 {
-			due := timeOfMs(next[0].Score)
+			due := record.TimeOfMs(next[0].Score)
 			if o.Next.IsZero() || !due.IsZero() && due.Before(o.Next) {
 				o.Next = due
 			}
@@ -137,7 +139,7 @@ func carrierOf(token string) (o ElectedCarrier) {
 	}
 	o.Epoch, _ = strconv.ParseInt(fields[0], 10, 64)
 	if since, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-		o.Since = timeOfMs(float64(since))
+		o.Since = record.TimeOfMs(float64(since))
 	}
 	if lease, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
 		o.Whole = min(max(time.Duration(lease), 0), MaxCarrierLease/time.Millisecond) * time.Millisecond

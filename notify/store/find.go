@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -104,7 +106,7 @@ type Occupied struct {
 // Occupied reads up to most names of topics in some ranges, and returns those that have something in places: how many members if
 // these are counted, those that are due within the bounds where they wait or are ready, else in how many places, of which none is of all
 // topics. The error is that of the connection.
-func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, counted bool, most int, ranges []Names) (Occupied, error) {
+func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, counted bool, most int, ranges []record.Names) (Occupied, error) {
 	from, to := sought.bounds()
 	what := 0
 	if counted {

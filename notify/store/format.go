@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Format is the number of the layout of a store's keys in Redis. It grows with
@@ -38,7 +40,6 @@ var (
 	plainFoundScript = redis.NewScript(foundSource) // for the trial server, too, which knows no flags
 	foundScript      = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
 
-	formatName = rowNamed("FORMAT").name    // the name of the key behind the base
 	formatMark = strconv.Itoa(Format) + " " // the beginning of its value in a store of this format
 )
 
@@ -80,7 +81,7 @@ func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, 
 	if readOnly || d.fit.Load() == fitTrial {
 		script = plainFoundScript
 	}
-	mine := l.mark() + NewID()
+	mine := l.mark() + record.NewID()
 	text, err := script.Run(ctx, node, d.keys.founding(), mine, apply).Text()
 	if err != nil {
 		return false, err

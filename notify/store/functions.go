@@ -10,10 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// librariesAre is what the name of each library begins with. There is one for each version that works
-// with a server.
-const librariesAre = "bellhop_"
-
 // libraryKept is how long a library of another version is kept that nobody uses.
 const libraryKept = 3 * 24 * time.Hour
 

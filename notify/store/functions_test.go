@@ -17,6 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -99,7 +100,7 @@ func TestScriptsNameNoKey(t *testing.T) {
 
 // publishAndAck takes a message through its life.
 func publishAndAck(ctx context.Context, s store.Shard) error {
-	placed, err := s.Publish(ctx, []store.Publish{{Topic: "t", Member: "t:" + store.NewID(), Tail: "\n"}})
+	placed, err := s.Publish(ctx, []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\n"}})
 	if err != nil || placed[0].Refusal != 0 {
 		return fmt.Errorf("publish: %v, %v", placed, err)
 	}
@@ -216,7 +217,7 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 	s := storetest.At(t, server.URL(), "p")
 	var leases []store.Lease
 	for range 10 {
-		if _, err := s.Of("t").Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:" + store.NewID(), Tail: "\n"}}); err != nil {
+		if _, err := s.Of("t").Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\n"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

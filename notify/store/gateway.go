@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 // returns the recorded one: it never goes back, and is 0 if none were. Errors: an
 // ErrInvalid if the recorded position is foreign, see [Store.Check], or that of the
 // connection.
-func (s Shard) BridgeTo(ctx context.Context, to Position) (Position, error) {
+func (s Shard) BridgeTo(ctx context.Context, to record.Position) (record.Position, error) {
 	r, err := s.run(ctx, bridgeScript, int64(to))
 	if err != nil {
 		return 0, err
@@ -29,7 +31,7 @@ func (s Shard) BridgeTo(ctx context.Context, to Position) (Position, error) {
 	if err := r.end(); err != nil {
 		return 0, err
 	}
-	return ParsePosition(at)
+	return record.ParsePosition(at)
 }
 
 const secretSize = 32 // random bytes in a secret

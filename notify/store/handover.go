@@ -1,23 +1,15 @@
 package store
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// HandoverLease is the lease of a message that is handed over, until the subscriber
-// confirms it with [Shard.Extend] or [Shard.Confirm].
-const HandoverLease = time.Second
-
-// luaHandover returns HandoverLease, in us, as Lua.
-func luaHandover() string {
-	return fmt.Sprintf("local UNCONFIRMED = %d\n", HandoverLease.Microseconds())
-}
-
 // A Handover is a message that became due alone while a subscriber waited, and was
-// leased to it at once, for HandoverLease.
+// leased to it at once, for record.HandoverLease.
 type Handover struct {
 	Topic string
 	At    int64         // when, in us by Redis's clock
@@ -33,7 +25,7 @@ func (h Handover) Promise(lease time.Duration) int64 {
 
 // Handover returns the hand-over in a Received, and whether it is a whole one.
 func (e Event) Handover() (h Handover, is bool) {
-	line, record, is := strings.Cut(e.Payload, "\n")
+	line, raw, is := strings.Cut(e.Payload, "\n")
 	fields := strings.SplitN(line, " ", 7)
 	if !is || len(fields) < 7 {
 		return h, false
@@ -41,14 +33,14 @@ func (e Event) Handover() (h Handover, is bool) {
 	used, size, known := strings.Cut(fields[4], "/")
 	if known { // the attempts that failed stand before the record
 		n, err := strconv.Atoi(size)
-		if err != nil || n < 1 || n > len(record) || record[n-1] != '\n' {
+		if err != nil || n < 1 || n > len(raw) || raw[n-1] != '\n' {
 			return h, false
 		}
-		used, record = used+"\n"+record[:n-1], record[n:]
+		used, raw = used+"\n"+raw[:n-1], raw[n:]
 	}
 	receipt, handed := strings.CutSuffix(fields[2], ".5")
-	h = Handover{Topic: fields[0], ClaimedMessage: ClaimedMessage{Lease: Lease{Member: Member(fields[0], fields[6]), Handed: handed}, Due: timeOf(fields[3]), Record: record}}
-	h.Used, h.History = attemptsIn(used)
+	h = Handover{Topic: fields[0], ClaimedMessage: ClaimedMessage{Lease: Lease{Member: record.Member(fields[0], fields[6]), Handed: handed}, Due: record.TimeOf(fields[3]), Record: raw}}
+	h.Used, h.History = record.DecodeAttempts(used)
 	var milliseconds int64
 	for _, number := range []struct {
 		to   *int64

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -36,7 +38,7 @@ type Share struct{ Topic, Max int } // index of the topic
 // inbox may wait.
 func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 	args := make([]any, 0, 4+2*len(h.Topics))
-	args = append(args, h.Max, h.Oldest, ceilMs(h.MinAge), h.Inbox)
+	args = append(args, h.Max, h.Oldest, record.CeilMs(h.MinAge), h.Inbox)
 	for i, topic := range h.Topics {
 		var received int64
 		if h.Received != nil {

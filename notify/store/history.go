@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // LateBuckets is how many buckets a Histogram has.
@@ -189,7 +191,7 @@ func (s Shard) ForgetHistory(ctx context.Context) error {
 		return err
 	}
 	_, err = onNode(ctx, d, func(node redis.UniversalClient) (int64, error) {
-		if n, err := node.HDel(ctx, d.keys.Topics(), AllTopics+":history").Result(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if n, err := node.HDel(ctx, d.keys.Topics(), record.AllTopics+":history").Result(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return n, err
 		}
 		return node.Del(ctx, d.keys.Lateness(), d.keys.Seconds(), d.keys.Minutes()).Result()

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -212,7 +213,7 @@ func bucketOf(late time.Duration) (bucket int) {
 // ready makes a message ready that was due at a time.
 func ready(t *testing.T, s *store.Store, topic string, i int, due time.Time) {
 	t.Helper()
-	member := store.Member(topic, string(rune('a'+i%26))+time.Duration(i).String())
+	member := record.Member(topic, string(rune('a'+i%26))+time.Duration(i).String())
 	keys := s.KeysOf(topic)
 	_, err := s.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.HSet(t.Context(), keys.Messages(), member, "1\nx")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -15,20 +17,20 @@ var (
 // Inspected is all that is known about a message.
 type Inspected struct {
 	Member   string
-	State    State     // 0: it has no place
-	At       time.Time // its due time, the end of its lease, the time of its death, or until when the id is taken; zero if that is foreign
-	Attempts int       // used up
-	Expires  time.Time // zero: never
-	Reason   string    // of its death
-	History  []Attempt // of the last attempts that failed, oldest first
-	By       string    // name of the worker that has a leased message, or that acknowledged one that is kept; empty: unknown
-	Since    time.Time // when that claimed it; zero: unknown
-	Ended    time.Time // when a message that is kept was acknowledged; zero: it is not kept
-	Result   []byte    // of a message that is kept; nil: none
-	Size     int       // bytes of its record
+	State    record.State     // 0: it has no place
+	At       time.Time        // its due time, the end of its lease, the time of its death, or until when the id is taken; zero if that is foreign
+	Attempts int              // used up
+	Expires  time.Time        // zero: never
+	Reason   string           // of its death
+	History  []record.Attempt // of the last attempts that failed, oldest first
+	By       string           // name of the worker that has a leased message, or that acknowledged one that is kept; empty: unknown
+	Since    time.Time        // when that claimed it; zero: unknown
+	Ended    time.Time        // when a message that is kept was acknowledged; zero: it is not kept
+	Result   []byte           // of a message that is kept; nil: none
+	Size     int              // bytes of its record
 	Noted
 
-	Record
+	record.Record
 	Fault error // an ErrRecord if the record is unreadable, and Body is the whole record then
 }
 
@@ -65,13 +67,13 @@ func (s Shard) inspectBy(ctx context.Context, by *transition, members []string, 
 func (r *reply) inspected(l *reply) Inspected {
 	look := Inspected{Member: l.text(), State: l.state()}
 	at, _ := l.textOrNone()
-	if look.At = timeOf(at); look.State == Leased {
-		look.At = timeOfMicros(at)
+	if look.At = record.TimeOf(at); look.State == record.Leased {
+		look.At = record.TimeOfMicros(at)
 	}
 	used, _ := l.textOrNone()
-	look.Attempts, look.History = attemptsIn(used)
+	look.Attempts, look.History = record.DecodeAttempts(used)
 	expires, _ := l.textOrNone()
-	look.Expires = timeOf(expires)
+	look.Expires = record.TimeOf(expires)
 	look.Reason, _ = l.textOrNone()
 	raw, there := l.textOrNone()
 	noted := l.text()
@@ -82,18 +84,18 @@ func (r *reply) inspected(l *reply) Inspected {
 		return Inspected{}
 	}
 	look.Size, look.Noted = len(raw)+len(noted), notedIn(noted)
-	if look.State == Done {
+	if look.State == record.Done {
 		if there {
 			look.withDone(raw)
 		}
 		return look
 	}
 	if !there {
-		look.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
-	} else if look.Record, look.Fault = DecodeRecord(raw); look.Fault != nil {
+		look.Fault = fmt.Errorf("%w: it is missing", record.ErrRecord)
+	} else if look.Record, look.Fault = record.Decode(raw); look.Fault != nil {
 		look.Body = []byte(raw) // so that an export loses nothing
 	}
-	if look.Broadcast && look.State == Scheduled && look.TTL > 0 {
+	if look.Broadcast && look.State == record.Scheduled && look.TTL > 0 {
 		look.Expires = look.At.Add(look.TTL) // it is in no index: the carrier reads it of the record
 	}
 	return look
@@ -154,4 +156,12 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 		}
 	}
 	return page, r.end()
+}
+
+// sinceOf returns since when a worker has a message, zero if that is unknown.
+func sinceOf(ms string) time.Time {
+	if ms == "0" {
+		return time.Time{}
+	}
+	return record.TimeOf(ms)
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // DefaultPrefix is the prefix of all keys and channels.
@@ -13,6 +15,9 @@ const DefaultPrefix = "bellhop"
 const maxPrefix = 64
 
 var prefixGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
+
+// formatName is the name of the key of the format, behind the base.
+var formatName = rowNamed("FORMAT").name
 
 // Keys has the name of every key and channel in Redis. All keys carry the hash tag
 // of their shard, so that a Redis Cluster holds them in one slot.
@@ -31,7 +36,7 @@ func (k Keys) isSharded() bool { return strings.Contains(k.tag, "/") }
 // checkPrefix returns a Fault for an invalid prefix.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
-		return Faultf("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
+		return fault.New("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // MaxShards is the largest number of shards of a store.
@@ -50,7 +52,7 @@ func layoutIn(text string) (l layout, ok bool) {
 // MaxShards.
 func CheckShards(n int) error {
 	if n < 1 || n > MaxShards || bits.OnesCount(uint(n)) != 1 {
-		return Faultf("shards", "shards %d: use a power of two, 1 to %d; or leave it out, for as many as the store has", n, MaxShards)
+		return fault.New("shards", "shards %d: use a power of two, 1 to %d; or leave it out, for as many as the store has", n, MaxShards)
 	}
 	return nil
 }

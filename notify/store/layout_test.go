@@ -14,13 +14,15 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Each transition runs in each shard of a store of several.
 func TestTransitionsInEachShard(t *testing.T) {
 	t.Parallel()
-	s := withShards(t, storetest.URL(), "test-"+store.NewID(), 8)
+	s := withShards(t, storetest.URL(), "test-"+record.NewID(), 8)
 	shards, err := s.Shards(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,7 @@ func withShards(t *testing.T, url, prefix string, n int) *notify.Store {
 // publishTo publishes a message to a topic.
 func publishTo(t *testing.T, s *notify.Store, topic string) error {
 	t.Helper()
-	_, err := s.Of(topic).Publish(t.Context(), []store.Publish{{Topic: topic, Member: store.Member(topic, store.NewID()), Tail: "}\nx"}})
+	_, err := s.Of(topic).Publish(t.Context(), []store.Publish{{Topic: topic, Member: record.Member(topic, record.NewID()), Tail: "}\nx"}})
 	return err
 }
 
@@ -69,12 +71,12 @@ func formats(t *testing.T, client redis.UniversalClient, prefix string) map[stri
 // The shard of a topic is its CRC-32 modulo their number, and deaths are told in the shard of their topic.
 func TestShardOfTopic(t *testing.T) {
 	t.Parallel()
-	s := withShards(t, storetest.URL(), "test-"+store.NewID(), 8)
+	s := withShards(t, storetest.URL(), "test-"+record.NewID(), 8)
 	for topic, want := range map[string]int{"orders": 6, "t": 0, "mails": 5, "order.timeout": 7} {
 		if sum := int(crc32.ChecksumIEEE([]byte(topic)) % 8); sum != want {
 			t.Errorf("the table says %d for %s, whose sum is %d", want, topic, sum)
 		}
-		for _, name := range []string{topic, store.DeadPrefix + topic} {
+		for _, name := range []string{topic, record.DeadPrefix + topic} {
 			if d, err := s.ShardOf(t.Context(), name); err != nil || d.Number() != want {
 				t.Errorf("%s is in shard %d, %v; want %d", name, d.Number(), err, want)
 			}
@@ -87,7 +89,7 @@ func TestWrongNumberOfShards(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{-1, -8, 3, 6, 255, 257, 512} {
 		_, err := store.Open(store.Config{Shards: n})
-		var fault *store.Fault
+		var fault *fault.Fault
 		if !errors.As(err, &fault) || fault.Field != "shards" || !strings.Contains(err.Error(), "use a power of two, 1 to 256") {
 			t.Errorf("%d: %v", n, err)
 		}
@@ -101,7 +103,7 @@ func TestOtherNumberOfShards(t *testing.T) {
 		for _, asked := range []int{0, 1, 4, 8} {
 			t.Run(fmt.Sprintf("%d of %d", asked, has), func(t *testing.T) {
 				t.Parallel()
-				prefix := "test-" + store.NewID()
+				prefix := "test-" + record.NewID()
 				first := withShards(t, storetest.URL(), prefix, has)
 				storetest.Found(t, first)
 				before := formats(t, first.Client(), prefix)
@@ -132,7 +134,7 @@ func TestOtherNumberOfShards(t *testing.T) {
 func TestFoundedAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		prefix := "test-" + store.NewID()
+		prefix := "test-" + record.NewID()
 		errs := make(chan error, 2)
 		numbers := []int{8, 4}
 		for _, n := range numbers {
@@ -157,7 +159,7 @@ func TestFoundedAtOnce(t *testing.T) {
 // Where the key of the root is lost, a process that knows the number goes on, and one that does not is told until the key is made anew.
 func TestRootLost(t *testing.T) {
 	t.Parallel()
-	prefix := "test-" + store.NewID()
+	prefix := "test-" + record.NewID()
 	knows := withShards(t, storetest.URL(), prefix, 8)
 	storetest.Found(t, knows)
 	root := prefix + ":{0}:format"
@@ -191,7 +193,7 @@ func TestRootLost(t *testing.T) {
 // A shard that lost all is founded again with another id, and the others keep theirs.
 func TestShardLost(t *testing.T) {
 	t.Parallel()
-	prefix := "test-" + store.NewID()
+	prefix := "test-" + record.NewID()
 	s := withShards(t, storetest.URL(), prefix, 8)
 	storetest.Found(t, s)
 	before, lost := formats(t, s.Client(), prefix), s.KeysOf("orders")
@@ -215,7 +217,7 @@ func TestShardLost(t *testing.T) {
 // A version that knows no shards reads the first two bytes of the format key, and refuses a store of several.
 func TestOlderVersionRefuses(t *testing.T) {
 	t.Parallel()
-	prefix := "test-" + store.NewID()
+	prefix := "test-" + record.NewID()
 	s := withShards(t, storetest.URL(), prefix, 8)
 	storetest.Found(t, s)
 	values := formats(t, s.Client(), prefix)
@@ -236,7 +238,7 @@ func TestRightsOfShards(t *testing.T) {
 	admin := withShards(t, server.URL(), "admin", 1).Client()
 	for _, right := range []string{"spublish", "ssubscribe", "pubsub|shardnumsub"} {
 		t.Run(right, func(t *testing.T) {
-			prefix := "test-" + store.NewID()
+			prefix := "test-" + record.NewID()
 			user := append([]any{"acl", "setuser", prefix, "reset", "on", ">secret"}, words(store.Rights(prefix, 8))...)
 			if err := admin.Do(t.Context(), append(user, "-"+right)...).Err(); err != nil {
 				t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 //go:embed lua
@@ -22,6 +24,10 @@ var luaFiles embed.FS
 // modules are the files of lua/shared in their order: a module uses only those before it. Each is
 // a table that is called as its file is, with a capital; the functions of base are in none.
 var modules = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "enter", "endings", "fates", "attempts", "batch", "conflicts", "logs", "standbys", "history", "describe", "marks", "repair", "move", "lapsed", "expired", "due", "broadcasts", "handed", "beat", "carry"}
+
+// librariesAre is what the name of each library begins with. There is one for each version that works
+// with a server.
+const librariesAre = "bellhop_"
 
 // A library is the text of all transitions, as Redis runs it.
 type library struct {
@@ -73,7 +79,8 @@ func joined() (string, []part) {
 		b.Write(source)
 		b.WriteString(after)
 	}
-	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + luaSettings() + luaHandover())
+	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + luaSettings() +
+		fmt.Sprintf("local UNCONFIRMED = %d\n", record.HandoverLease.Microseconds()))
 	for _, name := range modules {
 		if name == "base" {
 			add("", "shared/base", "")
@@ -100,9 +107,6 @@ func joined() (string, []part) {
 
 // LibraryText returns the text of the library, as FUNCTION LOAD gets it.
 func LibraryText() string { return theLibrary().text }
-
-// luaName returns the name of the transition of lua/NAME.lua in the library.
-func luaName(name string) string { return strings.ReplaceAll(name, "/", "_") }
 
 // luaNames returns the variables of a call, and those and the functions that have the names of the
 // table, see begin.lua.

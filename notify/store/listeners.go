@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -22,13 +24,13 @@ var (
 // A Registration is the entry of a named listener in a shard. The first shard has one of
 // every name, any other of those that it has broadcasts for.
 type Registration struct {
-	Text    string   // all of it, as the shard holds it
-	Pattern string   // of the topics
-	From    string   // where it begins, in words
-	Began   Position // when the name was registered, by the clock of the first of several shards
-	Start   Position // behind which it begins
-	Floor   Position // up to which it misses nothing
-	StoreID string   // the store in which it was registered
+	Text    string          // all of it, as the shard holds it
+	Pattern string          // of the topics
+	From    string          // where it begins, in words
+	Began   record.Position // when the name was registered, by the clock of the first of several shards
+	Start   record.Position // behind which it begins
+	Floor   record.Position // up to which it misses nothing
+	StoreID string          // the store in which it was registered
 }
 
 // parseRegistration reads a registration as register.lua writes it.
@@ -51,7 +53,7 @@ func parseRegistration(text string) (Registration, error) {
 // there says when the name Began. Register returns the registration that holds, and the
 // time by the shard's clock as a position. The error is that of the connection, or says
 // that the registration is foreign.
-func (s Shard) Register(ctx context.Context, name string, wanted Registration) (registered Registration, now Position, err error) {
+func (s Shard) Register(ctx context.Context, name string, wanted Registration) (registered Registration, now record.Position, err error) {
 	args := []any{name, wanted.Pattern, wanted.From, int64(wanted.Start)}
 	if wanted.Began > 0 {
 		args = append(args, int64(wanted.Began))
@@ -116,7 +118,7 @@ type Unhandled struct {
 }
 
 // LeasedMember returns the name of a broadcast among a named listener's leases.
-func LeasedMember(topic string, position Position) string {
+func LeasedMember(topic string, position record.Position) string {
 	return strconv.FormatInt(int64(position), 10) + " " + topic
 }
 
@@ -142,7 +144,7 @@ type TakenEntry struct {
 // handed out.
 type LogGap struct {
 	Topic       string
-	After, UpTo Position
+	After, UpTo record.Position
 }
 
 // Take acknowledges and releases broadcasts of a process of a named listener, then
@@ -258,10 +260,10 @@ func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 
 // ListenerProgress is how far a named listener has come.
 type ListenerProgress struct {
-	Held   int64               // broadcasts that are leased
-	Owners []Owner             // which workers have them, by name
-	Places map[string]Position // by topic: of the last broadcast that was handed out
-	Active bool                // a process listens under the name
+	Held   int64                      // broadcasts that are leased
+	Owners []Owner                    // which workers have them, by name
+	Places map[string]record.Position // by topic: of the last broadcast that was handed out
+	Active bool                       // a process listens under the name
 }
 
 // An Owner is a worker that has broadcasts of a named listener.
@@ -290,7 +292,7 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 	if err != nil {
 		return p, d.explain(ctx, err)
 	}
-	p.Places = make(map[string]Position, len(places))
+	p.Places = make(map[string]record.Position, len(places))
 	for topic, text := range places {
 		p.Places[topic] = positionIn(text)
 	}
@@ -309,7 +311,7 @@ func (s Shard) owners(ctx context.Context, name string, p *ListenerProgress) err
 	for r.more() {
 		worker, held, member := r.text(), r.integer(), r.text()
 		position, topic, _ := strings.Cut(member, " ")
-		if CheckWorker("worker", worker) == nil && CheckAnyTopic(topic) == nil { // else it is foreign
+		if CheckWorker("worker", worker) == nil && record.CheckAnyTopic(topic) == nil { // else it is foreign
 			p.Owners = append(p.Owners, Owner{Worker: worker, Held: held, Topic: topic, Sent: positionIn(position).Time().UTC()})
 		}
 	}

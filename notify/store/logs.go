@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -17,21 +19,21 @@ var (
 // A LogEnd is a topic with the position of its last broadcast.
 type LogEnd struct {
 	Topic string
-	Last  Position
+	Last  record.Position
 }
 
 // Growth says which logs have grown behind a position.
 type Growth struct {
-	StoreID string   // an id that differs from the one before means that Redis lost all that it held
-	Last    Position // of the last broadcast of all; 0: there is none
-	Now     Position // of a broadcast that would be sent now, unless the clock was set back
+	StoreID string          // an id that differs from the one before means that Redis lost all that it held
+	Last    record.Position // of the last broadcast of all; 0: there is none
+	Now     record.Position // of a broadcast that would be sent now, unless the clock was set back
 	Logs    []LogEnd
 }
 
 // Grown returns up to limit logs that have grown behind a position, in the order of
 // their ends; with topics in only it checks just those. The error is that of the
 // connection.
-func (s Shard) Grown(ctx context.Context, after Position, limit int, only ...string) (Growth, error) {
+func (s Shard) Grown(ctx context.Context, after record.Position, limit int, only ...string) (Growth, error) {
 	args := []any{int64(after), limit}
 	for _, topic := range only {
 		args = append(args, topic)
@@ -50,38 +52,38 @@ func (s Shard) Grown(ctx context.Context, after Position, limit int, only ...str
 // A Read says what to read of the logs of topics.
 type Read struct {
 	Topics []string
-	After  Position // read only what is behind it
-	UpTo   Position // and up to it; 0: up to the ends of the logs
-	Each   int      // most entries of each log
-	Bytes  int      // of records, after which the reply is full
+	After  record.Position // read only what is behind it
+	UpTo   record.Position // and up to it; 0: up to the ends of the logs
+	Each   int             // most entries of each log
+	Bytes  int             // of records, after which the reply is full
 
-	Others int      // most topics to check for growth
-	Behind Position // behind which they have grown
+	Others int             // most topics to check for growth
+	Behind record.Position // behind which they have grown
 }
 
 // A Reading is the result of a Read.
 type Reading struct {
 	StoreID string
-	Last    Position  // up to which the logs were read
-	Now     time.Time // by Redis's clock; zero where no entry has a time to live
-	Logs    []LogPage // of each topic
-	Others  []string  // topics that have grown and are not in Read.Topics
-	More    bool      // more topics have grown than Read.Others
+	Last    record.Position // up to which the logs were read
+	Now     time.Time       // by Redis's clock; zero where no entry has a time to live
+	Logs    []LogPage       // of each topic
+	Others  []string        // topics that have grown and are not in Read.Topics
+	More    bool            // more topics have grown than Read.Others
 }
 
 // A LogPage is a page of a log.
 type LogPage struct {
 	Entries []Entry
-	More    bool     // there may be more
-	Lost    Position // up to which entries were trimmed before they were read; 0: none were
+	More    bool            // there may be more
+	Lost    record.Position // up to which entries were trimmed before they were read; 0: none were
 }
 
 // An Entry of a log is a broadcast that was sent. Foreign fields are zero.
 type Entry struct {
-	Position Position
+	Position record.Position
 	ID       string
 	Due      time.Time
-	Record   string // see [DecodeRecord]
+	Record   string // see [record.Decode]
 }
 
 // Read reads the logs of topics behind a position, up to another, and finds which
@@ -111,15 +113,15 @@ func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 // A LogPlace is the place of a named listener in a log.
 type LogPlace struct {
 	Topic string
-	Place Position // of the last broadcast that was handed out
-	From  Position // entries trimmed behind it are missed
+	Place record.Position // of the last broadcast that was handed out
+	From  record.Position // entries trimmed behind it are missed
 }
 
 // A LogLag is how far a named listener is behind in a log.
 type LogLag struct {
-	First  Position // of the first broadcast behind its place; 0: there is none
-	Missed bool     // broadcasts before it were trimmed
-	AtRisk bool     // it is among the oldest of its log, which are trimmed next
+	First  record.Position // of the first broadcast behind its place; 0: there is none
+	Missed bool            // broadcasts before it were trimmed
+	AtRisk bool            // it is among the oldest of its log, which are trimmed next
 }
 
 // Lag returns how far a named listener is behind in logs. The error is that of the connection.
@@ -174,10 +176,10 @@ func (s Shard) Announced(ctx context.Context, most int) (topics []Notable, more 
 	seen := make(map[string]bool)
 	for _, one := range page[:min(len(page), most)] {
 		member, _ := one.Member.(string)
-		topic, _, err := SplitMember(member)
+		topic, _, err := record.SplitMember(member)
 		if err == nil && !seen[topic] { // else it is foreign
 			seen[topic] = true
-			topics = append(topics, Notable{Topic: topic, Since: timeOfMs(one.Score)})
+			topics = append(topics, Notable{Topic: topic, Since: record.TimeOfMs(one.Score)})
 		}
 	}
 	return topics, len(page) > most, nil
@@ -197,21 +199,21 @@ func (r *reply) storeID() string {
 const lastPosition = 1<<53 - 1
 
 // positionIn reads a position from text. A foreign text is 0.
-func positionIn(text string) Position {
+func positionIn(text string) record.Position {
 	n, _ := strconv.ParseFloat(text, 64)
 	return positionAt(n)
 }
 
 // positionAt returns the position that a score is. A foreign score is 0.
-func positionAt(score float64) Position {
+func positionAt(score float64) record.Position {
 	if !(score >= 0 && score <= lastPosition) {
 		return 0
 	}
-	return Position(score)
+	return record.Position(score)
 }
 
 // position reads a position that is sent as text. A foreign number is 0.
-func (r *reply) position() Position {
+func (r *reply) position() record.Position {
 	text := r.text()
 	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) && r.err == nil {
 		r.fail("a position as text", text)
@@ -220,7 +222,7 @@ func (r *reply) position() Position {
 }
 
 // positionOrNone reads a position; an empty text is 0: there is none.
-func (r *reply) positionOrNone() Position {
+func (r *reply) positionOrNone() record.Position {
 	if r.at < len(r.values) && r.values[r.at] == "" {
 		r.at++
 		return 0
@@ -250,7 +252,7 @@ func (r *reply) entry(fields *reply) Entry {
 		case "id":
 			e.ID = value
 		case "due":
-			e.Due = timeOf(value)
+			e.Due = record.TimeOf(value)
 		case "record":
 			e.Record = value
 		}
@@ -260,9 +262,9 @@ func (r *reply) entry(fields *reply) Entry {
 
 // positionOf reads the id of an entry. A foreign one may have more than 999 us
 // behind the dash: these count into the next ms.
-func positionOf(id string) Position {
+func positionOf(id string) record.Position {
 	before, behind, _ := strings.Cut(id, "-")
 	ms, _ := strconv.ParseInt(before, 10, 64)
 	us, _ := strconv.ParseInt(behind, 10, 64)
-	return Position(ms*1000 + us)
+	return record.Position(ms*1000 + us)
 }

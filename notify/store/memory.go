@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // DefaultMemoryShare is the share of Redis's maxmemory, in percent, above which publishes are refused.
@@ -53,7 +55,7 @@ func memoryShare(percent int) (int, error) {
 		percent = DefaultMemoryShare
 	}
 	if percent < 1 || percent > 100 {
-		return 0, Faultf("memory_share", "memory share %d%%: use 1 to 100", percent)
+		return 0, fault.New("memory_share", "memory share %d%%: use 1 to 100", percent)
 	}
 	return percent, nil
 }

@@ -4,16 +4,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Noted is what is kept beside the records of few messages. Redis holds it as
 // NAME=NUMBER of each number, a space before it; a newline and the record of the
 // successor, if there is one.
 type Noted struct {
-	Snoozed int     // how often it was snoozed
-	Moved   int64   // when it was rescheduled last, in Unix ms, if it had used up attempts then; 0: never. No export has that
-	Awaited bool    // its end is, or was, awaited; no export has that
-	Next    *Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
+	Snoozed int            // how often it was snoozed
+	Moved   int64          // when it was rescheduled last, in Unix ms, if it had used up attempts then; 0: never. No export has that
+	Awaited bool           // its end is, or was, awaited; no export has that
+	Next    *record.Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
 }
 
 // String returns what is noted of a message as Redis holds it. unique is how long the
@@ -35,7 +37,7 @@ func (n Noted) String(unique time.Duration) (string, error) {
 		if n.Next.IsMarked() {
 			b.WriteByte('+')
 		}
-		b.WriteString(EncodeTimes(n.Next.Published, n.Next.FirstDue) + tail)
+		b.WriteString(record.EncodeTimes(n.Next.Published, n.Next.FirstDue) + tail)
 	}
 	return b.String(), nil
 }
@@ -54,7 +56,7 @@ func notedIn(text string) (n Noted) {
 		n.Awaited = n.Awaited || strings.HasPrefix(one, "await=")
 	}
 	if followed {
-		record, err := DecodeRecord(next)
+		record, err := record.Decode(next)
 		if err != nil {
 			record.Body = []byte(next)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func TestOptionsMayBeLeftOut(t *testing.T) {
@@ -18,7 +19,7 @@ func TestOptionsMayBeLeftOut(t *testing.T) {
 	}
 	_, twice := store.Option([]int{7, 8})
 	for want, err := range map[string]error{"options": twice, "store": store.CheckStore(nil)} {
-		var fault *store.Fault
+		var fault *fault.Fault
 		if !errors.As(err, &fault) || fault.Field != want {
 			t.Errorf("got %v, want a fault of %s", err, want)
 		}

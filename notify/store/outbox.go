@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -27,14 +29,14 @@ const (
 type Ending struct {
 	Entry    string // its id in the outbox, which grows
 	Member   string
-	State    string    // one of those above
-	Ended    time.Time // of one that was removed: when it died
-	Reason   string    // why it died or was dropped
-	Attempts int       // used up
-	History  []Attempt // of the last attempts that failed, oldest first
-	Result   []byte    // of one that was acknowledged; nil: none
-	Raw      string    // the whole record, if Fault is set
-	Record
+	State    string           // one of those above
+	Ended    time.Time        // of one that was removed: when it died
+	Reason   string           // why it died or was dropped
+	Attempts int              // used up
+	History  []record.Attempt // of the last attempts that failed, oldest first
+	Result   []byte           // of one that was acknowledged; nil: none
+	Raw      string           // the whole record, if Fault is set
+	record.Record
 	Fault error // an ErrRecord if the record is unreadable or missing
 }
 
@@ -136,11 +138,11 @@ func (r *reply) ending() Ending {
 		case "state":
 			e.State = value
 		case "ended":
-			e.Ended = timeOf(value)
+			e.Ended = record.TimeOf(value)
 		case "reason":
 			e.Reason = value
 		case "attempts":
-			e.Attempts, e.History = attemptsIn(value)
+			e.Attempts, e.History = record.DecodeAttempts(value)
 		case "result":
 			e.Result = []byte(value)
 		case "record":
@@ -151,8 +153,8 @@ func (r *reply) ending() Ending {
 		return Ending{}
 	}
 	if !there {
-		e.Fault = fmt.Errorf("%w: it is missing", ErrRecord)
-	} else if e.Record, e.Fault = DecodeRecord(e.Raw); e.Fault == nil {
+		e.Fault = fmt.Errorf("%w: it is missing", record.ErrRecord)
+	} else if e.Record, e.Fault = record.Decode(e.Raw); e.Fault == nil {
 		e.Raw = ""
 	}
 	return e
@@ -183,7 +185,7 @@ func (s Shard) Backlog(ctx context.Context) (Backlog, error) {
 	b := Backlog{Entries: int(r.integer())}
 	first, _, _ := strings.Cut(r.text(), "-")
 	if first != "" {
-		b.Oldest = timeOf(first)
+		b.Oldest = record.TimeOf(first)
 	}
 	b.Removed = r.decimal()
 	since := r.integer()

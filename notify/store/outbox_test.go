@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -478,7 +479,7 @@ func TestEntryOfTheOutbox(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatal(got, err)
 	}
-	history := []store.Attempt{
+	history := []record.Attempt{
 		{Ended: time.UnixMilli(900), Took: 70 * time.Millisecond, By: "h-1", Reason: "it failed"},
 		{Ended: time.UnixMilli(950), Took: -1},
 		{Ended: time.UnixMilli(960), Took: time.Millisecond, By: "me"},

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 type When int64
 
 // In returns the due time after a delay, rounded up to a millisecond.
-func In(delay time.Duration) When { return When(-ceilMs(delay)) }
+func In(delay time.Duration) When { return When(-record.CeilMs(delay)) }
 
 // At returns the due time at a time, rounded up to a millisecond.
 func At(due time.Time) When {
@@ -32,7 +34,7 @@ func At(due time.Time) When {
 type Publish struct {
 	Topic  string
 	Member string
-	Tail   string // of its record, as [Record.EncodeTail] returns it
+	Tail   string // of its record, as [record.Record.EncodeTail] returns it
 
 	When      When          // a time in the past stays so for a broadcast, and is now for others
 	TTL       time.Duration // counted from When, cut to the millisecond; zero: never expires
@@ -81,8 +83,8 @@ type Restored struct {
 	Expires   int64  `json:"expires,omitempty"` // zero: never
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
-	Times     string `json:"times,omitempty"`  // of its record, see [EncodeTimes]; empty: those of a new message
-	Used      string `json:"used,omitempty"`   // attempts used up, as [EncodeAttempts] returns them
+	Times     string `json:"times,omitempty"`  // of its record, see [record.EncodeTimes]; empty: those of a new message
+	Used      string `json:"used,omitempty"`   // attempts used up, as [record.EncodeAttempts] returns them
 	Died      int64  `json:"died,omitempty"`   // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
 	Extras    int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]
@@ -117,8 +119,8 @@ type Placed struct {
 	Refusal Refusal   // if not 0, nothing was changed
 
 	Outcome  Outcome
-	Previous time.Time // due time of the message that was there; zero: there was none, or it was dead or had ended
-	State    State     // of PublishAs: Leased for one that follows a leased message
+	Previous time.Time    // due time of the message that was there; zero: there was none, or it was dead or had ended
+	State    record.State // of PublishAs: Leased for one that follows a leased message
 }
 
 // Publish publishes messages, and returns what became of each, in their order. A
@@ -254,7 +256,7 @@ func (r *reply) placedAs(now int64) Placed {
 	if previous > 0 {
 		placed.Previous = time.UnixMilli(previous)
 	}
-	if placed.State == Done {
+	if placed.State == record.Done {
 		placed.Due = time.Time{}
 	}
 	return placed

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A ReplyError is the error of an answer that the script never gives: another
@@ -104,11 +106,11 @@ func (r *reply) decimal() int64 {
 }
 
 // due reads a due time, a score in ms, and returns it in us. A score out of range is
-// the nearest time in range, and an empty one is Never.
+// the nearest time in range, and an empty one is record.Never.
 func (r *reply) due() int64 {
 	s := r.text()
 	if s == "" {
-		return Never
+		return record.Never
 	}
 	ms, err := strconv.ParseFloat(s, 64) // a foreign score may have a fraction
 	switch {
@@ -116,11 +118,11 @@ func (r *reply) due() int64 {
 		if r.err == nil {
 			r.fail("a score in ms", s)
 		}
-		return Never
+		return record.Never
 	case ms != ms:
-		return Never
+		return record.Never
 	}
-	return int64(min(max(ms*1000, 0), Never))
+	return int64(min(max(ms*1000, 0), record.Never))
 }
 
 // list reads a list.
@@ -159,4 +161,17 @@ func (r *reply) end() error {
 		return nil
 	}
 	return r.err
+}
+
+// state reads a state's name; an empty text is 0: the message has no place.
+func (r *reply) state() record.State {
+	name := r.text()
+	if name == "" {
+		return 0
+	}
+	s, err := record.ParseState(name)
+	if err != nil {
+		r.fail("a state", name)
+	}
+	return s
 }

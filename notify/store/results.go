@@ -8,6 +8,9 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -34,13 +37,13 @@ type Result struct {
 func (r Result) Check() error {
 	var size, keep error
 	if len(r.Body) > MaxResult {
-		size = Faultf("result", "result of %d bytes: it has more than %d; keep it elsewhere, and leave its address here", len(r.Body), MaxResult)
+		size = fault.New("result", "result of %d bytes: it has more than %d; keep it elsewhere, and leave its address here", len(r.Body), MaxResult)
 	}
 	switch {
 	case r.Keep < 0 || r.Keep > MaxKeep:
-		keep = Faultf("keep", "keep %s: use more than zero, and up to %s", Short(r.Keep), Short(MaxKeep))
+		keep = fault.New("keep", "keep %s: use more than zero, and up to %s", fault.Short(r.Keep), fault.Short(MaxKeep))
 	case r.Keep == 0 && r.Body != nil:
-		keep = Faultf("keep", "keep is missing: without it nothing keeps the result; say how long, such as 24h, or leave the result out")
+		keep = fault.New("keep", "keep is missing: without it nothing keeps the result; say how long, such as 24h, or leave the result out")
 	}
 	return errors.Join(size, keep)
 }
@@ -55,7 +58,7 @@ func (s Shard) AckWith(ctx context.Context, topic string, l Lease, result Result
 	if err := result.Check(); err != nil {
 		return false, false, err
 	}
-	args := append(make([]any, 0, 8), topic, l.Member, l.receipt(), l.Worker, ceilMs(result.Keep))
+	args := append(make([]any, 0, 8), topic, l.Member, l.receipt(), l.Worker, record.CeilMs(result.Keep))
 	if result.Body != nil {
 		args = append(args, result.Body)
 	}
@@ -83,18 +86,18 @@ func (i *Inspected) withDone(raw string) {
 	_, text, _ := strings.Cut(head, ",")
 	var object doneObject
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		i.Fault = fmt.Errorf("%w: %w", ErrRecord, err)
+		i.Fault = fmt.Errorf("%w: %w", record.ErrRecord, err)
 		return
 	}
 	i.By = object.By
 	if object.Published > 0 {
-		i.Published = timeOfMs(float64(object.Published))
+		i.Published = record.TimeOfMs(float64(object.Published))
 	}
 	if object.Ended > 0 {
-		i.Ended = timeOfMs(float64(object.Ended))
+		i.Ended = record.TimeOfMs(float64(object.Ended))
 	}
 	if object.Took != nil && !i.Ended.IsZero() {
-		i.Since = i.Ended.Add(-ms(min(max(*object.Took, 0), maxDueMs)))
+		i.Since = i.Ended.Add(-record.Ms(min(max(*object.Took, 0), record.MaxDueMs)))
 	}
 	if there {
 		i.Result = []byte(result)
@@ -108,7 +111,7 @@ const MaxEnded = 500
 // ends of those that have not ended announced on the channel Ended for so long. The error
 // is that of the connection.
 func (s Shard) Await(ctx context.Context, topic string, members []string, wait time.Duration) ([]Inspected, error) {
-	return s.inspectBy(ctx, awaitScript, members, topic, min(ceilMs(wait), math.MaxInt32*1000))
+	return s.inspectBy(ctx, awaitScript, members, topic, min(record.CeilMs(wait), math.MaxInt32*1000))
 }
 
 // Ended returns the indexes of those of some members, of any topics, whose end is not

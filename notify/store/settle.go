@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -77,7 +80,7 @@ func (n *Nack) how() string {
 // where a message may not be put off so far, or so often, after which its lease goes on;
 // or that of the connection.
 func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
-	var delay any = ceilMs(n.Delay)
+	var delay any = record.CeilMs(n.Delay)
 	if n.Delay < 0 {
 		delay = ""
 	}
@@ -107,15 +110,15 @@ func (r *reply) refusal(why string, delay time.Duration) error {
 	}
 	wait := "by the backoff"
 	if delay >= 0 {
-		wait = Short(delay)
+		wait = fault.Short(delay)
 	}
 	switch {
 	case why == "often":
-		return Faultf("attempt", "attempt keep: the message was put off %d times, and one without a time to live no more often; let this attempt count", n)
+		return fault.New("attempt", "attempt keep: the message was put off %d times, and one without a time to live no more often; let this attempt count", n)
 	case n == 0:
-		return Faultf("delay", "delay %s: the message's time to live is over; acknowledge it, or let this attempt count", wait)
+		return fault.New("delay", "delay %s: the message's time to live is over; acknowledge it, or let this attempt count", wait)
 	}
-	return Faultf("delay", "delay %s: it ends past the message's time to live, at %s; use a shorter one, or let this attempt count", wait, time.UnixMilli(n).UTC().Format(time.RFC3339Nano))
+	return fault.New("delay", "delay %s: it ends past the message's time to live, at %s; use a shorter one, or let this attempt count", wait, time.UnixMilli(n).UTC().Format(time.RFC3339Nano))
 }
 
 // Extend makes the leases of a topic's messages end a lease from now, cut to the

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Store is one Redis and one prefix in it, where messages are kept. It is safe
@@ -72,7 +74,7 @@ func Open(c Config) (*Store, error) {
 		errShards = CheckShards(c.Shards)
 	}
 	share, errShare := memoryShare(c.MemoryShare)
-	errReplicas := Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
+	errReplicas := fault.Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
 	o, errOptions := c.options()
 	if err := errors.Join(errOptions, errReplicas, errPrefix, errShards, errShare); err != nil {
 		return nil, err

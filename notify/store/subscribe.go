@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Heartbeat is the longest time between two beats of the carrier.
@@ -107,7 +108,7 @@ func (e Event) Bell() (Bell, error) {
 	}
 	bell := e.field(beatBell)
 	if bell == "" {
-		return Bell{}, Faultf("beat", "beat %.100q: use an epoch, a time, the id of a store and a bell", e.Payload)
+		return Bell{}, fault.New("beat", "beat %.100q: use an epoch, a time, the id of a store and a bell", e.Payload)
 	}
 	return ParseBell(bell)
 }

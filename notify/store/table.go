@@ -1,6 +1,9 @@
 package store
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The kinds of keys, as TYPE returns them, and channels, which are no keys.
 const (
@@ -111,3 +114,24 @@ func (r row) base() string {
 func (r row) isGiven() bool {
 	return r.of == "" && r.kind != kindChannel && !strings.HasPrefix(r.lua, "FORMAT")
 }
+
+// A Place is a sorted set that holds members.
+type Place int
+
+// The places, in the order in which a repair checks them.
+const (
+	PlaceLeased Place = iota + 1
+	PlaceBroadcasts
+	PlaceReady     // of a topic
+	PlaceScheduled // of a topic
+	PlaceDead      // of a topic
+	PlaceDone      // of a topic
+)
+
+// row returns the row of the table that describes a place.
+func (p Place) row() row {
+	return table[slices.IndexFunc(table, func(r row) bool { return r.place == p })]
+}
+
+// String returns the name of a place, such as "leased".
+func (p Place) String() string { return strings.TrimSuffix(p.row().name, ":") }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -65,12 +67,9 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 	return all, r.end()
 }
 
-// Names is a range of topics' names, From included and To excluded.
-type Names struct{ From, To string }
-
 // TopicNames returns up to most names of topics in some ranges, in the order of the
 // ranges. The error is that of the connection.
-func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]string, error) {
+func (s Shard) TopicNames(ctx context.Context, most int, ranges []record.Names) ([]string, error) {
 	r, err := s.run(ctx, namesScript, append([]any{most}, endsOf(ranges)...)...)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func (s Shard) TopicNames(ctx context.Context, most int, ranges []Names) ([]stri
 }
 
 // endsOf returns the ends of ranges as ZRANGE takes them.
-func endsOf(ranges []Names) []any {
+func endsOf(ranges []record.Names) []any {
 	ends := make([]any, 0, 2*len(ranges))
 	for _, names := range ranges {
 		ends = append(ends, "["+names.From, "("+names.To)
@@ -123,7 +122,7 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 		}
 		for i := 0; i+1 < len(fields); i += 2 {
 			topic := strings.TrimSuffix(fields[i], ":settings")
-			if isCopy := topic == AllTopics && d.number > 0; !isCopy && fields[i+1] != " paused=1" {
+			if isCopy := topic == record.AllTopics && d.number > 0; !isCopy && fields[i+1] != " paused=1" {
 				found[topic] = true
 			}
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"strings"
 )
 
@@ -41,45 +40,5 @@ func script(name string, options ...option) *transition {
 	return t
 }
 
-// run runs a transition once, and returns a cursor over its answer. It never repeats
-// a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
-// ErrUnreplicated if the transition is promised, or that of the connection.
-func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
-	return s.runOn(ctx, t, nil, args...)
-}
-
-// repeat is run for a transition that may be carried out twice: for up to retryFor
-// it repeats a call that Redis did not carry out.
-func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, error) {
-	return retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
-}
-
-// runOn is run for a transition that works on a key of the caller's choice.
-func (s Shard) runOn(ctx context.Context, t *transition, key func(Keys) string, args ...any) (*reply, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return d.run(ctx, t, key, args)
-}
-
-// run is Shard.runOn. An Inbox among the arguments is sent as its channel.
-func (d *shard) run(ctx context.Context, t *transition, key func(Keys) string, args []any) (*reply, error) {
-	keys := append(make([]string, 0, 2), d.keys.format)
-	if key != nil {
-		keys = append(keys, key(d.keys))
-	}
-	if d.inCluster() {
-		keys = append(keys, d.keys.given()...)
-	}
-	for i, arg := range args {
-		if inbox, is := arg.(Inbox); is {
-			args[i] = d.inbox(inbox)
-		}
-	}
-	values, err := d.call(ctx, t, keys, append(args, d.head))
-	if err != nil {
-		return nil, err
-	}
-	return &reply{name: t.name, values: values}, nil
-}
+// luaName returns the name of the transition of lua/NAME.lua in the library.
+func luaName(name string) string { return strings.ReplaceAll(name, "/", "_") }

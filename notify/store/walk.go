@@ -8,27 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Place is a sorted set that holds members.
-type Place int
-
-// The places, in the order in which a repair checks them.
-const (
-	PlaceLeased Place = iota + 1
-	PlaceBroadcasts
-	PlaceReady     // of a topic
-	PlaceScheduled // of a topic
-	PlaceDead      // of a topic
-	PlaceDone      // of a topic
-)
-
-// row returns the row of the table that describes a place.
-func (p Place) row() row {
-	return table[slices.IndexFunc(table, func(r row) bool { return r.place == p })]
-}
-
-// String returns the name of a place, such as "leased".
-func (p Place) String() string { return strings.TrimSuffix(p.row().name, ":") }
-
 // A Key is a key that [Shard.Walk] finds.
 type Key struct {
 	Name  string // the whole name

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var heardScript = script("heard")
@@ -104,7 +106,7 @@ func (d *shard) join(ctx context.Context, channels []string) (*wire, *ear, error
 // mutex is held.
 func (s *Store) newWire(o *redis.Options, address string) *wire {
 	w := &wire{
-		store: s, id: NewID(), address: address, beat: time.Now(),
+		store: s, id: record.NewID(), address: address, beat: time.Now(),
 		wanted: make(chan struct{}, 1), open: make(chan struct{}),
 		lines: make(map[string]*line), proved: make(map[*shard]bool),
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // eight returns a store of eight shards on a server.
 func eight(t *testing.T, url string) *store.Store {
 	t.Helper()
-	s, err := store.Open(store.Config{URL: url, Prefix: "test-" + store.NewID(), Shards: 8})
+	s, err := store.Open(store.Config{URL: url, Prefix: "test-" + record.NewID(), Shards: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

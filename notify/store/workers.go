@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var (
@@ -24,8 +27,8 @@ const MaxWorkerName = 64
 // between spaces, and - for nobody.
 func CheckWorker(field, name string) error {
 	isWrong := func(r rune) bool { return r <= ' ' || r > '~' }
-	if name == "" || name == unknown || len(name) > MaxWorkerName || strings.ContainsFunc(name, isWrong) {
-		return Faultf(field, "%s %.100q: use 1 to %d letters, digits or other signs of ASCII, without spaces, and not - alone", field, name, MaxWorkerName)
+	if name == "" || name == record.Unknown || len(name) > MaxWorkerName || strings.ContainsFunc(name, isWrong) {
+		return fault.New(field, "%s %.100q: use 1 to %d letters, digits or other signs of ASCII, without spaces, and not - alone", field, name, MaxWorkerName)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -450,11 +452,11 @@ func askings() []asking {
 			return err
 		}},
 		{name: "names", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.TopicNames(ctx, 10, []store.Names{{To: "\xff"}})
+			_, err := s.TopicNames(ctx, 10, []record.Names{{To: "\xff"}})
 			return err
 		}},
 		{name: "occupied", right: []any{"", "t", "1"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Occupied(ctx, new(store.Sought), []store.Place{store.PlaceReady}, true, 10, []store.Names{{To: "\xff"}})
+			_, err := s.Occupied(ctx, new(store.Sought), []store.Place{store.PlaceReady}, true, 10, []record.Names{{To: "\xff"}})
 			return err
 		}},
 		{name: "look up", right: []any{int64(1), int64(1000), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}}, takes: fewer, call: func(ctx context.Context, s store.Shard) error {
@@ -479,7 +481,7 @@ func askings() []asking {
 		}},
 		{name: "set what cannot be", right: []any{int64(0), int64(2), int64(1)}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
-			var fault *store.Fault
+			var fault *fault.Fault
 			if errors.As(err, &fault) {
 				return nil
 			}
@@ -503,7 +505,7 @@ func inspectOne(ctx context.Context, s store.Shard) error {
 
 // refusedNack returns what is wrong, but for a Fault.
 func refusedNack(ctx context.Context, s store.Shard) error {
-	var fault *store.Fault
+	var fault *fault.Fault
 	if err := nackOne(ctx, s); !errors.As(err, &fault) {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Deadline is how long a test waits for something that should happen soon.
@@ -326,7 +327,7 @@ func Publish(t testing.TB, store *notify.Store, messages ...notify.Message) {
 func Awaited(t testing.TB, s *notify.Store, topic, id string) {
 	t.Helper()
 	Eventually(t, "the end of "+id+" is awaited", func() bool {
-		looks, err := s.Of(topic).Inspect(t.Context(), topic, []string{store.Member(topic, id)})
+		looks, err := s.Of(topic).Inspect(t.Context(), topic, []string{record.Member(topic, id)})
 		return err == nil && looks[0].Awaited
 	})
 }

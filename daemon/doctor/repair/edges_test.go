@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -133,7 +133,7 @@ func (w *walk) places() (places []string) {
 		{"broadcasts", keys.Broadcasts()},
 		{"dead", keys.Dead(walked)},
 	} {
-		err := client.ZScore(w.t.Context(), place.key, store.Member(walked, walker)).Err()
+		err := client.ZScore(w.t.Context(), place.key, record.Member(walked, walker)).Err()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			w.t.Fatal(err)
 		}

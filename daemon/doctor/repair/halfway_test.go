@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -94,7 +95,7 @@ var halfways = []halfway{
 		return storetest.Publisher(t, db).CancelNext(t.Context(), mail, "a")
 	}},
 	{name: "claim", ready: isReady("a"), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
-		_, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
+		_, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: record.MinLease})
 		return err
 	}},
 	{name: "acknowledge", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
@@ -126,7 +127,7 @@ var halfways = []halfway{
 		return err
 	})},
 	{name: "extend", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		return d.Extend(context.Background(), 2*store.MinLease)
+		return d.Extend(context.Background(), 2*record.MinLease)
 	})},
 	{name: "reschedule", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
 	{name: "reschedule to now", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(0), again: atOnce},
@@ -175,7 +176,7 @@ func isArchived(t *testing.T, db *notify.Store) {
 		t.Fatal(err)
 	}
 	storetest.Set(t, db, mail, notify.SettingsChange{ArchiveAcked: new(true)})
-	if _, _, err := db.Home().Register(t.Context(), "mourner", store.Registration{Pattern: store.DeadPrefix + mail, From: "now"}); err != nil {
+	if _, _, err := db.Home().Register(t.Context(), "mourner", store.Registration{Pattern: record.DeadPrefix + mail, From: "now"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -407,7 +408,7 @@ func isLeasedForGood(t *testing.T, db *notify.Store) {
 
 func claimIt(t *testing.T, db *notify.Store) subscribers.Delivery {
 	t.Helper()
-	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: store.MinLease})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 1, Lease: record.MinLease})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -424,8 +425,8 @@ func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*test
 // confirms confirms the only hand-over, as its subscriber does.
 func confirms(t *testing.T, db *notify.Store) error {
 	d := held(t, db)
-	handed := store.Lease{Member: store.Member(mail, d.ID), Receipt: int64(d.Receipt), Handed: true}
-	_, lost, err := db.Of(mail).Extend(t.Context(), mail, "w", []store.Lease{handed}, store.MinLease)
+	handed := store.Lease{Member: record.Member(mail, d.ID), Receipt: int64(d.Receipt), Handed: true}
+	_, lost, err := db.Of(mail).Extend(t.Context(), mail, "w", []store.Lease{handed}, record.MinLease)
 	if len(lost) > 0 {
 		t.Errorf("the hand-over of %s is lost", d.ID)
 	}
@@ -439,7 +440,7 @@ func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("leased are %v, %v", all, err)
 	}
-	topic, id, err := store.SplitMember(all[0].Member.(string))
+	topic, id, err := record.SplitMember(all[0].Member.(string))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // found is what the names of the keys show.
@@ -38,7 +39,7 @@ func (r *run) note(f *found, key store.Key) {
 	switch {
 	case perTopic && key.IsOurs() && r.belongsElsewhere(topic):
 		r.report(Finding{Fault: WrongShard, Name: topic, Key: r.short(key.Short), Whole: key.Name})
-	case !key.IsOurs() || perTopic && store.CheckAnyTopic(topic) != nil:
+	case !key.IsOurs() || perTopic && record.CheckAnyTopic(topic) != nil:
 		r.report(Finding{Fault: ForeignKey, Key: r.short(key.Short), Whole: key.Name})
 	case !key.IsRight():
 		r.report(Finding{Fault: WrongType, Key: r.short(key.Short), Whole: key.Name})
@@ -54,7 +55,7 @@ func (r *run) note(f *found, key store.Key) {
 
 // belongsElsewhere reports whether a topic belongs in another shard than this.
 func (r *run) belongsElsewhere(topic string) bool {
-	return store.CheckAnyTopic(topic) == nil && r.store.Of(topic).Number() != r.shard.Number()
+	return record.CheckAnyTopic(topic) == nil && r.store.Of(topic).Number() != r.shard.Number()
 }
 
 // short returns the name of a key of this shard as findings name it: in a store of several

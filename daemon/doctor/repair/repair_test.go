@@ -175,7 +175,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 }
 
 // record is the record of a message, for any topic and id.
-const record = "1700000000000\nlost"
+const lostRecord = "1700000000000\nlost"
 
 var damages = []struct {
 	name   string
@@ -185,7 +185,7 @@ var damages = []struct {
 }{
 	{"none", func(*testing.T, *notify.Store) {}, nil, nil},
 	{"a record without a place", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "messages", "mail:lost", record)
+		do(t, store, "HSET", "messages", "mail:lost", lostRecord)
 	}, []string{"no place mail:lost messages"}, append(without(), "lost")},
 	{"a broadcast without a place", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZREM", "broadcasts", "orders:all")
@@ -203,7 +203,7 @@ var damages = []struct {
 		do(t, store, "ZADD", "scheduled", 1, "ghost", 9e12, "no topic")
 	}, []string{"index ghost scheduled", "index no topic scheduled"}, nil},
 	{"a member among the scheduled sets", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "messages", "mail:old", record)
+		do(t, store, "HSET", "messages", "mail:old", lostRecord)
 		do(t, store, "ZADD", "scheduled", 1700000000000, "mail:old")
 	}, []string{"no place mail:old messages", "index mail:old scheduled"}, append(without(), "old")},
 	{"a member among the scheduled sets that has its place", func(t *testing.T, store *notify.Store) {
@@ -246,7 +246,7 @@ var damages = []struct {
 		do(t, store, "HSET", "topics", "mail:leased", 1)
 	}, []string{"no record mail:ghost leased"}, nil},
 	{"members of another topic", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "messages", "mail:stray", record)
+		do(t, store, "HSET", "messages", "mail:stray", lostRecord)
 		do(t, store, "ZADD", "ready:orders", 1, "mail:stray")
 		do(t, store, "ZADD", "ready", 1, "orders")
 	}, []string{"other topic mail:stray ready:orders", "no place mail:stray messages"}, append(without(), "stray")},
@@ -279,7 +279,7 @@ var damages = []struct {
 		do(t, store, "HSET", "deaths", "orders:ghost", "why", "no topic", "why")
 	}, []string{"of nothing orders:ghost attempts", "of nothing orders:ghost expiries", "of nothing orders:ghost deaths", "of nothing no topic deaths"}, nil},
 	{"things of ids that are free", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "extras", "orders:ghost", " snoozed=3", "no topic", " snoozed=3\n"+record)
+		do(t, store, "HSET", "extras", "orders:ghost", " snoozed=3", "no topic", " snoozed=3\n"+lostRecord)
 		do(t, store, "ZADD", "taken", 9e12, "orders:ghost", 9e12, "orders:ready")
 	}, []string{"of nothing orders:ghost extras", "of nothing no topic extras", "of nothing orders:ghost taken", "of nothing orders:ready taken"}, nil},
 	{"hooks of no listener, and an archive that is none", func(t *testing.T, store *notify.Store) {
@@ -287,7 +287,7 @@ var damages = []struct {
 		do(t, store, "HSET", "extras", "*", " room=7")
 	}, []string{"of nothing $dead.orders hooks", "of nothing x hooks", "of nothing * extras"}, nil},
 	{"a successor of nothing", func(t *testing.T, store *notify.Store) {
-		do(t, store, "HSET", "extras", "mail:stray", " snoozed=3\n"+record)
+		do(t, store, "HSET", "extras", "mail:stray", " snoozed=3\n"+lostRecord)
 	}, []string{"of nothing mail:stray extras"}, append(without(), "stray")},
 	{"an id that stays taken, and nothing says so", func(t *testing.T, store *notify.Store) {
 		do(t, store, "HSET", "messages", "orders:ghost", "=1000")
@@ -311,7 +311,7 @@ var damages = []struct {
 		do(t, store, "ZADD", "handed", 9e12, "gone")
 	}, []string{"index gone handed"}, nil},
 	{"the positions are lost", func(t *testing.T, store *notify.Store) {
-		do(t, store, "XADD", "log:news", "1700000000000-1", "id", "x", "due", 1, "prev", "0-0", "record", record)
+		do(t, store, "XADD", "log:news", "1700000000000-1", "id", "x", "due", 1, "prev", "0-0", "record", lostRecord)
 	}, []string{"index news logs"}, nil},
 	{"the times of the oldest deaths are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "deaths-oldest")
@@ -634,7 +634,7 @@ func TestForeignPlaces(t *testing.T) {
 			do(t, store, "ZADD", "leased", 1, "orders:x")
 			do(t, store, "HSET", "places:gone", "orders", 1)
 			if key != "messages" {
-				do(t, store, "HSET", "messages", "mail:lost", record, "orders:lost", record)
+				do(t, store, "HSET", "messages", "mail:lost", lostRecord, "orders:lost", lostRecord)
 			}
 			do(t, store, "DEL", key)
 			do(t, store, "SET", key, "x")

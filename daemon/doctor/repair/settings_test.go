@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -60,7 +60,7 @@ func TestSettings(t *testing.T) {
 		if found, _ := run(t, db, false); len(found) > 0 {
 			t.Errorf("%s: there is still %v", what, found)
 		}
-		if store.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
+		if record.CheckTopic(test.topic) == nil || test.topic == notify.AllTopics {
 			if _, err := storetest.Inspector(t, db).Settings(t.Context(), test.topic); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

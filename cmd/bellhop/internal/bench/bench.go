@@ -24,7 +24,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Options say how much is measured. The zero value is the default.
@@ -116,7 +116,7 @@ func (o Options) has(name string) bool {
 func (o Options) Check() error {
 	for _, name := range o.Only {
 		if !slices.Contains(Names(), name) {
-			return store.Faultf("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
+			return fault.New("measurement", "measurement %q: use %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil

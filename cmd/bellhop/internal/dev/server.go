@@ -34,7 +34,7 @@ type redis interface {
 const usualPort = 6379
 
 // start starts a redis-server if it is installed, else a Redis in memory, which cannot hold
-// several shards. The error is a store.Fault of a number of shards that no store has.
+// several shards. The error is a fault.Fault of a number of shards that no store has.
 func start(ctx context.Context, dir string, shards int) (redis, error) {
 	if shards != 0 {
 		if err := store.CheckShards(shards); err != nil {

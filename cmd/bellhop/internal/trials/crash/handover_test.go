@@ -9,7 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -40,7 +40,7 @@ func (l *lines) has(id string) bool {
 // isHanded reports whether the message m is leased by a hand-over, and whether that is confirmed.
 func isHanded(t *testing.T, db *notify.Store) (leased, confirmed bool) {
 	t.Helper()
-	score, err := db.Client().Do(t.Context(), "ZSCORE", db.Keys().Leased(), store.Member(topic, "m")).Text()
+	score, err := db.Client().Do(t.Context(), "ZSCORE", db.Keys().Leased(), record.Member(topic, "m")).Text()
 	return err == nil, err == nil && !strings.HasSuffix(score, ".5")
 }
 
@@ -79,7 +79,7 @@ func (p point) kill(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	watch := standstill.Start(t)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(store.HandoverLease)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(record.HandoverLease)})
 	run(t, db)
 	setUser(t, db, "victim", "on", ">secret", "~*", "&*", "+@all")
 	printed := new(lines)

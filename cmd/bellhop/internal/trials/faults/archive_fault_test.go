@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // The database of the archive, and the carrier's daemon with its link to that.
@@ -127,8 +128,8 @@ func (w *world) readArchive(ctx context.Context) error {
 	}
 	defer a.Close()
 	seen := make(map[string]bool) // an entry that a daemon stored may still wait
-	record := func(topic, id, state, entry string, ended time.Time, body, result []byte) {
-		if name := store.Member(topic, id) + " " + entry; !seen[name] {
+	note := func(topic, id, state, entry string, ended time.Time, body, result []byte) {
+		if name := record.Member(topic, id) + " " + entry; !seen[name] {
 			seen[name] = true
 			w.log.Event(history.Record{
 				Op: history.Archive, Topic: topic, ID: id, State: state, Redis: ended.UnixMicro(), Version: versionOf(topic, body), Result: string(result),
@@ -141,10 +142,10 @@ func (w *world) readArchive(ctx context.Context) error {
 			return fmt.Errorf("read the archive: %w", err)
 		}
 		for _, r := range page.Rows {
-			if seen[store.Member(r.Topic, r.ID)+" "+r.Entry] {
+			if seen[record.Member(r.Topic, r.ID)+" "+r.Entry] {
 				return fmt.Errorf("the archive holds the entry %s of %s of %s twice", r.Entry, r.ID, r.Topic)
 			}
-			record(r.Topic, r.ID, r.State, r.Entry, r.Ended, r.Body, r.Result)
+			note(r.Topic, r.ID, r.State, r.Entry, r.Ended, r.Body, r.Result)
 		}
 		if cursor = page.Cursor; cursor == "" {
 			break
@@ -153,7 +154,7 @@ func (w *world) readArchive(ctx context.Context) error {
 	all, err := store.Gather(ctx, w.store, func(ctx context.Context, s store.Shard) ([]store.Ending, error) { return s.Endings(ctx, 1000) })
 	for _, e := range slices.Concat(all...) {
 		topic, id, _ := strings.Cut(e.Member, ":")
-		record(topic, id, e.State, e.Entry, e.Ended, e.Body, e.Result)
+		note(topic, id, e.State, e.Entry, e.Ended, e.Body, e.Result)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -114,7 +114,7 @@ func handling(d *subscribers.Delivery) history.Record {
 		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, IsLate: d.IsLate, Version: versionOf(d.Topic, d.Body),
 	}
 	if r.Handed {
-		r.Lease = store.HandoverLease.Milliseconds()
+		r.Lease = record.HandoverLease.Milliseconds()
 	}
 	return r
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A sending is a broadcast that was sent, by the evidence of a log or a listener.
@@ -65,7 +65,7 @@ func (c *checker) sent() []sending {
 		at := c.clock.machine(e.Position, never-1)
 		forgot := c.undone(e.Topic, at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(e.Topic, -never, never)
 		halfway := slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(at-doubt, at+doubt) })
-		sent = append(sent, sending{e, c.messages[store.Member(e.Topic, e.ID)], at, forgot, halfway})
+		sent = append(sent, sending{e, c.messages[record.Member(e.Topic, e.ID)], at, forgot, halfway})
 	}
 	slices.SortFunc(sent, func(a, b sending) int {
 		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
@@ -122,7 +122,7 @@ const readSlack = 500_000
 // stopped then, or gets them from others, whose connection to it may have been slow.
 func (c *checker) readExpired(h *listener) {
 	for _, o := range h.received {
-		m := c.messages[store.Member(o.call.Topic, o.call.ID)]
+		m := c.messages[record.Member(o.call.Topic, o.call.ID)]
 		if o.call.Op != Receive || m == nil || len(c.clock) > 1 || c.undone(m.topic, -never, never) {
 			continue
 		}
@@ -352,7 +352,7 @@ func (c *checker) checkStored(sent []sending) {
 		again[s.message] = again[s.message] || s.halfway
 	}
 	for _, o := range c.stored {
-		member := store.Member(o.call.Topic, o.call.ID)
+		member := record.Member(o.call.Topic, o.call.ID)
 		m := c.messages[member]
 		switch before := stored[member]; {
 		case m == nil || m.lives() == 0:

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // An op is an operation or an event. An event has no end.
@@ -272,7 +272,7 @@ func (c *checker) fileOther(o *op) error {
 
 // message returns the message of a record.
 func (c *checker) message(r *Record) *message {
-	member := store.Member(r.Topic, r.ID)
+	member := record.Member(r.Topic, r.ID)
 	if r.Version != "" {
 		return c.versionOf(member, r)
 	}

@@ -1,9 +1,11 @@
-package store
+package record
 
 import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Position is the place of a broadcast among all sent broadcasts of a store: the
@@ -35,8 +37,8 @@ func ParsePosition(text string) (Position, error) {
 	before, behind, ok := strings.Cut(text, "-")
 	ms, errMs := strconv.ParseUint(before, 10, 63)
 	us, errUs := strconv.ParseUint(behind, 10, 63)
-	if !ok || errMs != nil || errUs != nil || ms > maxDueMs || us > 999 {
-		return 0, Faultf("position", "position %.100q: use the position of a broadcast, such as 1732128000123-456", text)
+	if !ok || errMs != nil || errUs != nil || ms > MaxDueMs || us > 999 {
+		return 0, fault.New("position", "position %.100q: use the position of a broadcast, such as 1732128000123-456", text)
 	}
 	return Position(ms*1000 + us), nil
 }

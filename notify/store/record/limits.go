@@ -1,4 +1,4 @@
-package store
+package record
 
 import "time"
 
@@ -11,3 +11,7 @@ const (
 	MaxWait        = 5 * time.Minute // of a claim
 	MaxConcurrency = 10_000
 )
+
+// HandoverLease is the lease of a message that is handed over, until the subscriber
+// confirms it.
+const HandoverLease = time.Second

@@ -1,11 +1,11 @@
-package store_test
+package record_test
 
 import (
 	"slices"
 	"sync"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Ids of two processes sort by their milliseconds, and those of one ascend whatever its clock does.
@@ -14,14 +14,14 @@ func FuzzIDsSort(f *testing.F) {
 	f.Add([]byte{0x80, 0x80, 0x80, 2}, int64(1<<36-3))
 	f.Fuzz(func(t *testing.T, steps []byte, ms int64) {
 		ms = ms & (1<<41 - 1) // leaves room before the year 2109
-		var processes [2]store.IDs
+		var processes [2]record.IDs
 		var last [2]string
 		var reached [2]int64 // the latest clock of each process
 		for i, step := range steps {
 			at := i % 2
 			ms = max(ms+int64(int8(step)), 0) // a step back sets both clocks back
 			id := processes[at].Next(ms)
-			if err := store.CheckID(id); err != nil || len(id) != 16 {
+			if err := record.CheckID(id); err != nil || len(id) != 16 {
 				t.Fatalf("id %q: %v", id, err)
 			}
 			if id <= last[at] {
@@ -40,7 +40,7 @@ func TestIDsAreRandom(t *testing.T) {
 	seen := make(map[string]bool)
 	drawn := make([]map[byte]bool, 16) // the characters at each place
 	for range 10_000 {
-		var process store.IDs
+		var process record.IDs
 		id := process.Next(1763676000123)
 		seen[id] = true
 		for i := range drawn {
@@ -62,21 +62,21 @@ func TestIDsAreRandom(t *testing.T) {
 
 // When the random numbers of a millisecond are used up, ids go on in the next one.
 func TestIDsOfAFullMillisecond(t *testing.T) {
-	var one store.IDs
+	var one record.IDs
 	for _, ms := range []int64{1763676000123, 1763676000191, 1<<36 - 1} {
-		var other store.IDs
+		var other record.IDs
 		first := one.Next(ms)
 		one.Exhaust()
 		if next, after := one.Next(ms), other.Next(ms+2); next <= first || next >= after {
 			t.Errorf("%q, then %q, and two milliseconds later %q", first, next, after)
 		}
-		one = store.IDs{}
+		one = record.IDs{}
 	}
 }
 
 // No id begins with a hyphen, which a command would take for a flag.
 func TestIDsAreNoFlags(t *testing.T) {
-	if id := store.NewID(); id[0] == '-' {
+	if id := record.NewID(); id[0] == '-' {
 		t.Error(id)
 	}
 }
@@ -88,7 +88,7 @@ func TestIDsAreDistinct(t *testing.T) {
 	for i := range all {
 		running.Go(func() {
 			for range each {
-				all[i] = append(all[i], store.NewID())
+				all[i] = append(all[i], record.NewID())
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func BenchmarkNewID(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			store.NewID()
+			record.NewID()
 		}
 	})
 }

@@ -1,9 +1,11 @@
-package store
+package record
 
 import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Pattern names a topic, or many: a token * stands for any one token, and >
@@ -19,17 +21,17 @@ type Pattern struct {
 // Fault.
 func ParsePattern(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, "*>") {
-		return Pattern{text: text}, Renamed("pattern", CheckAnyTopic(text))
+		return Pattern{text: text}, fault.Renamed("pattern", CheckAnyTopic(text))
 	}
 	of, dead := strings.CutPrefix(text, DeadPrefix)
 	if len(of) > MaxTopic {
-		return Pattern{}, Faultf("pattern", "pattern: %d bytes; at most %d are allowed", len(of), MaxTopic)
+		return Pattern{}, fault.New("pattern", "pattern: %d bytes; at most %d are allowed", len(of), MaxTopic)
 	}
 	tokens := strings.Split(of, ".")
 	for i, token := range tokens {
 		last := i == len(tokens)-1
 		if token != "*" && (token != ">" || !last) && CheckTopic(token) != nil {
-			return Pattern{}, Faultf("pattern", "pattern %q: use tokens of letters, digits, _ and - joined by single dots, * in the place of any one token, and > at the end for one or more", text)
+			return Pattern{}, fault.New("pattern", "pattern %q: use tokens of letters, digits, _ and - joined by single dots, * in the place of any one token, and > at the end for one or more", text)
 		}
 	}
 	if dead {
@@ -90,6 +92,9 @@ func (p Pattern) Covers(other Pattern) bool {
 
 // JustBehind, appended to a name, makes the next name that there can be.
 const JustBehind = "\x00"
+
+// Names is a range of topics' names, From included and To excluded.
+type Names struct{ From, To string }
 
 // names returns a range that has all names that the pattern matches: those that
 // begin as the pattern does up to its first wildcard.

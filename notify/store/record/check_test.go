@@ -1,11 +1,11 @@
-package store_test
+package record_test
 
 import (
 	"regexp"
 	"slices"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Topics and ids are checked by loops. Every text of up to four characters of each kind
@@ -24,10 +24,10 @@ func TestNames(t *testing.T) {
 		texts, longer = slices.Concat(texts, next), next
 	}
 	for _, text := range texts {
-		if err := store.CheckTopic(text); (err == nil) != topic.MatchString(text) {
+		if err := record.CheckTopic(text); (err == nil) != topic.MatchString(text) {
 			t.Errorf("topic %q: %v", text, err)
 		}
-		if err := store.CheckID(text); (err == nil) != (id.MatchString(text) && text != "." && text != "..") {
+		if err := record.CheckID(text); (err == nil) != (id.MatchString(text) && text != "." && text != "..") {
 			t.Errorf("id %q: %v", text, err)
 		}
 	}

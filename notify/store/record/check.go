@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Limits of a message.
@@ -29,13 +31,13 @@ const DeadPrefix = "$dead."
 func CheckTopic(topic string) error {
 	switch {
 	case strings.HasPrefix(topic, "$"):
-		return Faultf("topic", "topic %.200q: names that begin with $ are the system's; name a topic of your own, and listen to %sTOPIC to hear of its deaths", topic, DeadPrefix)
+		return fault.New("topic", "topic %.200q: names that begin with $ are the system's; name a topic of your own, and listen to %sTOPIC to hear of its deaths", topic, DeadPrefix)
 	case topic == "":
-		return Faultf("topic", "topic: it is empty; name one, such as order.timeout")
+		return fault.New("topic", "topic: it is empty; name one, such as order.timeout")
 	case len(topic) > MaxTopic:
-		return Faultf("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
+		return fault.New("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
 	case !isTopic(topic):
-		return Faultf("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
+		return fault.New("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
 }
@@ -74,21 +76,24 @@ func CheckAnyTopic(topic string) error {
 func CheckTopics(topics []string) error {
 	switch {
 	case len(topics) == 0:
-		return Faultf("topics", "topics: there are none; name 1 to %d", MaxTopics)
+		return fault.New("topics", "topics: there are none; name 1 to %d", MaxTopics)
 	case len(topics) > MaxTopics:
-		return Faultf("topics", "topics: there are %d; name at most %d", len(topics), MaxTopics)
+		return fault.New("topics", "topics: there are %d; name at most %d", len(topics), MaxTopics)
 	}
 	var faults []error
 	times := make(map[string]int)
 	for _, topic := range topics {
 		if times[topic]++; times[topic] == 1 {
-			faults = append(faults, Renamed("topics", CheckTopic(topic)))
+			faults = append(faults, fault.Renamed("topics", CheckTopic(topic)))
 		} else if times[topic] == 2 {
-			faults = append(faults, Faultf("topics", "topics: %.100q is named twice; name it once", topic))
+			faults = append(faults, fault.New("topics", "topics: %.100q is named twice; name it once", topic))
 		}
 	}
 	return errors.Join(faults...)
 }
+
+// AllTopics is the name for the settings of a store. It is no topic.
+const AllTopics = "*"
 
 // CheckTopicOrAll is CheckTopic, and accepts AllTopics, too.
 func CheckTopicOrAll(topic string) error {
@@ -102,11 +107,11 @@ func CheckTopicOrAll(topic string) error {
 func CheckID(id string) error {
 	switch {
 	case id == "":
-		return Faultf("id", "id: it is empty")
+		return fault.New("id", "id: it is empty")
 	case len(id) > MaxID:
-		return Faultf("id", "id: %d bytes; at most %d are allowed", len(id), MaxID)
+		return fault.New("id", "id: %d bytes; at most %d are allowed", len(id), MaxID)
 	case !isID(id), id == ".", id == "..":
-		return Faultf("id", "id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", id)
+		return fault.New("id", "id %q: use letters, digits and . _ ~ : -, but not . or .. alone, which no URL can name", id)
 	}
 	return nil
 }
@@ -129,7 +134,7 @@ func Member(topic, id string) string { return topic + ":" + id }
 func SplitMember(member string) (topic, id string, err error) {
 	topic, id, ok := strings.Cut(member, ":")
 	if !ok {
-		return "", "", Faultf("member", "member %.300q: it has no colon; a member is TOPIC:ID", member)
+		return "", "", fault.New("member", "member %.300q: it has no colon; a member is TOPIC:ID", member)
 	}
 	if err := CheckAnyTopic(topic); err != nil {
 		return "", "", fmt.Errorf("member %.300q: %w", member, err)
@@ -143,7 +148,7 @@ func SplitMember(member string) (topic, id string, err error) {
 // CheckHeaders returns a Fault for invalid headers of a message.
 func CheckHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {
-		return Faultf("headers", "headers: %d of them; at most %d are allowed", len(headers), MaxHeaders)
+		return fault.New("headers", "headers: %d of them; at most %d are allowed", len(headers), MaxHeaders)
 	}
 	size := 0
 	names := make(map[string]string, len(headers)) // by their lower case
@@ -154,12 +159,12 @@ func CheckHeaders(headers map[string]string) error {
 		}
 		lower := strings.ToLower(name)
 		if other, twice := names[lower]; twice {
-			return Faultf("headers", "headers %.100s and %.100s: names are equal without regard to case; give one of them", min(name, other), max(name, other))
+			return fault.New("headers", "headers %.100s and %.100s: names are equal without regard to case; give one of them", min(name, other), max(name, other))
 		}
 		names[lower] = name
 	}
 	if size > MaxHeaderBytes {
-		return Faultf("headers", "headers: %d bytes in all; at most %d are allowed", size, MaxHeaderBytes)
+		return fault.New("headers", "headers: %d bytes in all; at most %d are allowed", size, MaxHeaderBytes)
 	}
 	return nil
 }
@@ -167,7 +172,7 @@ func CheckHeaders(headers map[string]string) error {
 // CheckListener returns a Fault for an invalid name of a listener.
 func CheckListener(name string) error {
 	if CheckTopic(name) != nil {
-		return Faultf("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
+		return fault.New("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
 	}
 	return nil
 }
@@ -175,7 +180,7 @@ func CheckListener(name string) error {
 // CheckContentType returns a Fault for an invalid content type; empty is valid.
 func CheckContentType(text string) error {
 	if len(text) > maxContentType || !printable(text) {
-		return Faultf("content_type", "content type %.100q: use printable text of at most %d bytes", text, maxContentType)
+		return fault.New("content_type", "content type %.100q: use printable text of at most %d bytes", text, maxContentType)
 	}
 	return nil
 }
@@ -183,10 +188,10 @@ func CheckContentType(text string) error {
 // CheckHeader returns a Fault for an invalid header of a message.
 func CheckHeader(name, value string) error {
 	if !nameGrammar.MatchString(name) {
-		return Faultf("headers", "header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", name)
+		return fault.New("headers", "header name %.100q: use letters, digits and the signs !#$%%&'*+.^_`|~-", name)
 	}
 	if !printable(value) {
-		return Faultf("headers", "header %.100s: its value is not printable UTF-8 text", name)
+		return fault.New("headers", "header %.100s: its value is not printable UTF-8 text", name)
 	}
 	return nil
 }

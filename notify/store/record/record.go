@@ -1,4 +1,6 @@
-package store
+// Package record says what a message is: its names and their grammar, its limits, its times and
+// states, and how Redis holds its record and its attempts. It makes no calls.
+package record
 
 import (
 	"encoding/json"
@@ -130,8 +132,8 @@ func EncodeTimes(published, firstDue time.Time) string {
 	return text
 }
 
-// DecodeRecord reads a record as Redis holds it. The error is an ErrRecord.
-func DecodeRecord(raw string) (Record, error) {
+// Decode reads a record as Redis holds it. The error is an ErrRecord.
+func Decode(raw string) (Record, error) {
 	head, body, ok := strings.Cut(raw, "\n")
 	if !ok {
 		return Record{}, fmt.Errorf("%w: it has no newline before the body", ErrRecord)
@@ -142,7 +144,7 @@ func DecodeRecord(raw string) (Record, error) {
 		times, object = head[:i], head[i+1:]
 	}
 	at, in, ok := decodeTimes(times)
-	if !ok || in > maxDueMs-at {
+	if !ok || in > MaxDueMs-at {
 		return Record{}, fmt.Errorf("%w: it does not begin with times, such as 1700000000000,90000", ErrRecord)
 	}
 	r := Record{Published: time.UnixMilli(at), FirstDue: time.UnixMilli(at + in), Body: []byte(body)}
@@ -177,7 +179,7 @@ func decodeMs(digits string) (ms int64, ok bool) {
 		}
 		ms = 10*ms + int64(digits[i]-'0')
 	}
-	return ms, ms <= maxDueMs
+	return ms, ms <= MaxDueMs
 }
 
 // withObject returns the record with what its OBJECT holds.
@@ -192,8 +194,8 @@ func (r Record) withObject(text string) (Record, error) {
 		}
 	}
 	r.ContentType, r.Headers, r.MaxAttempts = object.ContentType, object.Headers, object.Attempts
-	r.TTL, r.Lease, r.TryTimeout, r.UniqueFor = ms(object.TTL), ms(object.Lease), ms(object.Try), ms(object.Unique)
-	r.Fail, r.LateAfter, r.Late = object.Fail, ms(object.LateAfter), object.Late
+	r.TTL, r.Lease, r.TryTimeout, r.UniqueFor = Ms(object.TTL), Ms(object.Lease), Ms(object.Try), Ms(object.Unique)
+	r.Fail, r.LateAfter, r.Late = object.Fail, Ms(object.LateAfter), object.Late
 	if r.Broadcast = object.Mode == ModeBroadcast; r.Broadcast {
 		r.FirstDue = time.Time{}
 	}

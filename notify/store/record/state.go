@@ -1,6 +1,10 @@
-package store
+package record
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
 
 // State is the place of a message in its life.
 type State int
@@ -40,18 +44,5 @@ func ParseState(name string) (State, error) {
 			return s, nil
 		}
 	}
-	return 0, Faultf("state", "state %.100q: use scheduled, ready, leased, dead or done", name)
-}
-
-// state reads a state's name; an empty text is 0: the message has no place.
-func (r *reply) state() State {
-	name := r.text()
-	if name == "" {
-		return 0
-	}
-	s, err := ParseState(name)
-	if err != nil {
-		r.fail("a state", name)
-	}
-	return s
+	return 0, fault.New("state", "state %.100q: use scheduled, ready, leased, dead or done", name)
 }

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func TestAttempts(t *testing.T) {
 		"foreign":                       {0, nil},
 		"1\nx\n1700000000124 - - \n1 2": {1, []Attempt{none}},
 	} {
-		used, history := attemptsIn(value)
+		used, history := DecodeAttempts(value)
 		if used != want.used || cmp.Diff(want.history, history) != "" {
 			t.Errorf("%q: got %d, %+v", value, used, history)
 		}
@@ -33,14 +33,5 @@ func TestAttempts(t *testing.T) {
 	one.Reason = "a\nb\r\nc"
 	if got := EncodeAttempts(1, []Attempt{one}); got != "1\n1700000000123 42 host-1 a b  c" {
 		t.Errorf("encoded %q", got)
-	}
-}
-
-// A receipt has the last digit of how many attempts are used up, whatever is known of them.
-func TestDigitOf(t *testing.T) {
-	for value, want := range map[string]int64{"": 0, "7": 7, "12": 2, "12\n5 - - x9": 2, "x": 0, "12\n": 2, "-3": 0, "\n5": 0} {
-		if got := digitOf(value); got != want {
-			t.Errorf("%q: got %d", value, got)
-		}
 	}
 }

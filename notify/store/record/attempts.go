@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"strconv"
@@ -24,13 +24,13 @@ const (
 // longestTook is the longest time that an attempt is read with.
 const longestTook = 100 * 366 * 24 * time.Hour
 
-// unknown stands for what is not known of an attempt.
-const unknown = "-"
+// Unknown stands for what is not known of an attempt.
+const Unknown = "-"
 
-// attemptsIn reads what Redis holds of the attempts of a message: how many are used up,
+// DecodeAttempts reads what Redis holds of the attempts of a message: how many are used up,
 // zero if that is foreign, and the last that failed, oldest first. It skips what is
 // foreign of these.
-func attemptsIn(value string) (used int, history []Attempt) {
+func DecodeAttempts(value string) (used int, history []Attempt) {
 	count, lines, _ := strings.Cut(value, "\n")
 	used, _ = strconv.Atoi(count)
 	for line := range strings.SplitSeq(lines, "\n") {
@@ -50,20 +50,12 @@ func attemptIn(line string) (a Attempt, ok bool) {
 	}
 	a = Attempt{Ended: time.UnixMilli(ended), Took: -1, Reason: fields[3]}
 	if took, err := strconv.ParseInt(fields[1], 10, 64); err == nil && took >= 0 {
-		a.Took = ms(min(took, int64(longestTook/time.Millisecond)))
+		a.Took = Ms(min(took, int64(longestTook/time.Millisecond)))
 	}
-	if fields[2] != unknown {
+	if fields[2] != Unknown {
 		a.By = fields[2]
 	}
 	return a, true
-}
-
-// sinceOf returns since when a worker has a message, zero if that is unknown.
-func sinceOf(ms string) time.Time {
-	if ms == "0" {
-		return time.Time{}
-	}
-	return timeOf(ms)
 }
 
 // EncodeAttempts returns attempts as Redis holds them: how many are used up, and the last
@@ -75,7 +67,7 @@ func EncodeAttempts(used int, history []Attempt) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(used))
 	for _, a := range history[max(len(history)-MaxHistory, 0):] {
-		took, by := unknown, unknown
+		took, by := Unknown, Unknown
 		if a.Took >= 0 {
 			took = strconv.FormatInt(a.Took.Milliseconds(), 10)
 		}

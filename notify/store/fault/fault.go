@@ -1,4 +1,6 @@
-package store
+// Package fault has the errors of input that is not as it must be: each names the field, its fault and
+// the remedy.
+package fault
 
 import (
 	"errors"
@@ -18,8 +20,8 @@ type Fault struct {
 	Err   error // a whole sentence: the field, its fault, and the remedy
 }
 
-// Faultf returns a Fault whose sentence is "invalid" and the formatted text.
-func Faultf(field, format string, args ...any) error {
+// New returns a Fault whose sentence is "invalid" and the formatted text.
+func New(field, format string, args ...any) error {
 	return &Fault{Field: field, Err: fmt.Errorf("%w %w", ErrInvalid, fmt.Errorf(format, args...))}
 }
 
@@ -29,7 +31,7 @@ func Within[T ~int | ~int64](field, words string, value, least, most T) error {
 	if value >= least && value <= most {
 		return nil
 	}
-	return Faultf(field, "%s %v: use %v to %v", words, shown(value), shown(least), shown(most))
+	return New(field, "%s %v: use %v to %v", words, shown(value), shown(least), shown(most))
 }
 
 func shown(value any) any {
@@ -70,8 +72,8 @@ func Renamed(field string, err error) error {
 	return &Fault{Field: field, Err: err}
 }
 
-// Faults returns all Faults that an error wraps or joins. errors.As finds only the first.
-func Faults(err error) (all []*Fault) {
+// All returns all Faults that an error wraps or joins. errors.As finds only the first.
+func All(err error) (all []*Fault) {
 	var several []error
 	switch e := err.(type) {
 	case *Fault:
@@ -81,10 +83,10 @@ func Faults(err error) (all []*Fault) {
 	case interface{ Unwrap() []error }:
 		several = e.Unwrap()
 	case interface{ Unwrap() error }:
-		return Faults(e.Unwrap())
+		return All(e.Unwrap())
 	}
 	for _, one := range several {
-		all = append(all, Faults(one)...)
+		all = append(all, All(one)...)
 	}
 	return all
 }

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+var (
+	settingsScript = script("settings")
+	setScript      = script("set", promised)
+	adoptScript    = script("adopt", promised)
+	revisedScript  = script("adopt") // with nothing to take over
+)
+
+// Settings returns the settings that hold for a topic. Errors: an ErrSettings, or
+// that of the connection.
+func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error) {
+	r, err := s.run(ctx, settingsScript, topic)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	return r.settings()
+}
+
+// Set changes settings of a topic, and returns those that hold then. If missing is
+// set it does not change settings that the topic has already, nor the backoff if its
+// bounds would contradict these. If it resumes the topic it rings waiting
+// subscribers. Set repeats a call that Redis did not carry out for about a second.
+// Errors: a Fault, and nothing was changed; an ErrUnreplicated; or that of the
+// connection.
+func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing bool) (TopicSettings, error) {
+	if err := c.Check(); err != nil {
+		return TopicSettings{}, err
+	}
+	args := []any{topic, missing}
+	c.changed(func(one setting, to reflect.Value) {
+		args = append(args, one.name, writtenNumber(to))
+	})
+	r, err := s.repeat(ctx, setScript, args...)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	if r.flag() {
+		holds, err := r.settings()
+		if errors.Is(err, ErrSettings) { // of the store, whose settings do not hold then; the change is made
+			err = nil
+		}
+		return holds, err
+	}
+	least, most := record.Ms(r.integer()), record.Ms(r.integer())
+	if err := r.end(); err != nil {
+		return TopicSettings{}, err
+	}
+	return TopicSettings{}, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", fault.Short(most), fault.Short(least))
+}
+
+// SettingsOfAll returns the settings for topics that have none of their own. The
+// error is that of [Shard.Settings].
+func (s *Store) SettingsOfAll(ctx context.Context) (TopicSettings, error) {
+	return s.Home().Settings(ctx, record.AllTopics)
+}
+
+// SetForAll is [Shard.Set] for topics that have no settings of their own. They
+// cannot be paused together. The home shard has these settings, and each other one a
+// copy, which its scripts read: see [Shard.AdoptSettings]. Where home has the change and
+// other shards cannot be reached, SetForAll returns the settings with a [MissingError].
+func (s *Store) SetForAll(ctx context.Context, c SettingsChange, missing bool) (TopicSettings, error) {
+	if err := c.CheckForAll(); err != nil {
+		return TopicSettings{}, err
+	}
+	holds, err := s.Home().Set(ctx, record.AllTopics, c, missing)
+	if err != nil {
+		return TopicSettings{}, err
+	}
+	_, err = Gather(ctx, s, func(ctx context.Context, shard Shard) (struct{}, error) {
+		return struct{}{}, shard.AdoptSettings(ctx)
+	})
+	if err != nil {
+		err = fmt.Errorf("they are set, and shards that are missing take them over with their next carriers: %w", err)
+	}
+	return holds, err
+}
+
+// revised are settings for all topics, as scripts write them.
+type revised struct {
+	settings string // empty: none
+	at       int64  // when they were changed, in us by the home shard's clock; 0: never
+}
+
+// AdoptSettings has the shard take over the settings for all topics. Of several changes
+// the last one holds, in whatever order they arrive: each has a time by the clock of the
+// home shard, and a shard takes over what is newer than it has, or as new. If home has lost a change
+// in a failover, it takes that over from the shard. AdoptSettings makes one call to either, and for the
+// home shard none. Errors: an ErrUnreplicated, or that of the connection.
+func (s Shard) AdoptSettings(ctx context.Context) error {
+	d, err := s.resolve(ctx)
+	if err != nil || d.number == 0 {
+		return err
+	}
+	home := s.store.Home()
+	latest, err := home.adopt(ctx, revisedScript, revised{})
+	if err != nil {
+		return err
+	}
+	held, err := s.adopt(ctx, adoptScript, latest)
+	if err == nil && held.at > latest.at {
+		_, err = home.adopt(ctx, adoptScript, held)
+	}
+	return err
+}
+
+// adopt takes over settings that are newer than those of the shard, and returns those
+// that it has then.
+func (s Shard) adopt(ctx context.Context, by *transition, newer revised) (revised, error) {
+	r, err := s.repeat(ctx, by, newer.settings, newer.at)
+	if err != nil {
+		return revised{}, err
+	}
+	holds := revised{settings: r.text(), at: r.decimal()}
+	return holds, r.end()
+}
+
+// settings reads the settings of a topic and of the store. Even with an ErrSettings
+// it returns those that hold.
+func (r *reply) settings() (t TopicSettings, err error) {
+	ofTopic, ofStore := r.text(), r.text()
+	own, errOwn := numbersOf(ofTopic)
+	common, errCommon := numbersOf(ofStore)
+	if ofTopic == ofStore { // the settings of all topics: one error is enough
+		errCommon = nil
+	}
+	if err := r.end(); err != nil {
+		return t, err
+	}
+	delete(common, "paused") // only single topics are paused
+	for _, one := range settings {
+		n, set := own[one.name]
+		if set {
+			t.Own = append(t.Own, one.name)
+		} else if n, set = common[one.name]; !set {
+			n = one.fallback
+		}
+		setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
+	}
+	return t, errors.Join(errOwn, errCommon)
+}
