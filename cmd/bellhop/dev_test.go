@@ -59,6 +59,29 @@ func TestDevKeepsItsData(t *testing.T) {
 	contains(t, again.call("inspect", "t", "1"), "kept")
 }
 
+// A folder with the store of another version is named with the remedy, and stays as it is.
+func TestDevOfAnotherFormat(t *testing.T) {
+	dir := t.TempDir()
+	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: dir, Args: []string{"--appendonly", "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	s := newShell(t)
+	store, err := notify.Open(notify.Config{URL: server.URL(), Prefix: s.setting("BELLHOP_PREFIX")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Client().Set(t.Context(), store.Keys().Format(), "1 other", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	for range 2 {
+		contains(t, s.devFails(exitFailed, "--dir", dir), "has format 1, and", "its data is in "+dir, "remove that folder, or name another one with --dir")
+	}
+}
+
 // Messages may be secret: others cannot read the files, even in a folder that they may list.
 func TestDevHidesItsData(t *testing.T) {
 	dir := t.TempDir()

@@ -106,9 +106,17 @@ func Run(ctx context.Context, o Options) error {
 	<-ctx.Done()
 	all.Wait()
 	if cause := context.Cause(ctx); stopped == nil && !errors.Is(cause, context.Canceled) {
-		return cause
+		return inFolder(store.Dir(), cause)
 	}
-	return stopped
+	return inFolder(store.Dir(), stopped)
+}
+
+// inFolder says in the error of a store that does not fit, such as one of an earlier version, where that is.
+func inFolder(dir string, err error) error {
+	if dir == "" || !errors.Is(err, notify.ErrUnfit) {
+		return err
+	}
+	return fmt.Errorf("%w; its data is in %s: to begin anew, remove that folder, or name another one with --dir", err, dir)
 }
 
 // listen opens the port of HTTP. If the default port is in use, it takes any other.
