@@ -369,7 +369,31 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// Each master of a Cluster gets the functions, also one that a slot is moved to.
+// A master that restarts without its data gets the store and the functions again.
+func TestMasterRestartsEmpty(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t, "--save", "")
+	s := storetest.At(t, server.URL(), "")
+	if err := publishAndAck(t.Context(), s.Home()); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	again, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	storetest.Eventually(t, "messages are published and acknowledged again", func() bool { return publishAndAck(t.Context(), s.Home()) == nil })
+	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
+		t.Errorf("functions: %v, %v", f, err)
+	}
+	all, err := s.Client().FunctionList(t.Context(), redis.FunctionListQuery{}).Result()
+	if err != nil || len(all) != 1 || all[0].Name != store.LibraryName() {
+		t.Errorf("it has %d libraries, %v", len(all), err)
+	}
+}
+
+// Each master of a Cluster gets the functions, and again when they are deleted.
 func TestFunctionsInACluster(t *testing.T) {
 	t.Parallel()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
