@@ -9,8 +9,10 @@
 // To read it, begin with the diagram and the two tables below. Then follow one
 // message: its publish (publish.go and lua/shared/enter.lua), the carrier's call that
 // makes it ready (carry.go, lua/shared/due.lua), its claim (claim.go, lua/claim.lua) and
-// the end of its lease (settle.go). transition.go runs transitions, reply.go reads their
-// answers, connect.go reaches Redis, and subscribe.go keeps subscriptions.
+// the end of its lease (settle.go). shard.go runs transitions, library.go joins their
+// texts, reply.go reads their answers, connect.go reaches Redis, and subscribe.go keeps
+// subscriptions. Below this package, record says what a message is, and fault what is
+// wrong with an input.
 //
 // # States
 //

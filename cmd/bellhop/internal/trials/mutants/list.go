@@ -145,7 +145,7 @@ var mutants = []mutant{
 		change{
 			lua + "shared/broadcasts.lua",
 			"local at, fault = append(c, log, b.position, 'id',",
-			"local at, fault = (b.sent[topic] == 1) and b.position or append(c, log, b.position, 'id',",
+			"local at, fault = #b.gone == 1 and b.position or append(c, log, b.position, 'id',",
 		},
 		ofCarrier, "TestBroadcastsAreSentInDueOrder",
 	},
