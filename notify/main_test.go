@@ -262,7 +262,7 @@ type recorder struct {
 	sub   *redis.PubSub
 }
 
-// record returns a recorder that is subscribed already.
+// recording returns a recorder that is subscribed already.
 func recording(t testing.TB, store *notify.Store, channels ...string) *recorder {
 	t.Helper()
 	sub := store.Client().Subscribe(t.Context(), endChannel(store))

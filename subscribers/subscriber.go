@@ -56,7 +56,7 @@ func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOpti
 	return s.handle(topic, handler, o, err)
 }
 
-// handle is Handle with the fault of the options, if there is one.
+// handle is Handle with what is wrong with the options, if anything is.
 func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, wrong error) error {
 	faults := []error{record.CheckTopic(topic), wrong, o.fill()}
 	if handler == nil {

@@ -196,7 +196,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, viewer *Viewer, e
 }
 
 // A refusable is the data of a page with a form.
-type refusable interface{ refuse(f *trouble) }
+type refusable interface{ refuse(f *pageFault) }
 
 // again shows a form that was refused, and reports whether it could.
 func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
@@ -218,10 +218,10 @@ func (c *Console) check(v *visit) error {
 		return err
 	}
 	if v.r.PostForm.Get("edition") != c.edition {
-		return &trouble{Status: http.StatusConflict, Title: "The daemon was updated", Detail: "This form is of the version before. Nothing was done: go back, load the page again, and repeat it."}
+		return &pageFault{Status: http.StatusConflict, Title: "The daemon was updated", Detail: "This form is of the version before. Nothing was done: go back, load the page again, and repeat it."}
 	}
 	if !c.sent.first(v.r.PostForm.Get("once")) {
-		return &trouble{Status: http.StatusConflict, Title: "This form was sent before", Detail: "The answer then said what was done, and nothing was done now. Go back and load the page again."}
+		return &pageFault{Status: http.StatusConflict, Title: "This form was sent before", Detail: "The answer then said what was done, and nothing was done now. Go back and load the page again."}
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (v *visit) reserve(bytes int64, title, remedy string) (free func(), err err
 	}
 	free, err = v.Reserve(v.r, bytes)
 	if err != nil {
-		err = &trouble{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. " + remedy}
+		err = &pageFault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. " + remedy}
 	}
 	return free, err
 }
@@ -256,12 +256,12 @@ func (c *Console) readForm(r *http.Request) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &trouble{
+		return &pageFault{
 			Status: http.StatusRequestEntityTooLarge, Title: "That form is too large",
 			Detail: fmt.Sprintf("It has more than %s, and a body may have %s. Nothing was done.", sized(large.Limit), sized(int64(c.o.MaxBody))),
 		}
 	case err != nil:
-		return &trouble{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error() + ". Nothing was done."}
+		return &pageFault{Status: http.StatusBadRequest, Title: "That form cannot be read", Detail: err.Error() + ". Nothing was done."}
 	}
 	return nil
 }

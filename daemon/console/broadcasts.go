@@ -40,11 +40,11 @@ type broadcastsView struct {
 	MoreLogs   bool
 	Listeners  []listenerRow
 	MoreNames  bool
-	Away       *trouble // in place of listeners that could not be read
+	Away       *pageFault // in place of listeners that could not be read
 	Publish    bool
 	Topic      string // of the form, as it was sent
 	Form       publishForm
-	Refused    *trouble
+	Refused    *pageFault
 }
 
 // A logRow is the log of a topic, or what it will get.
@@ -113,7 +113,7 @@ func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
 }
 
 // refuse shows why the form was refused.
-func (b *broadcastsView) refuse(f *trouble) { b.Refused = f }
+func (b *broadcastsView) refuse(f *pageFault) { b.Refused = f }
 
 // readWaiting fills in how many broadcasts wait.
 func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
@@ -258,7 +258,7 @@ var removePage = page{
 		case err != nil:
 			return nil, err
 		case !there:
-			return nil, &trouble{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
+			return nil, &pageFault{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
 		}
 		return l, nil
 	},
@@ -292,7 +292,7 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 	err := c.inspector.RemoveListener(ctx, name)
 	c.shelves.listeners.forget()
 	if errors.Is(err, notify.ErrNoListener) {
-		err = &trouble{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
+		err = &pageFault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
 	}
 	return "Removed the listener " + name, oneIf(err), err
 }}

@@ -24,7 +24,7 @@ type carriersView struct {
 	Office   office
 	Standbys map[int]int64 // by shard, where they are known
 	Workers  []worker      // nil: not for this viewer
-	Away     *trouble      // in place of workers that could not be read
+	Away     *pageFault    // in place of workers that could not be read
 	MoreThan int           // workers that are not shown
 	Servers  []server      // nil: not for this viewer
 	Fault    string        // why nothing is known of the servers

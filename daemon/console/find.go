@@ -147,7 +147,7 @@ func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err err
 	}
 	done, admitted := v.Searches.Begin(c.o.Logger, q, "token", v.Name)
 	if !admitted {
-		return q, nil, &trouble{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
+		return q, nil, &pageFault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
 	}
 	return q, done, nil
 }
@@ -189,7 +189,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		_, err := do.do(ctx, c, v, topic, id)
 		c.forget(topic)
 		c.shelves.messages.forget(member)
-		var f *trouble
+		var f *pageFault
 		switch err = changed(err); {
 		case err == nil:
 			n++

@@ -74,12 +74,12 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, la
 
 // endOf returns why a stream ends: its viewer is logged out, or the program is another one;
 // nil: it goes on.
-func (c *Console) endOf(v *visit) *trouble {
+func (c *Console) endOf(v *visit) *pageFault {
 	if now, err := c.viewer(v.r); v.Valid.Err() != nil || err == nil && now == nil {
-		return &trouble{Title: "You are logged out", Detail: "You logged out in another window, your token was taken away or changed, the secret was rotated, or you logged in 12 hours ago. Log in again."}
+		return &pageFault{Title: "You are logged out", Detail: "You logged out in another window, your token was taken away or changed, the secret was rotated, or you logged in 12 hours ago. Log in again."}
 	}
 	if v.query("edition") != c.edition {
-		return &trouble{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}
+		return &pageFault{Title: "The daemon was updated", Detail: "This page is of the version before. Load it again."}
 	}
 	return nil
 }

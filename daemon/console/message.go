@@ -46,7 +46,7 @@ type messageView struct {
 	Body    shownBody
 	Result  shownBody
 	Next    shownBody // of what follows it
-	Refused *trouble
+	Refused *pageFault
 	Delay   string // as the form was sent
 	Due     string
 }
@@ -91,7 +91,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
 	if errors.Is(err, notify.ErrNotFound) {
-		return view, &trouble{
+		return view, &pageFault{
 			Status: http.StatusNotFound, Title: fmt.Sprintf("There is no message %s in the topic %s", id, topic),
 			Detail: "It was acknowledged, cancelled, purged or dropped since, or never published: what has ended is not kept. The archive may have it, if the daemon has one: bellhop archive show " + topic + " " + id,
 		}
@@ -144,7 +144,7 @@ func (m *messageView) Forms() (all []choice) {
 func (m *messageView) title() string { return m.ID + " of " + m.Topic }
 
 // refuse shows why the form was refused.
-func (m *messageView) refuse(f *trouble) { m.Refused = f }
+func (m *messageView) refuse(f *pageFault) { m.Refused = f }
 
 // Waits reports whether the message is scheduled or ready.
 func (m *messageView) Waits() bool {
@@ -465,7 +465,7 @@ func changed(err error) error {
 		notify.ErrDead:     "It is dead, and has no due time: who may requeue it can make it ready again.",
 	} {
 		if errors.Is(err, cause) {
-			return &trouble{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
+			return &pageFault{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
 		}
 	}
 	return err

@@ -36,10 +36,10 @@ type overview struct {
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
 	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
-	LagAway  *trouble // in place of listeners that could not be read
-	MoreLag  int      // listeners that are behind and are not shown
-	Fullest  *server  // nil: not for this viewer
-	Evicting []server // that may evict messages
+	LagAway  *pageFault // in place of listeners that could not be read
+	MoreLag  int        // listeners that are behind and are not shown
+	Fullest  *server    // nil: not for this viewer
+	Evicting []server   // that may evict messages
 	River    *river
 	HasTotal bool // the viewer sees all topics, so also their totals
 

@@ -113,14 +113,14 @@ type frame struct {
 	Silence   int     // seconds, after which the stream is taken for lost
 	Edition   string
 	Version   string
-	Fault     *trouble // in place of what could not be read
-	Done      string   // what an act did
-	Back      string   // address of the page with the form of an act; empty: none
+	Fault     *pageFault // in place of what could not be read
+	Done      string     // what an act did
+	Back      string     // address of the page with the form of an act; empty: none
 	Data      any
 }
 
-// A fault is why something could not be shown or done.
-type trouble struct {
+// A pageFault is why something could not be shown or done.
+type pageFault struct {
 	Status int
 	Title  string
 	Detail string
@@ -259,7 +259,7 @@ var errForbidden = errors.New("your token does not permit it")
 
 // faultFor describes an error for a viewer; nil: one who is not known. The cause is shown to whoever
 // sees the whole store, and logged for the others.
-func (c *Console) faultFor(v *Viewer, err error) *trouble {
+func (c *Console) faultFor(v *Viewer, err error) *pageFault {
 	f := *faultOf(err)
 	switch {
 	case f.cause == nil:
@@ -273,24 +273,24 @@ func (c *Console) faultFor(v *Viewer, err error) *trouble {
 }
 
 // faultOf describes an error.
-func faultOf(err error) *trouble {
-	var known *trouble
+func faultOf(err error) *pageFault {
+	var known *pageFault
 	var missing *notify.MissingError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &missing):
-		return &trouble{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
+		return &pageFault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
 	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
-		return &trouble{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
+		return &pageFault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
 	case errors.Is(err, errForbidden):
-		return &trouble{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
+		return &pageFault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
 	case errors.Is(err, notify.ErrInvalid):
-		return &trouble{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
+		return &pageFault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
 	case notify.Retryable(err), errors.Is(err, context.DeadlineExceeded):
-		return &trouble{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
+		return &pageFault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	}
-	return &trouble{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
+	return &pageFault{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
 }
 
 // missingTitle names shards that do not answer.
@@ -306,4 +306,4 @@ func missingTitle(shards []int) string {
 }
 
 // Error returns the fault as one sentence.
-func (f *trouble) Error() string { return fmt.Sprintf("%s: %s", f.Title, f.Detail) }
+func (f *pageFault) Error() string { return fmt.Sprintf("%s: %s", f.Title, f.Detail) }

@@ -43,7 +43,7 @@ type topicView struct {
 	All     string // address of all its messages
 	River   *river // nil: it is being counted
 	Form    publishForm
-	Refused *trouble // why the form was
+	Refused *pageFault // why the form was
 }
 
 // A topicDetail is what is kept of a topic beside its counts.
@@ -185,7 +185,7 @@ func (t *topicView) Link() string { return topicPath(t.Topic) }
 func (t *topicView) title() string { return t.Topic }
 
 // refuse shows why the form was refused.
-func (t *topicView) refuse(f *trouble) { t.Refused = f }
+func (t *topicView) refuse(f *pageFault) { t.Refused = f }
 
 // detail reads what is kept of a topic.
 func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err error) {

@@ -174,7 +174,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	storetest.Empty(t, store)
 }
 
-// record is the record of a message, for any topic and id.
+// lostRecord is the record of a message, for any topic and id.
 const lostRecord = "1700000000000\nlost"
 
 var damages = []struct {

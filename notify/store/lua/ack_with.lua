@@ -15,7 +15,7 @@ local function record_to_keep()
   local unique, soonest = Extras.extra(noted[2], 'unique'), math.ceil(us / 1000)
   local taken = unique and math.min(soonest + unique, MAX)
   local over = math.min(math.max(soonest + math.min(keep, tonumber(age or keep)), taken or 0), MAX)
-  local published = tonumber(string.match(call('HGET', MESSAGES, member) or '', '^%+?(%d+)') or nil)
+  local published = Messages.published_of(call('HGET', MESSAGES, member) or '')
   local worker, since = Attempts.holder_after(topic, lease, name)
   since = tonumber(since or 0)
   local object = { published = published, ended = now, taken = taken, by = worker, took = since > 0 and math.max(now - since, 0) or nil }

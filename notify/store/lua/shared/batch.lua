@@ -39,7 +39,7 @@ local function add(b, i, lists, member, when, tail)
   if b.seen[member] or taken and not Messages.is_freed(member, taken, b.now) then return -1 end
   if due > MAX then return -2 end
   if due ~= b.last then -- most of a call have the same due time
-    b.last, b.last_text, b.last_times = due, text(due), Enter.times_of(due, b.now)
+    b.last, b.last_text, b.last_times = due, text(due), Messages.times_of(due, b.now)
   end
   local times, kind = b.last_times, due > b.now and 'scheduled' or 'ready'
   if broadcast then times, kind = b.at, 'broadcast' end

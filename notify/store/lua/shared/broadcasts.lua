@@ -3,6 +3,7 @@
 
 Broadcasts.units = 1
 Broadcasts.is_rare = true
+Broadcasts.is_timed = true
 Broadcasts.LOGS_A_CALL = 50 -- topics whose broadcasts are sent in one call
 
 function Broadcasts.key() return BROADCASTS end

@@ -1,6 +1,8 @@
 -- A call of the elected carrier: it carries what is due in each place.
 
-local PLACES = { Lapsed, Expired, Due, Broadcasts, Handed } -- in this order
+-- The places in the order in which they are carried. Each has its key and how many units its scores have in a ms; may_differ, if what was
+-- carried before it may change it; is_rare, if often nothing is in it; is_timed, if how late it is carried counts; and carry.
+local PLACES = { Lapsed, Expired, Due, Broadcasts, Handed }
 
 -- When the first in a place is due, in us.
 local function next_in(place)
@@ -30,7 +32,7 @@ local function carry(c, place)
   local head = c.heads[place]
   if head > c.us then return end
   c.changed = true
-  if place == Due or place == Broadcasts then c.earliest = math.min(c.earliest or head, head) end
+  if place.is_timed then c.earliest = math.min(c.earliest or head, head) end
   place.carry(c)
   if #current.heirs > 0 then Move.publish_heirs(c) end
   c.heads[place] = next_in(place)

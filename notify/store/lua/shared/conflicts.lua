@@ -16,16 +16,11 @@ end
 
 -- The record of a message, as if published at a time.
 local function record_of(one, at)
-  return (one.marked and '+' or '') .. (one.broadcast and text(at) or Enter.times_of(one.due, at)) .. one.tail
+  return (one.marked and '+' or '') .. (one.broadcast and text(at) or Messages.times_of(one.due, at)) .. one.tail
 end
 
 local function noted_in(one)
   return (one.unique and not one.broadcast and ' unique=' .. text(one.unique) or '') .. (one.await and ' await=' .. text(one.await) or '')
-end
-
-local function count_published(c, topic)
-  Counters.count_published(topic, 1, c.now)
-  Counters.count_all('published', 1)
 end
 
 -- Puts a message into its place, or puts it off in the scheduled set if it is there. Returns its state, or nil and why it is refused.
@@ -93,7 +88,7 @@ end
 local function create(c, one)
   local state, fault = write(c, one)
   if fault then return refused(fault) end
-  if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else count_published(c, one.topic) end
+  if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else Enter.count(one.topic, c.now) end
   return { 'created', one.due, 0, state }
 end
 
@@ -114,12 +109,12 @@ local function follow(c, one)
   if record then
     outcome = 'replaced'
     if one.if_exists == 'debounce' then
-      outcome, one.at = 'moved', tonumber(string.match(record, '^%+?(%d+)')) or c.now
+      outcome, one.at = 'moved', Messages.published_of(record) or c.now
       one.due = debounced_due(c, one, one.at)
     end
   end
   Extras.put_noted(one.member, string.match(noted, '^[^\n]*') .. '\n' .. record_of(one, one.at or c.now))
-  if not record then count_published(c, one.topic) end
+  if not record then Enter.count(one.topic, c.now) end
   return { outcome, one.due, before, 'leased' }
 end
 
@@ -131,7 +126,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
   one.time_before = state == 'scheduled' and not was_broadcast and time
   if debounce then
-    one.at = tonumber(string.match(before, '^%+?(%d+)')) or c.now
+    one.at = Messages.published_of(before) or c.now
     local asked = one.due
     one.due = debounced_due(c, one, one.at)
     if one.due <= c.now and time <= c.now then one.due, stays = time, state end -- it is due, and stays so in its place
@@ -154,7 +149,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   if not stays then take_from(one, state, was_broadcast, is) end
   if kept > 0 then renew(one) end
   if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
-  if state == 'dead' and not one.broadcast then count_published(c, one.topic) end
+  if state == 'dead' and not one.broadcast then Enter.count(one.topic, c.now) end
   return { debounce and 'moved' or 'replaced', one.due, state == 'dead' and 0 or time, is }
 end
 

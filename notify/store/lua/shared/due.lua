@@ -1,6 +1,7 @@
 -- Scheduled messages that are due: they are handed over or become ready.
 
 Due.units = 1
+Due.is_timed = true
 
 function Due.key() return SCHEDULED end
 
@@ -77,7 +78,7 @@ local function carry_odd(c, topic, limit)
   end
   local own, key = topic .. ':', scheduled_of(topic)
   local due = Move.due_in(key, c.now, limit)
-  if not due then return Move.postpone_topic(c, topic) end -- it is foreign
+  if not due then return Places.postpone_scheduled_topic(topic, c.now + Move.LATER) end -- it is foreign
   local list, foreign = {}, {}
   for i = 1, #due, 2 do
     if string.sub(due[i], 1, #own) == own then

@@ -8,11 +8,6 @@ function Enter.due_of(asked, us, now, broadcast)
   return broadcast and due or math.max(due, now), due
 end
 
--- What a record begins with, of a message that is published at a time and due at another.
-function Enter.times_of(due, at)
-  return due > at and text(at) .. ',' .. text(due - at) or text(at)
-end
-
 -- Puts a list of a topic, which is due at once, or later, or of broadcasts, into its place: what is due at once waits behind what is
 -- overdue. Earliest is the least of its times. Returns the state it has there, or nil and why it is refused: a number, as publish.lua
 -- replies. If that is ready, the caller rings, when all else is done.
@@ -35,12 +30,18 @@ function Enter.foreign(topic, fault)
   return fault == -3 and Places.foreign_ready(topic) or Places.foreign_scheduled(topic)
 end
 
+-- Counts a message as published.
+function Enter.count(topic, now)
+  Counters.count_published(topic, 1, now)
+  Counters.count_all('published', 1)
+end
+
 -- Publishes a message that asks for nothing but a time: with as few steps as there are, since most calls do. It is handed over if a
 -- subscriber can take it. Returns the reply of publish.lua; nil, and changes nothing, if anything is unusual.
 function Enter.alone(topic, member, asked, tail, us, now)
   local due = Enter.due_of(asked, us, now)
   if due > MAX then return { now, -2 } end
-  local record = Enter.times_of(due, now) .. tail
+  local record = Messages.times_of(due, now) .. tail
   if call('HSETNX', MESSAGES, member, record) == 0 then return nil end
   local taker, nobody, state
   local placed = pcall(function()
@@ -52,8 +53,7 @@ function Enter.alone(topic, member, asked, tail, us, now)
     call('HDEL', MESSAGES, member)
     return nil
   end
-  Counters.count_published(topic, 1, now)
-  Counters.count_all('published', 1)
+  Enter.count(topic, now)
   if taker and Handover.send_handed(taker, topic, due, member, 0, record, us) then return { now, due, 1 } end
   if state == 'ready' then Rings.ring(topic, 1, us, nobody) end
   return { now, due }

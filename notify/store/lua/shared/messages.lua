@@ -61,18 +61,27 @@ function Messages.first_due_of(record)
   return at and at + (tonumber(after) or 0)
 end
 
+-- What a record begins with, of a message that is published at a time and due at another.
+function Messages.times_of(due, at)
+  return due > at and text(at) .. ',' .. text(due - at) or text(at)
+end
+
+-- When a message was published, by its record, in ms; nil if that is foreign.
+function Messages.published_of(record)
+  return tonumber(string.match(record, '^%+?(%d+)') or nil)
+end
+
 -- Changes the due time of the first attempt in a message's record, once the message has that due time. A foreign record stays as
 -- it is.
 function Messages.put_first_due(member, due)
   local record = call('HGET', MESSAGES, member) or ''
   local head, body = string.match(record, '^([^\n]*)(\n.*)$')
   local mark, at, object = string.match(head or '', '^(%+?)(%d+)(.*)$')
-  if not at then return end
+  if not at or text(tonumber(at)) ~= at then return end
   local after, behind = string.match(object, '^,([1-9]%d*)(.*)$')
   object = behind or object
   if mark == '+' and object == '' or at + (after or 0) > MAX or object ~= '' and string.sub(object, 1, 2) ~= ',{' then return end
-  local times = due > tonumber(at) and at .. ',' .. text(due - at) or at
-  call('HSET', MESSAGES, member, mark .. times .. object .. body)
+  call('HSET', MESSAGES, member, mark .. Messages.times_of(due, tonumber(at)) .. object .. body)
 end
 
 -- The records of members, in their order and false for a missing one, until BYTES are full: there may be fewer than members.

@@ -2,7 +2,7 @@
 -- moves at the most, and slow, how many of those that take longer; what it replies by name; and when the first in each place is due, in
 -- us, in heads.
 
-local LATER = 60000 -- ms until a member that can neither be carried nor buried is tried again
+Move.LATER = 60000 -- ms until a member that can neither be carried nor buried is tried again
 
 -- What is due in a place up to a time, with its times; nil if the key is foreign.
 function Move.due_in(key, upto, limit)
@@ -18,17 +18,12 @@ end
 -- neither, since the key is foreign, too.
 function Move.bury(c, key, units, topic, member, reason, attempts)
   if not Dead.bury(topic or Dead.NOWHERE, member, reason, attempts, c.now) then
-    if Places.postpone(key, member, c.now + LATER, units) then return false end
+    if Places.postpone(key, member, c.now + Move.LATER, units) then return false end
     return nil
   end
   local n = #c.buried
   c.buried[n + 1], c.buried[n + 2], c.buried[n + 3] = member, reason, attempts
   return true
-end
-
--- Postpones a foreign scheduled set.
-function Move.postpone_topic(c, topic)
-  Places.postpone_scheduled_topic(topic, c.now + LATER)
 end
 
 -- Takes messages, a list, out of their place and ends them. Finish takes those that ended off the list; if it fails with some left, back
