@@ -58,8 +58,8 @@ lint: linters ## run the linters; any finding fails
 	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
 	go vet $(RACED) ./...
 	$(RUN) -exec 'env CGO_ENABLED=1 "GOFLAGS=$(RACED)"' $(STATICCHECK) ./...
-	library=$$($(RUN) ./notify/store/librarytext) && printf '%s\n' "$$library" | luacheck --quiet --no-color --config notify/store/lua/.luacheckrc -
-	cd notify/store/lua && luacheck --quiet --no-color found.lua rehearse.lua
+	library=$$($(RUN) ./notify/store/script/librarytext) && printf '%s\n' "$$library" | luacheck --quiet --no-color --config notify/store/script/lua/.luacheckrc -
+	cd notify/store/script/lua && luacheck --quiet --no-color found.lua rehearse.lua
 
 linters:
 	@command -v luacheck >/dev/null || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
@@ -144,8 +144,8 @@ vendored: tools ## fetch the files again that the console has from npm, at the v
 generate: ## rewrite the files that are generated from the code
 	go run ./cmd/bellhop config --env > systemd/bellhop.env.new
 	mv systemd/bellhop.env.new systemd/bellhop.env
-	go run ./notify/store/keysdoc < notify/store/doc.go > notify/store/doc.go.new
-	mv notify/store/doc.go.new notify/store/doc.go
+	go run ./notify/store/script/keysdoc < notify/store/script/doc.go > notify/store/script/doc.go.new
+	mv notify/store/script/doc.go.new notify/store/script/doc.go
 
 # Where files are installed. /etc does not move with PREFIX.
 PREFIX  = /usr/local

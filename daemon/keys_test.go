@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -159,7 +160,7 @@ func extendOne(t *testing.T, conn *nats.Conn, s *notify.Store) {
 func wantKeys(t *testing.T, s *notify.Store) {
 	t.Helper()
 	missing := make(map[string]bool)
-	for line := range strings.Lines(store.KeyTable()) {
+	for line := range strings.Lines(script.KeyTable()) {
 		if name, kind, _ := strings.Cut(line, " "); name != "" && !strings.HasPrefix(strings.TrimSpace(kind), "channel") {
 			missing[family(name)] = true
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
@@ -53,7 +54,7 @@ func untimed(t *testing.T, db *notify.Store) map[string]string {
 // A message that is published alone is treated as one in a batch: the same is in Redis
 // afterwards, and the same is published and rung.
 func TestPublishOneAsInABatch(t *testing.T) {
-	foreign := func(key func(store.Keys) string) func(*testing.T, client, *notify.Store) {
+	foreign := func(key func(script.Keys) string) func(*testing.T, client, *notify.Store) {
 		return func(t *testing.T, _ client, db *notify.Store) { do(t, db, []any{"SET", key(db.KeysOf(topic)), "x"}) }
 	}
 	for name, test := range map[string]struct {
@@ -68,13 +69,13 @@ func TestPublishOneAsInABatch(t *testing.T) {
 		"after another":     {func(t *testing.T, pub client, _ *notify.Store) { publish(t, pub, message("x", future.Add(-time.Hour))) }, future},
 		"id in use":         {func(t *testing.T, pub client, _ *notify.Store) { publish(t, pub, message("m", past)) }, future},
 		"too late":          {nil, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"foreign ready set": {foreign(func(k store.Keys) string { return k.Ready(topic) }), past},
+		"foreign ready set": {foreign(func(k script.Keys) string { return k.Ready(topic) }), past},
 		"foreign counter": {func(t *testing.T, _ client, db *notify.Store) {
 			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", "x"})
 		}, past},
-		"foreign scheduled set": {foreign(func(k store.Keys) string { return k.Scheduled(topic) }), future},
-		"foreign counters":      {foreign(store.Keys.Topics), past},
-		"foreign waiting":       {foreign(func(k store.Keys) string { return k.Waiting(topic) }), past},
+		"foreign scheduled set": {foreign(func(k script.Keys) string { return k.Scheduled(topic) }), future},
+		"foreign counters":      {foreign(script.Keys.Topics), past},
+		"foreign waiting":       {foreign(func(k script.Keys) string { return k.Waiting(topic) }), past},
 		"the 64th of a topic": {func(t *testing.T, _ client, db *notify.Store) {
 			do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":published", 63})
 		}, past},

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // MaxPage is the most messages that one page of a list holds.
@@ -44,7 +45,7 @@ func (i *Inspector) List(ctx context.Context, topic string, state State, limit i
 
 // LatestDead is List for dead letters, the latest death first.
 func (i *Inspector) LatestDead(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
-	return i.list(ctx, topic, store.PlaceDead, Dead, true, limit, cursor)
+	return i.list(ctx, topic, script.PlaceDead, Dead, true, limit, cursor)
 }
 
 // Messages returns all messages of a topic in one state, in the order of List. It
@@ -73,18 +74,18 @@ func (i *Inspector) Messages(ctx context.Context, topic string, state State) ite
 
 // Broadcasts is List for the broadcasts of a topic that were not sent yet.
 func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
-	return i.list(ctx, topic, store.PlaceBroadcasts, Scheduled, false, limit, cursor)
+	return i.list(ctx, topic, script.PlaceBroadcasts, Scheduled, false, limit, cursor)
 }
 
 // placeOf is the place of the messages in a state.
-var placeOf = map[State]store.Place{
-	Scheduled: store.PlaceScheduled, Ready: store.PlaceReady, Leased: store.PlaceLeased, Dead: store.PlaceDead,
-	Done: store.PlaceDone,
+var placeOf = map[State]script.Place{
+	Scheduled: script.PlaceScheduled, Ready: script.PlaceReady, Leased: script.PlaceLeased, Dead: script.PlaceDead,
+	Done: script.PlaceDone,
 }
 
 // list returns a page of a place whose messages are in a state, with latest in the reverse
 // order of time.
-func (i *Inspector) list(ctx context.Context, topic string, place store.Place, state State, latest bool, limit int, cursor string) (Page, error) {
+func (i *Inspector) list(ctx context.Context, topic string, place script.Place, state State, latest bool, limit int, cursor string) (Page, error) {
 	if err := record.CheckAnyTopic(topic); err != nil {
 		return Page{}, err
 	}
@@ -121,14 +122,14 @@ func formatCursor(mark store.Mark) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(mark.Time + " " + mark.Member))
 }
 
-func parseCursor(cursor string, place store.Place) (mark store.Mark, err error) {
+func parseCursor(cursor string, place script.Place) (mark store.Mark, err error) {
 	if cursor == "" {
 		return mark, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	time, member, ok := strings.Cut(string(raw), " ")
 	whole := time
-	if place == store.PlaceLeased {
+	if place == script.PlaceLeased {
 		whole = strings.TrimSuffix(time, ".5") // of a hand-over
 	}
 	if _, bad := strconv.ParseInt(whole, 10, 64); err != nil || bad != nil || !ok {

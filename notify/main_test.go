@@ -15,7 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -190,7 +190,7 @@ func dump(t testing.TB, store *notify.Store) map[string]any {
 }
 
 // dumpOf is dump for one shard.
-func dumpOf(t testing.TB, db *notify.Store, of store.Keys) map[string]any {
+func dumpOf(t testing.TB, db *notify.Store, of script.Keys) map[string]any {
 	t.Helper()
 	ctx := context.Background()
 	client := db.Client()

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -197,9 +197,9 @@ func TestForeignPause(t *testing.T) {
 		}
 		resume(t, pub)
 	}
-	for _, key := range []func(store.Keys) string{
-		func(k store.Keys) string { return k.Ready(topic) },
-		func(k store.Keys) string { return k.Waiting(topic) },
+	for _, key := range []func(script.Keys) string{
+		func(k script.Keys) string { return k.Ready(topic) },
+		func(k script.Keys) string { return k.Waiting(topic) },
 	} {
 		pub, db := open(t)
 		do(t, db, []any{"SET", key(db.KeysOf(topic)), "x"})

@@ -3,6 +3,7 @@ package notify
 import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Store is one Redis and one prefix in it. It is safe for concurrent use. Close it
@@ -16,7 +17,7 @@ type Config = store.Config
 // Defaults of a Config.
 const (
 	DefaultURL    = store.DefaultURL
-	DefaultPrefix = store.DefaultPrefix
+	DefaultPrefix = script.DefaultPrefix
 )
 
 // Open returns the store that c describes. It connects at its first use. The error is a

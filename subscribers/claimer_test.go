@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -123,7 +124,7 @@ func alone(t *testing.T) *notify.Store {
 // carrier would have every worker call.
 func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
-	beat(t, db, func(store.Keys) string { return "0 1" }, nil)
+	beat(t, db, func(script.Keys) string { return "0 1" }, nil)
 	return db
 }
 
@@ -141,7 +142,7 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 	t.Helper()
 	lapsed = new(atomic.Int64)
 	tokens := make(map[store.Shard]string)
-	beat(t, db, func(store.Keys) string { return "0 1" }, func(ctx context.Context) {
+	beat(t, db, func(script.Keys) string { return "0 1" }, func(ctx context.Context) {
 		shards, _ := db.Shards(ctx) // what fails is done the next time
 		for _, shard := range shards {
 			carried, err := shard.Carry(ctx, store.Carry{Token: tokens[shard], Batch: 100, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
@@ -158,7 +159,7 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 }
 
 // beat sends beats to all shards until the test ends, and calls beside, if it is not nil, before those.
-func beat(t *testing.T, db *notify.Store, payload func(store.Keys) string, beside func(context.Context)) {
+func beat(t *testing.T, db *notify.Store, payload func(script.Keys) string, beside func(context.Context)) {
 	t.Helper()
 	every := time.NewTicker(store.Heartbeat / 10)
 	t.Cleanup(every.Stop)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Claims that fail are repeated, each time later, and are logged once.
@@ -42,7 +42,7 @@ func TestAcknowledgementFails(t *testing.T) {
 		"redis is away":                     {errAway, false, 2, "retrying"},
 		"it was lost by the first call":     {errAway, true, 2, "retrying"}, // the reply names what the first call acknowledged
 		"it is not replicated":              {notify.ErrUnreplicated, false, 1, "acknowledged, but not replicated; a failover may bring the pieces back"},
-		"no script answers so":              {&store.ReplyError{Script: "ack"}, false, 1, "wrong answer to an acknowledgement; the pieces may come again"},
+		"no script answers so":              {&script.ReplyError{Script: "ack"}, false, 1, "wrong answer to an acknowledgement; the pieces may come again"},
 		"redis refuses it for good":         {errors.New("WRONGTYPE"), false, 1, "cannot acknowledge; the pieces will come again"},
 		"it is locked out, and let in then": {errors.New("NOAUTH Authentication required"), false, 1, "cannot acknowledge"},
 	} {

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/script"
+
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -491,7 +492,7 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 		last[keys.Beat()] = beat.Payload
 	}
 	stopCarrier()
-	beat(t, db, func(keys store.Keys) string { return last[keys.Beat()] }, nil)
+	beat(t, db, func(keys script.Keys) string { return last[keys.Beat()] }, nil)
 }
 
 // endedLeases returns how many broadcasts of a name anybody may take.

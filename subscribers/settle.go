@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 const (
@@ -135,7 +136,7 @@ func (e *engine[W]) ackAll(ctx context.Context) {
 		return err
 	})
 	e.drop(js)
-	var wrong *store.ReplyError
+	var wrong *script.ReplyError
 	switch {
 	case errors.Is(err, notify.ErrUnreplicated):
 		e.log.Warn("acknowledged, but not replicated; a failover may bring the "+e.noun+"s back", e.noun+"s", len(js), "error", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -193,7 +194,7 @@ func anEvent(t *testing.T, db *notify.Store) store.Event {
 }
 
 // wakeOf returns the channel and the payload of a wake-up.
-func wakeOf(keys store.Keys, topic, n string) (channel, payload string) {
+func wakeOf(keys script.Keys, topic, n string) (channel, payload string) {
 	if storetest.Shards() > 1 {
 		return keys.Wakes(), topic + " " + n
 	}
@@ -201,7 +202,7 @@ func wakeOf(keys store.Keys, topic, n string) (channel, payload string) {
 }
 
 // deathOf returns the channel and the payload of a death, with the topic where it has %s.
-func deathOf(keys store.Keys, topic, payload string) (channel, of string) {
+func deathOf(keys script.Keys, topic, payload string) (channel, of string) {
 	payload = strings.ReplaceAll(payload, "%s", topic)
 	if storetest.Shards() > 1 {
 		return keys.Deaths(), payload

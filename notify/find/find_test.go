@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -444,7 +445,7 @@ func TestSliceIsBounded(t *testing.T) {
 		for name, sought := range map[string]store.Sought{"all": {Body: part}, "large": {Body: part, From: time.Now().Add((small + 1) * time.Hour).UnixMilli()}} {
 			mark, looked, slices := store.Mark{}, int64(0), 0
 			for ended := false; !ended; slices++ {
-				found, err := db.Of("mixed").Find(t.Context(), &sought, store.Slice{Place: store.PlaceScheduled, Topics: []string{"mixed"}, After: mark, Work: 500, Most: 500})
+				found, err := db.Of("mixed").Find(t.Context(), &sought, store.Slice{Place: script.PlaceScheduled, Topics: []string{"mixed"}, After: mark, Work: 500, Most: 500})
 				if err != nil || found.Looked < 1 || len(found.Matches) > 0 {
 					t.Fatalf("%s: %+v, %v", name, found, err)
 				}

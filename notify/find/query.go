@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Query is a question that Parse has read. The zero Query matches nothing.
@@ -188,23 +189,23 @@ func bodyOf(i *notify.Info) string {
 }
 
 // places returns where to look, in the order of the search.
-func (q Query) places() (all []store.Place) {
+func (q Query) places() (all []script.Place) {
 	for _, state := range q.asked() {
 		switch all = append(all, placeOf[state]); state {
 		case notify.Scheduled:
-			all = append(all, store.PlaceBroadcasts)
+			all = append(all, script.PlaceBroadcasts)
 		}
 	}
 	return all
 }
 
-var placeOf = map[notify.State]store.Place{
-	notify.Scheduled: store.PlaceScheduled, notify.Ready: store.PlaceReady, notify.Leased: store.PlaceLeased, notify.Dead: store.PlaceDead,
-	notify.Done: store.PlaceDone,
+var placeOf = map[notify.State]script.Place{
+	notify.Scheduled: script.PlaceScheduled, notify.Ready: script.PlaceReady, notify.Leased: script.PlaceLeased, notify.Dead: script.PlaceDead,
+	notify.Done: script.PlaceDone,
 }
 
 // stateIn returns the state of the messages in a place.
-func stateIn(place store.Place) notify.State {
+func stateIn(place script.Place) notify.State {
 	for state, of := range placeOf {
 		if of == place {
 			return state

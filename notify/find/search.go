@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 const (
@@ -35,7 +36,7 @@ type search struct {
 	*Finder
 	query  Query
 	sought *store.Sought
-	places []store.Place
+	places []script.Place
 	id     string // whole; empty: any
 	may    func(topic string) bool
 	limit  int  // 0: none
@@ -221,7 +222,7 @@ func (s *search) step(ctx context.Context, shard store.Shard) error {
 }
 
 // isMixed reports whether the search goes through a place of all topics. It looks for a whole id by topic, in all places at once.
-func (s *search) isMixed(place store.Place) bool { return s.id == "" && place.OfAllTopics() }
+func (s *search) isMixed(place script.Place) bool { return s.id == "" && place.OfAllTopics() }
 
 // from returns what is left of ranges of names behind a name, or from it on.
 func from(spans []record.Names, name string, with bool) []record.Names {
@@ -236,8 +237,8 @@ func from(spans []record.Names, name string, with bool) []record.Names {
 }
 
 // readNames reads names of topics to look at.
-func (s *search) readNames(ctx context.Context, shard store.Shard, place store.Place) error {
-	page, err := s.occupied(ctx, shard, s.spans, []store.Place{place}, false, namesPage)
+func (s *search) readNames(ctx context.Context, shard store.Shard, place script.Place) error {
+	page, err := s.occupied(ctx, shard, s.spans, []script.Place{place}, false, namesPage)
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func cut(name string) string { return name[:min(len(name), mostMember)] }
 
 // occupied is [store.Shard.Occupied] when it is the turn of this search. For a whole id it returns all topics: to look for it in a topic takes
 // no longer than to ask whether the topic has anything.
-func (s *search) occupied(ctx context.Context, shard store.Shard, spans []record.Names, places []store.Place, counted bool, most int) (page store.Occupied, err error) {
+func (s *search) occupied(ctx context.Context, shard store.Shard, spans []record.Names, places []script.Place, counted bool, most int) (page store.Occupied, err error) {
 	_, err = s.Paced(ctx, func(ctx context.Context) (err error) {
 		if s.id != "" {
 			page, err = namesOf(ctx, shard, spans)
@@ -285,7 +286,7 @@ func (s *search) looksAt(topic string) bool {
 }
 
 // look looks at a slice of places of topics.
-func (s *search) look(ctx context.Context, shard store.Shard, place store.Place, topics []string) error {
+func (s *search) look(ctx context.Context, shard store.Shard, place script.Place, topics []string) error {
 	var found store.Found
 	took, err := s.Paced(ctx, func(ctx context.Context) (err error) {
 		most := s.most
@@ -334,7 +335,7 @@ func (s *search) adapt(took time.Duration, topics int, found *store.Found) {
 }
 
 // matches returns what was found and is what the question asks for.
-func (s *search) matches(place store.Place, found *store.Found) (all []notify.Info) {
+func (s *search) matches(place script.Place, found *store.Found) (all []notify.Info) {
 	for i := range found.Matches {
 		look := &found.Matches[i]
 		s.size += int64(look.Size)
@@ -348,7 +349,7 @@ func (s *search) matches(place store.Place, found *store.Found) (all []notify.In
 }
 
 // count counts the members that were looked at, and no others: their number tells of topics.
-func (s *search) count(place store.Place, found *store.Found) {
+func (s *search) count(place script.Place, found *store.Found) {
 	if !s.isMixed(place) {
 		s.at.Looked += found.Looked
 		return
@@ -361,7 +362,7 @@ func (s *search) count(place store.Place, found *store.Found) {
 }
 
 // goOn moves the position behind what was looked at.
-func (s *search) goOn(place store.Place, found *store.Found) {
+func (s *search) goOn(place script.Place, found *store.Found) {
 	s.at.setMark(found.Mark)
 	switch {
 	case !s.isMixed(place):

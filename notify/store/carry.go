@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-var carryScript = script("carry")
+var carryScript = script.New("carry")
 
 // A DeposedError is the error of a carrier that lost its lease: another has it, or
 // it ran out. The call did nothing.
@@ -26,12 +27,12 @@ func (e *DeposedError) Error() string {
 
 // deposed reads the first value of a script that only the elected carrier may run.
 // It returns a DeposedError for any other.
-func (r *reply) deposed() error {
-	if r.flag() || r.err != nil {
+func deposed(r *script.Reply) error {
+	if r.Flag() {
 		return nil
 	}
-	token := r.text()
-	if err := r.end(); err != nil {
+	token := r.Text()
+	if err := r.End(); err != nil {
 		return err
 	}
 	return &DeposedError{Vacant: token == "", By: carrierOf(token).Name}
@@ -109,55 +110,55 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	if err != nil {
 		return Carried{}, err
 	}
-	if err := r.deposed(); err != nil {
+	if err := deposed(r); err != nil {
 		return Carried{}, err
 	}
 	m := Carried{Ready: c.Ready, Kept: -1, Earliest: record.Never}
-	wait := r.integer()
-	m.Now = r.integer()
+	wait := r.Integer()
+	m.Now = r.Integer()
 	s.heed(time.UnixMicro(m.Now))
 	m.Next = nextOf(m.Now, wait)
-	for r.more() {
+	for r.More() {
 		m.read(r)
 	}
-	return m, r.end()
+	return m, r.End()
 }
 
 // read reads one part of the answer, behind its name.
-func (m *Carried) read(r *reply) {
-	switch name := r.text(); name {
+func (m *Carried) read(r *script.Reply) {
+	switch name := r.Text(); name {
 	case "took":
-		m.Took = time.Duration(r.integer()) * time.Microsecond
+		m.Took = time.Duration(r.Integer()) * time.Microsecond
 	case "moved":
-		m.Moved = int(r.integer())
+		m.Moved = int(r.Integer())
 	case "earliest":
-		m.Earliest = r.due()
+		m.Earliest = r.Due()
 	case "runs":
-		m.Runs = r.runs()
+		m.Runs = runsIn(r)
 	case "handed":
-		m.Handed = r.integer()
+		m.Handed = r.Integer()
 	case "buried":
-		m.Buried = r.buried()
+		m.Buried = buriedIn(r)
 	case "dropped":
-		m.Dropped = r.buried()
+		m.Dropped = buriedIn(r)
 	case "lapsed":
-		m.Lapsed = r.integer()
+		m.Lapsed = r.Integer()
 	case "cursor":
-		m.Ready = r.text()
+		m.Ready = r.Text()
 	case "kept":
-		m.Kept = r.integer()
+		m.Kept = r.Integer()
 	case "repeated":
-		m.Repeated = r.integer()
+		m.Repeated = r.Integer()
 	case "evicts":
-		m.Policy = r.text()
+		m.Policy = r.Text()
 	case "taker":
-		l := r.list()
-		m.Standby = &Standby{Name: l.text(), Carries: int(l.integer())}
-		_ = l.end() // which ends r
+		l := r.List()
+		m.Standby = &Standby{Name: l.Text(), Carries: int(l.Integer())}
+		_ = l.End() // which ends r
 	case "totals":
-		m.Totals = r.list().totals()
+		m.Totals = totalsIn(r.List())
 	default:
-		r.fail("a part of the answer", name)
+		r.Fail("a part of the answer", name)
 	}
 }
 
@@ -172,20 +173,20 @@ func nextOf(now, wait int64) int64 {
 	return now + wait
 }
 
-// runs reads a list of due times, each with the number of messages that had it.
-func (r *reply) runs() (all []Run) {
-	for l := r.list(); l.more(); {
-		due := l.due()
-		all = append(all, Run{Due: due, N: int(l.integer())})
+// runsIn reads a list of due times, each with the number of messages that had it.
+func runsIn(r *script.Reply) (all []Run) {
+	for l := r.List(); l.More(); {
+		due := l.Due()
+		all = append(all, Run{Due: due, N: int(l.Integer())})
 	}
 	return all
 }
 
-// buried reads a list of messages that ended: member, reason and attempts of each.
-func (r *reply) buried() (all []Buried) {
-	for l := r.list(); l.more(); {
-		member, reason := l.text(), l.text()
-		all = append(all, Buried{Member: member, Reason: reason, Attempts: int(l.integer())})
+// buriedIn reads a list of messages that ended: member, reason and attempts of each.
+func buriedIn(r *script.Reply) (all []Buried) {
+	for l := r.List(); l.More(); {
+		member, reason := l.Text(), l.Text()
+		all = append(all, Buried{Member: member, Reason: reason, Attempts: int(l.Integer())})
 	}
 	return all
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	cancelScript     = script("cancel", promised)
-	rescheduleScript = script("reschedule", promised)
+	cancelScript     = script.New("cancel", script.Promised)
+	rescheduleScript = script.New("reschedule", script.Promised)
 )
 
 // Cancel removes a message with its successor, or a broadcast that waits, and returns
@@ -37,8 +38,8 @@ func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
 	if err != nil {
 		return 0, err
 	}
-	state := r.state()
-	return state, r.end()
+	state := r.State()
+	return state, r.End()
 }
 
 // Reschedule changes the due time of a Scheduled or Ready message, or of a broadcast
@@ -50,9 +51,9 @@ func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) 
 	if err != nil {
 		return 0, Placed{}, err
 	}
-	if was = r.state(); was == record.Scheduled || was == record.Ready {
-		now, broadcast := r.integer(), r.flag()
-		placed = r.placed(now, broadcast)
+	if was = r.State(); was == record.Scheduled || was == record.Ready {
+		now, broadcast := r.Integer(), r.Flag()
+		placed = placedIn(r, now, broadcast)
 	}
-	return was, placed, r.end()
+	return was, placed, r.End()
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // sharedBy returns what the names of a database's channels begin with. All databases of a Redis
@@ -33,24 +35,24 @@ type EveryShard struct{ store *Store }
 // Every returns what stands for all shards.
 func (s *Store) Every() EveryShard { return EveryShard{s} }
 
-func (s Shard) channel(name func(Keys) string) Channel {
+func (s Shard) channel(name func(script.Keys) string) Channel {
 	return Channel{shard: s, name: func(d *shard) string { return name(d.keys) }}
 }
 
-func (e EveryShard) channel(name func(Keys) string) Channel {
+func (e EveryShard) channel(name func(script.Keys) string) Channel {
 	return Channel{every: true, name: func(d *shard) string { return name(d.keys) }}
 }
 
 // BeatChannel returns the channel of the heartbeat, of which every subscription to the
 // shard receives the Beats.
-func (s Shard) BeatChannel() Channel { return s.channel(Keys.Beat) }
+func (s Shard) BeatChannel() Channel { return s.channel(script.Keys.Beat) }
 
 // HeadChannel returns the channel that nudges the carrier. The Number of its events
 // is the new earliest due time, in ms.
-func (s Shard) HeadChannel() Channel { return s.channel(Keys.Head) }
+func (s Shard) HeadChannel() Channel { return s.channel(script.Keys.Head) }
 
 // VacantChannel returns the channel that tells standbys that the carrier stepped down.
-func (s Shard) VacantChannel() Channel { return s.channel(Keys.Vacant) }
+func (s Shard) VacantChannel() Channel { return s.channel(script.Keys.Vacant) }
 
 // An Inbox is where a subscriber is rung: one channel in each shard where the inbox waits
 // for topics. The zero Inbox waits for none.
@@ -93,28 +95,28 @@ func (e EveryShard) InboxChannel(i Inbox) Channel {
 
 // HereChannel returns the channel that a worker is subscribed to while it is there.
 func (s Shard) HereChannel(id string) Channel {
-	return s.channel(func(k Keys) string { return k.Here(id) })
+	return s.channel(func(k script.Keys) string { return k.Here(id) })
 }
 
 // NameChannel returns the channel that tells the processes of a named listener that
 // there may be broadcasts to take.
 func (s Shard) NameChannel(name string) Channel {
-	return s.channel(func(k Keys) string { return k.Name(name) })
+	return s.channel(func(k script.Keys) string { return k.Name(name) })
 }
 
 // LogsChannel returns the channel of bells for all logs.
-func (s Shard) LogsChannel() Channel { return s.channel(Keys.Logs) }
+func (s Shard) LogsChannel() Channel { return s.channel(script.Keys.Logs) }
 
 // LogChannel returns the channel of bells for a topic's log.
 func (s Shard) LogChannel(topic string) Channel {
-	return s.channel(func(k Keys) string { return k.Log(topic) })
+	return s.channel(func(k script.Keys) string { return k.Log(topic) })
 }
 
 // OutboxChannel returns the channel that tells an archive that the outbox is not empty.
-func (s Shard) OutboxChannel() Channel { return s.channel(Keys.Outbox) }
+func (s Shard) OutboxChannel() Channel { return s.channel(script.Keys.Outbox) }
 
 // EndedChannel returns the channel that announces the ends of messages that are awaited.
-func (s Shard) EndedChannel() Channel { return s.channel(Keys.Ended) }
+func (s Shard) EndedChannel() Channel { return s.channel(script.Keys.Ended) }
 
 // Listening returns how many connections are subscribed to a channel of one shard at its
 // server. The error is that of the connection.
@@ -167,31 +169,25 @@ func (d *shard) publish(ctx context.Context, channel, payload string) (heard int
 
 // Wakes returns the channels that wake programs of any language: see [Event.Woken].
 func (e EveryShard) Wakes() Channel {
-	return e.channel(func(k Keys) string { return k.wakes("*") })
+	return e.channel(func(k script.Keys) string { return k.WakesOf("*") })
 }
 
 // Wakes is [EveryShard.Wakes] for one shard.
-func (s Shard) Wakes() Channel { return s.channel(func(k Keys) string { return k.wakes("*") }) }
+func (s Shard) Wakes() Channel {
+	return s.channel(func(k script.Keys) string { return k.WakesOf("*") })
+}
 
 // WakeChannel returns the channel that wakes programs of any language for a topic, and in
 // a store of several shards for others as well: see [Event.Woken].
 func (s Shard) WakeChannel(topic string) Channel {
-	return s.channel(func(k Keys) string { return k.wakes(topic) })
-}
-
-// wakes returns the channel of a topic, or for * the pattern of all.
-func (k Keys) wakes(topic string) string {
-	if k.isSharded() {
-		return k.Wakes()
-	}
-	return k.Wake(topic)
+	return s.channel(func(k script.Keys) string { return k.WakesOf(topic) })
 }
 
 // DeathChannel returns the channels that tell programs of any language that a message
 // died: see [Event.Died].
 func (s Shard) DeathChannel() Channel {
-	return s.channel(func(k Keys) string {
-		if k.isSharded() {
+	return s.channel(func(k script.Keys) string {
+		if k.IsSharded() {
 			return k.Deaths()
 		}
 		return k.Death("*")
@@ -202,7 +198,7 @@ func (s Shard) DeathChannel() Channel {
 // were made ready, and whether the event is one.
 func (e Event) Woken() (topic string, n int64, is bool) {
 	k := e.keys()
-	if k.isSharded() {
+	if k.IsSharded() {
 		topic, count, _ := strings.Cut(e.Payload, " ")
 		n, _ := strconv.ParseInt(count, 10, 64)
 		return topic, n, e.Channel == k.Wakes()
@@ -215,7 +211,7 @@ func (e Event) Woken() (topic string, n int64, is bool) {
 // is {"id","reason","attempts"} as JSON, in a store of several shards with "topic".
 func (e Event) Died() (topic string, is bool) {
 	k := e.keys()
-	if k.isSharded() {
+	if k.IsSharded() {
 		return topicOfDeath(e.Payload), e.Channel == k.Deaths()
 	}
 	return strings.CutPrefix(e.Channel, k.Death(""))

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	claimScript  = script("claim")
-	ackNowScript = script("claim", promised) // an acknowledgement that a failover undoes would bring the message twice
+	claimScript  = script.New("claim")
+	ackNowScript = script.New("claim", script.Promised) // an acknowledgement that a failover undoes would bring the message twice
 )
 
 // A Claim says what a subscriber claims.
@@ -68,27 +69,27 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err != nil {
 		return Claimed{}, err
 	}
-	got := Claimed{Short: r.flag(), Now: r.integer(), Ripe: -time.Millisecond}
-	attempts := new(reply)
-	for r.more() {
-		switch name := r.text(); name {
+	got := Claimed{Short: r.Flag(), Now: r.Integer(), Ripe: -time.Millisecond}
+	attempts := new(script.Reply)
+	for r.More() {
+		switch name := r.Text(); name {
 		case "on_the_way":
-			got.OnTheWay = r.flag()
+			got.OnTheWay = r.Flag()
 		case "ripe":
-			got.Ripe = time.Duration(r.integer()) * time.Millisecond
+			got.Ripe = time.Duration(r.Integer()) * time.Millisecond
 		case "attempts":
-			attempts = r.list()
+			attempts = r.List()
 		case "claimed":
-			got.Lease = record.Ms(r.integer())
-			got.Messages = r.claimed(r.integer(), got.Lease, attempts)
+			got.Lease = record.Ms(r.Integer())
+			got.Messages = readClaimed(r, r.Integer(), got.Lease, attempts)
 		case "own":
-			r.list().ownLeases(got.Messages)
+			readOwnLeases(r.List(), got.Messages)
 		case "buried":
-			got.Buried = r.list().ended()
+			got.Buried = endedIn(r.List())
 		case "dropped":
-			got.Dropped = r.list().ended()
+			got.Dropped = endedIn(r.List())
 		default:
-			r.fail("a part of the answer", name)
+			r.Fail("a part of the answer", name)
 		}
 	}
 	if c.AckNow {
@@ -97,56 +98,56 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 			got.Messages[i].Receipt, got.Messages[i].Length = 0, 0
 		}
 	}
-	return got, r.end()
+	return got, r.End()
 }
 
-// ended reads members and reasons until the end.
-func (r *reply) ended() (all []Buried) {
-	for r.more() {
-		all = append(all, Buried{Member: r.text(), Reason: r.text()})
+// endedIn reads members and reasons until the end.
+func endedIn(r *script.Reply) (all []Buried) {
+	for r.More() {
+		all = append(all, Buried{Member: r.Text(), Reason: r.Text()})
 	}
 	return all
 }
 
-// ownLeases reads which messages have a lease of their own or are late, until the end.
-func (r *reply) ownLeases(all []ClaimedMessage) {
-	for r.more() {
-		at := r.integer()
+// readOwnLeases reads which messages have a lease of their own or are late, until the end.
+func readOwnLeases(r *script.Reply, all []ClaimedMessage) {
+	for r.More() {
+		at := r.Integer()
 		if at < 1 || at > int64(len(all)) {
-			r.fail("a position among the messages", at)
+			r.Fail("a position among the messages", at)
 			return
 		}
-		m, length := &all[at-1], record.Ms(r.integer())
+		m, length := &all[at-1], record.Ms(r.Integer())
 		m.Receipt += (length - m.Length).Microseconds()
-		m.Length, m.Late = length, r.flag()
+		m.Length, m.Late = length, r.Flag()
 	}
 }
 
-// claimed reads members, runs of due times, and records, and the attempts of each that were
+// readClaimed reads members, runs of due times, and records, and the attempts of each that were
 // read before, if any were used up. The record of a member that was buried or dropped is missing.
-func (r *reply) claimed(receipt int64, length time.Duration, attempts *reply) []ClaimedMessage {
-	members, runs, records := r.list(), r.list(), r.list()
-	counted := attempts.more()
-	all := make([]ClaimedMessage, 0, records.left())
+func readClaimed(r *script.Reply, receipt int64, length time.Duration, attempts *script.Reply) []ClaimedMessage {
+	members, runs, records := r.List(), r.List(), r.List()
+	counted := attempts.More()
+	all := make([]ClaimedMessage, 0, records.Left())
 	var due time.Time
-	for left := int64(0); records.more(); left-- {
+	for left := int64(0); records.More(); left-- {
 		if left == 0 {
-			due, left = record.TimeOf(runs.text()), runs.integer()
+			due, left = record.TimeOf(runs.Text()), runs.Integer()
 		}
-		m := ClaimedMessage{Lease: Lease{Member: members.text(), Receipt: receipt}, Length: length, Due: due}
+		m := ClaimedMessage{Lease: Lease{Member: members.Text(), Receipt: receipt}, Length: length, Due: due}
 		if counted {
-			if value, used := attempts.textOrNone(); used {
+			if value, used := attempts.TextOrNone(); used {
 				m.Used, m.History = record.DecodeAttempts(value)
 				m.Receipt = WithDigit(receipt, receipt+digitOf(value))
 			}
 		}
 		var there bool
-		if m.Record, there = records.textOrNone(); there {
+		if m.Record, there = records.TextOrNone(); there {
 			all = append(all, m)
 		}
 	}
-	for _, rest := range []*reply{members, runs, attempts} {
-		_ = rest.end()
+	for _, rest := range []*script.Reply{members, runs, attempts} {
+		_ = rest.End()
 	}
 	return all
 }

@@ -1,10 +1,14 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
+)
 
 var (
-	requeueScript = script("requeue", promised)
-	purgeScript   = script("purge", promised)
+	requeueScript = script.New("requeue", script.Promised)
+	purgeScript   = script.New("purge", script.Promised)
 )
 
 // MostLetters is how many dead letters one call of a long job works on, which takes about a millisecond.
@@ -31,7 +35,7 @@ func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt,
 	if err != nil {
 		return Dealt{}, err
 	}
-	return Dealt{Done: int(r.integer()), Left: int(r.integer()), Checked: int(r.integer())}, r.end()
+	return Dealt{Done: int(r.Integer()), Left: int(r.Integer()), Checked: int(r.Integer())}, r.End()
 }
 
 // Purge removes dead letters for good. The error is that of the connection.
@@ -40,7 +44,7 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, e
 	if err != nil {
 		return Dealt{}, err
 	}
-	return Dealt{Done: int(r.integer()), Checked: max(which.Oldest, len(which.Members))}, r.end()
+	return Dealt{Done: int(r.Integer()), Checked: max(which.Oldest, len(which.Members))}, r.End()
 }
 
 // CountDead returns how many dead letters a topic has. The error is that of the connection.

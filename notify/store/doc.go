@@ -6,13 +6,12 @@
 // change from version to version. Other programs use notify, carrier and
 // subscribers.
 //
-// To read it, begin with the diagram and the two tables below. Then follow one
-// message: its publish (publish.go and lua/shared/enter.lua), the carrier's call that
-// makes it ready (carry.go, lua/shared/due.lua), its claim (claim.go, lua/claim.lua) and
-// the end of its lease (settle.go). shard.go runs transitions, library.go joins their
-// texts, reply.go reads their answers, connect.go reaches Redis, and subscribe.go keeps
-// subscriptions. Below this package, record says what a message is, and fault what is
-// wrong with an input.
+// To read it, begin with the diagram and the table below. Then follow one message:
+// its publish (publish.go and script/lua/shared/enter.lua), the carrier's call that makes
+// it ready (carry.go, shared/due.lua), its claim (claim.go, claim.lua) and the end of its
+// lease (settle.go). shard.go runs transitions, connect.go reaches Redis, and subscribe.go
+// keeps subscriptions. Below this package, script has the names of all keys and the text
+// of the transitions, record says what a message is, and fault what is wrong with an input.
 //
 // # States
 //
@@ -51,7 +50,7 @@
 // message from any place but a lease; reschedule moves one between scheduled and
 // ready.
 //
-// Each arrow is a pair of functions in lua/shared that all scripts use: one puts
+// Each arrow is a pair of functions in script/lua/shared that all scripts use: one puts
 // a message into its new place, the other takes it out of the old one.
 //
 //	place        into it                      out of it
@@ -81,113 +80,4 @@
 // the shard. What a store has only once is in the first shard. Where there are several, the
 // channels carry the tag, too, and all is published by SPUBLISH: a process has one
 // connection for each server that it listens to. A script says what differs by SHARDED.
-//
-// # The library
-//
-// lua/NAME.lua is a transition, and lua/shared holds what transitions share: each file is a
-// module. The library is all of them in one text, which Redis compiles once and calls by
-// FCALL. library.go joins the text; begin.lua is the head of each call. A transition reads its own
-// arguments from ARGV, and has the keys of the table below by their names; functions such as
-// ready_of(topic) make the keys of a topic, because transitions learn topics as they run: all keys of
-// a shard carry one hash tag. Variables of the library outlive a call, and serve all stores of a
-// server: what a call has of its own is in the table `current`. When a library is loaded Redis has no
-// globals yet, so a module makes tables, constants and functions, and calls nothing.
-//
-// A library is called bellhop_HASH by its text, so those of several versions are in a server side by
-// side. A call that misses it loads it. A server that does not take it (way.go), and the trial
-// server, run the same text as a script. The housekeeping deletes libraries that nobody used for three
-// days (functions.go).
-//
-// # Keys
-//
-// All names begin with the prefix and the hash tag of the shard, such as
-// bellhop:{0}:, except that in a store of one shard channels for programs of any language
-// begin with the prefix alone. All databases of a Redis share its channels: in front of
-// those of another database than 0 Redis has its number, as in 2@bellhop:wake:TOPIC, which
-// [Store.Heard] and AT in scripts add. A member is TOPIC:ID, the name of a
-// message. Times are by Redis's clock. An arrow precedes the values of a hash, and the
-// scores of a sorted set (zset).
-//
-//	format                  string   FORMAT ID: the number of the format, and which store it is; of several shards FORMAT/SHARDS/EPOCH ID
-//	scheduled               zset     topics that have a scheduled set → due ms of the first in it
-//	scheduled:TOPIC         zset     members that wait for their due time → due ms
-//	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
-//	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
-//	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 3e15 if rung since, by 6e15 if handed a
-//	                                 message since
-//	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if
-//	                                 it was handed over and is not confirmed
-//	broadcasts              zset     members of broadcasts that wait → due ms
-//	dead:TOPIC              zset     dead letters; those without a topic are in that of _ → ms of death
-//	messages                hash     members → record: AT[,IN][,OBJECT], a newline, the body; see Record
-//	attempts                hash     members that used up attempts → how many; behind a newline each, the last 10: ENDED TOOK NAME
-//	                                 REASON, both times in ms
-//	claims                  zset     RECEIPT SINCE TOPIC NAME of each call that claimed: who has what is leased under that receipt →
-//	                                 the receipt without its last digit, in us
-//	workers                 hash     ids of daemons, workers and listeners that are there → JSON of name, host, version, kind, since,
-//	                                 topics, names under which it listens, and who claims through it
-//	expiries                zset     members that have a time to live → ms of its end; .5 if a lease postponed it
-//	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it
-//	                                 has a time to live
-//	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
-//	                                 moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive:
-//	                                 archive, room
-//	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC → ms until
-//	                                 which
-//	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms
-//	                                 until which
-//	done-first              zset     topics that keep what succeeded → ms until which the first is kept, or an earlier one that is gone
-//	deaths                  hash     members of dead letters; as a channel of a store of several shards, the deaths with their topics →
-//	                                 reason
-//	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
-//	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
-//	deaths-kept             hash     most, removed, unarchived, done, forgotten → how many a topic keeps; how many deaths removed since
-//	                                 the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many
-//	                                 that succeeded a topic keeps, and for how long; how many acknowledgements removed since then
-//	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
-//	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
-//	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
-//	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
-//	                                 store of several shards: us of the last change of *:settings; *:history: 1 while the lateness of
-//	                                 claims is counted
-//	lateness                hash     buckets of lateness from A on, see Histogram; while carriers keep a history → how many messages
-//	                                 were claimed, or handed over, so late
-//	history-seconds         string   a ring of samples: what happened in each second of the last hour, see Sample
-//	history-minutes         string   the same of each minute of the last week
-//	topics-names            zset     all topics → 0, so that they sort by name
-//	topics-seen             zset     all topics → ms of the last check whether anything is left of them
-//	topics-busy             zset     topics that were published to lately → about when, in ms
-//	topics-paused           zset     topics that are paused → ms since when
-//	logs                    zset     topics that have a log; as a channel, the bell of all logs → position of the last broadcast in us
-//	log:TOPIC               stream   broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log
-//	listeners               hash     named listeners → registration: PATTERN START FLOOR ID
-//	places:LISTENER         hash     topics → position of the last broadcast that was handed out
-//	held:LISTENER           zset     POSITION TOPIC of leased broadcasts → end of the lease in ms; 0: released
-//	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
-//	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
-//	                                 in ms; it has a time to live
-//	handed                  zset     named listeners that have leased broadcasts → ms of the end of the first lease
-//	bridge                  string   position up to which broadcasts were passed on to NATS
-//	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
-//	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their
-//	                                 cookies would be good
-//	mark                    string   nothing; it is written behind a call that replicas confirm
-//	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
-//	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease
-//	epoch                   string   how many elections there were
-//	standbys                hash     names of the carriers that stand by, of a store of several shards → HELD NOW: how many shards it
-//	                                 carries, and when it said so, in ms
-//	head                    channel  the new earliest due ms: the carrier's nudge
-//	vacant                  channel  the carrier stepped down: nothing, or the name of the one that is to take over
-//	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
-//	ended                   channel  member of a message that ended and was awaited
-//	here:SUBSCRIBER         channel  nothing; whoever is subscribed to it is there
-//	inbox:SUBSCRIBER        channel  topic to claim from
-//	hands:SUBSCRIBER        channel  of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the
-//	                                 record
-//	name:LISTENER           channel  nothing; there may be broadcasts to take
-//	wakes                   channel  TOPIC N of a store of several shards: how many were made ready
-//	PREFIX:wake:TOPIC       channel  how many were made ready
-//	PREFIX:broadcast:TOPIC  channel  body
-//	PREFIX:dead:TOPIC       channel  {"id","reason","attempts"}
 package store

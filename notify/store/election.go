@@ -10,12 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	electScript    = script("elect")
-	resignScript   = script("resign")
-	withdrawScript = script("withdraw")
+	electScript    = script.New("elect")
+	resignScript   = script.New("resign")
+	withdrawScript = script.New("withdraw")
 )
 
 // MaxCarrierLease is the longest lease of a carrier.
@@ -39,14 +40,14 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carr
 		return Election{}, err
 	}
 	var e Election
-	e.Won = r.flag()
-	token, number := r.text(), r.integer()
+	e.Won = r.Flag()
+	token, number := r.Text(), r.Integer()
 	if e.Won {
 		e.Token, e.Epoch = token, number
 	} else {
 		e.Left = time.Duration(number) * time.Millisecond
 	}
-	return e, r.end()
+	return e, r.End()
 }
 
 // Resign gives up the lease of a token, and tells the standbys. It reports whether
@@ -58,8 +59,8 @@ func (s Shard) Resign(ctx context.Context, token, to string, before int) (was bo
 	if err != nil {
 		return false, err
 	}
-	was = r.flag()
-	return was, r.end()
+	was = r.Flag()
+	return was, r.End()
 }
 
 // Withdraw forgets what a standby noted when it lost an election, since it stops. Errors:
@@ -69,8 +70,8 @@ func (s Shard) Withdraw(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r.integer()
-	return r.end()
+	r.Integer()
+	return r.End()
 }
 
 // Standbys returns how many carriers stand by: only they subscribe to

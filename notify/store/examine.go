@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // This file holds what the doctor reads beside the transitions. Each error is that
@@ -45,7 +47,7 @@ func (s Shard) Site(ctx context.Context) (Site, error) {
 }
 
 func (d *shard) site(ctx context.Context) (Site, error) {
-	site := Site{Tag: d.keys.tag, Slot: slotOf(d.keys.tag), Server: d.where}
+	site := Site{Tag: d.keys.Tag(), Slot: slotOf(d.keys.Tag()), Server: d.where}
 	node, err := d.node(ctx)
 	if err != nil {
 		return site, d.explain(ctx, err)
@@ -162,36 +164,18 @@ func (s Shard) IsMoving(ctx context.Context) (bool, error) {
 		return false, d.explain(ctx, err)
 	}
 	for line := range strings.Lines(nodes) {
-		if strings.Contains(line, "myself") && strings.Contains(line, "["+strconv.Itoa(slotOf(d.keys.tag))+"-") {
+		if strings.Contains(line, "myself") && strings.Contains(line, "["+strconv.Itoa(slotOf(d.keys.Tag()))+"-") {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// Tag returns the hash tag of the shard.
-func (k Keys) Tag() string { return k.tag }
-
-// A PublicChannel is a channel for programs of any language, and what its payload is.
-type PublicChannel struct{ Channel, Payload string }
-
-// PublicChannels returns the channels that tell of a topic.
-func (s *Store) PublicChannels(topic string) (all []PublicChannel) {
-	k := s.KeysOf(topic)
-	lua := []string{"wake_of", "death_of", "broadcast_of", "BEAT"}
-	if k.isSharded() {
-		lua = []string{"WAKES", "DEATHS", "broadcast_of", "BEAT"}
-	}
-	for _, name := range lua {
-		r, one := rowNamed(name), ""
-		if r.of != "" {
-			one = topic
-		}
-		holds := r.holds
-		if name == "DEATHS" {
-			holds = `{"topic","id","reason","attempts"}`
-		}
-		all = append(all, PublicChannel{s.Heard(k.name(r, one)), holds})
+// PublicChannels returns the channels that tell of a topic, by their names in Redis.
+func (s *Store) PublicChannels(topic string) []script.PublicChannel {
+	all := s.KeysOf(topic).PublicChannels(topic)
+	for i := range all {
+		all[i].Channel = s.Heard(all[i].Channel)
 	}
 	return all
 }
@@ -228,12 +212,7 @@ func (s *Store) Clear(ctx context.Context, topic, listener string) error {
 	}
 	of := map[string]string{"topic": topic, "listener": listener, "share": strconv.Itoa(s.share)}
 	for _, d := range all {
-		keys := []string{d.keys.Room(enough)}
-		for _, r := range table {
-			if one, many := of[r.of]; r.kind != kindChannel && (many || r.of == "") {
-				keys = append(keys, d.keys.name(r, one))
-			}
-		}
+		keys := append(d.keys.OfOne(of), d.keys.Room(enough))
 		if err := s.client.Del(ctx, keys...).Err(); err != nil {
 			return err
 		}
@@ -303,7 +282,7 @@ func (d *shard) wipe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scan := node.Scan(ctx, 0, d.keys.base+"*", wipePage).Iterator()
+	scan := node.Scan(ctx, 0, d.keys.Base()+"*", wipePage).Iterator()
 	for scan.Next(ctx) {
 		if err := node.Unlink(ctx, scan.Val()).Err(); err != nil {
 			return err

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	findScript     = script("find")
-	lookUpScript   = script("look_up")
-	occupiedScript = script("occupied")
+	findScript     = script.New("find")
+	lookUpScript   = script.New("look_up")
+	occupiedScript = script.New("occupied")
 )
 
 // What is sought in places. The zero value is every message that has a record.
@@ -35,7 +36,7 @@ func (s *Sought) bounds() (from, to string) {
 
 // A Slice is what one call of Find looks at. LookUp uses Topics, Work and Most alone.
 type Slice struct {
-	Place  Place
+	Place  script.Place
 	Topics []string // in whose places it looks; of a place of all topics what members begin with
 	After  Mark     // the last one seen in the place of the first topic
 	Work   int      // about how many members it looks at, fewer if many match or are large
@@ -52,16 +53,13 @@ type Found struct {
 	Matches  []Inspected
 }
 
-// OfAllTopics reports whether the members of all topics are in one such place.
-func (p Place) OfAllTopics() bool { return p.row().of == "" }
-
 // Find looks at some members of places, and returns those that match. Foreign members, and those
 // without a record, match nothing. The parts of Head are compared with the JSON of a record. The error is
 // that of the connection.
 func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error) {
 	from, to := sought.bounds()
 	args := make([]any, 0, 11+len(sought.Parts)+len(sought.Head)+len(in.Topics))
-	args = append(args, in.Place.row().name, in.Work, in.Most, in.After.Time, in.After.Member, from, to,
+	args = append(args, in.Place.Name(), in.Work, in.Most, in.After.Time, in.After.Member, from, to,
 		sought.Reason, sought.Body, len(sought.Parts), len(sought.Head))
 	for _, texts := range [][]string{sought.Parts, sought.Head, in.Topics} {
 		args = append(args, anys(texts)...)
@@ -70,15 +68,15 @@ func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error
 	if err != nil {
 		return Found{}, err
 	}
-	f := Found{Through: r.upTo(max(len(in.Topics), 1)), Mark: Mark{r.text(), r.text()}, Now: time.UnixMilli(r.integer()), Looked: r.integer()}
+	f := Found{Through: r.UpTo(max(len(in.Topics), 1)), Mark: Mark{r.Text(), r.Text()}, Now: time.UnixMilli(r.Integer()), Looked: r.Integer()}
 	f.LookedOf = make(map[string]int)
-	for l := r.list(); l.more(); {
-		f.LookedOf[l.text()] = int(l.integer())
+	for l := r.List(); l.More(); {
+		f.LookedOf[l.Text()] = int(l.Integer())
 	}
-	for r.more() {
-		f.Matches = append(f.Matches, r.inspected(r.list()))
+	for r.More() {
+		f.Matches = append(f.Matches, inspectedIn(r, r.List()))
 	}
-	return f, r.end()
+	return f, r.End()
 }
 
 // LookUp looks for the messages of one id in topics, in whatever place they are: an id says where its record is. Messages without a
@@ -88,12 +86,12 @@ func (s Shard) LookUp(ctx context.Context, id string, in Slice) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	f := Found{Through: r.index(len(in.Topics)) + 1, Now: time.UnixMilli(r.integer())}
+	f := Found{Through: r.Index(len(in.Topics)) + 1, Now: time.UnixMilli(r.Integer())}
 	f.Looked = int64(f.Through)
-	for r.more() {
-		f.Matches = append(f.Matches, r.inspected(r.list()))
+	for r.More() {
+		f.Matches = append(f.Matches, inspectedIn(r, r.List()))
 	}
-	return f, r.end()
+	return f, r.End()
 }
 
 // Occupied is what a call of Occupied reads.
@@ -106,7 +104,7 @@ type Occupied struct {
 // Occupied reads up to most names of topics in some ranges, and returns those that have something in places: how many members if
 // these are counted, those that are due within the bounds where they wait or are ready, else in how many places, of which none is of all
 // topics. The error is that of the connection.
-func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, counted bool, most int, ranges []record.Names) (Occupied, error) {
+func (s Shard) Occupied(ctx context.Context, sought *Sought, places []script.Place, counted bool, most int, ranges []record.Names) (Occupied, error) {
 	from, to := sought.bounds()
 	what := 0
 	if counted {
@@ -114,16 +112,16 @@ func (s Shard) Occupied(ctx context.Context, sought *Sought, places []Place, cou
 	}
 	args := append(make([]any, 0, 5+len(places)+2*len(ranges)), most, what, from, to, len(places))
 	for _, place := range places {
-		args = append(args, place.row().name)
+		args = append(args, place.Name())
 	}
 	r, err := s.run(ctx, occupiedScript, append(args, endsOf(ranges)...)...)
 	if err != nil {
 		return Occupied{}, err
 	}
-	o := Occupied{Last: r.text()}
-	for r.more() {
-		o.Topics = append(o.Topics, r.text())
-		o.Sizes = append(o.Sizes, r.decimal())
+	o := Occupied{Last: r.Text()}
+	for r.More() {
+		o.Topics = append(o.Topics, r.Text())
+		o.Sizes = append(o.Sizes, r.Decimal())
 	}
-	return o, r.end()
+	return o, r.End()
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-var forecastScript = script("forecast")
+var forecastScript = script.New("forecast")
 
 // MaxEdges is the most edges of one call of Forecast.
 const MaxEdges = 501
@@ -39,14 +41,14 @@ func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics [
 		return 0, nil, err
 	}
 	if len(topics) == 0 {
-		counted = int(r.integer())
+		counted = int(r.Integer())
 	} else {
-		counted = r.index(len(topics)) + 1
+		counted = r.Index(len(topics)) + 1
 	}
 	for range len(edges) + 1 {
-		sums = append(sums, r.integer())
+		sums = append(sums, r.Integer())
 	}
-	return counted, sums, r.end()
+	return counted, sums, r.End()
 }
 
 // Scheduled returns a page of the topics that have a scheduled set, in no order, and where the

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Format is the number of the layout of a store's keys in Redis. It grows with
@@ -35,8 +35,7 @@ import (
 const Format = 7
 
 var (
-	//go:embed lua/found.lua
-	foundSource      string
+	foundSource      = script.Source("found")
 	plainFoundScript = redis.NewScript(foundSource) // for the trial server, too, which knows no flags
 	foundScript      = redis.NewScript("#!lua flags=allow-oom\n" + foundSource)
 
@@ -82,7 +81,7 @@ func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, 
 		script = plainFoundScript
 	}
 	mine := l.mark() + record.NewID()
-	text, err := script.Run(ctx, node, d.keys.founding(), mine, apply).Text()
+	text, err := script.Run(ctx, node, d.keys.Founding(), mine, apply).Text()
 	if err != nil {
 		return false, err
 	}
@@ -112,7 +111,7 @@ func (d *shard) notOrphaned(ctx context.Context) error {
 	pipe := d.client.Pipeline()
 	found := make(map[int]*redis.IntCmd)
 	for n := 2; n <= MaxShards; n *= 2 {
-		found[n] = pipe.Exists(ctx, newKeys(d.prefix, tag(0, n, 0)).Format())
+		found[n] = pipe.Exists(ctx, script.NewKeys(d.prefix, tag(0, n, 0)).Format())
 	}
 	_, err := pipe.Exec(ctx)
 	for n, exists := range found {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // libraryKept is how long a library of another version is kept that nobody uses.
@@ -28,7 +30,7 @@ func (s Shard) Functions(ctx context.Context) (f Functions, err error) {
 		if err := w.load(ctx, node, w.loaded.Load()); err != nil {
 			return err
 		}
-		if err := node.FCall(ctx, theLibrary().name+"_idle", nil).Err(); refuses(err, "'fcall'") {
+		if err := node.FCall(ctx, script.LibraryName()+"_idle", nil).Err(); refuses(err, "'fcall'") {
 			w.refuse(err)
 		}
 		others, err := otherLibraries(ctx, node)
@@ -85,13 +87,13 @@ func (s Shard) onServer(ctx context.Context, f func(*shard, redis.UniversalClien
 // otherLibraries returns how long ago the libraries of other versions were used, by their names. It
 // skips those that do not say so.
 func otherLibraries(ctx context.Context, node redis.UniversalClient) (map[string]time.Duration, error) {
-	all, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: librariesAre + "*"}).Result()
+	all, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: script.LibrariesAre + "*"}).Result()
 	if err != nil {
 		return nil, err
 	}
 	idle := make(map[string]time.Duration)
 	for _, one := range all {
-		if one.Name == theLibrary().name {
+		if one.Name == script.LibraryName() {
 			continue
 		}
 		seconds, err := node.FCall(ctx, one.Name+"_idle", nil).Int64()

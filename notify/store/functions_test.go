@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,85 +17,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
-
-var (
-	luaComment = regexp.MustCompile(`--[^\n]*`)
-	luaString  = regexp.MustCompile(`'[^'\n]*'`)
-)
-
-// sources returns the modules and the transitions by their files, in the order of the library, without comments and with empty strings.
-func sources(t *testing.T) (files []string, code map[string]string) {
-	t.Helper()
-	code = make(map[string]string)
-	for _, name := range store.Modules() {
-		files = append(files, "shared/"+name)
-	}
-	files = append(append(files, "begin"), store.Transitions()...)
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("lua", file+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		code[file] = luaString.ReplaceAllString(luaComment.ReplaceAllString(string(text), ""), "''")
-	}
-	return files, code
-}
-
-// Each file is a module or a transition. A module uses what those before it define, so no two need each other, and everything that is
-// used is there: luacheck does not see which fields a table has.
-func TestModulesUseWhatIsBeforeThem(t *testing.T) {
-	t.Parallel()
-	files, code := sources(t)
-	defined := make(map[string]bool)
-	definition := regexp.MustCompile(`(?m)^(?:function ([A-Z][a-z]+\.\w+)\(|([A-Z][a-z]+\.\w+) = )`)
-	use := regexp.MustCompile(`\b[A-Z][a-z]+\.\w+`)
-	for _, file := range files {
-		own := definition.FindAllStringSubmatch(code[file], -1)
-		for _, found := range own {
-			name := found[1] + found[2]
-			if defined[name] {
-				t.Errorf("%s defines %s again", file, name)
-			}
-			defined[name] = true
-		}
-		for _, used := range use.FindAllString(code[file], -1) {
-			if !defined[used] {
-				t.Errorf("%s uses %s, which nothing before it defines", file, used)
-			}
-		}
-	}
-	if len(defined) < 100 {
-		t.Errorf("%d names were found", len(defined))
-	}
-	there, err := filepath.Glob("lua/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob("lua/*/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range append(there, more...) {
-		file := strings.TrimSuffix(strings.TrimPrefix(path, "lua/"), ".lua")
-		if code[file] == "" && file != "found" && file != "rehearse" { // these two run before there is a store
-			t.Errorf("%s is in no library", path)
-		}
-	}
-}
-
-// Only the table has names of keys.
-func TestScriptsNameNoKey(t *testing.T) {
-	t.Parallel()
-	files, code := sources(t)
-	raw := regexp.MustCompile(`KEYS\b|\bkeys\[|\bPREFIX\b|\bBASE\s*\.\.|\w_\b`)
-	for _, file := range files {
-		if found := raw.FindAllString(code[file], -1); found != nil && file != "begin" {
-			t.Errorf("%s names %q", file, found)
-		}
-	}
-}
 
 // publishAndAck takes a message through its life.
 func publishAndAck(ctx context.Context, s store.Shard) error {
@@ -146,7 +69,7 @@ func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 				case 3:
 					s.Client().FunctionFlush(t.Context())
 				case 7: // an error if another has just flushed
-					s.Client().FunctionDelete(t.Context(), store.LibraryName())
+					s.Client().FunctionDelete(t.Context(), script.LibraryName())
 				}
 			}
 		})
@@ -276,7 +199,7 @@ func TestOtherLibraries(t *testing.T) {
 	library("bellhop_unused", "bellhop_unused_idle", 3*day)
 	library("bellhop_strange", "anything", 9*day)
 	library("another", "another_idle", 9*day)
-	second := strings.ReplaceAll(store.LibraryText(), store.LibraryName(), "bellhop_second")
+	second := strings.ReplaceAll(script.LibraryText(), script.LibraryName(), "bellhop_second")
 	if err := s.Client().FunctionLoad(t.Context(), second).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +222,7 @@ func TestOtherLibraries(t *testing.T) {
 		names = append(names, one.Name)
 	}
 	slices.Sort(names)
-	want := []string{"another", store.LibraryName(), "bellhop_second", "bellhop_strange", "bellhop_used"}
+	want := []string{"another", script.LibraryName(), "bellhop_second", "bellhop_strange", "bellhop_used"}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		t.Errorf("there are %q, want %q", names, want)
@@ -315,7 +238,7 @@ func TestLibraryIsIdle(t *testing.T) {
 	}
 	idle := func() int64 {
 		t.Helper()
-		n, err := s.Client().FCall(t.Context(), store.LibraryName()+"_idle", nil).Int64()
+		n, err := s.Client().FCall(t.Context(), script.LibraryName()+"_idle", nil).Int64()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +284,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		text, readErr := os.ReadFile("lua/" + found[1] + ".lua")
+		text, readErr := os.ReadFile("script/lua/" + found[1] + ".lua")
 		line, _ := strconv.Atoi(found[2])
 		if lines := strings.Split(string(text), "\n"); readErr != nil || line > len(lines) || !strings.Contains(lines[line-1], "'HSET'") {
 			t.Errorf("%s: %v, %v", name, err, readErr)
@@ -388,7 +311,7 @@ func TestMasterRestartsEmpty(t *testing.T) {
 		t.Errorf("functions: %v, %v", f, err)
 	}
 	all, err := s.Client().FunctionList(t.Context(), redis.FunctionListQuery{}).Result()
-	if err != nil || len(all) != 1 || all[0].Name != store.LibraryName() {
+	if err != nil || len(all) != 1 || all[0].Name != script.LibraryName() {
 		t.Errorf("it has %d libraries, %v", len(all), err)
 	}
 }
@@ -419,7 +342,7 @@ func TestFunctionsInACluster(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: master.Addr()})
 			defer client.Close()
 			all, err := client.FunctionList(t.Context(), redis.FunctionListQuery{}).Result()
-			if err != nil || len(all) != 1 || all[0].Name != store.LibraryName() {
+			if err != nil || len(all) != 1 || all[0].Name != script.LibraryName() {
 				t.Errorf("%s has %d libraries, %v", master.Addr(), len(all), err)
 			}
 			if err := client.FunctionFlush(t.Context()).Err(); err != nil {

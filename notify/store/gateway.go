@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	bridgeScript = script("bridge")
-	secretScript = script("secret", promised)
-	rotateScript = script("rotate", promised)
-	logoutScript = script("logout", promised)
+	bridgeScript = script.New("bridge")
+	secretScript = script.New("secret", script.Promised)
+	rotateScript = script.New("rotate", script.Promised)
+	logoutScript = script.New("logout", script.Promised)
 )
 
 // BridgeTo records the position up to which broadcasts were passed on to NATS, and
@@ -27,8 +28,8 @@ func (s Shard) BridgeTo(ctx context.Context, to record.Position) (record.Positio
 	if err != nil {
 		return 0, err
 	}
-	at := r.text()
-	if err := r.end(); err != nil {
+	at := r.Text()
+	if err := r.End(); err != nil {
 		return 0, err
 	}
 	return record.ParsePosition(at)
@@ -47,11 +48,11 @@ func (s Shard) Secret(ctx context.Context) (secret string, ended Logouts, err er
 	if err != nil {
 		return "", Logouts{}, err
 	}
-	secret = r.text()
-	for l := r.list(); l.more(); {
-		ended.add(l.text(), time.UnixMicro(l.due()))
+	secret = r.Text()
+	for l := r.List(); l.More(); {
+		ended.add(l.Text(), time.UnixMicro(l.Due()))
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return "", Logouts{}, err
 	}
 	if len(secret) < secretSize {
@@ -92,7 +93,7 @@ func (l Logouts) Has(id string, good time.Time) bool {
 func (s Shard) Logout(ctx context.Context, id string, good time.Time) error {
 	r, err := s.run(ctx, logoutScript, id, good.UnixMilli(), mostLogouts, logoutsStay.Milliseconds())
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return fmt.Errorf("note a logout: %w", err)
@@ -114,7 +115,7 @@ func newSecret() string {
 func (s Shard) RotateSecret(ctx context.Context) error {
 	r, err := s.run(ctx, rotateScript, newSecret())
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return fmt.Errorf("rotate the secret: %w", err)

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	headsScript = script("heads")
-	leaveScript = script("leave")
+	headsScript = script.New("heads")
+	leaveScript = script.New("leave")
 )
 
 // Heads says what a subscriber would claim of several topics.
@@ -50,13 +51,13 @@ func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 	if err != nil {
 		return Shares{}, err
 	}
-	found := Shares{Now: r.integer(), Ripe: time.Duration(r.integer()) * time.Millisecond}
-	l := r.list()
-	found.OnTheWay = l.indexes(len(h.Topics))
-	for r.more() {
-		found.Of = append(found.Of, Share{Topic: r.index(len(h.Topics)), Max: int(r.integer())})
+	found := Shares{Now: r.Integer(), Ripe: time.Duration(r.Integer()) * time.Millisecond}
+	l := r.List()
+	found.OnTheWay = l.Indexes(len(h.Topics))
+	for r.More() {
+		found.Of = append(found.Of, Share{Topic: r.Index(len(h.Topics)), Max: int(r.Integer())})
 	}
-	return found, r.end()
+	return found, r.End()
 }
 
 // Leave takes an inbox off the waiting lists of topics, and has others rung for what is
@@ -71,5 +72,5 @@ func (s Shard) Leave(ctx context.Context, inbox Inbox, topics []string) error {
 	if err != nil {
 		return err
 	}
-	return r.end()
+	return r.End()
 }

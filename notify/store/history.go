@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // LateBuckets is how many buckets a Histogram has.
@@ -55,11 +56,11 @@ func (t *Totals) combine(other *Totals, sign int64) {
 // bucketNames are the names of the buckets in the hash of lateness, a character each.
 const bucketNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijkl"
 
-// totals reads the totals at the end of a carry.
-func (r *reply) totals() *Totals {
-	t := &Totals{Published: r.number(), Acked: r.number(), Died: r.number()}
-	for r.more() {
-		name, n := r.text(), r.number()
+// totalsIn reads the totals at the end of a carry.
+func totalsIn(r *script.Reply) *Totals {
+	t := &Totals{Published: r.Number(), Acked: r.Number(), Died: r.Number()}
+	for r.More() {
+		name, n := r.Text(), r.Number()
 		if i := strings.Index(bucketNames, name); len(name) == 1 && i >= 0 {
 			t.Late[i] = n
 			t.Claimed += n
@@ -99,7 +100,7 @@ func (r Ring) bytes() int64 { return r.Samples() * sampleBytes }
 func (r Ring) offset(at int64) int64 { return at / r.Unit() % r.Samples() * sampleBytes }
 
 // key returns the key of the ring.
-func (r Ring) key(k Keys) string { return [...]string{k.Seconds(), k.Minutes()}[r] }
+func (r Ring) key(k script.Keys) string { return [...]string{k.Seconds(), k.Minutes()}[r] }
 
 // sampleBytes is the length of an encoded sample: its time in 4 bytes, the seconds in one,
 // published, claimed, acked and died in 4 each, and a byte for each bucket. Both rings together take less than 1 MiB.

@@ -73,12 +73,12 @@ func (s Shard) InHand(ctx context.Context) (held Held, all bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		from, skip = r.text(), r.integer()
-		for r.more() {
-			topic, worker := r.text(), r.text()
-			held.add(worker, topic, r.integer())
+		from, skip = r.Text(), r.Integer()
+		for r.More() {
+			topic, worker := r.Text(), r.Text()
+			held.add(worker, topic, r.Integer())
 		}
-		if err := r.end(); err != nil {
+		if err := r.End(); err != nil {
 			return nil, false, err
 		}
 		if from == "" {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	inspectScript = script("inspect")
-	listScript    = script("list")
-	exportScript  = script("export")
+	inspectScript = script.New("inspect")
+	listScript    = script.New("list")
+	exportScript  = script.New("export")
 )
 
 // Inspected is all that is known about a message.
@@ -41,7 +42,7 @@ func (s Shard) Inspect(ctx context.Context, topic string, members []string) ([]I
 }
 
 // inspectBy inspects members by a script that gets some arguments before them.
-func (s Shard) inspectBy(ctx context.Context, by *transition, members []string, first ...any) ([]Inspected, error) {
+func (s Shard) inspectBy(ctx context.Context, by *script.Transition, members []string, first ...any) ([]Inspected, error) {
 	all := make([]Inspected, 0, len(members))
 	for len(all) < len(members) {
 		args := append(make([]any, 0, len(first)+len(members)-len(all)), first...)
@@ -52,35 +53,35 @@ func (s Shard) inspectBy(ctx context.Context, by *transition, members []string, 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r.inspected(r.list())) // at least one
-		for r.more() && len(all) < len(members) {
-			all = append(all, r.inspected(r.list()))
+		all = append(all, inspectedIn(r, r.List())) // at least one
+		for r.More() && len(all) < len(members) {
+			all = append(all, inspectedIn(r, r.List()))
 		}
-		if err := r.end(); err != nil {
+		if err := r.End(); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// inspected reads what is known about a message from a list of r.
-func (r *reply) inspected(l *reply) Inspected {
-	look := Inspected{Member: l.text(), State: l.state()}
-	at, _ := l.textOrNone()
+// inspectedIn reads what is known about a message from a list of r.
+func inspectedIn(r *script.Reply, l *script.Reply) Inspected {
+	look := Inspected{Member: l.Text(), State: l.State()}
+	at, _ := l.TextOrNone()
 	if look.At = record.TimeOf(at); look.State == record.Leased {
 		look.At = record.TimeOfMicros(at)
 	}
-	used, _ := l.textOrNone()
+	used, _ := l.TextOrNone()
 	look.Attempts, look.History = record.DecodeAttempts(used)
-	expires, _ := l.textOrNone()
+	expires, _ := l.TextOrNone()
 	look.Expires = record.TimeOf(expires)
-	look.Reason, _ = l.textOrNone()
-	raw, there := l.textOrNone()
-	noted := l.text()
-	if l.more() {
-		look.By, look.Since = l.text(), sinceOf(l.text())
+	look.Reason, _ = l.TextOrNone()
+	raw, there := l.TextOrNone()
+	noted := l.Text()
+	if l.More() {
+		look.By, look.Since = l.Text(), sinceOf(l.Text())
 	}
-	if l.end() != nil {
+	if l.End() != nil {
 		return Inspected{}
 	}
 	look.Size, look.Noted = len(raw)+len(noted), notedIn(noted)
@@ -109,17 +110,13 @@ type Mark struct{ Time, Member string }
 // reverse order, from behind a mark, and the mark for the next page. A page may be short, even empty, before the end:
 // PlaceLeased and PlaceBroadcasts hold all topics. The error is that of the
 // connection.
-func (s Shard) List(ctx context.Context, topic string, place Place, latest bool, limit int, after Mark) (members []string, next Mark, err error) {
-	row, of := place.row(), topic
-	if row.of == "" {
-		of = ""
-	}
-	r, err := s.runOn(ctx, listScript, func(k Keys) string { return k.name(row, of) }, topic, limit, after.Time, after.Member, latest)
+func (s Shard) List(ctx context.Context, topic string, place script.Place, latest bool, limit int, after Mark) (members []string, next Mark, err error) {
+	r, err := s.runOn(ctx, listScript, func(k script.Keys) string { return k.Place(place, topic) }, topic, limit, after.Time, after.Member, latest)
 	if err != nil {
 		return nil, Mark{}, err
 	}
-	next = Mark{Time: r.text(), Member: r.text()}
-	return r.texts(), next, r.end()
+	next = Mark{Time: r.Text(), Member: r.Text()}
+	return r.Texts(), next, r.End()
 }
 
 // An ExportPage is a page of all messages of a shard.
@@ -141,21 +138,21 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 	if err != nil {
 		return ExportPage{}, err
 	}
-	page := ExportPage{Next: r.text(), Now: time.UnixMilli(r.integer()), All: int(r.integer())}
-	for r.more() {
-		switch l := r.list(); l.left() {
+	page := ExportPage{Next: r.Text(), Now: time.UnixMilli(r.Integer()), All: int(r.Integer())}
+	for r.More() {
+		switch l := r.List(); l.Left() {
 		case 1:
-			page.Alone = append(page.Alone, l.text())
+			page.Alone = append(page.Alone, l.Text())
 		case 2:
-			_, state := l.text(), l.state()
+			_, state := l.Text(), l.State()
 			if page.Foreign++; state != 0 {
-				l.fail("no state", state)
+				l.Fail("no state", state)
 			}
 		default:
-			page.Messages = append(page.Messages, r.inspected(l))
+			page.Messages = append(page.Messages, inspectedIn(r, l))
 		}
 	}
-	return page, r.end()
+	return page, r.End()
 }
 
 // sinceOf returns since when a worker has a message, zero if that is unknown.

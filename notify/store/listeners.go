@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	registerScript   = script("register", promised)
-	unregisterScript = script("unregister", promised)
-	takeScript       = script("take")
-	holdScript       = script("hold")
-	ownersScript     = script("owners")
+	registerScript   = script.New("register", script.Promised)
+	unregisterScript = script.New("unregister", script.Promised)
+	takeScript       = script.New("take")
+	holdScript       = script.New("hold")
+	ownersScript     = script.New("owners")
 )
 
 // A Registration is the entry of a named listener in a shard. The first shard has one of
@@ -41,9 +42,9 @@ func parseRegistration(text string) (Registration, error) {
 	}
 	r := Registration{Text: text, Pattern: f[0], From: f[1], StoreID: f[len(f)-1]}
 	if len(f) == 6 {
-		r.Began = positionIn(f[2])
+		r.Began = record.PositionIn(f[2])
 	}
-	r.Start, r.Floor = positionIn(f[len(f)-3]), positionIn(f[len(f)-2])
+	r.Start, r.Floor = record.PositionIn(f[len(f)-3]), record.PositionIn(f[len(f)-2])
 	return r, nil
 }
 
@@ -62,9 +63,9 @@ func (s Shard) Register(ctx context.Context, name string, wanted Registration) (
 	if err != nil {
 		return Registration{}, 0, err
 	}
-	text := r.text()
-	now = r.position()
-	if err := r.end(); err != nil {
+	text := r.Text()
+	now = r.Position()
+	if err := r.End(); err != nil {
 		return Registration{}, 0, err
 	}
 	registered, err = parseRegistration(text)
@@ -94,8 +95,8 @@ func (s Shard) Unregister(ctx context.Context, name string) (there bool, err err
 	if err != nil {
 		return false, err
 	}
-	there = r.flag()
-	return there, r.end()
+	there = r.Flag()
+	return there, r.End()
 }
 
 // A Take is what a process of a named listener asks for, and which broadcasts it
@@ -156,12 +157,12 @@ func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
-	if r.left() == 1 {
-		got := Taken{Gone: true, StoreID: r.storeID()}
-		return got, r.end()
+	if r.Left() == 1 {
+		got := Taken{Gone: true, StoreID: r.StoreID()}
+		return got, r.End()
 	}
-	got := Taken{Until: r.integer(), Broadcasts: r.taken(), Gaps: r.gaps(), More: r.texts()}
-	return got, r.end()
+	got := Taken{Until: r.Integer(), Broadcasts: takenIn(r), Gaps: gapsIn(r), More: r.Texts()}
+	return got, r.End()
 }
 
 // args returns the arguments of take.lua.
@@ -174,29 +175,29 @@ func (t Take) args() []any {
 	return withMembers(t.Topics, append(withLeases(leases, args...), failed...)...)
 }
 
-// taken reads a list of broadcasts that are handed out.
-func (r *reply) taken() []TakenEntry {
-	list := r.list()
-	all := make([]TakenEntry, 0, list.left())
-	var one, entry, fields reply // each serves all broadcasts
-	for list.more() {
-		list.listInto(&one)
-		t := TakenEntry{Topic: one.text(), Attempt: int(one.integer())}
-		one.listInto(&entry)
-		t.Entry = entry.entry(&fields)
-		_ = one.end()
+// takenIn reads a list of broadcasts that are handed out.
+func takenIn(r *script.Reply) []TakenEntry {
+	list := r.List()
+	all := make([]TakenEntry, 0, list.Left())
+	var one, entry, fields script.Reply // each serves all broadcasts
+	for list.More() {
+		list.ListInto(&one)
+		t := TakenEntry{Topic: one.Text(), Attempt: int(one.Integer())}
+		one.ListInto(&entry)
+		t.Entry = entryIn(&entry, &fields)
+		_ = one.End()
 		all = append(all, t)
 	}
 	return all
 }
 
-// gaps reads a list of gaps.
-func (r *reply) gaps() (all []LogGap) {
-	list := r.list()
-	for list.more() {
-		one := list.list()
-		all = append(all, LogGap{one.text(), one.position(), one.position()})
-		_ = one.end()
+// gapsIn reads a list of gaps.
+func gapsIn(r *script.Reply) (all []LogGap) {
+	list := r.List()
+	for list.More() {
+		one := list.List()
+		all = append(all, LogGap{one.Text(), one.Position(), one.Position()})
+		_ = one.End()
 	}
 	return all
 }
@@ -209,8 +210,8 @@ func (s Shard) Hold(ctx context.Context, name, worker string, leases []Lease, le
 	if err != nil {
 		return 0, nil, err
 	}
-	until, lost = r.integer(), r.indexes(len(leases))
-	return until, lost, r.end()
+	until, lost = r.Integer(), r.Indexes(len(leases))
+	return until, lost, r.End()
 }
 
 // A Listener is a named listener with its registration.
@@ -294,7 +295,7 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 	}
 	p.Places = make(map[string]record.Position, len(places))
 	for topic, text := range places {
-		p.Places[topic] = positionIn(text)
+		p.Places[topic] = record.PositionIn(text)
 	}
 	listening, err := d.listening(ctx, d.keys.Name(name))
 	p.Active = listening > 0
@@ -307,14 +308,14 @@ func (s Shard) owners(ctx context.Context, name string, p *ListenerProgress) err
 	if err != nil {
 		return err
 	}
-	p.Held = r.integer()
-	for r.more() {
-		worker, held, member := r.text(), r.integer(), r.text()
+	p.Held = r.Integer()
+	for r.More() {
+		worker, held, member := r.Text(), r.Integer(), r.Text()
 		position, topic, _ := strings.Cut(member, " ")
 		if CheckWorker("worker", worker) == nil && record.CheckAnyTopic(topic) == nil { // else it is foreign
-			p.Owners = append(p.Owners, Owner{Worker: worker, Held: held, Topic: topic, Sent: positionIn(position).Time().UTC()})
+			p.Owners = append(p.Owners, Owner{Worker: worker, Held: held, Topic: topic, Sent: record.PositionIn(position).Time().UTC()})
 		}
 	}
 	slices.SortFunc(p.Owners, func(a, b Owner) int { return cmp.Compare(a.Worker, b.Worker) })
-	return r.end()
+	return r.End()
 }

@@ -2,18 +2,16 @@ package store
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	grownScript = script("grown")
-	readScript  = script("read")
-	lagScript   = script("lag")
+	grownScript = script.New("grown")
+	readScript  = script.New("read")
+	lagScript   = script.New("lag")
 )
 
 // A LogEnd is a topic with the position of its last broadcast.
@@ -42,11 +40,11 @@ func (s Shard) Grown(ctx context.Context, after record.Position, limit int, only
 	if err != nil {
 		return Growth{}, err
 	}
-	g := Growth{StoreID: r.storeID(), Last: r.position(), Now: r.position()}
-	for r.more() {
-		g.Logs = append(g.Logs, LogEnd{r.text(), r.position()})
+	g := Growth{StoreID: r.StoreID(), Last: r.Position(), Now: r.Position()}
+	for r.More() {
+		g.Logs = append(g.Logs, LogEnd{r.Text(), r.Position()})
 	}
-	return g, r.end()
+	return g, r.End()
 }
 
 // A Read says what to read of the logs of topics.
@@ -97,17 +95,17 @@ func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	got := Reading{StoreID: r.storeID(), Last: r.position()}
-	if now := r.integer(); now > 0 {
+	got := Reading{StoreID: r.StoreID(), Last: r.Position()}
+	if now := r.Integer(); now > 0 {
 		got.Now = time.UnixMilli(now)
 	}
-	got.More, got.Others = r.flag(), r.texts()
+	got.More, got.Others = r.Flag(), r.Texts()
 	for range what.Topics {
-		log := r.list()
-		got.Logs = append(got.Logs, LogPage{More: log.flag(), Lost: log.positionOrNone(), Entries: log.entries()})
-		_ = log.end()
+		log := r.List()
+		got.Logs = append(got.Logs, LogPage{More: log.Flag(), Lost: log.PositionOrNone(), Entries: entriesIn(log)})
+		_ = log.End()
 	}
-	return got, r.end()
+	return got, r.End()
 }
 
 // A LogPlace is the place of a named listener in a log.
@@ -136,11 +134,11 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	}
 	lags := make([]LogLag, len(places))
 	for i := range lags {
-		log := r.list()
-		lags[i] = LogLag{First: log.positionOrNone(), Missed: log.flag(), AtRisk: log.flag()}
-		_ = log.end()
+		log := r.List()
+		lags[i] = LogLag{First: log.PositionOrNone(), Missed: log.Flag(), AtRisk: log.Flag()}
+		_ = log.End()
 	}
-	return lags, r.end()
+	return lags, r.End()
 }
 
 // LogEnds returns the ends of all logs. The error is that of the connection.
@@ -156,7 +154,7 @@ func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 	ends := make([]LogEnd, len(logs))
 	for i, log := range logs {
 		ends[i].Topic, _ = log.Member.(string)
-		ends[i].Last = positionAt(log.Score)
+		ends[i].Last = record.PositionAt(log.Score)
 	}
 	return ends, nil
 }
@@ -185,70 +183,25 @@ func (s Shard) Announced(ctx context.Context, most int) (topics []Notable, more 
 	return topics, len(page) > most, nil
 }
 
-// storeID reads the mark of a store, FORMAT ID, and returns the id.
-func (r *reply) storeID() string {
-	mark := r.text()
-	_, id, ok := strings.Cut(mark, " ")
-	if !ok && r.err == nil {
-		r.fail("the mark of a store", mark)
-	}
-	return id
-}
-
-// lastPosition is the last position that a Lua number holds. What is beyond is foreign.
-const lastPosition = 1<<53 - 1
-
-// positionIn reads a position from text. A foreign text is 0.
-func positionIn(text string) record.Position {
-	n, _ := strconv.ParseFloat(text, 64)
-	return positionAt(n)
-}
-
-// positionAt returns the position that a score is. A foreign score is 0.
-func positionAt(score float64) record.Position {
-	if !(score >= 0 && score <= lastPosition) {
-		return 0
-	}
-	return record.Position(score)
-}
-
-// position reads a position that is sent as text. A foreign number is 0.
-func (r *reply) position() record.Position {
-	text := r.text()
-	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) && r.err == nil {
-		r.fail("a position as text", text)
-	}
-	return positionIn(text)
-}
-
-// positionOrNone reads a position; an empty text is 0: there is none.
-func (r *reply) positionOrNone() record.Position {
-	if r.at < len(r.values) && r.values[r.at] == "" {
-		r.at++
-		return 0
-	}
-	return r.position()
-}
-
-// entries reads a list of entries.
-func (r *reply) entries() []Entry {
-	list := r.list()
-	all := make([]Entry, 0, list.left())
-	var entry, fields reply // each serves all entries
-	for list.more() {
-		list.listInto(&entry)
-		all = append(all, entry.entry(&fields))
+// entriesIn reads a list of entries.
+func entriesIn(r *script.Reply) []Entry {
+	list := r.List()
+	all := make([]Entry, 0, list.Left())
+	var entry, fields script.Reply // each serves all entries
+	for list.More() {
+		list.ListInto(&entry)
+		all = append(all, entryIn(&entry, &fields))
 	}
 	return all
 }
 
-// entry reads an entry, with a cursor over its fields.
-func (r *reply) entry(fields *reply) Entry {
-	e := Entry{Position: positionOf(r.text())}
-	r.listInto(fields)
-	_ = r.end()
-	for fields.more() {
-		switch name, value := fields.text(), fields.text(); name {
+// entryIn reads an entry, with a cursor over its fields.
+func entryIn(r *script.Reply, fields *script.Reply) Entry {
+	e := Entry{Position: record.PositionOf(r.Text())}
+	r.ListInto(fields)
+	_ = r.End()
+	for fields.More() {
+		switch name, value := fields.Text(), fields.Text(); name {
 		case "id":
 			e.ID = value
 		case "due":
@@ -258,13 +211,4 @@ func (r *reply) entry(fields *reply) Entry {
 		}
 	}
 	return e
-}
-
-// positionOf reads the id of an entry. A foreign one may have more than 999 us
-// behind the dash: these count into the next ms.
-func positionOf(id string) record.Position {
-	before, behind, _ := strings.Cut(id, "-")
-	ms, _ := strconv.ParseInt(before, 10, 64)
-	us, _ := strconv.ParseInt(behind, 10, 64)
-	return record.Position(ms*1000 + us)
 }

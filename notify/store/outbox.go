@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	openArchiveScript  = script("open_archive", promised)
-	closeArchiveScript = script("close_archive", promised)
-	endingsScript      = script("endings")
-	archivedScript     = script("archived")
-	backlogScript      = script("backlog")
+	openArchiveScript  = script.New("open_archive", script.Promised)
+	closeArchiveScript = script.New("close_archive", script.Promised)
+	endingsScript      = script.New("endings")
+	archivedScript     = script.New("archived")
+	backlogScript      = script.New("backlog")
 )
 
 // The states of an Ending.
@@ -61,8 +62,8 @@ func (s Shard) OpenArchive(ctx context.Context, room int) error {
 	if err != nil {
 		return err
 	}
-	_ = r.integer()
-	return r.end()
+	_ = r.Integer()
+	return r.End()
 }
 
 // CloseArchive takes the registration back, and removes the outbox. It returns how many
@@ -72,8 +73,8 @@ func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	removed = int(r.integer())
-	return removed, r.end()
+	removed = int(r.Integer())
+	return removed, r.End()
 }
 
 // CloseArchive takes the registration of an archive back in all shards, and removes what
@@ -120,19 +121,19 @@ func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Ending, 0, r.left())
-	for r.more() {
-		all = append(all, r.list().ending())
+	all := make([]Ending, 0, r.Left())
+	for r.More() {
+		all = append(all, endingIn(r.List()))
 	}
-	return all, r.end()
+	return all, r.End()
 }
 
-// ending reads an entry of the outbox. What is foreign in it counts as missing.
-func (r *reply) ending() Ending {
-	e := Ending{Entry: r.text()}
+// endingIn reads an entry of the outbox. What is foreign in it counts as missing.
+func endingIn(r *script.Reply) Ending {
+	e := Ending{Entry: r.Text()}
 	there := false
-	for r.more() {
-		switch name, value := r.text(), r.text(); name {
+	for r.More() {
+		switch name, value := r.Text(), r.Text(); name {
 		case "member":
 			e.Member = value
 		case "state":
@@ -149,7 +150,7 @@ func (r *reply) ending() Ending {
 			e.Raw, there = value, true
 		}
 	}
-	if r.end() != nil {
+	if r.End() != nil {
 		return Ending{}
 	}
 	if !there {
@@ -168,8 +169,8 @@ func (s Shard) Archived(ctx context.Context, upto string) error {
 		if err != nil {
 			return err
 		}
-		more = r.flag()
-		if err := r.end(); err != nil {
+		more = r.Flag()
+		if err := r.End(); err != nil {
 			return err
 		}
 	}
@@ -182,16 +183,16 @@ func (s Shard) Backlog(ctx context.Context) (Backlog, error) {
 	if err != nil {
 		return Backlog{}, err
 	}
-	b := Backlog{Entries: int(r.integer())}
-	first, _, _ := strings.Cut(r.text(), "-")
+	b := Backlog{Entries: int(r.Integer())}
+	first, _, _ := strings.Cut(r.Text(), "-")
 	if first != "" {
 		b.Oldest = record.TimeOf(first)
 	}
-	b.Removed = r.decimal()
-	since := r.integer()
+	b.Removed = r.Decimal()
+	since := r.Integer()
 	if b.Open = since > 0; b.Open {
 		b.Since = time.UnixMilli(since)
 	}
-	b.Room = int(r.integer())
-	return b, r.end()
+	b.Room = int(r.Integer())
+	return b, r.End()
 }

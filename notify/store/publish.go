@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	publishScript   = script("publish", promised, grows)
-	publishAsScript = script("publish_as", promised, grows)
+	publishScript   = script.New("publish", script.Promised, script.Grows)
+	publishAsScript = script.New("publish_as", script.Promised, script.Grows)
 )
 
 // A When is a due time as scripts get it: a time in Unix milliseconds; negative: so
@@ -135,14 +136,14 @@ func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 		return nil, err
 	}
 	all := make([]Placed, len(batch))
-	now := r.integer()
+	now := r.Integer()
 	for _, i := range order {
-		all[i] = r.placed(now, batch[i].Broadcast)
+		all[i] = placedIn(r, now, batch[i].Broadcast)
 	}
-	if len(batch) == 1 && r.more() && r.flag() {
+	if len(batch) == 1 && r.More() && r.Flag() {
 		s.store.handedOver.Add(1)
 	}
-	return all, r.end()
+	return all, r.End()
 }
 
 // publishArgs returns the script's arguments for a batch, and the indexes of its
@@ -192,14 +193,14 @@ func (p *Publish) when() any {
 	return text
 }
 
-// placed reads a due time in ms, or a Refusal.
-func (r *reply) placed(now int64, broadcast bool) Placed {
-	due := r.integer()
+// placedIn reads a due time in ms, or a Refusal.
+func placedIn(r *script.Reply, now int64, broadcast bool) Placed {
+	due := r.Integer()
 	switch {
 	case due >= 0:
 		return Placed{Due: time.UnixMilli(due), Ready: due <= now && !broadcast, Outcome: OutcomeCreated}
-	case due < int64(ForeignExtras) && r.err == nil:
-		r.fail("a due time, or why there is none", due)
+	case due < int64(ForeignExtras):
+		r.Fail("a due time, or why there is none", due)
 	}
 	return Placed{Refusal: Refusal(due), Outcome: OutcomeRefused}
 }
@@ -233,25 +234,25 @@ func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error)
 		return nil, err
 	}
 	all := make([]Placed, len(batch))
-	now := r.integer()
+	now := r.Integer()
 	for i := range batch {
-		all[i] = r.placedAs(now)
+		all[i] = placedAsIn(r, now)
 	}
-	return all, r.end()
+	return all, r.End()
 }
 
-// placedAs reads what became of a message of PublishAs.
-func (r *reply) placedAs(now int64) Placed {
-	outcome := Outcome(r.text())
-	placed := r.placed(now, false)
-	previous := r.integer()
-	if placed.State = r.state(); (placed.Refusal != 0) != (outcome == OutcomeRefused) || placed.Refusal == 0 && placed.State == 0 {
-		r.fail("an outcome that agrees with its due time and its state", string(outcome))
+// placedAsIn reads what became of a message of PublishAs.
+func placedAsIn(r *script.Reply, now int64) Placed {
+	outcome := Outcome(r.Text())
+	placed := placedIn(r, now, false)
+	previous := r.Integer()
+	if placed.State = r.State(); (placed.Refusal != 0) != (outcome == OutcomeRefused) || placed.Refusal == 0 && placed.State == 0 {
+		r.Fail("an outcome that agrees with its due time and its state", string(outcome))
 	}
 	switch placed.Outcome = outcome; outcome {
 	case OutcomeCreated, OutcomeKept, OutcomeReplaced, OutcomeMoved, OutcomeRefused:
 	default:
-		r.fail("an outcome", string(outcome))
+		r.Fail("an outcome", string(outcome))
 	}
 	if previous > 0 {
 		placed.Previous = time.UnixMilli(previous)

@@ -2,16 +2,16 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-//go:embed lua/rehearse.lua
-var rehearseSource string
+var rehearseSource = script.Source("rehearse")
 
 // CheckRepair is a Check that also requires those rights of RepairRights that
 // scripts need.

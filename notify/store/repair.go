@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	repairPlacesScript    = script("repair/places")
-	repairRecordsScript   = script("repair/records")
-	repairLeftoversScript = script("repair/leftovers")
-	repairTopicsScript    = script("repair/topics")
-	repairListenersScript = script("repair/listeners")
-	repairCountersScript  = script("repair/counters")
-	repairHooksScript     = script("repair/hooks")
+	repairPlacesScript    = script.New("repair/places")
+	repairRecordsScript   = script.New("repair/records")
+	repairLeftoversScript = script.New("repair/leftovers")
+	repairTopicsScript    = script.New("repair/topics")
+	repairListenersScript = script.New("repair/listeners")
+	repairCountersScript  = script.New("repair/counters")
+	repairHooksScript     = script.New("repair/hooks")
 )
 
 // A RepairStep says what one step of a repair checks.
@@ -46,8 +48,8 @@ type Finding struct {
 // RepairPlace checks a page of a place, which is a topic's if each topic has one. It
 // finds members without a record, members of another topic, members in two places,
 // and dead letters without a reason.
-func (s Shard) RepairPlace(ctx context.Context, place Place, topic string, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairPlacesScript, func(k Keys) string { return k.name(place.row(), topic) }, step, topic)
+func (s Shard) RepairPlace(ctx context.Context, place script.Place, topic string, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairPlacesScript, func(k script.Keys) string { return k.Place(place, topic) }, step, topic)
 }
 
 // RepairRecords checks a page of the records. It finds those that have no place, and
@@ -58,37 +60,37 @@ func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, er
 
 // RepairAttempts checks a page of the counts of attempts. It finds those without a message.
 func (s Shard) RepairAttempts(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Attempts, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Attempts, step)
 }
 
 // RepairExpiries checks a page of the times to live. It finds those without a message.
 func (s Shard) RepairExpiries(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Expiries, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Expiries, step)
 }
 
 // RepairExtras checks a page of what else is noted of messages. It finds what is noted of none.
 func (s Shard) RepairExtras(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Extras, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Extras, step)
 }
 
 // RepairTaken checks a page of the ids that stay taken. It finds those that no record says so of.
 func (s Shard) RepairTaken(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Taken, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Taken, step)
 }
 
 // RepairClaims checks a page of the calls that claimed. It finds those that cannot be read.
 func (s Shard) RepairClaims(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Claims, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Claims, step)
 }
 
 // RepairWorkers checks a page of the workers. It finds those that cannot be read.
 func (s Shard) RepairWorkers(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Workers, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Workers, step)
 }
 
 // RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
 func (s Shard) RepairReasons(ctx context.Context, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairLeftoversScript, Keys.Deaths, step)
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Deaths, step)
 }
 
 // RepairTopics checks that topics are in the indexes as they should be. topics may
@@ -111,8 +113,8 @@ func (s Shard) RepairHooks(ctx context.Context, step RepairStep) (Repaired, erro
 // RepairCounters compares a page of the counters with what they count: the members
 // of PlaceLeased or PlaceBroadcasts, all at one moment. If there are too many
 // members for one step it checks none.
-func (s Shard) RepairCounters(ctx context.Context, of Place, step RepairStep) (Repaired, error) {
-	return s.repair(ctx, repairCountersScript, func(k Keys) string { return k.name(of.row(), "") }, step, of.String())
+func (s Shard) RepairCounters(ctx context.Context, of script.Place, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairCountersScript, func(k script.Keys) string { return k.Place(of, "") }, step, of.String())
 }
 
 // RepairRoot writes the root of a store of several shards again, if that is lost. Errors: an
@@ -129,7 +131,7 @@ func (s *Store) RepairRoot(ctx context.Context) error {
 }
 
 // repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
-func (s Shard) repair(ctx context.Context, t *transition, key func(Keys) string, step RepairStep, more ...any) (done Repaired, err error) {
+func (s Shard) repair(ctx context.Context, t *script.Transition, key func(script.Keys) string, step RepairStep, more ...any) (done Repaired, err error) {
 	cursor, apply := "0", 0
 	if step.Cursor != "" {
 		cursor = step.Cursor
@@ -141,21 +143,21 @@ func (s Shard) repair(ctx context.Context, t *transition, key func(Keys) string,
 	if err != nil {
 		return Repaired{}, err
 	}
-	if done.Next = r.text(); done.Next == "0" {
+	if done.Next = r.Text(); done.Next == "0" {
 		done.Next = ""
 	}
-	done.Checked = int(r.integer())
-	done.Took = time.Duration(r.integer()) * time.Microsecond
-	for all := r.list(); all.more(); {
-		done.Findings = append(done.Findings, s.finding(all.list()))
+	done.Checked = int(r.Integer())
+	done.Took = time.Duration(r.Integer()) * time.Microsecond
+	for all := r.List(); all.More(); {
+		done.Findings = append(done.Findings, s.finding(all.List()))
 	}
-	return done, r.end()
+	return done, r.End()
 }
 
-func (s Shard) finding(r *reply) Finding {
-	f := Finding{What: r.text(), Name: r.text(), Key: r.text(), Remedy: r.text()}
-	f.Short = strings.TrimPrefix(f.Key, s.store.known()[s.number].keys.base)
-	_ = r.end() // an error ends the replies around it, too
+func (s Shard) finding(r *script.Reply) Finding {
+	f := Finding{What: r.Text(), Name: r.Text(), Key: r.Text(), Remedy: r.Text()}
+	f.Short = strings.TrimPrefix(f.Key, s.store.known()[s.number].keys.Base())
+	_ = r.End() // an error ends the replies around it, too
 	return f
 }
 

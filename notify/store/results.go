@@ -11,12 +11,13 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	ackWithScript = script("ack_with", promised)
-	awaitScript   = script("await")
-	endedScript   = script("ended")
+	ackWithScript = script.New("ack_with", script.Promised)
+	awaitScript   = script.New("await")
+	endedScript   = script.New("ended")
 )
 
 // MaxResult is the size of a result in bytes, and MaxKeep how long a message that
@@ -66,8 +67,8 @@ func (s Shard) AckWith(ctx context.Context, topic string, l Lease, result Result
 	if err != nil {
 		return false, false, err
 	}
-	lost, forgotten = r.flag(), r.flag()
-	return lost, forgotten, r.end()
+	lost, forgotten = r.Flag(), r.Flag()
+	return lost, forgotten, r.End()
 }
 
 // A doneObject is the OBJECT in the record of a message that is kept. Times are in ms.
@@ -122,6 +123,6 @@ func (s Shard) Ended(ctx context.Context, members []string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended := r.indexes(len(members))
-	return ended, r.end()
+	ended := r.Indexes(len(members))
+	return ended, r.End()
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	settingsScript = script("settings")
-	setScript      = script("set", promised)
-	adoptScript    = script("adopt", promised)
-	revisedScript  = script("adopt") // with nothing to take over
+	settingsScript = script.New("settings")
+	setScript      = script.New("set", script.Promised)
+	adoptScript    = script.New("adopt", script.Promised)
+	revisedScript  = script.New("adopt") // with nothing to take over
 )
 
 // Settings returns the settings that hold for a topic. Errors: an ErrSettings, or
@@ -24,7 +25,7 @@ func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error
 	if err != nil {
 		return TopicSettings{}, err
 	}
-	return r.settings()
+	return settingsIn(r)
 }
 
 // Set changes settings of a topic, and returns those that hold then. If missing is
@@ -45,15 +46,15 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	if err != nil {
 		return TopicSettings{}, err
 	}
-	if r.flag() {
-		holds, err := r.settings()
+	if r.Flag() {
+		holds, err := settingsIn(r)
 		if errors.Is(err, ErrSettings) { // of the store, whose settings do not hold then; the change is made
 			err = nil
 		}
 		return holds, err
 	}
-	least, most := record.Ms(r.integer()), record.Ms(r.integer())
-	if err := r.end(); err != nil {
+	least, most := record.Ms(r.Integer()), record.Ms(r.Integer())
+	if err := r.End(); err != nil {
 		return TopicSettings{}, err
 	}
 	return TopicSettings{}, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", fault.Short(most), fault.Short(least))
@@ -116,25 +117,25 @@ func (s Shard) AdoptSettings(ctx context.Context) error {
 
 // adopt takes over settings that are newer than those of the shard, and returns those
 // that it has then.
-func (s Shard) adopt(ctx context.Context, by *transition, newer revised) (revised, error) {
+func (s Shard) adopt(ctx context.Context, by *script.Transition, newer revised) (revised, error) {
 	r, err := s.repeat(ctx, by, newer.settings, newer.at)
 	if err != nil {
 		return revised{}, err
 	}
-	holds := revised{settings: r.text(), at: r.decimal()}
-	return holds, r.end()
+	holds := revised{settings: r.Text(), at: r.Decimal()}
+	return holds, r.End()
 }
 
-// settings reads the settings of a topic and of the store. Even with an ErrSettings
+// settingsIn reads the settings of a topic and of the store. Even with an ErrSettings
 // it returns those that hold.
-func (r *reply) settings() (t TopicSettings, err error) {
-	ofTopic, ofStore := r.text(), r.text()
+func settingsIn(r *script.Reply) (t TopicSettings, err error) {
+	ofTopic, ofStore := r.Text(), r.Text()
 	own, errOwn := numbersOf(ofTopic)
 	common, errCommon := numbersOf(ofStore)
 	if ofTopic == ofStore { // the settings of all topics: one error is enough
 		errCommon = nil
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return t, err
 	}
 	delete(common, "paused") // only single topics are paused

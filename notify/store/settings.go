@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Settings are the settings of a topic.
@@ -212,6 +213,8 @@ func isSetting(name string, n int64) bool {
 		return one.name == name && n >= one.least && n <= one.most
 	})
 }
+
+func init() { script.Define(luaSettings()) }
 
 // luaSettings returns the settings as Lua: a list, which has each by its name, too.
 func luaSettings() string {

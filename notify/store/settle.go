@@ -8,13 +8,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	ackScript     = script("ack", promised)
-	nackScript    = script("nack", promised)
-	extendScript  = script("extend")
-	releaseScript = script("release")
+	ackScript     = script.New("ack", script.Promised)
+	nackScript    = script.New("nack", script.Promised)
+	extendScript  = script.New("extend")
+	releaseScript = script.New("release")
 )
 
 // A Lease is a leased message, and the receipt that proves the lease.
@@ -41,8 +42,8 @@ func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []in
 	if err != nil {
 		return nil, err
 	}
-	lost = r.indexes(len(leases))
-	return lost, r.end()
+	lost = r.Indexes(len(leases))
+	return lost, r.End()
 }
 
 // A Nack rejects a message, or puts it off.
@@ -88,24 +89,24 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	if err != nil {
 		return Nacked{}, err
 	}
-	state := r.text()
+	state := r.Text()
 	switch state {
 	case "":
-		return Nacked{Lost: true}, r.end()
+		return Nacked{Lost: true}, r.End()
 	case "expires", "often":
-		return Nacked{}, r.refusal(state, n.Delay)
+		return Nacked{}, refusalIn(r, state, n.Delay)
 	case "scheduled", "dead", "dropped":
 	default:
-		r.fail("scheduled, dead or dropped", state)
+		r.Fail("scheduled, dead or dropped", state)
 	}
-	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.integer()), Due: time.UnixMilli(r.integer()), Forgetful: r.flag()}
-	return out, r.end()
+	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.Integer()), Due: time.UnixMilli(r.Integer()), Forgetful: r.Flag()}
+	return out, r.End()
 }
 
-// refusal reads why a message may not be put off, and returns that as a Fault.
-func (r *reply) refusal(why string, delay time.Duration) error {
-	n := r.integer()
-	if err := r.end(); err != nil {
+// refusalIn reads why a message may not be put off, and returns that as a Fault.
+func refusalIn(r *script.Reply, why string, delay time.Duration) error {
+	n := r.Integer()
+	if err := r.End(); err != nil {
 		return err
 	}
 	wait := "by the backoff"
@@ -146,15 +147,15 @@ func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease,
 	if err != nil {
 		return nil, nil, err
 	}
-	receipt := r.integer()
-	receipts, lost = make([]int64, len(leases)), r.list().indexes(len(leases))
+	receipt := r.Integer()
+	receipts, lost = make([]int64, len(leases)), r.List().Indexes(len(leases))
 	for i, l := range leases {
 		receipts[i] = WithDigit(receipt, l.Receipt)
 	}
-	for r.more() {
-		at, its := r.integer(), r.integer()
+	for r.More() {
+		at, its := r.Integer(), r.Integer()
 		if at < 1 || at > int64(len(leases)) {
-			r.fail("a position in what was given", at)
+			r.Fail("a position in what was given", at)
 			break
 		}
 		receipts[at-1] = its
@@ -162,7 +163,7 @@ func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease,
 	for _, i := range lost {
 		receipts[i] = 0
 	}
-	return receipts, lost, r.end()
+	return receipts, lost, r.End()
 }
 
 // Confirm gives messages of a topic that were handed over the leases that their
@@ -195,8 +196,8 @@ func (s Shard) Release(ctx context.Context, topic string, inbox Inbox, back []Re
 	if err != nil {
 		return nil, err
 	}
-	lost = r.indexes(len(back))
-	return lost, r.end()
+	lost = r.Indexes(len(back))
+	return lost, r.End()
 }
 
 // withLeases returns first, then the members of leases, then their receipts.
@@ -229,39 +230,4 @@ func inRuns(leases []Lease, topic string) []any {
 		leases = leases[n:]
 	}
 	return args
-}
-
-// indexes reads the rest as places in a list of n, counted from 1, and returns
-// them counted from 0.
-func (r *reply) indexes(n int) (all []int) {
-	for r.more() {
-		all = append(all, r.index(n))
-	}
-	if r.err != nil {
-		return nil
-	}
-	return all
-}
-
-// upTo reads a number from 0 to n.
-func (r *reply) upTo(n int) int {
-	i := r.integer()
-	if r.err == nil && (i < 0 || i > int64(n)) {
-		r.fail("how many of what was given", i)
-		return 0
-	}
-	return int(i)
-}
-
-// index reads a place in a list of n, counted from 1, and returns it counted from 0.
-func (r *reply) index(n int) int {
-	at := r.integer()
-	if r.err != nil {
-		return 0
-	}
-	if at < 1 || at > int64(n) {
-		r.fail("a position in what was given", at)
-		return 0
-	}
-	return int(at - 1)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Shard is a part of a store: topics with all that belongs to them, a carrier, and
@@ -28,7 +29,7 @@ type shard struct {
 	*Store
 	number int
 	layout layout
-	keys   Keys
+	keys   script.Keys
 	head   string // the last argument of each call, for begin.lua
 
 	fit     atomic.Int32
@@ -42,7 +43,7 @@ type shard struct {
 // newShard returns a shard under a hash tag.
 func (s *Store) newShard(number int, l layout, tag string) *shard {
 	return &shard{
-		Store: s, number: number, layout: l, keys: newKeys(s.prefix, tag),
+		Store: s, number: number, layout: l, keys: script.NewKeys(s.prefix, tag),
 		head: strconv.Itoa(s.share) + "/" + s.at + "/" + l.mark(),
 	}
 }
@@ -198,18 +199,18 @@ func (s *Store) each(ctx context.Context, f func(*shard) error) error {
 // run runs a transition once, and returns a cursor over its answer. It never repeats
 // a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
 // ErrUnreplicated if the transition is promised, or that of the connection.
-func (s Shard) run(ctx context.Context, t *transition, args ...any) (*reply, error) {
+func (s Shard) run(ctx context.Context, t *script.Transition, args ...any) (*script.Reply, error) {
 	return s.runOn(ctx, t, nil, args...)
 }
 
 // repeat is run for a transition that may be carried out twice: for up to retryFor
 // it repeats a call that Redis did not carry out.
-func (s Shard) repeat(ctx context.Context, t *transition, args ...any) (*reply, error) {
-	return retry(ctx, func() (*reply, error) { return s.run(ctx, t, args...) })
+func (s Shard) repeat(ctx context.Context, t *script.Transition, args ...any) (*script.Reply, error) {
+	return retry(ctx, func() (*script.Reply, error) { return s.run(ctx, t, args...) })
 }
 
 // runOn is run for a transition that works on a key of the caller's choice.
-func (s Shard) runOn(ctx context.Context, t *transition, key func(Keys) string, args ...any) (*reply, error) {
+func (s Shard) runOn(ctx context.Context, t *script.Transition, key func(script.Keys) string, args ...any) (*script.Reply, error) {
 	d, err := s.resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -218,13 +219,13 @@ func (s Shard) runOn(ctx context.Context, t *transition, key func(Keys) string, 
 }
 
 // run is Shard.runOn. An Inbox among the arguments is sent as its channel.
-func (d *shard) run(ctx context.Context, t *transition, key func(Keys) string, args []any) (*reply, error) {
-	keys := append(make([]string, 0, 2), d.keys.format)
+func (d *shard) run(ctx context.Context, t *script.Transition, key func(script.Keys) string, args []any) (*script.Reply, error) {
+	keys := append(make([]string, 0, 2), d.keys.Format())
 	if key != nil {
 		keys = append(keys, key(d.keys))
 	}
 	if d.inCluster() {
-		keys = append(keys, d.keys.given()...)
+		keys = append(keys, d.keys.Given()...)
 	}
 	for i, arg := range args {
 		if inbox, is := arg.(Inbox); is {
@@ -235,5 +236,5 @@ func (d *shard) run(ctx context.Context, t *transition, key func(Keys) string, a
 	if err != nil {
 		return nil, err
 	}
-	return &reply{name: t.name, values: values}, nil
+	return script.NewReply(t, values), nil
 }

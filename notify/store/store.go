@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Store is one Redis and one prefix in it, where messages are kept. It is safe
@@ -67,8 +68,8 @@ var ErrUnfit = errors.New("unfit redis")
 // fails if Redis cannot be reached. The error joins a Fault for each field that is
 // wrong, or whose file cannot be read.
 func Open(c Config) (*Store, error) {
-	prefix := cmp.Or(c.Prefix, DefaultPrefix)
-	errPrefix := checkPrefix(prefix)
+	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
+	errPrefix := script.CheckPrefix(prefix)
 	var errShards error
 	if c.Shards != 0 {
 		errShards = CheckShards(c.Shards)
@@ -103,14 +104,14 @@ func (s *Store) Close() error {
 func (s *Store) Client() redis.UniversalClient { return s.client }
 
 // Keys returns the names of the keys and channels of the first shard.
-func (s *Store) Keys() Keys { return s.known()[0].keys }
+func (s *Store) Keys() script.Keys { return s.known()[0].keys }
 
 // KeysOf returns the names of the keys and channels of a topic's shard. The number of
 // shards must be known.
-func (s *Store) KeysOf(topic string) Keys { return s.known()[s.Of(topic).number].keys }
+func (s *Store) KeysOf(topic string) script.Keys { return s.known()[s.Of(topic).number].keys }
 
 // KeysOfAll returns the names of the keys and channels of each shard.
-func (s *Store) KeysOfAll() (all []Keys) {
+func (s *Store) KeysOfAll() (all []script.Keys) {
 	for _, d := range s.known() {
 		all = append(all, d.keys)
 	}
@@ -228,7 +229,7 @@ func (d *shard) listening(ctx context.Context, channel string) (int64, error) {
 }
 
 // call runs a transition once, if Redis is fit for it.
-func (d *shard) call(ctx context.Context, t *transition, keys []string, args []any) ([]any, error) {
+func (d *shard) call(ctx context.Context, t *script.Transition, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -240,12 +241,12 @@ func (d *shard) call(ctx context.Context, t *transition, keys []string, args []a
 	}
 	began := time.Now()
 	reply, err := d.onMaster(ctx, t, keys, args)
-	d.observe(t.name, time.Since(began), err)
+	d.observe(t.Name, time.Since(began), err)
 	return reply, err
 }
 
 // onMaster runs a transition on the server that holds the shard, and founds a store where there is none.
-func (d *shard) onMaster(ctx context.Context, t *transition, keys []string, args []any) (reply []any, err error) {
+func (d *shard) onMaster(ctx context.Context, t *script.Transition, keys []string, args []any) (reply []any, err error) {
 	reply, err = onNode(ctx, d, func(node redis.UniversalClient) ([]any, error) {
 		reply, err := d.once(ctx, node, t, keys, args)
 		missing, err := d.formatFault(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Heartbeat is the longest time between two beats of the carrier.
@@ -50,7 +51,7 @@ type Event struct {
 func (e Event) Shard() Shard { return e.shard.handle() }
 
 // keys returns the names of the channels of the event's shard.
-func (e Event) keys() Keys { return e.shard.keys }
+func (e Event) keys() script.Keys { return e.shard.keys }
 
 // The fields of a beat: the carrier's epoch, the time in ms, the id of the store, a bell, and topics.
 const (

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-var sweepScript = script("sweep")
+var sweepScript = script.New("sweep")
 
 // A Sweep says what a step of the housekeeping removes.
 type Sweep struct {
@@ -54,14 +56,14 @@ func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
-	if err := r.deposed(); err != nil {
+	if err := deposed(r); err != nil {
 		return Swept{}, err
 	}
-	m := Swept{Rank: r.integer(), Old: r.integer(), Soon: r.flag(), More: r.flag(), Whole: r.flag(), Forgotten: r.integer(), ByDeaths: r.integer(), Unarchived: r.integer()}
-	for l := r.list(); l.more(); {
-		topic := l.text()
-		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.integer()})
+	m := Swept{Rank: r.Integer(), Old: r.Integer(), Soon: r.Flag(), More: r.Flag(), Whole: r.Flag(), Forgotten: r.Integer(), ByDeaths: r.Integer(), Unarchived: r.Integer()}
+	for l := r.List(); l.More(); {
+		topic := l.Text()
+		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.Integer()})
 	}
-	m.Done, m.TooMany = r.integer(), r.integer()
-	return m, r.end()
+	m.Done, m.TooMany = r.Integer(), r.Integer()
+	return m, r.End()
 }

@@ -4,20 +4,20 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	topicsScript  = script("topics")
-	namesScript   = script("names")
-	surveyScript  = script("survey")
-	notableScript = script("notable")
+	topicsScript  = script.New("topics")
+	namesScript   = script.New("names")
+	surveyScript  = script.New("survey")
+	notableScript = script.New("notable")
 )
 
 // Counts are the messages of a topic.
@@ -57,14 +57,14 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 	all := make([]Counts, 0, len(topics))
 	for _, topic := range topics {
 		all = append(all, Counts{
-			Topic: topic, Scheduled: r.integer(), Ready: r.integer(), Leased: r.integer(), Dead: r.integer(), Waiting: r.integer(),
-			Published: r.integer(), Acked: r.integer(), Overdue: time.Duration(r.integer()) * time.Millisecond,
-			Broadcasts: r.integer(), Sent: r.integer(), Log: r.integer(),
-			Died: r.integer(), Lateness: time.Duration(r.integer()) * time.Microsecond, Paused: r.flag(),
-			Dropped: r.integer(),
+			Topic: topic, Scheduled: r.Integer(), Ready: r.Integer(), Leased: r.Integer(), Dead: r.Integer(), Waiting: r.Integer(),
+			Published: r.Integer(), Acked: r.Integer(), Overdue: time.Duration(r.Integer()) * time.Millisecond,
+			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
+			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
+			Dropped: r.Integer(),
 		})
 	}
-	return all, r.end()
+	return all, r.End()
 }
 
 // TopicNames returns up to most names of topics in some ranges, in the order of the
@@ -74,11 +74,11 @@ func (s Shard) TopicNames(ctx context.Context, most int, ranges []record.Names) 
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, r.left())
-	for r.more() {
-		names = append(names, r.text())
+	names := make([]string, 0, r.Left())
+	for r.More() {
+		names = append(names, r.Text())
 	}
-	return names, r.end()
+	return names, r.End()
 }
 
 // endsOf returns the ends of ranges as ZRANGE takes them.
@@ -164,12 +164,12 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 		return Survey{}, err
 	}
 	sum := Survey{
-		Topics: r.integer(), Messages: r.integer(), Leased: r.integer(), Dead: r.integer(), Broadcasts: r.integer(),
-		Published: r.number(), Acked: r.number(), Died: r.number(), Sent: r.number(), Dropped: r.number(), Now: time.UnixMilli(r.integer()),
-		Behind: r.list().notables(), Paused: r.list().notables(), Busy: r.list().notables(),
+		Topics: r.Integer(), Messages: r.Integer(), Leased: r.Integer(), Dead: r.Integer(), Broadcasts: r.Integer(),
+		Published: r.Number(), Acked: r.Number(), Died: r.Number(), Sent: r.Number(), Dropped: r.Number(), Now: time.UnixMilli(r.Integer()),
+		Behind: notablesIn(r.List()), Paused: notablesIn(r.List()), Busy: notablesIn(r.List()),
 	}
 	s.heed(sum.Now)
-	return sum, r.end()
+	return sum, r.End()
 }
 
 // A NotablePage is a page of an index of topics that may be out of date.
@@ -193,22 +193,16 @@ func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (Notab
 	if err != nil {
 		return NotablePage{}, err
 	}
-	page := NotablePage{Next: r.integer(), Checked: int(r.integer()), Last: time.UnixMilli(r.number())}
-	page.Found = r.notables()
-	return page, r.end()
+	page := NotablePage{Next: r.Integer(), Checked: int(r.Integer()), Last: time.UnixMilli(r.Number())}
+	page.Found = notablesIn(r)
+	return page, r.End()
 }
 
-// notables reads pairs of topic and time in ms until the end.
-func (r *reply) notables() []Notable {
-	all := make([]Notable, 0, r.left()/2)
-	for r.more() {
-		all = append(all, Notable{r.text(), time.UnixMilli(r.number())})
+// notablesIn reads pairs of topic and time in ms until the end.
+func notablesIn(r *script.Reply) []Notable {
+	all := make([]Notable, 0, r.Left()/2)
+	for r.More() {
+		all = append(all, Notable{r.Text(), time.UnixMilli(r.Number())})
 	}
 	return all
-}
-
-// number reads an integer as text; 0 for a foreign text.
-func (r *reply) number() int64 {
-	n, _ := strconv.ParseInt(r.text(), 10, 64)
-	return n
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Key is a key that [Shard.Walk] finds.
@@ -14,38 +16,23 @@ type Key struct {
 	Short string // without the beginning that all keys of the shard have
 	Type  string // as Redis names it
 
-	row row    // of the table that describes the key; zero: none does
-	one string // which one of a family it is, such as the topic
+	is script.Described
 }
 
 // IsOurs reports whether the table of keys describes the key.
-func (k Key) IsOurs() bool { return k.row.kind != "" }
+func (k Key) IsOurs() bool { return k.is.Type != "" }
 
 // IsRight reports whether the key has the type that it should have.
-func (k Key) IsRight() bool { return k.Type == k.row.kind }
+func (k Key) IsRight() bool { return k.Type == k.is.Type }
 
 // Topic returns the topic of a key that each topic has, and whether it is one.
-func (k Key) Topic() (topic string, ok bool) { return k.one, k.row.of == "topic" }
+func (k Key) Topic() (topic string, ok bool) { return k.is.One, k.is.Of == "topic" }
 
 // Listener returns the named listener of a key that each has, and whether it is one.
-func (k Key) Listener() (name string, ok bool) { return k.one, k.row.of == "listener" }
+func (k Key) Listener() (name string, ok bool) { return k.is.One, k.is.Of == "listener" }
 
 // Place returns the place that the key is, 0 if it is none.
-func (k Key) Place() Place { return k.row.place }
-
-// describe returns a key with its row of the table.
-func describe(short string) Key {
-	name, one, many := strings.Cut(short, ":")
-	if many {
-		name += ":"
-	}
-	for _, r := range table {
-		if r.kind != kindChannel && r.name == name {
-			return Key{Short: short, row: r, one: one}
-		}
-	}
-	return Key{Short: short}
-}
+func (k Key) Place() script.Place { return k.is.Place }
 
 // walkPage is how many keys Redis looks at in one call of Walk; most may belong to
 // other programs.
@@ -77,7 +64,7 @@ func (d *shard) walk(ctx context.Context, on func([]Key)) error {
 	seen := make(map[string]bool) // a key may come twice
 	for cursor := uint64(0); ; {
 		var page, unseen []string
-		if page, cursor, err = node.Scan(ctx, cursor, d.keys.base+"*", walkPage).Result(); err != nil {
+		if page, cursor, err = node.Scan(ctx, cursor, d.keys.Base()+"*", walkPage).Result(); err != nil {
 			return err
 		}
 		for _, key := range page {
@@ -113,9 +100,8 @@ func (d *shard) described(ctx context.Context, node redis.UniversalClient, names
 	}
 	for i, name := range names {
 		if kind := types[i].Val(); kind != "none" {
-			key := describe(strings.TrimPrefix(name, d.keys.base))
-			key.Name, key.Type = name, kind
-			keys = append(keys, key)
+			short := strings.TrimPrefix(name, d.keys.Base())
+			keys = append(keys, Key{Name: name, Short: short, Type: kind, is: script.Describe(short)})
 		}
 	}
 	return keys, nil

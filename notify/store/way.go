@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // loadAgain is when a server that did not take the library is asked again.
@@ -67,9 +69,9 @@ func (w *way) load(ctx context.Context, node redis.UniversalClient, loads int64)
 	if w.loaded.Load() > loads || w.refusal() != nil {
 		return nil
 	}
-	err := node.FunctionLoad(ctx, theLibrary().text).Err()
+	err := node.FunctionLoad(ctx, script.LibraryText()).Err()
 	switch {
-	case err == nil, refusal(err, []string{"Library '" + theLibrary().name + "' already exists"}):
+	case err == nil, refusal(err, []string{"Library '" + script.LibraryName() + "' already exists"}):
 		w.refused.Store(nil)
 		w.loaded.Add(1)
 		return nil
@@ -95,7 +97,7 @@ type sender func(context.Context, redis.Cmdable) *redis.Cmd
 
 // once calls a transition once, and waits for replicas if its answer is promised. A call that a
 // server without the library refused is made again once that is loaded: nothing of it was done.
-func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transition, keys []string, args []any) ([]any, error) {
+func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *script.Transition, keys []string, args []any) ([]any, error) {
 	if d.fit.Load() != fitTrial {
 		w := d.wayTo(node)
 		for range 2 {
@@ -104,7 +106,7 @@ func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transit
 				break
 			}
 			reply, err := d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd {
-				return c.FCall(ctx, theLibrary().name+"_"+t.function, keys, args...)
+				return c.FCall(ctx, t.Function(), keys, args...)
 			})
 			switch {
 			case refuses(err, "'fcall'"), isUnknown(err):
@@ -122,15 +124,9 @@ func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *transit
 }
 
 // runScript calls a transition as a script.
-func (d *shard) runScript(ctx context.Context, node redis.UniversalClient, t *transition, keys []string, args []any) ([]any, error) {
-	one := theLibrary().script
-	switch {
-	case d.fit.Load() == fitTrial:
-		one = theLibrary().plain
-	case t.grows:
-		one = theLibrary().growing
-	}
-	args = append(slices.Clip(args), t.function)
+func (d *shard) runScript(ctx context.Context, node redis.UniversalClient, t *script.Transition, keys []string, args []any) ([]any, error) {
+	one, name := t.Script(d.fit.Load() == fitTrial)
+	args = append(slices.Clip(args), name)
 	reply, err := d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd { return one.EvalSha(ctx, c, keys, args...) })
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd { return one.Eval(ctx, c, keys, args...) })
@@ -139,11 +135,11 @@ func (d *shard) runScript(ctx context.Context, node redis.UniversalClient, t *tr
 }
 
 // send sends a call, and waits for replicas if its answer is promised.
-func (d *shard) send(ctx context.Context, node redis.UniversalClient, t *transition, call sender) (reply []any, err error) {
-	if t.promised && d.replicas > 0 {
+func (d *shard) send(ctx context.Context, node redis.UniversalClient, t *script.Transition, call sender) (reply []any, err error) {
+	if t.Promised && d.replicas > 0 {
 		reply, err = d.confirm(ctx, node, call)
 	} else {
 		reply, err = call(ctx, node).Slice()
 	}
-	return reply, theLibrary().located(err)
+	return reply, script.Located(err)
 }

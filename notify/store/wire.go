@@ -14,9 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-var heardScript = script("heard")
+var heardScript = script.New("heard")
 
 // wires are the listening connections of a process to a store of several shards: one for
 // each server, which all subscriptions share.
@@ -236,8 +237,8 @@ func (w *wire) prove(ctx context.Context, e *ear) error {
 	if err != nil {
 		return err
 	}
-	heard := r.integer()
-	if err := r.end(); err != nil {
+	heard := r.Integer()
+	if err := r.End(); err != nil {
 		return err
 	}
 	if heard == 0 {

@@ -11,13 +11,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
-	arriveScript  = script("arrive")
-	departScript  = script("depart")
-	workersScript = script("workers")
-	inHandScript  = script("in_hand")
+	arriveScript  = script.New("arrive")
+	departScript  = script.New("depart")
+	workersScript = script.New("workers")
+	inHandScript  = script.New("in_hand")
 )
 
 // MaxWorkerName is the length of the name of a worker in bytes.
@@ -94,8 +95,8 @@ func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, er
 	if err != nil {
 		return "", 0, err
 	}
-	id, epoch = r.text(), r.integer()
-	return id, epoch, r.end()
+	id, epoch = r.Text(), r.Integer()
+	return id, epoch, r.End()
 }
 
 // Depart forgets a worker. The error is that of the connection.
@@ -104,8 +105,8 @@ func (s Shard) Depart(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_ = r.integer()
-	return r.end()
+	_ = r.Integer()
+	return r.End()
 }
 
 // addCallers adds the callers of an entry to workers by their names: one that claims
@@ -139,15 +140,15 @@ func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
 		if err != nil {
 			return nil, err
 		}
-		for cursor = r.text(); r.more(); {
-			id, text := r.text(), r.text()
+		for cursor = r.Text(); r.More(); {
+			id, text := r.Text(), r.Text()
 			var e entry
 			if json.Unmarshal([]byte(text), &e) == nil { // else it is foreign
 				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Names: e.Names, Since: time.UnixMilli(e.Since)}
 				e.addCallers(id, callers)
 			}
 		}
-		if err := r.end(); err != nil {
+		if err := r.End(); err != nil {
 			return nil, err
 		}
 		if cursor == "0" {

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -135,7 +136,7 @@ func TestWrongReplies(t *testing.T) {
 		}
 		for _, w := range wrongs(right) {
 			err := a.forged(w.reply, func() error { return one.call(t.Context(), shard) })
-			var wrongReply *store.ReplyError
+			var wrongReply *script.ReplyError
 			if errors.As(err, &wrongReply) || err == nil && one.takes != nil && one.takes(w.what) {
 				continue
 			}
@@ -349,7 +350,7 @@ func askings() []asking {
 		}},
 		{name: "repair places", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
 			strayLease(ctx, s)
-			_, err := s.RepairPlace(ctx, store.PlaceLeased, "", store.RepairStep{Size: 10})
+			_, err := s.RepairPlace(ctx, script.PlaceLeased, "", store.RepairStep{Size: 10})
 			return err
 		}},
 		{name: "repair records", call: func(ctx context.Context, s store.Shard) error {
@@ -375,7 +376,7 @@ func askings() []asking {
 		}},
 		{name: "repair counters", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
 			strayLease(ctx, s)
-			_, err := s.RepairCounters(ctx, store.PlaceLeased, store.RepairStep{Size: 10})
+			_, err := s.RepairCounters(ctx, script.PlaceLeased, store.RepairStep{Size: 10})
 			return err
 		}},
 		{name: "publish", call: func(ctx context.Context, s store.Shard) error {
@@ -436,7 +437,7 @@ func askings() []asking {
 		{name: "inspect a message that a worker has", right: []any{[]any{"t:1", "leased", "1000", "1\n7 8 w x y", "2000", nil, "1\nx", "", "w", "7"}}, call: inspectOne},
 		{name: "inspect an id that stays taken", right: []any{[]any{"t:1", "done", "1000", nil, nil, nil, nil, ""}}, call: inspectOne},
 		{name: "list", takes: emptier, call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.List(ctx, "t", store.PlaceReady, false, 10, store.Mark{})
+			_, _, err := s.List(ctx, "t", script.PlaceReady, false, 10, store.Mark{})
 			return err
 		}},
 		{
@@ -456,7 +457,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "occupied", right: []any{"", "t", "1"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Occupied(ctx, new(store.Sought), []store.Place{store.PlaceReady}, true, 10, []record.Names{{To: "\xff"}})
+			_, err := s.Occupied(ctx, new(store.Sought), []script.Place{script.PlaceReady}, true, 10, []record.Names{{To: "\xff"}})
 			return err
 		}},
 		{name: "look up", right: []any{int64(1), int64(1000), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}}, takes: fewer, call: func(ctx context.Context, s store.Shard) error {

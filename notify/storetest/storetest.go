@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/script"
+
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -405,7 +407,7 @@ func Heads(t testing.TB, store *notify.Store) {
 	}
 }
 
-func heads(t testing.TB, client redis.UniversalClient, keys store.Keys) {
+func heads(t testing.TB, client redis.UniversalClient, keys script.Keys) {
 	t.Helper()
 	names, err := client.Keys(t.Context(), keys.Scheduled("*")).Result()
 	if err != nil {

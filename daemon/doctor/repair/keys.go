@@ -5,19 +5,20 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // found is what the names of the keys show.
 type found struct {
-	topics map[string]bool          // topics that have a key
-	places map[store.Place][]string // the topics that have each kind of place
-	names  map[string]bool          // listeners that have a key
-	empty  bool                     // there is no key
+	topics map[string]bool           // topics that have a key
+	places map[script.Place][]string // the topics that have each kind of place
+	names  map[string]bool           // listeners that have a key
+	empty  bool                      // there is no key
 }
 
 // keys reads the names of all keys of the shard, and reports foreign ones.
 func (r *run) keys(ctx context.Context) (found, error) {
-	f := found{topics: make(map[string]bool), places: make(map[store.Place][]string), names: make(map[string]bool)}
+	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), names: make(map[string]bool)}
 	seen := 0
 	err := r.shard.Walk(ctx, func(keys []store.Key) {
 		seen += len(keys)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A step should take Redis no longer than slow; pages are halved above it and
@@ -127,8 +128,8 @@ func (r *run) contents(ctx context.Context, found found) error {
 		func() error { return r.records(ctx) },
 		func() error { return r.leftovers(ctx) },
 		func() error { return r.listeners(ctx, found.names) },
-		func() error { return r.counters(ctx, store.PlaceLeased) },
-		func() error { return r.counters(ctx, store.PlaceBroadcasts) },
+		func() error { return r.counters(ctx, script.PlaceLeased) },
+		func() error { return r.counters(ctx, script.PlaceBroadcasts) },
 	} {
 		if err := pass(); err != nil {
 			return err
@@ -138,12 +139,12 @@ func (r *run) contents(ctx context.Context, found found) error {
 }
 
 func (r *run) places(ctx context.Context, found found) error {
-	for _, place := range []store.Place{store.PlaceLeased, store.PlaceBroadcasts} {
+	for _, place := range []script.Place{script.PlaceLeased, script.PlaceBroadcasts} {
 		if err := r.place(ctx, place, ""); err != nil {
 			return err
 		}
 	}
-	for _, place := range []store.Place{store.PlaceReady, store.PlaceScheduled, store.PlaceDead, store.PlaceDone} {
+	for _, place := range []script.Place{script.PlaceReady, script.PlaceScheduled, script.PlaceDead, script.PlaceDone} {
 		for _, topic := range found.places[place] {
 			if err := r.place(ctx, place, topic); err != nil {
 				return err
@@ -153,7 +154,7 @@ func (r *run) places(ctx context.Context, found found) error {
 	return nil
 }
 
-func (r *run) place(ctx context.Context, place store.Place, topic string) error {
+func (r *run) place(ctx context.Context, place script.Place, topic string) error {
 	_, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
 		return r.shard.RepairPlace(ctx, place, topic, step)
 	})
@@ -199,7 +200,7 @@ func (r *run) listeners(ctx context.Context, names map[string]bool) error {
 }
 
 // counters examines the counters of a place that all topics share.
-func (r *run) counters(ctx context.Context, of store.Place) error {
+func (r *run) counters(ctx context.Context, of script.Place) error {
 	examined, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
 		return r.shard.RepairCounters(ctx, of, step)
 	})

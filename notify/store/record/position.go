@@ -42,3 +42,29 @@ func ParsePosition(text string) (Position, error) {
 	}
 	return Position(ms*1000 + us), nil
 }
+
+// lastPosition is the last position that a Lua number holds. What is beyond is foreign.
+const lastPosition = 1<<53 - 1
+
+// PositionIn reads a position from text. A foreign text is 0.
+func PositionIn(text string) Position {
+	n, _ := strconv.ParseFloat(text, 64)
+	return PositionAt(n)
+}
+
+// PositionAt returns the position that a score is. A foreign score is 0.
+func PositionAt(score float64) Position {
+	if !(score >= 0 && score <= lastPosition) {
+		return 0
+	}
+	return Position(score)
+}
+
+// PositionOf reads the id of an entry. A foreign one may have more than 999 us
+// behind the dash: these count into the next ms.
+func PositionOf(id string) Position {
+	before, behind, _ := strings.Cut(id, "-")
+	ms, _ := strconv.ParseInt(before, 10, 64)
+	us, _ := strconv.ParseInt(behind, 10, 64)
+	return Position(ms*1000 + us)
+}

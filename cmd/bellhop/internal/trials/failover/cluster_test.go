@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -47,7 +47,7 @@ func (c *cluster) replaceLost(t *testing.T, lost *redisserver.Server) {
 }
 
 // shard returns the master of the shard, and its replica.
-func (c *cluster) shard(t *testing.T, keys store.Keys) (master, replica *redisserver.Server) {
+func (c *cluster) shard(t *testing.T, keys script.Keys) (master, replica *redisserver.Server) {
 	t.Helper()
 	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.ScheduledTopics()).Result()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // The Cluster of a sharded world, and its store.
@@ -129,7 +129,7 @@ func (c *cluster) ownerBy(ctx context.Context, n *redisserver.Server, slot int) 
 }
 
 // slotOf returns the slot of a shard.
-func (c *cluster) slotOf(ctx context.Context, keys store.Keys) (slot int, err error) {
+func (c *cluster) slotOf(ctx context.Context, keys script.Keys) (slot int, err error) {
 	for _, n := range c.nodes {
 		if err = c.on(n, func(node *redis.Client) error {
 			found, err := node.ClusterKeySlot(ctx, keys.Base()).Result()
@@ -143,7 +143,7 @@ func (c *cluster) slotOf(ctx context.Context, keys store.Keys) (slot int, err er
 }
 
 // shardsOn returns the shards of which a node is the master, by their numbers.
-func (c *cluster) shardsOn(ctx context.Context, node int, all []store.Keys) (some []int, err error) {
+func (c *cluster) shardsOn(ctx context.Context, node int, all []script.Keys) (some []int, err error) {
 	for number, keys := range all {
 		slot, err := c.slotOf(ctx, keys)
 		if err != nil {
@@ -232,7 +232,7 @@ func (c *cluster) close() {
 }
 
 // hear subscribes to a channel of a shard at its master. close ends the subscription.
-func (c *cluster) hear(ctx context.Context, keys store.Keys, channel string) (sub *redis.PubSub, end func(), err error) {
+func (c *cluster) hear(ctx context.Context, keys script.Keys, channel string) (sub *redis.PubSub, end func(), err error) {
 	slot, err := c.slotOf(ctx, keys)
 	if err != nil {
 		return nil, nil, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var onRedis = []string{"redis"}
@@ -62,7 +62,7 @@ func deleteLibraries(ctx context.Context, w *world, _ *victim, _ time.Duration) 
 
 // loadAnother loads the library that another version of this program would.
 func loadAnother(ctx context.Context, w *world, _ *victim, _ time.Duration) (healing, error) {
-	text := store.LibraryText()
+	text := script.LibraryText()
 	first, _, _ := strings.Cut(text, "\n")
 	_, name, _ := strings.Cut(first, "name=")
 	text = strings.ReplaceAll(text, name, "bellhop_0123456789abcdef")

@@ -26,6 +26,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -216,7 +217,7 @@ func (w *world) startDaemons(ctx context.Context) error {
 		}
 	}
 	if err := until("a carrier is elected and bridges to NATS", func() bool {
-		return !slices.ContainsFunc(w.store.KeysOfAll(), func(keys store.Keys) bool {
+		return !slices.ContainsFunc(w.store.KeysOfAll(), func(keys script.Keys) bool {
 			n, err := w.store.Client().Exists(ctx, keys.Carrier(), keys.Bridge()).Result()
 			return err != nil || n < 2
 		})
@@ -378,7 +379,7 @@ func (w *world) watch(ctx context.Context) {
 
 // recordBeats records the beats of a shard until the connection fails. In a Cluster it also
 // ends when nothing beats, since a former master may not say that it is one.
-func (w *world) recordBeats(ctx context.Context, number int, keys store.Keys) {
+func (w *world) recordBeats(ctx context.Context, number int, keys script.Keys) {
 	sub, end, silence := w.store.Client().Subscribe(ctx, w.store.Heard(keys.Beat())), func() {}, time.Duration(0)
 	if w.cluster != nil {
 		var err error

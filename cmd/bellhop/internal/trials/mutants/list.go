@@ -8,7 +8,7 @@ type mutant struct {
 	run string // names of tests, with | between them
 }
 
-const lua = "notify/store/lua/"
+const lua = "notify/store/script/lua/"
 
 // Packages of the tests.
 const (
@@ -402,7 +402,7 @@ var mutants = []mutant{
 		"wrong counters are not repaired",
 		change{
 			"daemon/doctor/repair/repair.go",
-			"		func() error { return r.counters(ctx, store.PlaceLeased) },\n",
+			"		func() error { return r.counters(ctx, script.PlaceLeased) },\n",
 			"",
 		},
 		"./daemon/doctor/repair", "TestDamages",

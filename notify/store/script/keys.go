@@ -1,4 +1,4 @@
-package store
+package script
 
 import (
 	"regexp"
@@ -30,22 +30,22 @@ type Keys struct {
 	names  []string // of the rows of the table, in its order; of a family the beginning of its names
 }
 
-// isSharded reports whether the keys are those of a shard among several.
-func (k Keys) isSharded() bool { return strings.Contains(k.tag, "/") }
+// IsSharded reports whether the keys are those of a shard among several.
+func (k Keys) IsSharded() bool { return strings.Contains(k.tag, "/") }
 
-// checkPrefix returns a Fault for an invalid prefix.
-func checkPrefix(prefix string) error {
+// CheckPrefix returns a Fault for an invalid prefix.
+func CheckPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !prefixGrammar.MatchString(prefix) {
 		return fault.New("prefix", "prefix %.100q: use 1 to %d letters, digits and the signs _ . : -", prefix, maxPrefix)
 	}
 	return nil
 }
 
-// newKeys returns the keys under a prefix and a hash tag. Those of a store of several
+// NewKeys returns the keys under a prefix and a hash tag. Those of a store of several
 // shards have no names without the tag.
-func newKeys(prefix, tag string) Keys {
+func NewKeys(prefix, tag string) Keys {
 	k := Keys{prefix: prefix, tag: tag, public: prefix + ":", base: prefix + ":{" + tag + "}:", names: make([]string, len(table))}
-	if k.isSharded() {
+	if k.IsSharded() {
 		k.public = k.base
 	}
 	k.format = k.base + formatName
@@ -72,14 +72,17 @@ func (k Keys) name(r row, one string) string {
 // Prefix returns the prefix, DefaultPrefix unless configured.
 func (k Keys) Prefix() string { return k.prefix }
 
+// Tag returns the hash tag of the shard.
+func (k Keys) Tag() string { return k.tag }
+
 // Base returns the beginning of every key of the shard, such as "bellhop:{0}:".
 func (k Keys) Base() string { return k.base }
 
-// given returns all keys that exist once in a shard. In a Cluster every script gets
+// Given returns all keys that exist once in a shard. In a Cluster every script gets
 // them: while a slot is moved the server refuses a call whose keys are not all on
 // one side before the script begins, but stops a script half way that meets a key
 // of the other side.
-func (k Keys) given() (keys []string) {
+func (k Keys) Given() (keys []string) {
 	for i, r := range table {
 		if r.isGiven() {
 			keys = append(keys, k.names[i])
@@ -88,9 +91,9 @@ func (k Keys) given() (keys []string) {
 	return keys
 }
 
-// founding returns the keys that found.lua gets: the format, and keys of which a
+// Founding returns the keys that found.lua gets: the format, and keys of which a
 // store that was used has at least one.
-func (k Keys) founding() []string {
+func (k Keys) Founding() []string {
 	return []string{
 		k.Format(), k.ScheduledTopics(), k.Leased(), k.Expiries(), k.Messages(), k.Attempts(), k.ReadyTopics(), k.Deaths(), k.Topics(),
 		k.Broadcasts(), k.Logs(), k.Listeners(), k.Epoch(),
@@ -98,7 +101,7 @@ func (k Keys) founding() []string {
 }
 
 // Format is the string that holds the format of the store and its id: "FORMAT ID".
-func (k Keys) Format() string { return k.one("FORMAT") }
+func (k Keys) Format() string { return k.format }
 
 // ScheduledTopics is the sorted set of the topics that have a scheduled set, by the due time of the first in it.
 func (k Keys) ScheduledTopics() string { return k.one("SCHEDULED") }
@@ -285,3 +288,52 @@ func (k Keys) Broadcast(topic string) string { return k.each("broadcast_of", top
 
 // Death is the channel that tells programs of any language that a message died: {"id","reason","attempts"} as JSON.
 func (k Keys) Death(topic string) string { return k.each("death_of", topic) }
+
+// WakesOf returns the channel of a topic, or for * the pattern of all.
+func (k Keys) WakesOf(topic string) string {
+	if k.IsSharded() {
+		return k.Wakes()
+	}
+	return k.Wake(topic)
+}
+
+// Place is the sorted set that a place is: that of a topic, where each topic has one.
+func (k Keys) Place(p Place, topic string) string {
+	if p.OfAllTopics() {
+		topic = ""
+	}
+	return k.name(p.row(), topic)
+}
+
+// OfOne returns the keys of a shard, except those of families of which families does not say one, such as "topic".
+func (k Keys) OfOne(families map[string]string) (keys []string) {
+	for _, r := range table {
+		if one, is := families[r.of]; r.kind != kindChannel && (is || r.of == "") {
+			keys = append(keys, k.name(r, one))
+		}
+	}
+	return keys
+}
+
+// A PublicChannel is a channel for programs of any language, and what its payload is.
+type PublicChannel struct{ Channel, Payload string }
+
+// PublicChannels returns the channels that tell of a topic.
+func (k Keys) PublicChannels(topic string) (all []PublicChannel) {
+	lua := []string{"wake_of", "death_of", "broadcast_of", "BEAT"}
+	if k.IsSharded() {
+		lua = []string{"WAKES", "DEATHS", "broadcast_of", "BEAT"}
+	}
+	for _, name := range lua {
+		r, one := rowNamed(name), ""
+		if r.of != "" {
+			one = topic
+		}
+		holds := r.holds
+		if name == "DEATHS" {
+			holds = `{"topic","id","reason","attempts"}`
+		}
+		all = append(all, PublicChannel{k.name(r, one), holds})
+	}
+	return all
+}

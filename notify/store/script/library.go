@@ -1,4 +1,4 @@
-package store
+package script
 
 import (
 	"crypto/sha1"
@@ -25,9 +25,9 @@ var luaFiles embed.FS
 // a table that is called as its file is, with a capital; the functions of base are in none.
 var modules = []string{"base", "settings", "memory", "counters", "rings", "places", "leases", "messages", "extras", "ends", "handover", "dead", "enter", "endings", "fates", "attempts", "batch", "conflicts", "logs", "standbys", "history", "describe", "marks", "repair", "move", "lapsed", "expired", "due", "broadcasts", "handed", "beat", "carry"}
 
-// librariesAre is what the name of each library begins with. There is one for each version that works
+// LibrariesAre is what the name of each library begins with. There is one for each version that works
 // with a server.
-const librariesAre = "bellhop_"
+const LibrariesAre = "bellhop_"
 
 // A library is the text of all transitions, as Redis runs it.
 type library struct {
@@ -52,12 +52,18 @@ const (
 	asScript  = "local LIBRARY, GIVEN, WITH = nil, KEYS, ARGV\n"
 )
 
+// definitions are what the packages that define transitions add to the text.
+var definitions []string
+
+// Define puts a definition in Lua, whole lines, in front of all modules.
+func Define(lua string) { definitions = append(definitions, lua) }
+
 // theLibrary returns the library. It is joined when a transition first runs, so that a program that
 // runs none starts fast.
 var theLibrary = sync.OnceValue(func() *library {
 	body, parts := joined()
 	sum := sha1.Sum([]byte(body))
-	l := &library{name: librariesAre + hex.EncodeToString(sum[:8]), parts: parts}
+	l := &library{name: LibrariesAre + hex.EncodeToString(sum[:8]), parts: parts}
 	l.text = "#!lua name=" + l.name + "\n" + fmt.Sprintf(ofLibrary, l.name) + body
 	l.script = redis.NewScript("#!lua flags=allow-oom\n" + asScript + body)
 	l.growing = redis.NewScript("#!lua\n" + asScript + body)
@@ -70,16 +76,12 @@ func joined() (string, []part) {
 	var b strings.Builder
 	var parts []part
 	add := func(before, file, after string) {
-		source, err := luaFiles.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic(err) // it is part of the program
-		}
 		b.WriteString(before)
 		parts = append(parts, part{file + ".lua", strings.Count(b.String(), "\n") + 2})
-		b.Write(source)
+		b.WriteString(Source(file))
 		b.WriteString(after)
 	}
-	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + luaSettings() +
+	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + strings.Join(definitions, "") +
 		fmt.Sprintf("local UNCONFIRMED = %d\n", record.HandoverLease.Microseconds()))
 	for _, name := range modules {
 		if name == "base" {
@@ -96,13 +98,25 @@ func joined() (string, []part) {
 	b.WriteString("if GIVEN then return run(table.remove(WITH), GIVEN, WITH) end\n")
 	for _, name := range names {
 		flag := "'allow-oom'"
-		if transitions[name].grows {
+		if transitions[name].Grows {
 			flag = "nil"
 		}
 		fmt.Fprintf(&b, "register('%s', %s)\n", luaName(name), flag)
 	}
 	b.WriteString("register_idle()\n")
 	return b.String(), parts
+}
+
+// LibraryName returns the name of the library in a server.
+func LibraryName() string { return theLibrary().name }
+
+// Source returns lua/NAME.lua, for a script that runs where there may be no store.
+func Source(name string) string {
+	source, err := luaFiles.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	return string(source)
 }
 
 // LibraryText returns the text of the library, as FUNCTION LOAD gets it.
@@ -131,15 +145,15 @@ func luaNames() string {
 
 var lineInLibrary = regexp.MustCompile(`@?user_(?:function|script): ?(\d+)`)
 
-// located returns an error of the library with the file and the line in place of the line of its text.
-func (l *library) located(err error) error {
+// Located returns an error of the library with the file and the line in place of the line of its text.
+func Located(err error) error {
 	var known redis.Error
 	if !errors.As(err, &known) || !strings.Contains(err.Error(), "user_") {
 		return err
 	}
 	text := lineInLibrary.ReplaceAllStringFunc(err.Error(), func(found string) string {
 		line, _ := strconv.Atoi(lineInLibrary.FindStringSubmatch(found)[1])
-		for _, p := range slices.Backward(l.parts) {
+		for _, p := range slices.Backward(theLibrary().parts) {
 			if line > p.first {
 				return fmt.Sprintf("%s:%d", p.file, line-p.first)
 			}

@@ -1,4 +1,4 @@
-// Keysdoc reads doc.go of package store, and writes it with the package's current
+// Keysdoc reads doc.go of package script, and writes it with the package's current
 // table of keys.
 package main
 
@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 func main() {
@@ -25,7 +25,7 @@ func main() {
 // write writes a package comment with the table of keys behind the first paragraph
 // of its last section.
 func write(w io.Writer, source string) error {
-	const heading, end = "// # Keys\n//\n", "package store\n"
+	const heading, end = "// # Keys\n//\n", "package script\n"
 	before, keys, ok := strings.Cut(source, heading)
 	intro, _, told := strings.Cut(keys, "//\n")
 	_, after, ends := strings.Cut(keys, end)
@@ -33,7 +33,7 @@ func write(w io.Writer, source string) error {
 		return fmt.Errorf("there is no part %q, an intro and a table, before %q", heading, end)
 	}
 	table := ""
-	for line := range strings.Lines(store.KeyTable()) {
+	for line := range strings.Lines(script.KeyTable()) {
 		table += "//\t" + line
 	}
 	_, err := io.WriteString(w, before+heading+intro+"//\n"+table+end+after)

@@ -1,4 +1,4 @@
-package store
+package script
 
 import (
 	"slices"
@@ -135,3 +135,31 @@ func (p Place) row() row {
 
 // String returns the name of a place, such as "leased".
 func (p Place) String() string { return strings.TrimSuffix(p.row().name, ":") }
+
+// OfAllTopics reports whether the members of all topics are in one such place.
+func (p Place) OfAllTopics() bool { return p.row().of == "" }
+
+// Name returns the name of a place behind the base; that of one that each topic has ends with a colon.
+func (p Place) Name() string { return p.row().name }
+
+// A Described is what the table says of a key. The zero Described is a key that is not in it.
+type Described struct {
+	Type  string // as Redis names it
+	Of    string // kind of the family that it is one of, such as topic; empty: it exists once in a shard
+	One   string // which one of that
+	Place Place  // that it is; 0: none
+}
+
+// Describe returns what the table says of a key by its name behind the base.
+func Describe(short string) Described {
+	name, one, many := strings.Cut(short, ":")
+	if many {
+		name += ":"
+	}
+	for _, r := range table {
+		if r.kind != kindChannel && r.name == name {
+			return Described{Type: r.kind, Of: r.of, One: one, Place: r.place}
+		}
+	}
+	return Described{}
+}

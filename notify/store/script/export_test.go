@@ -1,0 +1,10 @@
+package script
+
+import (
+	"maps"
+	"slices"
+)
+
+// Modules returns the names of the modules in their order, and Transitions those of the transitions.
+func Modules() []string     { return modules }
+func Transitions() []string { return slices.Sorted(maps.Keys(transitions)) }
