@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
+
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
@@ -140,9 +142,9 @@ func TestBells(t *testing.T) {
 	db := storetest.Open(t)
 	bells, beats := subscribe(t, db, db.KeysOf(topic).Logs()), subscribe(t, db, db.KeysOf(topic).Beat())
 	run(t, db, carrier.Options{})
-	bell := func() store.Bell {
+	bell := func() record.Bell {
 		t.Helper()
-		b, err := store.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		b, err := record.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +160,7 @@ func TestBells(t *testing.T) {
 		since = b.Last
 	}
 	for {
-		e := store.Event{Kind: store.Beat, Payload: storetest.Receive(t, "a beat", beats).Payload}
+		e := store.Event{Kind: reach.Beat, Payload: storetest.Receive(t, "a beat", beats).Payload}
 		b, err := e.Bell()
 		if err != nil || e.StoreID() == "" {
 			t.Fatalf("%v in the beat %q", err, e.Payload)
@@ -251,7 +253,7 @@ func wantBells(t *testing.T, bells <-chan *redis.Message, sent []entry) {
 	t.Helper()
 	var since notify.Position
 	for len(sent) > 0 {
-		b, err := store.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
+		b, err := record.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
 		if err != nil || b.Since != since {
 			t.Fatalf("%+v follows one up to %v, %v", b, since, err)
 		}
@@ -554,7 +556,7 @@ func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), "")
 	var refused atomic.Bool // by the rehearsal of a new connection, which the log of Redis does not have
 	limited.Observe(func(_ string, _ time.Duration, err error) {
-		if store.Refused(err) {
+		if reach.Refused(err) {
 			refused.Store(true)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Defaults and limits of Options.
@@ -223,7 +224,7 @@ func (c *Carrier) learn(ctx context.Context) ([]*mover, error) {
 	retry := first.retryStanding()
 	for ctx.Err() == nil {
 		first.loop.Note()
-		answered := retry.After(store.Patience, "error", c.store.NoAnswer())
+		answered := retry.After(reach.Patience, "error", c.store.NoAnswer())
 		shards, err := c.shards(ctx)
 		answered()
 		if errors.Is(err, notify.ErrUnfit) {

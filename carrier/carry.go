@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -52,7 +53,7 @@ type term struct {
 func newTerm(m *mover, token string, epoch int64) *term {
 	return &term{
 		mover: m, token: token, epoch: epoch, batch: m.o.Batch, ready: "0",
-		beat: min(store.Heartbeat, m.o.Lease/3),
+		beat: min(reach.Heartbeat, m.o.Lease/3),
 	}
 }
 
@@ -100,8 +101,8 @@ func (t *term) carry(ctx context.Context) error {
 func nudge(e store.Event, nudges chan int64) {
 	var due int64
 	switch e.Kind {
-	case store.Subscribed:
-	case store.Received:
+	case reach.Subscribed:
+	case reach.Received:
 		due = e.Number()
 	default:
 		return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -49,16 +50,16 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 	t.Parallel()
 	nudges := make(chan int64, 1)
 	for _, due := range []string{"500", "300", "400"} {
-		nudge(store.Event{Kind: store.Received, Payload: due}, nudges)
+		nudge(store.Event{Kind: reach.Received, Payload: due}, nudges)
 	}
 	if got := <-nudges; got != 300 {
 		t.Errorf("got %d, want the earliest, 300", got)
 	}
-	nudge(store.Event{Kind: store.Beat, Payload: "1"}, nudges)
+	nudge(store.Event{Kind: reach.Beat, Payload: "1"}, nudges)
 	if len(nudges) > 0 {
 		t.Error("a beat is no nudge")
 	}
-	nudge(store.Event{Kind: store.Subscribed}, nudges)
+	nudge(store.Event{Kind: reach.Subscribed}, nudges)
 	if got := <-nudges; got != 0 {
 		t.Errorf("got %d, want to look at once", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 const (
@@ -32,7 +33,7 @@ func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error)
 	for heard := false; ctx.Err() == nil; {
 		m.loop.Note()
 		_, changed := m.shares.now()
-		answered := retry.After(store.Patience, "error", m.shard.Store().NoAnswer())
+		answered := retry.After(reach.Patience, "error", m.shard.Store().NoAnswer())
 		t, left, err := m.elect(ctx)
 		answered()
 		if errors.Is(err, notify.ErrUnfit) {
@@ -104,7 +105,7 @@ func (m *mover) retryStanding() *outage.Retry {
 // vacancy passes on that there may be no elected carrier, with the name of the one that is
 // to be it, or nothing.
 func vacancy(e store.Event, vacant chan<- string) {
-	if e.Kind != store.Received && e.Kind != store.Subscribed {
+	if e.Kind != reach.Received && e.Kind != reach.Subscribed {
 		return
 	}
 	select {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -40,7 +41,7 @@ func TestLookout(t *testing.T) {
 			}
 			l.byBeat = test.byBeat
 			told := l.carried(Carried{Moved: 1}, test.due, 10*second)
-			l.noteBeat(store.Event{Kind: store.Beat, Payload: "1 9999 orders"})
+			l.noteBeat(store.Event{Kind: reach.Beat, Payload: "1 9999 orders"})
 			if told == nil && l.decided(l.beat.Load()) != nil {
 				t.Error("decided by the beat before")
 			}
@@ -48,8 +49,8 @@ func TestLookout(t *testing.T) {
 			for _, due := range test.after {
 				l.noteNudge(due)
 			}
-			l.noteBeat(store.Event{Kind: store.Beat, Payload: "1 10000"})
-			l.noteBeat(store.Event{Kind: store.Received, Payload: "1 1"})
+			l.noteBeat(store.Event{Kind: reach.Beat, Payload: "1 10000"})
+			l.noteBeat(store.Event{Kind: reach.Received, Payload: "1 1"})
 			if told == nil {
 				told = l.decided(l.beat.Load())
 			}

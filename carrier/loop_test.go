@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -304,7 +305,7 @@ func TestSweepTimes(t *testing.T) {
 func TestSilenceIsLogged(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{MinLease, DefaultLease, 10 * time.Second} {
-		patience := max(2*lease, store.Silence)
+		patience := max(2*lease, reach.Silence)
 		var log logged
 		simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
 			heard := func(want int64, silences, ends int) {

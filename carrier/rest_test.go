@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -118,7 +119,7 @@ func TestRingsThatAreNotLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			inbox, channel := store.NewInbox("x", test.hands), db.KeysOf(topic).Inbox("x")
+			inbox, channel := reach.NewInbox("x", test.hands), db.KeysOf(topic).Inbox("x")
 			if test.hands {
 				channel = db.KeysOf(topic).Hands("x")
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 const (
@@ -74,7 +75,7 @@ func (s *shares) giveTo(other *store.Standby) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.carries-other.Carries < 2 || time.Since(s.evened) < store.Heartbeat {
+	if s.carries-other.Carries < 2 || time.Since(s.evened) < reach.Heartbeat {
 		return false
 	}
 	s.evened = time.Now()

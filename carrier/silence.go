@@ -7,12 +7,13 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // noteBeat takes note of the beat of a carrier, in this process or another, and that the
 // home is heard.
 func (m *mover) noteBeat(e store.Event) {
-	if e.Kind == store.Subscribed && m.shard.Number() == 0 {
+	if e.Kind == reach.Subscribed && m.shard.Number() == 0 {
 		m.shares.hearHome()
 	}
 	epoch := e.Epoch()
@@ -27,7 +28,7 @@ func (m *mover) noteBeat(e store.Event) {
 
 // patience is how long beats may be missing before that is logged. A carrier that
 // was killed is replaced after one lease.
-func (m *mover) patience() time.Duration { return max(2*m.o.Lease, store.Silence) }
+func (m *mover) patience() time.Duration { return max(2*m.o.Lease, reach.Silence) }
 
 // awaitBeats logs, until ctx ends, when no carrier is heard, and when one is again.
 func (m *mover) awaitBeats(ctx context.Context) {

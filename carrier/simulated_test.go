@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -166,7 +167,7 @@ func (s *simulated) carry(ctx context.Context, c store.Carry) (store.Carried, er
 	if c.Beat {
 		s.ends = now.Add(c.Lease)
 		m.Standby = s.fewest(2 * time.Second)
-		s.tell(store.Event{Kind: store.Beat, Payload: fmt.Sprintf("%d %d", c.Epoch, micros(now)/1000)})
+		s.tell(store.Event{Kind: reach.Beat, Payload: fmt.Sprintf("%d %d", c.Epoch, micros(now)/1000)})
 	}
 	return m, nil
 }
@@ -208,7 +209,7 @@ func (s *simulated) resign(ctx context.Context, token, to string, _ int) (bool, 
 		return false, nil
 	}
 	s.holder = ""
-	s.tell(store.Event{Kind: store.Received, Payload: to})
+	s.tell(store.Event{Kind: reach.Received, Payload: to})
 	return true, nil
 }
 
@@ -225,7 +226,7 @@ func (s *simulated) sweep(ctx context.Context, w store.Sweep) (store.Swept, erro
 
 func (s *simulated) hear(ctx context.Context, on func(store.Event), vacancies bool) {
 	e := &ear{vacancies, make(chan heard, 1000)}
-	e.events <- heard{store.Event{Kind: store.Subscribed}, time.Now()}
+	e.events <- heard{store.Event{Kind: reach.Subscribed}, time.Now()}
 	s.mu.Lock()
 	s.ears = append(s.ears, e)
 	s.mu.Unlock()
@@ -246,7 +247,7 @@ func (s *simulated) hear(ctx context.Context, on func(store.Event), vacancies bo
 // tell publishes a beat to all, and what was received to those that hear vacancies.
 func (s *simulated) tell(e store.Event) {
 	for _, one := range s.ears {
-		if e.Kind == store.Beat || one.vacancies {
+		if e.Kind == reach.Beat || one.vacancies {
 			one.events <- heard{e, time.Now().Add(s.lag)}
 		}
 	}
@@ -260,7 +261,7 @@ func (s *simulated) publish(in time.Duration, nudges bool) {
 	slices.SortFunc(s.due, time.Time.Compare)
 	for _, one := range s.ears {
 		if nudges && !one.vacancies {
-			one.events <- heard{store.Event{Kind: store.Received, Payload: fmt.Sprint(micros(due) / 1000)}, time.Now().Add(s.lag)}
+			one.events <- heard{store.Event{Kind: reach.Received, Payload: fmt.Sprint(micros(due) / 1000)}, time.Now().Add(s.lag)}
 		}
 	}
 }
@@ -269,7 +270,7 @@ func (s *simulated) publish(in time.Duration, nudges bool) {
 func (s *simulated) renew() {
 	defer s.lock("renew")()
 	for _, one := range s.ears {
-		one.events <- heard{store.Event{Kind: store.Subscribed}, time.Now()}
+		one.events <- heard{store.Event{Kind: reach.Subscribed}, time.Now()}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -192,7 +192,7 @@ func TestRepeatedRing(t *testing.T) {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	rested := state(c)
-	storetest.Eventually(t, "two more beats", func() bool { return state(c).Progress.Sub(rested.Progress) > 2*store.Heartbeat })
+	storetest.Eventually(t, "two more beats", func() bool { return state(c).Progress.Sub(rested.Progress) > 2*reach.Heartbeat })
 	if again := state(c).Repeated; again > rested.Repeated {
 		t.Errorf("%d rings were repeated though nothing is ready", again-rested.Repeated)
 	}

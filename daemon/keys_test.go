@@ -17,7 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -179,7 +179,7 @@ func wantKeys(t *testing.T, s *notify.Store) {
 	}
 	storetest.Eventually(t, "all keys are there", func() bool {
 		for _, shard := range shards {
-			err := shard.Walk(t.Context(), func(keys []store.Key) {
+			err := shard.Walk(t.Context(), func(keys []reach.Key) {
 				for _, key := range keys {
 					if delete(missing, family(key.Short)); !key.IsOurs() || !key.IsRight() {
 						t.Errorf("%s is a %s", key.Short, key.Type)

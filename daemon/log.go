@@ -17,7 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // NewLogger returns the logger that c describes, writing to w. If w is a
@@ -39,7 +39,7 @@ type remedies struct{ slog.Handler }
 
 // Handle passes on a record with the remedy.
 func (h remedies) Handle(ctx context.Context, r slog.Record) error {
-	var fault *store.ServerError
+	var fault *reach.ServerError
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
 		return !ok || !errors.As(err, &fault)

@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // URLs are addresses of Redis, separated by commas. Passwords in them are never
@@ -19,7 +19,7 @@ import (
 type URLs string
 
 // String returns the addresses without passwords.
-func (u URLs) String() string { return store.RedactURLs(string(u)) }
+func (u URLs) String() string { return reach.RedactURLs(string(u)) }
 
 // GoString is String, for %#v.
 func (u URLs) GoString() string { return strconv.Quote(u.String()) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -83,7 +84,7 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 		select {
 		case <-watch.Rung():
 			look, err = one(i.store.Of(topic).Inspect(ctx, topic, []string{member}))
-			if ctx.Err() != nil || err != nil && store.Retryable(err) {
+			if ctx.Err() != nil || err != nil && reach.Retryable(err) {
 				continue // the end of ctx, or the next ring, looks again
 			}
 		case <-watch.Closed():

@@ -15,7 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -529,7 +529,7 @@ func TestRightsAreExact(t *testing.T) {
 	t.Parallel()
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -543,7 +543,7 @@ func TestRightsAreExact(t *testing.T) {
 	db := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
 	useEverything(t, db)
 	hear, stopHearing := hear(t, db, db.Home().Wakes(), db.Home().DeathChannel())
-	wantEvent(t, hear, store.Subscribed)
+	wantEvent(t, hear, reach.Subscribed)
 	stopHearing()
 	denied, err := root.Client().ACLLog(t.Context(), 100).Result()
 	if err != nil {
@@ -566,7 +566,7 @@ func TestRightsAreExact(t *testing.T) {
 		delete(used, own) // of the test, or of every connection
 	}
 	allowed := map[string]bool{}
-	for _, right := range strings.Fields(store.Rights(notify.DefaultPrefix, storetest.Shards())) {
+	for _, right := range strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards())) {
 		if name, ok := strings.CutPrefix(right, "+"); ok {
 			allowed[name] = true
 		}

@@ -3,8 +3,8 @@ package notify
 import (
 	"errors"
 
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Errors of invalid input; nothing was changed.
@@ -27,10 +27,10 @@ var ErrNoListener = errors.New("no such listener")
 
 // Errors of Redis.
 var (
-	ErrFull         = store.ErrFull         // it uses the share of its memory that publishes may fill
-	ErrNoRedis      = store.ErrNoRedis      // another program answers at its address
-	ErrUnfit        = store.ErrUnfit        // it is too old, may evict messages, or holds a store of another format
-	ErrUnreplicated = store.ErrUnreplicated // the change is made, but too few replicas confirmed it
+	ErrFull         = reach.ErrFull         // it uses the share of its memory that publishes may fill
+	ErrNoRedis      = reach.ErrNoRedis      // another program answers at its address
+	ErrUnfit        = reach.ErrUnfit        // it is too old, may evict messages, or holds a store of another format
+	ErrUnreplicated = reach.ErrUnreplicated // the change is made, but too few replicas confirmed it
 )
 
 // A Fault is an ErrInvalid that names the wrong field. errors.As finds it.
@@ -39,4 +39,4 @@ type Fault = fault.Fault
 // Retryable reports whether the call that failed with err may succeed later: Redis
 // cannot be reached, does not answer, refuses its user a right or lacks replicas. Any
 // other error is about the call itself, or a refused password.
-func Retryable(err error) bool { return store.Retryable(err) }
+func Retryable(err error) bool { return reach.Retryable(err) }

@@ -17,11 +17,12 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // hear runs Hear. It returns its events, and a function that ends it and waits for that.
-func hear(t *testing.T, db *notify.Store, channels ...store.Channel) (events <-chan store.Event, stop func()) {
+func hear(t *testing.T, db *notify.Store, channels ...reach.Channel) (events <-chan store.Event, stop func()) {
 	t.Helper()
 	heard := make(chan store.Event, 1000)
 	channels = append(channels, db.Home().BeatChannel())
@@ -33,12 +34,12 @@ func hear(t *testing.T, db *notify.Store, channels ...store.Channel) (events <-c
 }
 
 // inbox returns the channel of an inbox in the first shard.
-func inbox(db *notify.Store, id string) store.Channel {
-	return db.Home().InboxChannel(store.NewInbox(id, false))
+func inbox(db *notify.Store, id string) reach.Channel {
+	return db.Home().InboxChannel(reach.NewInbox(id, false))
 }
 
 // wantEvent waits for the next event, which must be of a kind, and returns it.
-func wantEvent(t *testing.T, events <-chan store.Event, kind store.EventKind) store.Event {
+func wantEvent(t *testing.T, events <-chan store.Event, kind reach.EventKind) store.Event {
 	t.Helper()
 	e := storetest.Receive(t, "an event", events)
 	if e.Kind != kind {
@@ -48,7 +49,7 @@ func wantEvent(t *testing.T, events <-chan store.Event, kind store.EventKind) st
 }
 
 // skipTo waits for the first event of a kind.
-func skipTo(t *testing.T, events <-chan store.Event, kind store.EventKind) store.Event {
+func skipTo(t *testing.T, events <-chan store.Event, kind reach.EventKind) store.Event {
 	t.Helper()
 	for {
 		if e := storetest.Receive(t, "an event", events); e.Kind == kind {
@@ -79,16 +80,16 @@ func TestHear(t *testing.T) {
 	_, db := open(t)
 	one, two := db.Keys().Inbox("one"), db.Keys().Inbox("two")
 	events, stop := hear(t, db, inbox(db, "one"), inbox(db, "two"))
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Subscribed)
 	say(t, db, two, "2")
 	say(t, db, db.Keys().Beat(), "7 1700000000000")
 	say(t, db, one, "1")
 	say(t, db, one, "")
 	want := []store.Event{
-		{Kind: store.Received, Channel: two, Payload: "2"},
-		{Kind: store.Beat, Payload: "7 1700000000000"},
-		{Kind: store.Received, Channel: one, Payload: "1"},
-		{Kind: store.Received, Channel: one, Payload: ""},
+		{Kind: reach.Received, Channel: two, Payload: "2"},
+		{Kind: reach.Beat, Payload: "7 1700000000000"},
+		{Kind: reach.Received, Channel: one, Payload: "1"},
+		{Kind: reach.Received, Channel: one, Payload: ""},
 	}
 	for _, want := range want {
 		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events), cmpopts.IgnoreUnexported(store.Event{})); diff != "" {
@@ -109,9 +110,9 @@ func TestHearOnlyTheBeat(t *testing.T) {
 	t.Parallel()
 	_, db := open(t)
 	events, _ := hear(t, db)
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Subscribed)
 	say(t, db, db.Keys().Beat(), "1 2")
-	wantEvent(t, events, store.Beat)
+	wantEvent(t, events, reach.Beat)
 }
 
 func TestHearWithAContextThatHasEnded(t *testing.T) {
@@ -128,16 +129,16 @@ func TestBeatAndSilence(t *testing.T) {
 	t.Parallel()
 	_, db := open(t)
 	events, _ := hear(t, db)
-	wantEvent(t, events, store.Subscribed)
-	every := time.NewTicker(store.Heartbeat / 2)
+	wantEvent(t, events, reach.Subscribed)
+	every := time.NewTicker(reach.Heartbeat / 2)
 	defer every.Stop()
-	for end := time.Now().Add(store.Silence + store.Heartbeat); time.Now().Before(end); {
+	for end := time.Now().Add(reach.Silence + reach.Heartbeat); time.Now().Before(end); {
 		<-every.C
 		say(t, db, db.Keys().Beat(), "")
-		wantEvent(t, events, store.Beat)
+		wantEvent(t, events, reach.Beat)
 	}
-	wantEvent(t, events, store.Silent)
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Silent)
+	wantEvent(t, events, reach.Subscribed)
 }
 
 func TestConnectionIsKilled(t *testing.T) {
@@ -147,17 +148,17 @@ func TestConnectionIsKilled(t *testing.T) {
 	one := db.Keys().Inbox("one")
 	events, _ := hear(t, db, inbox(db, "one"))
 	for range 5 {
-		skipTo(t, events, store.Subscribed)
+		skipTo(t, events, reach.Subscribed)
 		if err := db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if e := wantEvent(t, events, store.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), address) {
+		if e := wantEvent(t, events, reach.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), address) {
 			t.Errorf("broken by %v; want an error that names %s", e.Err, address)
 		}
 	}
-	skipTo(t, events, store.Subscribed)
+	skipTo(t, events, reach.Subscribed)
 	say(t, db, one, "again")
-	wantEvent(t, events, store.Received)
+	wantEvent(t, events, reach.Received)
 }
 
 func TestHearBeforeRedisIsThere(t *testing.T) {
@@ -166,22 +167,22 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 	db := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
 	events, _ := hear(t, db)
 	for range 3 {
-		wantEvent(t, events, store.Broken)
+		wantEvent(t, events, reach.Broken)
 	}
 	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	skipTo(t, events, store.Subscribed)
+	skipTo(t, events, reach.Subscribed)
 	server.Kill()
-	wantEvent(t, events, store.Broken)
+	wantEvent(t, events, reach.Broken)
 	again, err := server.Restart(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(again.Stop)
-	skipTo(t, events, store.Subscribed)
+	skipTo(t, events, reach.Subscribed)
 }
 
 // A connection to a server that became a replica is closed: the name may lead to another
@@ -192,23 +193,23 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	pub := clientOf(t, db)
 	events, _ := hear(t, db)
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Subscribed)
 	publish(t, pub, message("before", future))
 	if err := server.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pub.Publish(t.Context(), message("m", future)); !store.NotExecuted(err) {
+	if _, err := pub.Publish(t.Context(), message("m", future)); !reach.NotExecuted(err) {
 		t.Errorf("a replica took a publish: %v", err)
 	}
-	wantEvent(t, events, store.Broken)
+	wantEvent(t, events, reach.Broken)
 	if storetest.Shards() == 1 { // of several, a subscription counts at the master alone
-		skipTo(t, events, store.Subscribed)
+		skipTo(t, events, reach.Subscribed)
 	}
 	if err := server.Follow(t.Context(), "NO", "ONE"); err != nil {
 		t.Fatal(err)
 	}
 	if storetest.Shards() > 1 {
-		skipTo(t, events, store.Subscribed)
+		skipTo(t, events, reach.Subscribed)
 	}
 	publish(t, pub, message("m", future))
 }
@@ -220,18 +221,18 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	db := storetest.At(t, "redis://"+proxy.addr, notify.NewID())
 	one := db.Keys().Inbox("one")
 	events, stop := hear(t, db, inbox(db, "one"))
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Subscribed)
 	say(t, db, one, "before")
-	wantEvent(t, events, store.Received)
+	wantEvent(t, events, reach.Received)
 
 	proxy.swallow()
-	wantEvent(t, events, store.Silent)
-	wantEvent(t, events, store.Subscribed)
+	wantEvent(t, events, reach.Silent)
+	wantEvent(t, events, reach.Subscribed)
 	// The connections for calls were cut, too, and are made anew.
 	if _, err := tell(t, db, one, "after"); err != nil {
 		t.Fatal(err)
 	}
-	if e := wantEvent(t, events, store.Received); e.Payload != "after" {
+	if e := wantEvent(t, events, reach.Received); e.Payload != "after" {
 		t.Errorf("heard %+v", e)
 	}
 

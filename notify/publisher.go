@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -34,7 +35,7 @@ type Publisher struct {
 	store   *Store
 	maxBody int
 	newID   func() string
-	gathers [store.MaxShards]gather // by the number of the shard
+	gathers [reach.MaxShards]gather // by the number of the shard
 
 	outcomes outcomes
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -153,7 +153,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 
 func TestWaitReplicasOutOfRange(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{-1, store.MaxWaitReplicas + 1} {
+	for _, n := range []int{-1, reach.MaxWaitReplicas + 1} {
 		if _, err := notify.Open(notify.Config{WaitReplicas: n}); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "0 to 16") {
 			t.Errorf("%d: %v", n, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -32,7 +32,7 @@ func newAccount(t *testing.T, without ...string) *account {
 	server := storetest.Server(t)
 	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	a.set(strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 	a.set(without...)
 	a.store = storetest.At(t, a.url, "")
 	return a
@@ -65,15 +65,15 @@ func (a *account) called(command string) int {
 // give gives all rights.
 func (a *account) give() {
 	a.t.Helper()
-	a.set(strings.Fields(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	a.set(strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 }
 
 // wantRefused checks that an error names the missing right and the remedy, and that
 // nothing was sent.
 func wantRefused(t *testing.T, err error, fault, remedy string) {
 	t.Helper()
-	var missing *store.RightsError
-	if !errors.As(err, &missing) || !store.Refused(err) || !notify.Retryable(err) || store.NotExecuted(err) {
+	var missing *reach.RightsError
+	if !errors.As(err, &missing) || !reach.Refused(err) || !notify.Retryable(err) || reach.NotExecuted(err) {
 		t.Fatalf("%v; want a RightsError", err)
 	}
 	if !strings.HasPrefix(missing.Fault, fault) || !strings.HasPrefix(missing.Remedy, remedy) || !strings.HasSuffix(err.Error(), missing.Remedy) {
@@ -259,7 +259,7 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 	var err error
 	storetest.Eventually(t, "the right is there again", func() bool {
 		err = d.Ack(t.Context())
-		return !store.Refused(err)
+		return !reach.Refused(err)
 	})
 	if err != nil {
 		t.Errorf("acknowledge: %v", err)
@@ -303,7 +303,7 @@ func TestRightsAreRarelyRead(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			for range 20 {
-				if err := storeSends(); !store.Refused(err) {
+				if err := storeSends(); !reach.Refused(err) {
 					t.Errorf("%v; want a RightsError", err)
 				}
 			}
@@ -383,10 +383,10 @@ func TestRefused(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory":                          false,
 		"ERR a member says: The user executing the script can't run this command": false,
 	} {
-		if err := fmt.Errorf("x: %w", refusal(text)); store.Refused(err) != want || notify.Retryable(err) != (want || strings.HasPrefix(text, "LOADING")) {
-			t.Errorf("%s: refused %v, away %v", text, store.Refused(err), notify.Retryable(err))
+		if err := fmt.Errorf("x: %w", refusal(text)); reach.Refused(err) != want || notify.Retryable(err) != (want || strings.HasPrefix(text, "LOADING")) {
+			t.Errorf("%s: refused %v, away %v", text, reach.Refused(err), notify.Retryable(err))
 		}
-		if store.Refused(errors.New(text)) {
+		if reach.Refused(errors.New(text)) {
 			t.Errorf("%s: it is not Redis who says that", text)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -39,7 +39,7 @@ func large(id string, due time.Time) notify.Message {
 }
 
 // memory returns how full the Redis of a store is.
-func memory(t *testing.T, db *notify.Store) store.Memory {
+func memory(t *testing.T, db *notify.Store) reach.Memory {
 	t.Helper()
 	m, err := db.Home().Memory(t.Context())
 	if err != nil {
@@ -260,7 +260,7 @@ func TestLimitIsSet(t *testing.T) {
 // policy is corrected.
 func TestPolicyIsChanged(t *testing.T) {
 	t.Parallel()
-	for _, share := range []int{store.DefaultMemoryShare, 100} {
+	for _, share := range []int{reach.DefaultMemoryShare, 100} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 			db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: share})

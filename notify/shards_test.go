@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -189,7 +190,7 @@ func TestCallersOfManyShards(t *testing.T) {
 func TestMostShards(t *testing.T) {
 	t.Parallel()
 	const topics = 300
-	pub, db := openAt(t, storetest.URL(), "test-"+notify.NewID(), store.MaxShards)
+	pub, db := openAt(t, storetest.URL(), "test-"+notify.NewID(), reach.MaxShards)
 	c, err := carrier.New(db)
 	if err != nil {
 		t.Fatal(err)

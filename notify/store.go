@@ -2,6 +2,7 @@ package notify
 
 import (
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -12,11 +13,11 @@ type Store = store.Store
 
 // Config is which Redis a Store is in, how to reach it, and the prefix of its keys. The
 // zero value means DefaultURL and DefaultPrefix.
-type Config = store.Config
+type Config = reach.Config
 
 // Defaults of a Config.
 const (
-	DefaultURL    = store.DefaultURL
+	DefaultURL    = reach.DefaultURL
 	DefaultPrefix = script.DefaultPrefix
 )
 

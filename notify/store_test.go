@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -141,7 +142,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
 					case "evalsha": // which found.lua is run by
-						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", store.Format)
+						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", reach.Format)
 					}
 				}
 			})
@@ -202,7 +203,7 @@ func TestUnreachable(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v; want an error that names %s and not the password", err, addr)
 		}
-		if !store.NotExecuted(err) || !notify.Retryable(err) {
+		if !reach.NotExecuted(err) || !notify.Retryable(err) {
 			t.Errorf("%v is not told as one of a Redis that is away", err)
 		}
 	}
@@ -259,7 +260,7 @@ func TestOutOfMemory(t *testing.T) {
 
 func wantOOM(t *testing.T, err error) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "OOM") || store.NotExecuted(err) {
+	if err == nil || !strings.Contains(err.Error(), "OOM") || reach.NotExecuted(err) {
 		t.Errorf("%v; want an error that tells that Redis is out of memory", err)
 	}
 }
@@ -274,7 +275,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 	}
 	defer deaf.Close()
 	db := storetest.At(t, "redis://"+deaf.Addr().String(), "")
-	if err := db.Check(t.Context()); !notify.Retryable(err) || store.NotExecuted(err) {
+	if err := db.Check(t.Context()); !notify.Retryable(err) || reach.NotExecuted(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -363,7 +364,7 @@ func TestLeastPrivileges(t *testing.T) {
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(store.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}

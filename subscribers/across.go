@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A claim of topics in several shards asks one shard after the other, beginning with a
@@ -68,12 +69,12 @@ func inTurn[T any](l *leases, parts [][]T, isAway func([]T) bool) (there, away [
 }
 
 // isAway reports whether an error says that a shard is away, and not that a call was wrong.
-func isAway(err error) bool { return store.Retryable(err) || store.LockedOut(err) }
+func isAway(err error) bool { return reach.Retryable(err) || reach.LockedOut(err) }
 
 // goesOn reports whether a claim of several shards goes on with others after an error of
 // one. It ends where messages may have been acknowledged for it.
 func goesOn(ackNow bool, err error) bool {
-	return isAway(err) && (!ackNow || store.NotExecuted(err))
+	return isAway(err) && (!ackNow || reach.NotExecuted(err))
 }
 
 // takeAcross is takeAny for topics of several shards. It asks those that are away when the
@@ -138,7 +139,7 @@ func (l *leases) answering(ctx context.Context, parts [][]string, missing *store
 
 // ping asks the shard of a topic by a call that changes nothing.
 func (l *leases) ping(ctx context.Context, topic string) error {
-	_, err := l.heads(ctx, []string{topic}, ClaimOptions{Max: 1}, store.Inbox{}, nil)
+	_, err := l.heads(ctx, []string{topic}, ClaimOptions{Max: 1}, reach.Inbox{}, nil)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -172,7 +173,7 @@ func TestShardIsAway(t *testing.T) {
 	}
 	named := func(what string, err error) {
 		t.Helper()
-		if !store.Retryable(err) || !strings.Contains(err.Error(), "shard "+label) {
+		if !reach.Retryable(err) || !strings.Contains(err.Error(), "shard "+label) {
 			t.Errorf("%s: got %v, want an error of shard %s", what, err, label)
 		}
 	}

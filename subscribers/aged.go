@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // lull is for how long rings are ignored after a claim for messages of an age found
@@ -120,14 +121,14 @@ func (a *agedPolls) stop() {
 // ring wakes the callers whose topic may have something; a new subscription may have
 // missed rings of its shard.
 func (a *agedPolls) ring(e store.Event) {
-	if e.Kind != store.Subscribed && e.Kind != store.Received {
+	if e.Kind != reach.Subscribed && e.Kind != reach.Received {
 		return
 	}
 	rung, _, _ := e.Woken()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for topic, bells := range a.bells {
-		if e.Kind == store.Received && topic != rung || e.Kind == store.Subscribed && a.store.Of(topic) != e.Shard() {
+		if e.Kind == reach.Received && topic != rung || e.Kind == reach.Subscribed && a.store.Of(topic) != e.Shard() {
 			continue
 		}
 		for bell := range bells {

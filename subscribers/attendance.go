@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // An attendance keeps the entry of a listening process among the workers. Where the store
@@ -85,10 +86,10 @@ func (a *attendance) duty() duty {
 
 // begin begins to keep the entry by a subscription. It returns what takes the events of
 // that, its channels for the entry, and what removes the entry. A nil attendance keeps none.
-func (a *attendance) begin(ctx context.Context) (note func(store.Event), channels []store.Channel, depart func()) {
+func (a *attendance) begin(ctx context.Context) (note func(store.Event), channels []reach.Channel, depart func()) {
 	if a == nil {
 		return func(store.Event) {}, nil, func() {}
 	}
 	here := newPresence(a.store, a.worker, a.duty)
-	return func(e store.Event) { here.note(ctx, e) }, []store.Channel{here.channel()}, func() { here.end(ctx) }
+	return func(e store.Event) { here.note(ctx, e) }, []reach.Channel{here.channel()}, func() { here.end(ctx) }
 }

@@ -1,25 +1,29 @@
 package subscribers
 
-import "github.com/bellhopd/bellhop/notify/store"
+import (
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
 
 // receive takes note of an event of a connection. It does not block.
 func (h *hub) receive(e store.Event, number uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch e.Kind {
-	case store.Subscribed:
+	case reach.Subscribed:
 		h.subscribed, h.stale = number, true
 		for m := range h.named {
 			m.stale = true
 			signal(m.bell)
 		}
-	case store.Received:
+	case reach.Received:
 		if name, ok := e.Called(); ok {
 			h.left(name)
 			return
 		}
 		h.note(e)
-	case store.Beat:
+	case reach.Beat:
 		h.note(e)
 	}
 	signal(h.news) // also for a beat alone, so that the reader shows progress
@@ -35,7 +39,7 @@ func (h *hub) note(e store.Event) {
 	if len(h.bells) == maxBells {
 		h.doubt, h.bells = true, nil
 	}
-	beat := e.Kind == store.Beat
+	beat := e.Kind == reach.Beat
 	h.bells = append(h.bells, hint{bell, beat, e.StoreID(), !beat && !e.IsOfAllLogs()})
 }
 
@@ -75,7 +79,7 @@ func (h *hub) weigh() {
 }
 
 // ring takes note of topics whose logs have grown. The mutex is held.
-func (h *hub) ring(b store.Bell) {
+func (h *hub) ring(b record.Bell) {
 	for _, topic := range b.Topics {
 		switch {
 		case !h.wants(topic):

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -73,7 +73,7 @@ func (b Bookmark) positions() ([]notify.Position, error) {
 	}
 	n, err := strconv.Atoi(shards)
 	bytes, errText := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || errText != nil || n < 2 || n > store.MaxShards {
+	if err != nil || errText != nil || n < 2 || n > reach.MaxShards {
 		return nil, wrong
 	}
 	at := positionsIn(bytes, n)

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -42,7 +43,7 @@ type ClaimerOptions struct {
 type Claimer struct {
 	*leases
 	log     *slog.Logger
-	inbox   store.Inbox
+	inbox   reach.Inbox
 	here    *presence
 	callers callers
 	loop    *progress.Loop // of the events of the subscription
@@ -84,13 +85,13 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
-		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: store.NewInbox(notify.NewID(), true),
+		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: reach.NewInbox(notify.NewID(), true),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
 		connected: make(map[store.Shard]bool), pings: make(map[string]chan struct{}),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
 	c.polls.init(c.leases, c.inbox, ended)
-	c.across.init(c.leases, store.NewSpanningInbox(notify.NewID()), ended)
+	c.across.init(c.leases, reach.NewSpanningInbox(notify.NewID()), ended)
 	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}
 	return c, nil
 }
@@ -159,7 +160,7 @@ func (c *Claimer) claimNow(ctx context.Context, topics []string, o ClaimOptions)
 // awaitRun waits for some time until Run was called, perhaps in a goroutine that has
 // not begun, and reports whether it was.
 func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running bool, err error) {
-	timer := time.NewTimer(min(wait, store.Patience))
+	timer := time.NewTimer(min(wait, reach.Patience))
 	defer timer.Stop()
 	select {
 	case <-c.begun:
@@ -167,7 +168,7 @@ func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running boo
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-timer.C:
-		if wait > store.Patience {
+		if wait > reach.Patience {
 			return false, fault.New("wait", "wait: the claimer does not run, and nothing would wake it; call Run beside, or leave Wait out")
 		}
 		return false, nil
@@ -204,7 +205,7 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 // returns those whose lease was lost. Errors: notify.ErrInvalid, or that of the
 // connection, after which some may be released.
 func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
-	return c.releaseMany(ctx, topic, store.Inbox{}, ds)
+	return c.releaseMany(ctx, topic, reach.Inbox{}, ds)
 }
 
 // Run wakes callers that wait, until ctx ends; then they get an ErrStopping, and it
@@ -264,16 +265,16 @@ func (c *Claimer) Alive() error { return c.loop.Alive() }
 // receive passes on an event of the subscription. It does not block.
 func (c *Claimer) receive(e store.Event) {
 	switch e.Kind {
-	case store.Subscribed:
+	case reach.Subscribed:
 		c.setConnected(e.Shard(), true)
 		c.polls.ringAll(e.Shard())
 		c.across.ringAll(e.Shard())
-	case store.Received:
+	case reach.Received:
 		c.rung(e)
-	case store.Beat:
+	case reach.Beat:
 		c.polls.beat(e.Topics())
 		c.across.beat(e.Topics())
-	case store.Silent, store.Broken:
+	case reach.Silent, reach.Broken:
 		c.setConnected(e.Shard(), false)
 	}
 }
@@ -319,7 +320,7 @@ const pingPrefix = "ping:"
 // does so in each shard at once. Errors: ErrUnsubscribed, or that of the connection or
 // ctx; where only some of several shards fail a store.MissingError, which names them.
 func (c *Claimer) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, store.Silence)
+	ctx, cancel := context.WithTimeout(ctx, reach.Silence)
 	defer cancel()
 	_, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
 		return struct{}{}, c.ping(ctx, shard)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -161,7 +162,7 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 // beat sends beats to all shards until the test ends, and calls beside, if it is not nil, before those.
 func beat(t *testing.T, db *notify.Store, payload func(script.Keys) string, beside func(context.Context)) {
 	t.Helper()
-	every := time.NewTicker(store.Heartbeat / 10)
+	every := time.NewTicker(reach.Heartbeat / 10)
 	t.Cleanup(every.Stop)
 	publish := db.Client().Publish
 	if len(db.KeysOfAll()) > 1 {
@@ -553,7 +554,7 @@ func TestWaitWithoutRun(t *testing.T) {
 		began := time.Now()
 		_, err := p.Claim(t.Context(), topic, o)
 		wantFault(t, err, "wait", "call Run")
-		if took := time.Since(began); took < store.Patience {
+		if took := time.Since(began); took < reach.Patience {
 			t.Errorf("it took %v", took)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -79,11 +80,11 @@ func (l *tenant) on(e store.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch e.Kind {
-	case store.Beat:
+	case reach.Beat:
 		l.beats++
-	case store.Silent:
+	case reach.Silent:
 		l.silent++
-	case store.Received:
+	case reach.Received:
 		topic, n, _ := e.Woken()
 		l.heard = append(l.heard, fmt.Sprint(topic, " ", n))
 	}

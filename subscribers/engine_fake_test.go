@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -75,7 +75,7 @@ func virtually(t *testing.T, limits terms, test func(t *testing.T, f *fake)) {
 		f.engine = newEngine(source[piece]{
 			claim: f.claimPieces, handle: f.handlePiece, ack: f.ackPieces, release: f.releasePieces, extend: f.extendPieces,
 			lease: func(*piece) (lease, most time.Duration) { return f.length, f.most },
-			ends:  func(err error) bool { return errors.Is(err, errOver) || errors.Is(err, store.ErrUnfit) },
+			ends:  func(err error) bool { return errors.Is(err, errOver) || errors.Is(err, reach.ErrUnfit) },
 			about: func(p *piece) []any { return []any{"id", p.id} },
 			shard: func(p *piece) int { return f.shards[p.id] },
 			noun:  "piece",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -175,7 +176,7 @@ func (q *topicQueue) firstToHand() *poll {
 func (p *polls) giveBack(d Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease)
 	defer cancel()
-	_, _ = p.releaseMany(ctx, d.Topic, store.Inbox{}, []Delivery{d})
+	_, _ = p.releaseMany(ctx, d.Topic, reach.Inbox{}, []Delivery{d})
 }
 
 // confirm gives a message that was handed over the lease that its receipt promises. It

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -27,14 +28,14 @@ import (
 type hand struct {
 	t     *testing.T
 	shard store.Shard
-	inbox store.Inbox
+	inbox reach.Inbox
 	came  chan store.Event
 }
 
 // newHand returns a hand that waits for the topic and takes hand-overs.
 func newHand(t *testing.T, db *notify.Store, id string) *hand {
 	t.Helper()
-	h := &hand{t, db.Of(topic), store.NewInbox(id, true), make(chan store.Event, 100)}
+	h := &hand{t, db.Of(topic), reach.NewInbox(id, true), make(chan store.Event, 100)}
 	h.subscribe(db)
 	h.claim(0)
 	return h
@@ -47,9 +48,9 @@ func (h *hand) subscribe(db *notify.Store) {
 	storetest.Run(h.t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			switch e.Kind {
-			case store.Subscribed:
+			case reach.Subscribed:
 				up <- true
-			case store.Received:
+			case reach.Received:
 				h.came <- e
 			}
 		}, h.shard.InboxChannel(h.inbox))
@@ -299,7 +300,7 @@ func TestOneHandoverAtATime(t *testing.T) {
 // What waits longest gets the message; one that nobody is subscribed to any more loses its place.
 func TestHandoverGoesToTheLongestWaiting(t *testing.T) {
 	db := storetest.Open(t)
-	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: store.NewInbox("gone", true)}); err != nil {
+	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: reach.NewInbox("gone", true)}); err != nil {
 		t.Fatal(err)
 	}
 	one, two := newHand(t, db, "one"), newHand(t, db, "two")
@@ -864,7 +865,7 @@ func TestHandoverComesTwice(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	tap := &hand{t, db.Of(topic), store.NewInbox(strings.TrimPrefix(all[0], db.KeysOf(topic).Hands("")), true), make(chan store.Event, 10)}
+	tap := &hand{t, db.Of(topic), reach.NewInbox(strings.TrimPrefix(all[0], db.KeysOf(topic).Hands("")), true), make(chan store.Event, 10)}
 	tap.subscribe(db)
 	storetest.Publish(t, db, body("a"))
 	payload := storetest.Receive(t, "the hand-over is heard", tap.came).Payload

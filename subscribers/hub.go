@@ -10,7 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -91,7 +92,7 @@ type hub struct {
 
 // A hint is a bell as a hub received it.
 type hint struct {
-	store.Bell
+	record.Bell
 	beat  bool   // it came with the beat,
 	store string // which names this store
 	alone bool   // it came on the channel of a topic: this connection does not receive the bells of all others
@@ -154,7 +155,7 @@ func (h *hub) covers(m *member) bool {
 }
 
 // channels returns the channels that the connection subscribes to for all members. The mutex is held.
-func (h *hub) channels() []store.Channel {
+func (h *hub) channels() []reach.Channel {
 	h.topics, h.names = make(map[string]bool), make(map[string]bool)
 	h.all = len(h.wild) > 0
 	for topic := range h.exact {
@@ -169,7 +170,7 @@ func (h *hub) channels() []store.Channel {
 		}
 	}
 	h.all = h.all || len(h.topics) > exactTopics
-	var channels []store.Channel
+	var channels []reach.Channel
 	for name := range h.names {
 		channels = append(channels, h.shard.NameChannel(name))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -123,7 +124,7 @@ type badRecord struct {
 // the oldest ready message has the age that is asked for; less than zero: none is ready.
 func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Delivery, time.Duration, error) {
 	for {
-		got, err := l.claim(ctx, topic, o, store.Inbox{}, 0)
+		got, err := l.claim(ctx, topic, o, reach.Inbox{}, 0)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -136,7 +137,7 @@ func (l *leases) take(ctx context.Context, topic string, o ClaimOptions) ([]Deli
 
 // claim claims, and lets inbox wait for the topic if there are fewer than o.Max.
 // received is the time of the last hand-over that the inbox received; 0: it takes none.
-func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox store.Inbox, received int64) (claimed, error) {
+func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox reach.Inbox, received int64) (claimed, error) {
 	if o.Max > fewMessages {
 		many := l.manyOf(l.store.Of(topic))
 		select {
@@ -276,7 +277,7 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {
-	lost, err := l.releaseMany(ctx, d.Topic, store.Inbox{}, []Delivery{*d})
+	lost, err := l.releaseMany(ctx, d.Topic, reach.Inbox{}, []Delivery{*d})
 	if err == nil && len(lost) > 0 {
 		err = d.lost("release")
 	}
@@ -284,7 +285,7 @@ func (l *leases) release(ctx context.Context, d *Delivery) error {
 }
 
 // releaseMany releases messages of one topic, and returns those whose lease was lost. The inbox waits no longer for the topic.
-func (l *leases) releaseMany(ctx context.Context, topic string, inbox store.Inbox, ds []Delivery) (lost []Delivery, err error) {
+func (l *leases) releaseMany(ctx context.Context, topic string, inbox reach.Inbox, ds []Delivery) (lost []Delivery, err error) {
 	if err := checkTopics(topic, ds); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // listenerBound is how long a round of a listener's loop takes at most, whatever
@@ -244,7 +245,7 @@ func (l *Listener) check(ctx context.Context) error {
 		return nil
 	}
 	redis := l.watch.redis
-	answered := redis.After(store.Patience, "error", l.store.NoAnswer())
+	answered := redis.After(reach.Patience, "error", l.store.NoAnswer())
 	err := l.store.Check(ctx)
 	answered()
 	switch {

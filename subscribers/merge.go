@@ -8,7 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // readsApart is how many pages a merge reads from Redis by itself and keeps at a time: with
@@ -103,7 +103,7 @@ func (g *merge) await(ctx context.Context) error {
 		case ready == len(g.members):
 			return ctx.Err()
 		case ready > 0 && patience == nil:
-			patience = time.After(store.Patience)
+			patience = time.After(reach.Patience)
 		}
 		select {
 		case <-g.bell:

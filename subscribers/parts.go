@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -232,7 +233,7 @@ func (n *named) hubs() []*hub {
 // registerParts registers the name in the shards of all parts that answer soon; those of the
 // others follow with their first claim.
 func (n *named) registerParts(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, store.Patience)
+	ctx, cancel := context.WithTimeout(ctx, reach.Patience)
 	defer cancel()
 	_ = n.inParts(func(p *part) error { return p.registered(ctx) })
 }

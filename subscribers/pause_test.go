@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -46,7 +47,7 @@ func beats(t testing.TB, db *notify.Store, n int) {
 	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
 	defer stop()
 	db.Subscribe(ctx, func(e store.Event) {
-		if e.Kind != store.Beat {
+		if e.Kind != reach.Beat {
 			return
 		}
 		if n--; n == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -23,7 +24,7 @@ const mostPending = 500
 // polls are the callers that wait for messages, by topic.
 type polls struct {
 	*leases
-	inbox     store.Inbox
+	inbox     reach.Inbox
 	ended     context.Context // ends when the claimer's Run does
 	fallbacks atomic.Int64
 
@@ -99,7 +100,7 @@ type polled struct {
 }
 
 // init makes polls that wait with an inbox until ended.
-func (p *polls) init(l *leases, inbox store.Inbox, ended context.Context) {
+func (p *polls) init(l *leases, inbox reach.Inbox, ended context.Context) {
 	p.leases, p.inbox, p.ended = l, inbox, ended
 	p.queues, p.vacant = make(map[string]*topicQueue), make(map[store.Shard][]*topicQueue)
 	for _, cond := range []**sync.Cond{&p.idle, &p.vacated, &p.answered} {
@@ -379,7 +380,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 		p.dealHanded(q)
 		p.fail(q, err)
 		p.askedFor(q)
-		return !store.NotExecuted(err)
+		return !reach.NotExecuted(err)
 	}
 	q.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
@@ -478,5 +479,5 @@ func (one *poll) fails(err error) bool {
 		one.since = time.Now()
 	}
 	one.fault = err
-	return !store.NotExecuted(err) || time.Since(one.since) >= failover
+	return !reach.NotExecuted(err) || time.Since(one.since) >= failover
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // The kinds of workers.
@@ -120,7 +121,7 @@ func newPresence(s *notify.Store, w store.Worker, duty func() duty) *presence {
 }
 
 // channel returns the channel of which the subscription says that the worker is there.
-func (p *presence) channel() store.Channel { return p.store.Home().HereChannel(p.worker.ID) }
+func (p *presence) channel() reach.Channel { return p.store.Home().HereChannel(p.worker.ID) }
 
 // note takes an event of the subscription. It does not block.
 func (p *presence) note(ctx context.Context, e store.Event) {
@@ -130,11 +131,11 @@ func (p *presence) note(ctx context.Context, e store.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e.Kind {
-	case store.Subscribed:
+	case reach.Subscribed:
 		p.up, p.noted, p.denied = true, false, false
-	case store.Silent, store.Broken:
+	case reach.Silent, reach.Broken:
 		p.up = false
-	case store.Beat:
+	case reach.Beat:
 		now := reign{e.Epoch(), e.StoreID()}
 		same := now == p.at || now == p.heard || now.epoch == 0 // else another program sent it
 		p.heard = now
@@ -158,7 +159,7 @@ func (p *presence) arrive(ctx context.Context) {
 	id, epoch, err := p.store.Home().Arrive(ctx, w)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var rights *store.RightsError
+	var rights *reach.RightsError
 	p.asking, p.denied = false, errors.As(err, &rights)
 	if p.noted = p.noted && err == nil; err == nil {
 		p.at = reign{epoch, id}

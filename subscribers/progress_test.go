@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -31,7 +31,7 @@ func TestListenerProgress(t *testing.T) {
 	stop := listens(t, l)
 	storetest.Eventually(t, "it runs", func() bool { return !l.Stats().Progress.IsZero() })
 	first := l.Stats().Progress
-	storetest.Eventually(t, "two beats", func() bool { return l.Stats().Progress.Sub(first) > 2*store.Heartbeat })
+	storetest.Eventually(t, "two beats", func() bool { return l.Stats().Progress.Sub(first) > 2*reach.Heartbeat })
 	stop()
 	if at := l.Stats().Progress; !at.IsZero() {
 		t.Errorf("it came around at %v, and nobody listens", at)

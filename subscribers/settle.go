@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -28,7 +28,7 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 	for {
 		until := e.until(js, least) // which a stop may bring nearer
 		err := e.settleOnce(ctx, until, call)
-		again := (notify.Retryable(err) || store.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
+		again := (notify.Retryable(err) || reach.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
 		if err != nil && (!again || time.Now().After(until)) {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -53,7 +54,7 @@ func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (
 // takeOfShard is takeAny for several topics of one shard.
 func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOptions) (ds []Delivery, ripe time.Duration, err error) {
 	for range 3 { // others may be faster, and what is found may be dead
-		found, err := l.heads(ctx, topics, o, store.Inbox{}, nil)
+		found, err := l.heads(ctx, topics, o, reach.Inbox{}, nil)
 		if err != nil || len(found.Of) == 0 {
 			return nil, found.Ripe, err
 		}
@@ -76,7 +77,7 @@ func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOption
 
 // heads shares out a claim among topics of one shard, and lets inbox wait for all of them if there is
 // nothing. received are the times of the last hand-overs that the inbox received.
-func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox store.Inbox, received []int64) (store.Shares, error) {
+func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox reach.Inbox, received []int64) (store.Shares, error) {
 	found, err := l.store.Of(topics[0]).Heads(ctx, store.Heads{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
 	if err != nil {
 		return store.Shares{}, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
@@ -105,7 +106,7 @@ func (l *leases) releaseEach(ctx context.Context, ds []Delivery) (err error) {
 				others = append(others, d)
 			}
 		}
-		_, failed := l.releaseMany(ctx, topic, store.Inbox{}, some)
+		_, failed := l.releaseMany(ctx, topic, reach.Inbox{}, some)
 		err, ds = errors.Join(err, failed), others
 	}
 	return err
@@ -247,7 +248,7 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 			q.away, q.listed = nil, q.listed || taken == 0
 			q.clock.note(found.Now)
 		} else {
-			q.rung, q.listed = true, q.listed || !store.NotExecuted(err)
+			q.rung, q.listed = true, q.listed || !reach.NotExecuted(err)
 		}
 		p.start(q)
 	}

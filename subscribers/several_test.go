@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
+
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -426,7 +427,7 @@ func TestClaimAnyFails(t *testing.T) {
 	db := storetest.At(t, server.URL(), "")
 	var refused atomic.Int64
 	db.Observe(func(script string, _ time.Duration, err error) {
-		if script == "heads" && err != nil && store.NotExecuted(err) {
+		if script == "heads" && err != nil && reach.NotExecuted(err) {
 			refused.Add(1)
 		}
 	})

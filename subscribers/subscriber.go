@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -28,7 +29,7 @@ type SubscriberOptions struct {
 type Subscriber struct {
 	store      *notify.Store
 	o          SubscriberOptions
-	inbox      store.Inbox
+	inbox      reach.Inbox
 	stats      handovers
 	running    atomic.Bool
 	workers    map[string]*worker
@@ -42,7 +43,7 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 	if err := errors.Join(store.CheckStore(s), err, fillRun(&o.Grace, &o.Logger), fillName(&o.Name)); err != nil {
 		return nil, err
 	}
-	inbox := store.NewInbox(notify.NewID(), true)
+	inbox := reach.NewInbox(notify.NewID(), true)
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 
@@ -176,7 +177,7 @@ func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) 
 		return duty{topics: slices.Sorted(maps.Keys(s.workers))}
 	})
 	defer here.end(ctx)
-	channels := []store.Channel{here.channel()}
+	channels := []reach.Channel{here.channel()}
 	for topic, w := range s.workers {
 		channels = append(channels, s.store.Of(topic).InboxChannel(s.inbox))
 		if w.isAged() {
@@ -187,19 +188,19 @@ func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) 
 		watch.note(e)
 		here.note(ctx, e)
 		switch e.Kind {
-		case store.Subscribed:
+		case reach.Subscribed:
 			for topic, w := range s.workers {
 				if s.store.Of(topic) == e.Shard() {
 					w.ring()
 				}
 			}
-		case store.Received:
+		case reach.Received:
 			s.rung(e)
-		case store.Beat:
+		case reach.Beat:
 			for _, topic := range e.Topics() {
 				s.ring(topic)
 			}
-		case store.Broken:
+		case reach.Broken:
 			if errors.Is(e.Err, notify.ErrUnfit) {
 				fail(e.Err)
 			}

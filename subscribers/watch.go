@@ -5,6 +5,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A watch logs each change of a subscription once, of several shards that of each. Its
@@ -59,7 +60,7 @@ func (w *shardWatch) await(n *outage.Notice, args ...any) {
 		w.cancel()
 	}
 	if w.awaited = n; n != nil {
-		w.cancel = n.After(store.Patience, args...)
+		w.cancel = n.After(reach.Patience, args...)
 	}
 }
 
@@ -90,16 +91,16 @@ func (w *watch) of(shard store.Shard) *shardWatch {
 // take takes an event of the shard that keys and values name.
 func (w *shardWatch) take(event store.Event, which []any) {
 	switch event.Kind {
-	case store.Subscribed:
-		w.await(w.carrier, append(which, "for", store.Patience)...) // goes on if the connection was only renewed
-	case store.Beat:
+	case reach.Subscribed:
+		w.await(w.carrier, append(which, "for", reach.Patience)...) // goes on if the connection was only renewed
+	case reach.Beat:
 		w.await(nil)
 		w.redis.End(which...)
 		w.carrier.End(which...)
-	case store.Silent:
+	case reach.Silent:
 		w.redis.End(which...) // one that was only subscribed may break at once, as often as it is renewed
-		w.carrier.Begin(append(which, "for", store.Silence)...)
-	case store.Broken:
+		w.carrier.Begin(append(which, "for", reach.Silence)...)
+	case reach.Broken:
 		w.await(nil)
 		w.redis.Begin(append(which, "error", event.Err)...)
 	}

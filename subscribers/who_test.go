@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -171,7 +172,7 @@ func TestHistoryWhereMemoryIsShort(t *testing.T) {
 		if err := db.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(bytes)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Client().Del(t.Context(), db.KeysOf(topic).Room(98), db.KeysOf(topic).Room(store.DefaultMemoryShare)).Err(); err != nil { // what was measured before
+		if err := db.Client().Del(t.Context(), db.KeysOf(topic).Room(98), db.KeysOf(topic).Room(reach.DefaultMemoryShare)).Err(); err != nil { // what was measured before
 			t.Fatal(err)
 		}
 	}

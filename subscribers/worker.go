@@ -8,13 +8,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A worker handles the messages of one topic.
 type worker struct {
 	*engine[Delivery]
 	leases  *leases
-	inbox   store.Inbox
+	inbox   reach.Inbox
 	topic   string
 	handler Handler
 	o       HandleOptions
@@ -34,7 +35,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	sent := time.Now()
 	inbox := w.inbox
 	if w.isAged() {
-		inbox = store.Inbox{}
+		inbox = reach.Inbox{}
 	}
 	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, w.lastReceived())
 	more, again := !got.short, time.Duration(0)
@@ -149,7 +150,7 @@ func (w *worker) reportDeath(death Death) {
 
 // releaseMessages releases messages. To rest, the inbox leaves the waiting list.
 func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], rest bool) error {
-	var inbox store.Inbox
+	var inbox reach.Inbox
 	if rest {
 		inbox = w.inbox
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -142,7 +142,7 @@ func checkBenchShards(shards, masters int, own bool) error {
 		}
 	}
 	if shards != 0 {
-		faults = append(faults, store.CheckShards(shards))
+		faults = append(faults, reach.CheckShards(shards))
 	}
 	return errors.Join(faults...)
 }

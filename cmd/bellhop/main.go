@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Exit codes.
@@ -131,7 +132,7 @@ func (a *app) report(command *cobra.Command, err error) int {
 	case errors.As(err, &wrongUsage{}):
 		a.complain(fmt.Sprintf("run '%s --help'", command.CommandPath()))
 		return exitUsage
-	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig), errors.As(err, new(*store.OtherShardsError)):
+	case errors.Is(err, notify.ErrInvalid), errors.Is(err, errConfig), errors.As(err, new(*reach.OtherShardsError)):
 		return exitUsage
 	}
 	return exitFailed

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A Problem is the form in which a client gets an error (RFC 9457).
@@ -111,7 +112,7 @@ func (r *refusedPublish) Unwrap() error { return r.error }
 // refusesUser reports whether Redis does not know the daemon's user, or denies it a
 // command of a script. The operator must repair this; the client is not at fault.
 func refusesUser(err error) bool {
-	return store.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+	return reach.Refused(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
 // NewProblem returns the problem of an error of a kind: its type is urn:bellhop:NAME.

@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // batch is how many rows are inserted at a time.
@@ -60,7 +61,7 @@ type term struct {
 // note logs why the outbox cannot be moved, and that it can be again. A shard that is away
 // does not hide that the database is.
 func (t *term) note(err error) {
-	shard, away := t.shard.Number(), (*store.ServerError)(nil)
+	shard, away := t.shard.Number(), (*reach.ServerError)(nil)
 	if errors.As(err, &away) {
 		t.unread.Begin(shard, "error", err)
 		return
@@ -77,11 +78,11 @@ func (t *term) note(err error) {
 // lost the one in which the archive is registered.
 func (t *term) hear(e store.Event) {
 	switch e.Kind {
-	case store.Beat:
+	case reach.Beat:
 		if e.StoreID() == t.registered() {
 			return
 		}
-	case store.Subscribed, store.Received:
+	case reach.Subscribed, reach.Received:
 	default:
 		return
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -161,9 +162,9 @@ func TestRest(t *testing.T) {
 	storetest.Run(t, func(ctx context.Context) error {
 		s.Subscribe(ctx, func(e store.Event) {
 			switch e.Kind {
-			case store.Beat:
+			case reach.Beat:
 				beats.Add(1)
-			case store.Subscribed:
+			case reach.Subscribed:
 				renewals.Add(1)
 			}
 		})

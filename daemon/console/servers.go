@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 const serversEvery = 10 * time.Second
@@ -22,7 +22,7 @@ type server struct {
 	Trial    bool   // the Redis in memory of bellhop dev
 	Version  string
 	Uptime   time.Duration
-	Memory   store.Memory
+	Memory   reach.Memory
 	Policy   string
 	Clients  int64
 	Replicas int64
@@ -66,7 +66,7 @@ func (s *snapshots) place(ctx context.Context, all []server) error {
 }
 
 // serverOf reads the fields of INFO.
-func serverOf(one store.Server, info map[string]string, memory store.Memory, err error) server {
+func serverOf(one reach.Server, info map[string]string, memory reach.Memory, err error) server {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
 		return n

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // longestListen is the longest wait for a beat.
@@ -76,12 +77,12 @@ func carriedBy(names []string) string {
 
 // heard looks for the carriers of all shards, and waits for the beats of those that are elected.
 func (e *exam) heard(ctx context.Context) []*look {
-	var beats []store.Channel
+	var beats []reach.Channel
 	looks, longest := make([]*look, len(e.shards)), time.Duration(0)
 	for i, shard := range e.shards {
 		l := &look{shard: shard}
 		l.status, l.err = carrier.Look(ctx, shard)
-		overdue := max(2*l.status.Whole, store.Silence)
+		overdue := max(2*l.status.Whole, reach.Silence)
 		l.within = min(overdue, longestListen)
 		l.late = l.within == overdue
 		if looks[i] = l; l.status.Name != "" {
@@ -99,12 +100,12 @@ func (e *exam) heard(ctx context.Context) []*look {
 }
 
 // listen waits until the beats of some shards have arrived.
-func (e *exam) listen(ctx context.Context, within time.Duration, looks []*look, beats []store.Channel) {
+func (e *exam) listen(ctx context.Context, within time.Duration, looks []*look, beats []reach.Channel) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
 	left := len(beats)
 	e.store.Subscribe(ctx, func(event store.Event) {
-		if event.Kind != store.Beat {
+		if event.Kind != reach.Beat {
 			return
 		}
 		if l := looks[event.Shard().Number()]; !l.heard {

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Verdict says how bad a finding is.
@@ -134,7 +135,7 @@ func open(ctx context.Context, c notify.Config) (*notify.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Learn(ctx); !store.Refused(err) && !store.Moved(err) {
+	if err := db.Learn(ctx); !reach.Refused(err) && !reach.Moved(err) {
 		return db, nil
 	}
 	_ = db.Close() // it wrote nothing
@@ -241,8 +242,8 @@ func (s *server) version() {
 	switch {
 	case s.trial:
 		s.report("version", Warn, "the trial server of bellhop dev", "use Redis 7.0 or newer, or Valkey, for messages that matter")
-	case err != nil || n < store.MinRedis:
-		s.report("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", store.MinRedis))
+	case err != nil || n < reach.MinRedis:
+		s.report("version", Fail, version, fmt.Sprintf("use Redis %d.0 or newer, or Valkey", reach.MinRedis))
 	case s.info["valkey_version"] != "":
 		s.report("version", OK, "Valkey "+s.info["valkey_version"], "")
 	default:
@@ -290,12 +291,12 @@ func (e *exam) format(ctx context.Context) {
 	switch err := e.store.CheckFormat(ctx); {
 	case errors.Is(err, notify.ErrUnfit):
 		remedy := "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX"
-		if errors.As(err, new(*store.OtherShardsError)) {
+		if errors.As(err, new(*reach.OtherShardsError)) {
 			remedy = "leave BELLHOP_SHARDS out, or set it to what the store has"
 		}
 		e.report("format", Fail, err.Error(), remedy)
 	case err == nil:
-		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", store.Format), "")
+		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", reach.Format), "")
 	}
 }
 

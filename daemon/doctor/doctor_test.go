@@ -12,7 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -91,15 +91,15 @@ func TestVerdicts(t *testing.T) {
 		{"full", plain, []string{"--appendonly", "yes", "--maxmemory", "1", "--maxmemory-policy", "noeviction"}, doctor.Fail, map[string]doctor.Verdict{"memory": doctor.Fail}},
 		{"wrong password", as("default", "wrong"), []string{"--requirepass", "right"}, doctor.Fail, map[string]doctor.Verdict{"reachable": doctor.Fail}},
 		{
-			"least rights", as("bell", "pw"), bell(store.Rights("bellhop", 1)), doctor.Warn,
+			"least rights", as("bell", "pw"), bell(reach.Rights("bellhop", 1)), doctor.Warn,
 			map[string]doctor.Verdict{"contents": doctor.Warn, "persistence": doctor.OK, "rights": doctor.OK, "carrier": doctor.Warn},
 		},
 		{
-			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(store.Rights("bellhop", 1), "+hincrby", "")), doctor.Fail,
+			"too few rights", as("bell", "pw"), bell(strings.ReplaceAll(reach.Rights("bellhop", 1), "+hincrby", "")), doctor.Fail,
 			map[string]doctor.Verdict{"rights": doctor.Fail},
 		},
 		{
-			"rights on other keys", as("bell", "pw"), bell(store.Rights("other", 1)), doctor.Fail,
+			"rights on other keys", as("bell", "pw"), bell(reach.Rights("other", 1)), doctor.Fail,
 			map[string]doctor.Verdict{"rights": doctor.Fail, "carrier": doctor.Fail},
 		},
 	} {
@@ -258,9 +258,9 @@ func TestContents(t *testing.T) {
 
 // For a user with the rights of Bellhop and no more, the finding names the rights that the check of the contents needs.
 func TestContentsWithoutRights(t *testing.T) {
-	url := as("bell", "pw")(storetest.Server(t, bell(store.Rights("bellhop", 1))...))
+	url := as("bell", "pw")(storetest.Server(t, bell(reach.Rights("bellhop", 1))...))
 	worst, err := doctor.Repair(t.Context(), notify.Config{URL: url}, doctor.Options{}, func(f doctor.Finding) {
-		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, store.RepairRights("bellhop", 1)) {
+		if f.Check != doctor.Contents || f.Verdict != doctor.Fail || !strings.Contains(f.Remedy, reach.RepairRights("bellhop", 1)) {
 			t.Errorf("got %+v", f)
 		}
 	})
@@ -276,9 +276,9 @@ func TestMissingRightIsNamed(t *testing.T) {
 		url           func(*redisserver.Server) string
 		found, remedy string
 	}{
-		{bell(strings.ReplaceAll(store.Rights("bellhop", 1), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + store.Rights("bellhop", 1)},
-		{bell(strings.ReplaceAll(store.Rights("bellhop", 1), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + store.Rights("bellhop", 1)},
-		{bell(strings.ReplaceAll(store.Rights("bellhop", 1), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + store.Rights("bellhop", 1)},
+		{bell(strings.ReplaceAll(reach.Rights("bellhop", 1), "+hincrby", "")), as("bell", "pw"), "its user may not call HINCRBY", "run ACL SETUSER NAME " + reach.Rights("bellhop", 1)},
+		{bell(strings.ReplaceAll(reach.Rights("bellhop", 1), "+psubscribe", "")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + reach.Rights("bellhop", 1)},
+		{bell(strings.ReplaceAll(reach.Rights("bellhop", 1), "~bellhop:*", "~bellhop:{0}:*")), as("bell", "pw"), "NOPERM", "run ACL SETUSER NAME " + reach.Rights("bellhop", 1)},
 		{[]string{"--rename-command", "zadd", ""}, plain, "it does not know ZADD", "take rename-command out of its configuration for that"},
 	} {
 		_, findings := examine(t, test.url, test.args...)

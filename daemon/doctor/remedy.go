@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Remedy returns what to do about an error of the connection to Redis or to the archive's database, or of a Redis that
@@ -26,15 +27,15 @@ func Remedy(err error) string {
 		return remedy
 	}
 	var reply redis.Error
-	var missing *store.RightsError
+	var missing *reach.RightsError
 	switch {
 	case errors.As(err, &missing):
 		return "" // the error names its remedy
 	case errors.Is(err, store.ErrSettings):
 		return "'bellhop doctor --repair' repairs them"
-	case store.Refused(err):
+	case reach.Refused(err):
 		return "'bellhop doctor' names the missing right"
-	case store.SentinelsRefuse(err):
+	case reach.SentinelsRefuse(err):
 		return "check BELLHOP_REDIS_SENTINEL_USERNAME and BELLHOP_REDIS_SENTINEL_PASSWORD_FILE"
 	case errors.Is(err, notify.ErrUnreplicated), redis.HasErrorPrefix(err, "NOREPLICAS"):
 		return "'bellhop doctor' reports on the replicas"
@@ -59,7 +60,7 @@ func connectionRemedy(err error) string {
 	const hangs = "Redis accepts connections and does not answer: look at its SLOWLOG, whether its host swaps, and at the network between"
 	var name *net.DNSError
 	var dial *net.OpError
-	var server *store.ServerError
+	var host *reach.ServerError
 	switch {
 	case errors.As(err, &name):
 		return "check the name of the host in BELLHOP_REDIS_URL"
@@ -69,7 +70,7 @@ func connectionRemedy(err error) string {
 		return "check that a Redis runs there: systemctl status redis-server"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "check the address in BELLHOP_REDIS_URL, that its host is up, and what firewalls let through"
-	case errors.As(err, &server) && strings.HasPrefix(server.Where, "rediss://"):
+	case errors.As(err, &host) && strings.HasPrefix(host.Where, "rediss://"):
 		return "write redis:// in BELLHOP_REDIS_URL if that Redis does not use TLS. If it does: " + hangs
 	}
 	return hangs

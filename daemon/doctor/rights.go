@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -124,13 +125,13 @@ func (e *exam) refused(step string, err error, prefix string) {
 
 // explain splits an error into a finding and its remedy. rights are those that the user should have.
 func explain(err error, rights string) (found, remedy string) {
-	var missing *store.RightsError
+	var missing *reach.RightsError
 	switch {
 	case errors.As(err, &missing):
 		return strings.TrimSuffix(err.Error(), "; "+missing.Remedy), missing.Remedy
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "not tried, since Redis is full: publishes fail", Remedy(err)
-	case store.Refused(err):
+	case reach.Refused(err):
 		return err.Error(), "run ACL SETUSER NAME " + rights
 	}
 	return err.Error(), "fix what Redis reports"
@@ -209,9 +210,9 @@ func (r *rehearsal) carry(ctx context.Context) error {
 		r.store.Subscribe(ctx, func(e store.Event) {
 			switch {
 			case !errors.Is(claimed, errNothing): // stopped already: one event too many
-			case e.Kind == store.Broken:
+			case e.Kind == reach.Broken:
 				claimed = e.Err
-			case e.Kind == store.Subscribed || e.Kind == store.Received:
+			case e.Kind == reach.Subscribed || e.Kind == reach.Received:
 				claimed = r.claim(ctx)
 			}
 			if !errors.Is(claimed, errNothing) {
@@ -296,7 +297,7 @@ func (e *exam) rings(ctx context.Context, db *notify.Store) {
 func ring(ctx context.Context, shard store.Shard) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	inbox := store.NewInbox(topic, false)
+	inbox := reach.NewInbox(topic, false)
 	var trips []time.Duration
 	var sent time.Time
 	var fault error
@@ -308,15 +309,15 @@ func ring(ctx context.Context, shard store.Shard) (time.Duration, error) {
 	}
 	shard.Store().Subscribe(ctx, func(event store.Event) {
 		switch event.Kind {
-		case store.Subscribed:
+		case reach.Subscribed:
 			ring()
-		case store.Received:
+		case reach.Received:
 			if trips = append(trips, time.Since(sent)); len(trips) == tripsSent {
 				stop()
 				return
 			}
 			ring()
-		case store.Broken:
+		case reach.Broken:
 			fault = event.Err
 			stop()
 		}

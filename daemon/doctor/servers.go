@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A server is a master that holds shards.
@@ -121,7 +122,7 @@ const (
 // spread reports where the shards of a store of several are, whether the root is there,
 // and whether a slot is being moved for long.
 func (e *exam) spread(ctx context.Context) {
-	if err := e.store.CheckRoot(ctx); errors.Is(err, store.ErrUnfit) {
+	if err := e.store.CheckRoot(ctx); errors.Is(err, reach.ErrUnfit) {
 		e.report(Shards, Fail, err.Error(), "start a daemon with BELLHOP_SHARDS set to that number, or run bellhop doctor --repair with it: the key is written again, and nothing else is lost")
 	}
 	if len(e.shards) == 1 {
@@ -184,7 +185,7 @@ func (e *exam) moving(ctx context.Context) {
 		left, err = stillMoving(ctx, left)
 	}
 	switch {
-	case store.Refused(err):
+	case reach.Refused(err):
 		e.report(Shards, OK, "whether slots are being moved is unknown, since this user may not run CLUSTER NODES", "")
 	case err == nil && len(left) > 0:
 		e.report(Shards, Fail, fmt.Sprintf("%s: the slot has been migrating or importing for more than %v; some calls are refused meanwhile", numbers(left), movedWithin),
@@ -197,7 +198,7 @@ func (e *exam) moving(ctx context.Context) {
 func stillMoving(ctx context.Context, shards []store.Shard) (still []store.Shard, err error) {
 	for _, shard := range shards {
 		moves, err := shard.IsMoving(ctx)
-		if store.Refused(err) {
+		if reach.Refused(err) {
 			return nil, err
 		}
 		if err == nil && moves { // one that is away is reported already

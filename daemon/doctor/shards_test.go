@@ -15,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -247,7 +247,7 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
-func rightsOf(shards int) string { return store.Rights(notify.DefaultPrefix, shards) }
+func rightsOf(shards int) string { return reach.Rights(notify.DefaultPrefix, shards) }
 
 // nodeAt returns a client of one server.
 func nodeAt(t *testing.T, address string) *redis.Client {

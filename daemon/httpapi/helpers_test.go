@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -72,7 +72,7 @@ func beat(t testing.TB, db *notify.Store) {
 	if storetest.Shards() > 1 {
 		publish = db.Client().SPublish
 	}
-	every := time.NewTicker(store.Heartbeat / 10)
+	every := time.NewTicker(reach.Heartbeat / 10)
 	t.Cleanup(every.Stop)
 	storetest.Run(t, func(ctx context.Context) error {
 		for {

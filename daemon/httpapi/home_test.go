@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -184,7 +185,7 @@ func (w *withoutHome) listensWithout(t *testing.T, l *subscribers.Listener, hear
 // registersNoName checks that a listener under a new name waits, and that names are not listed.
 func (w *withoutHome) registersNoName(t *testing.T, l *subscribers.Listener) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*store.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*reach.Patience)
 	defer cancel()
 	err := l.Listen(ctx, w.there, func(context.Context, *subscribers.Broadcast) error { return nil },
 		subscribers.ListenOptions{Name: "new", OnStart: func(subscribers.Bookmark) { t.Error("a name was registered") }})

@@ -8,7 +8,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -164,7 +164,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 		case "GET /v1/carrier", "GET /v1/history", "GET /v1/listeners", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
 			continue
 		}
-		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(store.Rights(prefix, storetest.Shards())).problem()
+		p := a.is(503).kind("unavailable").says("its user may not call").says("HSET").says(reach.Rights(prefix, storetest.Shards())).problem()
 		if p.Title != "redis refuses the daemon" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), ":secret") {
 			t.Errorf("got %+v, %v", p, a.header)
 		}
@@ -176,7 +176,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages+"?id=a", "x").status == 201 })
 	d := s.claim("orders")
 	poor.ACL(t, "-hdel")
-	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(store.Rights(prefix, storetest.Shards())) // the ack needs the missing right
+	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says(reach.Rights(prefix, storetest.Shards())) // the ack needs the missing right
 	same = s.unchangedIn(admin)
 	s.call("POST", settle(d, "ack", ""), "").is(503).kind("unavailable").says("its user may not call HDEL")
 	s.call("POST", messages, "x").is(503)

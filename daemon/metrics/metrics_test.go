@@ -25,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -256,11 +257,11 @@ func TestHandovers(t *testing.T) {
 	m.ShowHTTP(func() httpapi.Stats {
 		return httpapi.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 3, Dropped: 1}}
 	})
-	inbox := store.NewInbox("nobody", true)
+	inbox := reach.NewInbox("nobody", true)
 	subscribed := make(chan struct{}, 100)
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
-			if e.Kind == store.Subscribed {
+			if e.Kind == reach.Subscribed {
 				subscribed <- struct{}{}
 			}
 		}, db.Of(topic).InboxChannel(inbox))

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // redisState shows what Redis keeps, and the connections to it.
@@ -55,7 +56,7 @@ type shardReading struct {
 	status    carrier.Status
 	published int64 // ever; only of one of several shards
 	server    string
-	memory    *store.Memory // of the server; nil: another shard has it
+	memory    *reach.Memory // of the server; nil: another shard has it
 }
 
 type topicFigure struct {
@@ -155,18 +156,18 @@ func figuresOfShards(labels prometheus.Labels) (up, elected, published figure[sh
 }
 
 // memoryFigures are those that each server has.
-func memoryFigures(labels prometheus.Labels) []figure[store.Memory] {
-	of := func(name, help string, value func(store.Memory) int64) figure[store.Memory] {
-		return figure[store.Memory]{prometheus.NewDesc("bellhop_redis_memory_"+name+"_bytes", help, nil, labels), prometheus.GaugeValue, func(m store.Memory) float64 { return float64(value(m)) }}
+func memoryFigures(labels prometheus.Labels) []figure[reach.Memory] {
+	of := func(name, help string, value func(reach.Memory) int64) figure[reach.Memory] {
+		return figure[reach.Memory]{prometheus.NewDesc("bellhop_redis_memory_"+name+"_bytes", help, nil, labels), prometheus.GaugeValue, func(m reach.Memory) float64 { return float64(value(m)) }}
 	}
-	return []figure[store.Memory]{
-		of("used", "Memory in use of Redis that counts against its maxmemory.", func(m store.Memory) int64 { return m.Used }),
-		of("max", "Redis's maxmemory; 0: no limit.", func(m store.Memory) int64 { return m.Max }),
+	return []figure[reach.Memory]{
+		of("used", "Memory in use of Redis that counts against its maxmemory.", func(m reach.Memory) int64 { return m.Used }),
+		of("max", "Redis's maxmemory; 0: no limit.", func(m reach.Memory) int64 { return m.Max }),
 		{
 			prometheus.NewDesc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused.", nil, labels),
-			prometheus.GaugeValue, func(m store.Memory) float64 { return truth(m.Evicts) },
+			prometheus.GaugeValue, func(m reach.Memory) float64 { return truth(m.Evicts) },
 		},
-		of("limit", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m store.Memory) int64 { return m.Limit }),
+		of("limit", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m reach.Memory) int64 { return m.Limit }),
 	}
 }
 

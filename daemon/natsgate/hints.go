@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -47,9 +48,9 @@ func newHints(epoch int64) *hints {
 // note records an event of the store. It does not block.
 func (t *term) note(h *hints, e store.Event) {
 	switch e.Kind {
-	case store.Received:
+	case reach.Received:
 		t.noteHeard(h, e)
-	case store.Beat:
+	case reach.Beat:
 		t.unheard.End(t.number())
 		if e.Epoch() != h.epoch {
 			break // another carrier's: this one has lost its lease, and is about to notice
@@ -57,9 +58,9 @@ func (t *term) note(h *hints, e store.Event) {
 		h.mu.Lock()
 		h.beat = true
 		h.mu.Unlock()
-	case store.Silent:
+	case reach.Silent:
 		t.unheard.End(t.number())
-	case store.Broken:
+	case reach.Broken:
 		t.unheard.Begin(t.number(), "error", e.Err)
 	}
 	mark(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive

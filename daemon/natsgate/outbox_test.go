@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -107,7 +108,7 @@ func TestHints(t *testing.T) {
 	}
 	beat := func(payload string) store.Event {
 		e := like
-		e.Kind, e.Payload = store.Beat, payload
+		e.Kind, e.Payload = reach.Beat, payload
 		return e
 	}
 	sent := func(events ...store.Event) map[string]string {
@@ -145,7 +146,7 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 	beat := func(payload string) store.Event {
 		e := of("", payload)
-		e.Kind = store.Beat
+		e.Kind = reach.Beat
 		return e
 	}
 	var events []store.Event
@@ -179,7 +180,7 @@ func anEvent(t *testing.T, db *notify.Store) store.Event {
 	heard := make(chan store.Event, 1)
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
-			if e.Kind == store.Received || e.Kind == store.Subscribed {
+			if e.Kind == reach.Received || e.Kind == reach.Subscribed {
 				select {
 				case heard <- e:
 				case <-ctx.Done(): // it was renewed meanwhile: nobody beats

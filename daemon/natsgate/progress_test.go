@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -42,7 +42,7 @@ func TestProgress(t *testing.T) {
 				first[loop] = last()
 			}
 			for loop, last := range loops {
-				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first[loop]) > 2*store.Heartbeat })
+				storetest.Eventually(t, loop+" go on", func() bool { return last().Sub(first[loop]) > 2*reach.Heartbeat })
 			}
 			stop()
 			wantNone("after the term")

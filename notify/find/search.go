@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -163,7 +164,7 @@ func (s *search) isEnough() bool {
 
 // passOver notes a shard that does not answer, and returns any other error.
 func (s *search) passOver(ctx context.Context, shard store.Shard, err error) error {
-	if ctx.Err() != nil || len(s.shards) == 1 || !store.Retryable(err) || errors.Is(err, notify.ErrUnreplicated) {
+	if ctx.Err() != nil || len(s.shards) == 1 || !reach.Retryable(err) || errors.Is(err, notify.ErrUnreplicated) {
 		return err
 	}
 	if !slices.Contains(s.missing.Shards, shard.Number()) {

@@ -106,7 +106,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 			args = append(args, ring.offset(c.Samples[ring].At), c.Samples[ring].encode())
 		}
 	}
-	r, err := s.run(ctx, carryScript, args...)
+	r, err := s.Run(ctx, carryScript, args...)
 	if err != nil {
 		return Carried{}, err
 	}
@@ -116,7 +116,7 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 	m := Carried{Ready: c.Ready, Kept: -1, Earliest: record.Never}
 	wait := r.Integer()
 	m.Now = r.Integer()
-	s.heed(time.UnixMicro(m.Now))
+	s.Heed(time.UnixMicro(m.Now))
 	m.Next = nextOf(m.Now, wait)
 	for r.More() {
 		m.read(r)

@@ -34,7 +34,7 @@ func (s Shard) CancelNext(ctx context.Context, topic, member string) (bool, erro
 }
 
 func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
-	r, err := s.run(ctx, cancelScript, args...)
+	r, err := s.Run(ctx, cancelScript, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
 // state is Leased or Dead nothing was changed; 0 means that there is none. The only
 // Refusal is TooLate. Errors: ErrUnreplicated, or that of the connection.
 func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) (was record.State, placed Placed, err error) {
-	r, err := s.run(ctx, rescheduleScript, topic, member, int64(when))
+	r, err := s.Run(ctx, rescheduleScript, topic, member, int64(when))
 	if err != nil {
 		return 0, Placed{}, err
 	}

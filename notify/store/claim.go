@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -21,7 +22,7 @@ type Claim struct {
 	Lease  time.Duration // cut to the millisecond; zero: that of the topic's settings
 	AckNow bool          // acknowledge the messages instead of leasing them
 	MinAge time.Duration // how long a message must have been due, rounded up to a millisecond
-	Inbox  Inbox         // that waits for the topic if there are fewer than Max messages; zero: none does
+	Inbox  reach.Inbox   // that waits for the topic if there are fewer than Max messages; zero: none does
 
 	Name string // of the worker; empty: nobody knows who has the messages
 
@@ -65,7 +66,7 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if c.Name != "" {
 		args = append(args, c.Name)
 	}
-	r, err := s.run(ctx, t, args...)
+	r, err := s.Run(ctx, t, args...)
 	if err != nil {
 		return Claimed{}, err
 	}

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -31,7 +34,7 @@ type Dealt struct {
 // Requeue makes dead letters ready again, with all their attempts and their whole
 // time to live. The error is that of the connection.
 func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt, error) {
-	r, err := s.run(ctx, requeueScript, withMembers(which.Members, topic, which.Oldest, which.Pass)...)
+	r, err := s.Run(ctx, requeueScript, withMembers(which.Members, topic, which.Oldest, which.Pass)...)
 	if err != nil {
 		return Dealt{}, err
 	}
@@ -40,7 +43,7 @@ func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt,
 
 // Purge removes dead letters for good. The error is that of the connection.
 func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, error) {
-	r, err := s.run(ctx, purgeScript, withMembers(which.Members, topic, which.Oldest)...)
+	r, err := s.Run(ctx, purgeScript, withMembers(which.Members, topic, which.Oldest)...)
 	if err != nil {
 		return Dealt{}, err
 	}
@@ -49,15 +52,9 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, e
 
 // CountDead returns how many dead letters a topic has. The error is that of the connection.
 func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := d.client.ZCard(ctx, d.keys.Dead(topic)).Result()
-	if err != nil {
-		return 0, d.explain(ctx, err)
-	}
-	return n, nil
+	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (int64, error) {
+		return r.ZCard(ctx, k.Dead(topic)).Result()
+	})
 }
 
 // Reasons returns a page of all dead letters with their reasons, about limit of
@@ -65,23 +62,21 @@ func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
 // letters that come or go meanwhile may be missing. The error is that of the
 // connection, or an ErrUnfit for a store of another format.
 func (s Shard) Reasons(ctx context.Context, cursor uint64, limit int64) (page []Buried, next uint64, err error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
 	if cursor == 0 {
-		if err := d.checkFormat(ctx); err != nil {
+		if err := s.CheckFormat(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
-	fields, next, err := d.client.HScan(ctx, d.keys.Deaths(), cursor, "", limit).Result()
+	found, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (scanned, error) {
+		return scannedBy(r.HScan(ctx, k.Deaths(), cursor, "", limit))
+	})
 	if err != nil {
-		return nil, 0, d.explain(ctx, err)
+		return nil, 0, err
 	}
-	for i := 0; i+1 < len(fields); i += 2 {
-		page = append(page, Buried{Member: fields[i], Reason: fields[i+1]})
+	for i := 0; i+1 < len(found.page); i += 2 {
+		page = append(page, Buried{Member: found.page[i], Reason: found.page[i+1]})
 	}
-	return page, next, nil
+	return page, found.next, nil
 }
 
 // withMembers returns the arguments first, then members.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -35,7 +36,7 @@ type Election struct {
 // many shards it carries: see [Carried.Standby]. Errors: see [Store.Check], or that of the
 // connection.
 func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carries int) (Election, error) {
-	r, err := s.run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries)
+	r, err := s.Run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries)
 	if err != nil {
 		return Election{}, err
 	}
@@ -55,7 +56,7 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carr
 // take over: to, or if that is empty the one that carries the fewest shards, where each of
 // those that the carrier gave up before went to one, too.
 func (s Shard) Resign(ctx context.Context, token, to string, before int) (was bool, err error) {
-	r, err := s.run(ctx, resignScript, token, to, before)
+	r, err := s.Run(ctx, resignScript, token, to, before)
 	if err != nil {
 		return false, err
 	}
@@ -66,7 +67,7 @@ func (s Shard) Resign(ctx context.Context, token, to string, before int) (was bo
 // Withdraw forgets what a standby noted when it lost an election, since it stops. Errors:
 // see [Store.Check], or that of the connection.
 func (s Shard) Withdraw(ctx context.Context, name string) error {
-	r, err := s.run(ctx, withdrawScript, name)
+	r, err := s.Run(ctx, withdrawScript, name)
 	if err != nil {
 		return err
 	}
@@ -77,11 +78,7 @@ func (s Shard) Withdraw(ctx context.Context, name string) error {
 // Standbys returns how many carriers stand by: only they subscribe to
 // VacantChannel. The error is that of the connection.
 func (s Shard) Standbys(ctx context.Context) (int64, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return d.listening(ctx, d.keys.Vacant())
+	return s.store.Listening(ctx, s.VacantChannel())
 }
 
 // An ElectedCarrier describes the elected carrier, and when the next thing is due.
@@ -97,24 +94,24 @@ type ElectedCarrier struct {
 // Carrier returns the elected carrier, if there is one. Errors: an ErrUnfit for a
 // store of another format, or that of the connection.
 func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
+	if err := s.CheckFormat(ctx); err != nil {
 		return ElectedCarrier{}, err
 	}
-	if err := d.checkFormat(ctx); err != nil {
-		return ElectedCarrier{}, err
-	}
-	keys, pipe := d.keys, d.client.Pipeline()
-	left := pipe.PTTL(ctx, keys.Carrier())
+	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (ElectedCarrier, error) { return electedIn(ctx, r, k) })
+}
+
+// electedIn is Carrier on a server.
+func electedIn(ctx context.Context, r redis.UniversalClient, k script.Keys) (o ElectedCarrier, err error) {
+	pipe := r.Pipeline()
+	left := pipe.PTTL(ctx, k.Carrier())
 	heads := []*redis.ZSliceCmd{
-		pipe.ZRangeWithScores(ctx, keys.ScheduledTopics(), 0, 0),
-		pipe.ZRangeWithScores(ctx, keys.Broadcasts(), 0, 0),
+		pipe.ZRangeWithScores(ctx, k.ScheduledTopics(), 0, 0),
+		pipe.ZRangeWithScores(ctx, k.Broadcasts(), 0, 0),
 	}
-	token := pipe.Get(ctx, keys.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
+	token := pipe.Get(ctx, k.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return ElectedCarrier{}, d.explain(ctx, err)
+		return ElectedCarrier{}, err
 	}
-	var o ElectedCarrier
 	if token.Val() != "" {
 		o = carrierOf(token.Val())
 		o.Lease = left.Val()

@@ -64,7 +64,7 @@ func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error
 	for _, texts := range [][]string{sought.Parts, sought.Head, in.Topics} {
 		args = append(args, anys(texts)...)
 	}
-	r, err := s.run(ctx, findScript, args...)
+	r, err := s.Run(ctx, findScript, args...)
 	if err != nil {
 		return Found{}, err
 	}
@@ -82,7 +82,7 @@ func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error
 // LookUp looks for the messages of one id in topics, in whatever place they are: an id says where its record is. Messages without a
 // place may be among them. The error is that of the connection.
 func (s Shard) LookUp(ctx context.Context, id string, in Slice) (Found, error) {
-	r, err := s.run(ctx, lookUpScript, append([]any{id, in.Work, in.Most}, anys(in.Topics)...)...)
+	r, err := s.Run(ctx, lookUpScript, append([]any{id, in.Work, in.Most}, anys(in.Topics)...)...)
 	if err != nil {
 		return Found{}, err
 	}
@@ -114,7 +114,7 @@ func (s Shard) Occupied(ctx context.Context, sought *Sought, places []script.Pla
 	for _, place := range places {
 		args = append(args, place.Name())
 	}
-	r, err := s.run(ctx, occupiedScript, append(args, endsOf(ranges)...)...)
+	r, err := s.Run(ctx, occupiedScript, append(args, endsOf(ranges)...)...)
 	if err != nil {
 		return Occupied{}, err
 	}

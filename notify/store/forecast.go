@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -36,7 +37,7 @@ func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics [
 	for _, topic := range topics {
 		args = append(args, topic)
 	}
-	r, err := s.run(ctx, forecastScript, args...)
+	r, err := s.Run(ctx, forecastScript, args...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -55,19 +56,17 @@ func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics [
 // next page begins: zero at the end. A topic that has one all the time is in a page, and
 // may be in two. The error is that of the connection.
 func (s Shard) Scheduled(ctx context.Context, cursor uint64) (topics []string, next uint64, err error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	pairs, next, err := d.client.ZScan(ctx, d.keys.ScheduledTopics(), cursor, "", scanPage).Result()
+	found, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (scanned, error) {
+		return scannedBy(r.ZScan(ctx, k.ScheduledTopics(), cursor, "", scanPage))
+	})
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, 0, nil // a key of the wrong type, which Walk finds, holds no topic
 	}
 	if err != nil {
-		return nil, 0, d.explain(ctx, err)
+		return nil, 0, err
 	}
-	for i := 0; i < len(pairs); i += 2 { // its time behind it
-		topics = append(topics, pairs[i])
+	for i := 0; i < len(found.page); i += 2 { // its time behind it
+		topics = append(topics, found.page[i])
 	}
-	return topics, next, nil
+	return topics, found.next, nil
 }

@@ -24,7 +24,7 @@ var (
 // ErrInvalid if the recorded position is foreign, see [Store.Check], or that of the
 // connection.
 func (s Shard) BridgeTo(ctx context.Context, to record.Position) (record.Position, error) {
-	r, err := s.run(ctx, bridgeScript, int64(to))
+	r, err := s.Run(ctx, bridgeScript, int64(to))
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +44,7 @@ var ErrNoSecret = errors.New("it holds no secret of ours")
 // are noted. The first call makes it. Errors: an ErrNoSecret, see [Store.Check], an
 // ErrUnreplicated, or that of the connection.
 func (s Shard) Secret(ctx context.Context) (secret string, ended Logouts, err error) {
-	r, err := s.run(ctx, secretScript, newSecret())
+	r, err := s.Run(ctx, secretScript, newSecret())
 	if err != nil {
 		return "", Logouts{}, err
 	}
@@ -56,7 +56,7 @@ func (s Shard) Secret(ctx context.Context) (secret string, ended Logouts, err er
 		return "", Logouts{}, err
 	}
 	if len(secret) < secretSize {
-		return "", Logouts{}, fmt.Errorf("%s is foreign: %w; delete it", s.store.known()[s.number].keys.Secret(), ErrNoSecret)
+		return "", Logouts{}, fmt.Errorf("%s is foreign: %w; delete it", s.Keys().Secret(), ErrNoSecret)
 	}
 	return secret, ended, nil
 }
@@ -91,7 +91,7 @@ func (l Logouts) Has(id string, good time.Time) bool {
 // shard that is Home. Within some seconds all daemons refuse its cookie. Errors: an
 // ErrUnreplicated, or that of the connection.
 func (s Shard) Logout(ctx context.Context, id string, good time.Time) error {
-	r, err := s.run(ctx, logoutScript, id, good.UnixMilli(), mostLogouts, logoutsStay.Milliseconds())
+	r, err := s.Run(ctx, logoutScript, id, good.UnixMilli(), mostLogouts, logoutsStay.Milliseconds())
 	if err == nil {
 		err = r.End()
 	}
@@ -113,7 +113,7 @@ func newSecret() string {
 // again, and the settle tokens of NATS, whose messages are delivered again when their
 // leases end. Errors: an ErrUnreplicated, or that of the connection.
 func (s Shard) RotateSecret(ctx context.Context) error {
-	r, err := s.run(ctx, rotateScript, newSecret())
+	r, err := s.Run(ctx, rotateScript, newSecret())
 	if err == nil {
 		err = r.End()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -20,7 +21,7 @@ type Heads struct {
 	Max      int     // messages of all topics together
 	Oldest   bool    // the oldest of all topics; else those of a topic before those of the topics behind it
 	MinAge   time.Duration
-	Inbox    Inbox // that waits for all topics if nothing is ready; zero: none does
+	Inbox    reach.Inbox // that waits for all topics if nothing is ready; zero: none does
 }
 
 // Shares are how a claim of several topics is shared out among them.
@@ -47,7 +48,7 @@ func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 		}
 		args = append(args, topic, received)
 	}
-	r, err := s.run(ctx, headsScript, args...)
+	r, err := s.Run(ctx, headsScript, args...)
 	if err != nil {
 		return Shares{}, err
 	}
@@ -62,13 +63,13 @@ func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 
 // Leave takes an inbox off the waiting lists of topics, and has others rung for what is
 // ready. It may be repeated. The error is that of the connection.
-func (s Shard) Leave(ctx context.Context, inbox Inbox, topics []string) error {
+func (s Shard) Leave(ctx context.Context, inbox reach.Inbox, topics []string) error {
 	args := make([]any, 0, 1+len(topics))
 	args = append(args, inbox)
 	for _, topic := range topics {
 		args = append(args, topic)
 	}
-	r, err := s.run(ctx, leaveScript, args...)
+	r, err := s.Run(ctx, leaveScript, args...)
 	if err != nil {
 		return err
 	}

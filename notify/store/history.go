@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -154,23 +155,19 @@ func exactly(b byte) int64 {
 // History returns the samples of a ring from a time on and before another, both in Unix
 // seconds: those that it has, the oldest first. The error is that of the connection.
 func (s Shard) History(ctx context.Context, ring Ring, from, to int64) (all []Sample, err error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
 	unit, n := ring.Unit(), ring.Samples()
 	last := max((to+unit-1)/unit, 0)
 	for next := max((from+unit-1)/unit, last-n, 0); next < last; {
 		first := next % n
 		end := min(first+last-next, n)
-		text, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { // a client of a Cluster would ask for the keys of GETRANGE by COMMAND
-			return node.GetRange(ctx, ring.key(d.keys), first*sampleBytes, end*sampleBytes-1).Result()
+		text, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (string, error) {
+			return r.GetRange(ctx, ring.key(k), first*sampleBytes, end*sampleBytes-1).Result()
 		})
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil, nil // a key of the wrong type, which Walk finds, holds no sample
 		}
 		if err != nil {
-			return nil, d.explain(ctx, err)
+			return nil, err
 		}
 		for ; first < end; first, next = first+1, next+1 {
 			if at := next * unit; len(text) >= sampleBytes {
@@ -187,18 +184,11 @@ func (s Shard) History(ctx context.Context, ring Ring, from, to int64) (all []Sa
 // ForgetHistory removes the history of a shard, and has claims count no lateness. The
 // error is that of the connection.
 func (s Shard) ForgetHistory(ctx context.Context) error {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = onNode(ctx, d, func(node redis.UniversalClient) (int64, error) {
-		if n, err := node.HDel(ctx, d.keys.Topics(), record.AllTopics+":history").Result(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+	_, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (int64, error) {
+		if n, err := r.HDel(ctx, k.Topics(), record.AllTopics+":history").Result(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return n, err
 		}
-		return node.Del(ctx, d.keys.Lateness(), d.keys.Seconds(), d.keys.Minutes()).Result()
+		return r.Del(ctx, k.Lateness(), k.Seconds(), k.Minutes()).Result()
 	})
-	if err != nil {
-		return d.explain(ctx, err)
-	}
-	return nil
+	return err
 }

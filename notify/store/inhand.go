@@ -69,7 +69,7 @@ func (s Shard) InHand(ctx context.Context) (held Held, all bool, err error) {
 	from, skip := "+inf", int64(0)
 	for range inHandPages {
 		began := time.Now()
-		r, err := s.run(ctx, inHandScript, from, skip, inHandPage)
+		r, err := s.Run(ctx, inHandScript, from, skip, inHandPage)
 		if err != nil {
 			return nil, false, err
 		}

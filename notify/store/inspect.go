@@ -49,7 +49,7 @@ func (s Shard) inspectBy(ctx context.Context, by *script.Transition, members []s
 		for _, member := range members[len(all):] {
 			args = append(args, member)
 		}
-		r, err := s.run(ctx, by, args...)
+		r, err := s.Run(ctx, by, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ type Mark struct{ Time, Member string }
 // PlaceLeased and PlaceBroadcasts hold all topics. The error is that of the
 // connection.
 func (s Shard) List(ctx context.Context, topic string, place script.Place, latest bool, limit int, after Mark) (members []string, next Mark, err error) {
-	r, err := s.runOn(ctx, listScript, func(k script.Keys) string { return k.Place(place, topic) }, topic, limit, after.Time, after.Member, latest)
+	r, err := s.RunOn(ctx, listScript, func(k script.Keys) string { return k.Place(place, topic) }, topic, limit, after.Time, after.Member, latest)
 	if err != nil {
 		return nil, Mark{}, err
 	}
@@ -134,7 +134,7 @@ type ExportPage struct {
 // one of them, however often it moves meanwhile. The error is that of the
 // connection.
 func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, error) {
-	r, err := s.run(ctx, exportScript, cursor, n)
+	r, err := s.Run(ctx, exportScript, cursor, n)
 	if err != nil {
 		return ExportPage{}, err
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -59,7 +62,7 @@ func (s Shard) Register(ctx context.Context, name string, wanted Registration) (
 	if wanted.Began > 0 {
 		args = append(args, int64(wanted.Began))
 	}
-	r, err := s.run(ctx, registerScript, args...)
+	r, err := s.Run(ctx, registerScript, args...)
 	if err != nil {
 		return Registration{}, 0, err
 	}
@@ -81,7 +84,7 @@ func (s *Store) Unregister(ctx context.Context, name string) (there bool, err er
 		return false, err
 	}
 	errs := make([]error, len(shards))
-	atOnce(len(shards)-1, func(i int) { _, errs[i+1] = shards[i+1].Unregister(ctx, name) })
+	reach.AtOnce(len(shards)-1, func(i int) { _, errs[i+1] = shards[i+1].Unregister(ctx, name) })
 	if err := errors.Join(errs...); err != nil {
 		return false, err
 	}
@@ -91,7 +94,7 @@ func (s *Store) Unregister(ctx context.Context, name string) (there bool, err er
 // Unregister removes a named listener from a shard, its places and its leases. It reports whether
 // there was one. The error is that of the connection.
 func (s Shard) Unregister(ctx context.Context, name string) (there bool, err error) {
-	r, err := s.run(ctx, unregisterScript, name)
+	r, err := s.Run(ctx, unregisterScript, name)
 	if err != nil {
 		return false, err
 	}
@@ -153,7 +156,7 @@ type LogGap struct {
 // the logs. The error is that of the connection, after which broadcasts may be
 // leased until the lease ends.
 func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
-	r, err := s.run(ctx, takeScript, t.args()...)
+	r, err := s.Run(ctx, takeScript, t.args()...)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -206,7 +209,7 @@ func gapsIn(r *script.Reply) (all []LogGap) {
 // of that name. It returns their new receipt, the end of the lease in ms, and the indexes of
 // those whose lease is lost. The error is that of the connection.
 func (s Shard) Hold(ctx context.Context, name, worker string, leases []Lease, lease time.Duration) (until int64, lost []int, err error) {
-	r, err := s.run(ctx, holdScript, withLeases(leases, name, worker, lease.Milliseconds())...)
+	r, err := s.Run(ctx, holdScript, withLeases(leases, name, worker, lease.Milliseconds())...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -223,16 +226,14 @@ type Listener struct {
 // Listeners returns all named listeners. The error is that of the connection, an
 // ErrUnfit for a store of another format, or says which registration is foreign.
 func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
+	if err := s.CheckFormat(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.checkFormat(ctx); err != nil {
-		return nil, err
-	}
-	texts, err := d.client.HGetAll(ctx, d.keys.Listeners()).Result()
+	texts, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (map[string]string, error) {
+		return r.HGetAll(ctx, k.Listeners()).Result()
+	})
 	if err != nil {
-		return nil, d.explain(ctx, err)
+		return nil, err
 	}
 	all := make([]Listener, 0, len(texts))
 	for name, text := range texts {
@@ -248,15 +249,9 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 // ListenerNames returns the names of all named listeners, including those with a
 // foreign registration. The error is that of the connection.
 func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names, err := d.client.HKeys(ctx, d.keys.Listeners()).Result()
-	if err != nil {
-		return nil, d.explain(ctx, err)
-	}
-	return names, nil
+	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]string, error) {
+		return r.HKeys(ctx, k.Listeners()).Result()
+	})
 }
 
 // ListenerProgress is how far a named listener has come.
@@ -282,29 +277,27 @@ const mostOwned = 500
 // Progress returns how far a named listener has come. Of very many leases only those that end
 // last are looked at for their owners. The error is that of the connection.
 func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, err error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return p, err
-	}
 	if err := s.owners(ctx, name, &p); err != nil {
 		return p, err
 	}
-	places, err := d.client.HGetAll(ctx, d.keys.Places(name)).Result()
+	places, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (map[string]string, error) {
+		return r.HGetAll(ctx, k.Places(name)).Result()
+	})
 	if err != nil {
-		return p, d.explain(ctx, err)
+		return p, err
 	}
 	p.Places = make(map[string]record.Position, len(places))
 	for topic, text := range places {
 		p.Places[topic] = record.PositionIn(text)
 	}
-	listening, err := d.listening(ctx, d.keys.Name(name))
+	listening, err := s.store.Listening(ctx, s.NameChannel(name))
 	p.Active = listening > 0
 	return p, err
 }
 
 // owners fills in what a named listener has leased, and which workers have it.
 func (s Shard) owners(ctx context.Context, name string, p *ListenerProgress) error {
-	r, err := s.run(ctx, ownersScript, name, mostOwned)
+	r, err := s.Run(ctx, ownersScript, name, mostOwned)
 	if err != nil {
 		return err
 	}

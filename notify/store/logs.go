@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -36,7 +39,7 @@ func (s Shard) Grown(ctx context.Context, after record.Position, limit int, only
 	for _, topic := range only {
 		args = append(args, topic)
 	}
-	r, err := s.run(ctx, grownScript, args...)
+	r, err := s.Run(ctx, grownScript, args...)
 	if err != nil {
 		return Growth{}, err
 	}
@@ -91,7 +94,7 @@ func (s Shard) Read(ctx context.Context, what Read) (Reading, error) {
 	for _, topic := range what.Topics {
 		args = append(args, topic)
 	}
-	r, err := s.run(ctx, readScript, args...)
+	r, err := s.Run(ctx, readScript, args...)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -128,7 +131,7 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	for _, p := range places {
 		args = append(args, p.Topic, int64(p.Place), int64(p.From))
 	}
-	r, err := s.run(ctx, lagScript, args...)
+	r, err := s.Run(ctx, lagScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +146,11 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 
 // LogEnds returns the ends of all logs. The error is that of the connection.
 func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
-	d, err := s.resolve(ctx)
+	logs, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
+		return r.ZRangeWithScores(ctx, k.Logs(), 0, -1).Result()
+	})
 	if err != nil {
 		return nil, err
-	}
-	logs, err := d.client.ZRangeWithScores(ctx, d.keys.Logs(), 0, -1).Result()
-	if err != nil {
-		return nil, d.explain(ctx, err)
 	}
 	ends := make([]LogEnd, len(logs))
 	for i, log := range logs {
@@ -163,13 +164,11 @@ func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
 // is: of as many broadcasts as most, and whether there are more. The error is that of the
 // connection.
 func (s Shard) Announced(ctx context.Context, most int) (topics []Notable, more bool, err error) {
-	d, err := s.resolve(ctx)
+	page, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
+		return r.ZRangeWithScores(ctx, k.Broadcasts(), 0, int64(most)).Result()
+	})
 	if err != nil {
 		return nil, false, err
-	}
-	page, err := d.client.ZRangeWithScores(ctx, d.keys.Broadcasts(), 0, int64(most)).Result()
-	if err != nil {
-		return nil, false, d.explain(ctx, err)
 	}
 	seen := make(map[string]bool)
 	for _, one := range page[:min(len(page), most)] {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A MissingError is the error of a call on all shards of which some did not answer. The
@@ -69,12 +71,14 @@ func Missing(errs ...error) error {
 // MissingError, or that of a ServerError where the store has several; nil for other errors.
 func MissingIn(err error) []int {
 	var missing *MissingError
-	var server *ServerError
+	var server *reach.ServerError
 	switch {
 	case errors.As(err, &missing):
 		return missing.Shards
-	case errors.As(err, &server) && server.shard != nil && server.shard.isSharded():
-		return []int{server.shard.number}
+	case errors.As(err, &server):
+		if number, of := server.Shard(); of {
+			return []int{number}
+		}
 	}
 	return nil
 }
@@ -100,7 +104,7 @@ func Gather[T any](ctx context.Context, s *Store, f func(context.Context, Shard)
 // GatherFrom is Gather for some of the shards: all have failed if these have.
 func GatherFrom[T any](ctx context.Context, shards []Shard, f func(context.Context, Shard) (T, error)) ([]T, error) {
 	answers, errs := make([]T, len(shards)), make([]error, len(shards))
-	atOnce(len(shards), func(i int) { answers[i], errs[i] = f(ctx, shards[i]) })
+	reach.AtOnce(len(shards), func(i int) { answers[i], errs[i] = f(ctx, shards[i]) })
 	there := answers[:0]
 	missing := &MissingError{}
 	for i, err := range errs {

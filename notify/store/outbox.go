@@ -58,7 +58,7 @@ type Backlog struct {
 // that Redis did not carry out for about a second. Errors: an ErrUnreplicated, or that of
 // the connection.
 func (s Shard) OpenArchive(ctx context.Context, room int) error {
-	r, err := s.repeat(ctx, openArchiveScript, room)
+	r, err := s.Repeat(ctx, openArchiveScript, room)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s Shard) OpenArchive(ctx context.Context, room int) error {
 // CloseArchive takes the registration back, and removes the outbox. It returns how many
 // entries that had. Errors: an ErrUnreplicated, or that of the connection.
 func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) {
-	r, err := s.run(ctx, closeArchiveScript)
+	r, err := s.Run(ctx, closeArchiveScript)
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +117,7 @@ func earlier(a, b time.Time) time.Time {
 // Endings returns up to limit entries of the outbox, oldest first, and fewer if they
 // have more than some megabytes. The error is that of the connection.
 func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {
-	r, err := s.run(ctx, endingsScript, limit)
+	r, err := s.Run(ctx, endingsScript, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func endingIn(r *script.Reply) Ending {
 // that of the connection.
 func (s Shard) Archived(ctx context.Context, upto string) error {
 	for more := true; more; {
-		r, err := s.run(ctx, archivedScript, upto)
+		r, err := s.Run(ctx, archivedScript, upto)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s Shard) Archived(ctx context.Context, upto string) error {
 
 // Backlog returns how far the archive is behind. The error is that of the connection.
 func (s Shard) Backlog(ctx context.Context) (Backlog, error) {
-	r, err := s.run(ctx, backlogScript)
+	r, err := s.Run(ctx, backlogScript)
 	if err != nil {
 		return Backlog{}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -387,15 +388,15 @@ func TestOpenAgain(t *testing.T) {
 }
 
 // ringsOf returns the payloads that are received on a channel, which is subscribed to.
-func ringsOf(t *testing.T, db *notify.Store, channel store.Channel) <-chan string {
+func ringsOf(t *testing.T, db *notify.Store, channel reach.Channel) <-chan string {
 	t.Helper()
 	rings, up := make(chan string, 100), make(chan struct{}, 100)
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			switch e.Kind {
-			case store.Subscribed:
+			case reach.Subscribed:
 				up <- struct{}{}
-			case store.Received:
+			case reach.Received:
 				rings <- e.Payload
 			}
 		}, channel)

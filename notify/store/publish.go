@@ -131,7 +131,7 @@ type Placed struct {
 // not be published.
 func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	args, order := publishArgs(batch)
-	r, err := s.repeat(ctx, publishScript, args...)
+	r, err := s.Repeat(ctx, publishScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error)
 		})
 		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)
 	}
-	r, err := s.repeat(ctx, publishAsScript, args...)
+	r, err := s.Repeat(ctx, publishAsScript, args...)
 	if err != nil {
 		return nil, err
 	}

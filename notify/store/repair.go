@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -117,19 +118,6 @@ func (s Shard) RepairCounters(ctx context.Context, of script.Place, step RepairS
 	return s.repair(ctx, repairCountersScript, func(k script.Keys) string { return k.Place(of, "") }, step, of.String())
 }
 
-// RepairRoot writes the root of a store of several shards again, if that is lost. Errors: an
-// ErrUnfit, or that of the connection.
-func (s *Store) RepairRoot(ctx context.Context) error {
-	all, err := s.learned(ctx)
-	if err != nil {
-		return err
-	}
-	if err := all[0].foundRoot(ctx); err != nil {
-		return s.root.explain(ctx, err)
-	}
-	return nil
-}
-
 // repair runs a step. All scripts of lua/repair have the same first arguments and the same reply.
 func (s Shard) repair(ctx context.Context, t *script.Transition, key func(script.Keys) string, step RepairStep, more ...any) (done Repaired, err error) {
 	cursor, apply := "0", 0
@@ -139,7 +127,7 @@ func (s Shard) repair(ctx context.Context, t *script.Transition, key func(script
 	if step.Apply {
 		apply = 1
 	}
-	r, err := s.runOn(ctx, t, key, append([]any{apply, cursor, step.Size}, more...)...)
+	r, err := s.RunOn(ctx, t, key, append([]any{apply, cursor, step.Size}, more...)...)
 	if err != nil {
 		return Repaired{}, err
 	}
@@ -156,7 +144,7 @@ func (s Shard) repair(ctx context.Context, t *script.Transition, key func(script
 
 func (s Shard) finding(r *script.Reply) Finding {
 	f := Finding{What: r.Text(), Name: r.Text(), Key: r.Text(), Remedy: r.Text()}
-	f.Short = strings.TrimPrefix(f.Key, s.store.known()[s.number].keys.Base())
+	f.Short = strings.TrimPrefix(f.Key, s.Keys().Base())
 	_ = r.End() // an error ends the replies around it, too
 	return f
 }
@@ -172,20 +160,29 @@ func anys(texts []string) []any {
 // RepairSize returns about how many entries a repair must check: each message has a
 // record and a place. The error is that of the connection.
 func (s Shard) RepairSize(ctx context.Context) (int, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return 0, err
-	}
-	keys, pipe := d.keys, d.client.Pipeline()
-	messages, attempts := pipe.HLen(ctx, keys.Messages()), pipe.HLen(ctx, keys.Attempts())
-	deaths, expiries := pipe.HLen(ctx, keys.Deaths()), pipe.ZCard(ctx, keys.Expiries())
-	extras, taken := pipe.HLen(ctx, keys.Extras()), pipe.ZCard(ctx, keys.Taken())
-	claims, workers := pipe.ZCard(ctx, keys.Claims()), pipe.HLen(ctx, keys.Workers())
-	var foreign redis.Error // a key of the wrong type, which its own step finds
-	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
-		return 0, err
-	}
-	return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val() + claims.Val() + workers.Val()), nil
+	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (int, error) {
+		pipe := r.Pipeline()
+		messages, attempts := pipe.HLen(ctx, k.Messages()), pipe.HLen(ctx, k.Attempts())
+		deaths, expiries := pipe.HLen(ctx, k.Deaths()), pipe.ZCard(ctx, k.Expiries())
+		extras, taken := pipe.HLen(ctx, k.Extras()), pipe.ZCard(ctx, k.Taken())
+		claims, workers := pipe.ZCard(ctx, k.Claims()), pipe.HLen(ctx, k.Workers())
+		var foreign redis.Error // a key of the wrong type, which its own step finds
+		if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
+			return 0, err
+		}
+		return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val() + claims.Val() + workers.Val()), nil
+	})
+}
+
+// A scanned is a page of a scan, and where the next one begins: zero at the end.
+type scanned struct {
+	page []string
+	next uint64
+}
+
+func scannedBy(scan *redis.ScanCmd) (s scanned, err error) {
+	s.page, s.next, err = scan.Result()
+	return s, err
 }
 
 // scanPage is about how many members a call of a scan returns.
@@ -195,18 +192,13 @@ const scanPage = 512
 // which its messages are found, and with foreign members there. It may call on more
 // than once for a topic. The error is that of the connection.
 func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	keys := d.keys
-	for _, key := range []string{keys.ScheduledTopics(), keys.ReadyTopics(), keys.PausedTopics(), keys.TopicNames()} {
-		if err := d.members(ctx, key, on); err != nil {
+	for _, key := range []func(script.Keys) string{script.Keys.ScheduledTopics, script.Keys.ReadyTopics, script.Keys.PausedTopics, script.Keys.TopicNames} {
+		if err := s.members(ctx, key, on); err != nil {
 			return err
 		}
 	}
-	return firsts(func(cursor uint64) ([]string, uint64, error) {
-		return d.client.HScan(ctx, keys.Topics(), cursor, "", scanPage).Result()
+	return s.firsts(ctx, func(r redis.UniversalClient, k script.Keys, cursor uint64) *redis.ScanCmd {
+		return r.HScan(ctx, k.Topics(), cursor, "", scanPage)
 	}, func(field string) {
 		topic, _, _ := strings.Cut(field, ":")
 		on(topic)
@@ -217,35 +209,31 @@ func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 // the index says. It may call on more than once for a name. The error is that of the
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	return d.members(ctx, d.keys.Handed(), on)
+	return s.members(ctx, script.Keys.Handed, on)
 }
 
 // members calls on with each member of a sorted set.
-func (d *shard) members(ctx context.Context, key string, on func(member string)) error {
-	return firsts(func(cursor uint64) ([]string, uint64, error) {
-		return d.client.ZScan(ctx, key, cursor, "", scanPage).Result()
+func (s Shard) members(ctx context.Context, key func(script.Keys) string, on func(member string)) error {
+	return s.firsts(ctx, func(r redis.UniversalClient, k script.Keys, cursor uint64) *redis.ScanCmd {
+		return r.ZScan(ctx, key(k), cursor, "", scanPage)
 	}, on)
 }
 
 // firsts calls on with the first of each pair in the pages of a scan. A key of the
 // wrong type, which Walk finds, counts as empty.
-func firsts(page func(cursor uint64) ([]string, uint64, error), on func(first string)) error {
+func (s Shard) firsts(ctx context.Context, scan func(r redis.UniversalClient, k script.Keys, cursor uint64) *redis.ScanCmd, on func(first string)) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := page(cursor)
+		found, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (scanned, error) { return scannedBy(scan(r, k, cursor)) })
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		for i := 0; i < len(pairs); i += 2 {
-			on(pairs[i])
+		for i := 0; i < len(found.page); i += 2 {
+			on(found.page[i])
 		}
-		if cursor = next; cursor == 0 {
+		if cursor = found.next; cursor == 0 {
 			return nil
 		}
 	}

@@ -63,7 +63,7 @@ func (s Shard) AckWith(ctx context.Context, topic string, l Lease, result Result
 	if result.Body != nil {
 		args = append(args, result.Body)
 	}
-	r, err := s.run(ctx, ackWithScript, args...)
+	r, err := s.Run(ctx, ackWithScript, args...)
 	if err != nil {
 		return false, false, err
 	}
@@ -119,7 +119,7 @@ func (s Shard) Await(ctx context.Context, topic string, members []string, wait t
 // awaited any more: they ended, or are dead. It takes up to MaxEnded. The error is that of
 // the connection.
 func (s Shard) Ended(ctx context.Context, members []string) ([]int, error) {
-	r, err := s.run(ctx, endedScript, anys(members)...)
+	r, err := s.Run(ctx, endedScript, anys(members)...)
 	if err != nil {
 		return nil, err
 	}

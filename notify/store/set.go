@@ -21,7 +21,7 @@ var (
 // Settings returns the settings that hold for a topic. Errors: an ErrSettings, or
 // that of the connection.
 func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error) {
-	r, err := s.run(ctx, settingsScript, topic)
+	r, err := s.Run(ctx, settingsScript, topic)
 	if err != nil {
 		return TopicSettings{}, err
 	}
@@ -42,7 +42,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	c.changed(func(one setting, to reflect.Value) {
 		args = append(args, one.name, writtenNumber(to))
 	})
-	r, err := s.repeat(ctx, setScript, args...)
+	r, err := s.Repeat(ctx, setScript, args...)
 	if err != nil {
 		return TopicSettings{}, err
 	}
@@ -99,8 +99,7 @@ type revised struct {
 // in a failover, it takes that over from the shard. AdoptSettings makes one call to either, and for the
 // home shard none. Errors: an ErrUnreplicated, or that of the connection.
 func (s Shard) AdoptSettings(ctx context.Context) error {
-	d, err := s.resolve(ctx)
-	if err != nil || d.number == 0 {
+	if err := s.store.Learn(ctx); err != nil || s.Number() == 0 {
 		return err
 	}
 	home := s.store.Home()
@@ -118,7 +117,7 @@ func (s Shard) AdoptSettings(ctx context.Context) error {
 // adopt takes over settings that are newer than those of the shard, and returns those
 // that it has then.
 func (s Shard) adopt(ctx context.Context, by *script.Transition, newer revised) (revised, error) {
-	r, err := s.repeat(ctx, by, newer.settings, newer.at)
+	r, err := s.Repeat(ctx, by, newer.settings, newer.at)
 	if err != nil {
 		return revised{}, err
 	}

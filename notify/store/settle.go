@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -38,7 +39,7 @@ func (l Lease) receipt() any {
 // of those whose lease is lost. The error is that of the connection, after which
 // the messages may or may not be acknowledged.
 func (s Shard) Ack(ctx context.Context, topic string, leases []Lease) (lost []int, err error) {
-	r, err := s.run(ctx, ackScript, inRuns(leases, topic)...)
+	r, err := s.Run(ctx, ackScript, inRuns(leases, topic)...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 	if n.Delay < 0 {
 		delay = ""
 	}
-	r, err := s.run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.how(), n.Worker)
+	r, err := s.Run(ctx, nackScript, topic, n.Member, n.receipt(), delay, rand.IntN(1e6), n.Reason, n.how(), n.Worker)
 	if err != nil {
 		return Nacked{}, err
 	}
@@ -143,7 +144,7 @@ func (s Shard) ExtendByClaim(ctx context.Context, topic, worker string, leases [
 }
 
 func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease, lease, longer time.Duration) (receipts []int64, lost []int, err error) {
-	r, err := s.run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds())...)
+	r, err := s.Run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds())...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +185,7 @@ type Return struct {
 // Release makes messages of a topic ready again without using up an attempt, and
 // takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
 // of those whose lease is lost. The error is that of the connection.
-func (s Shard) Release(ctx context.Context, topic string, inbox Inbox, back []Return) (lost []int, err error) {
+func (s Shard) Release(ctx context.Context, topic string, inbox reach.Inbox, back []Return) (lost []int, err error) {
 	leases, dues := make([]Lease, len(back)), make([]any, len(back))
 	for i, one := range back {
 		leases[i], dues[i] = one.Lease, int64(0)
@@ -192,7 +193,7 @@ func (s Shard) Release(ctx context.Context, topic string, inbox Inbox, back []Re
 			dues[i] = one.Due.UnixMilli()
 		}
 	}
-	r, err := s.run(ctx, releaseScript, append(withLeases(leases, topic, inbox), dues...)...)
+	r, err := s.Run(ctx, releaseScript, append(withLeases(leases, topic, inbox), dues...)...)
 	if err != nil {
 		return nil, err
 	}

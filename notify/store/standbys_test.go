@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -94,9 +95,9 @@ func TestResignNamesAStandby(t *testing.T) {
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			switch e.Kind {
-			case store.Subscribed:
+			case reach.Subscribed:
 				subscribed <- struct{}{}
-			case store.Received:
+			case reach.Received:
 				named <- e.Payload
 			}
 		}, shard.VacantChannel())

@@ -50,7 +50,7 @@ type Removed struct {
 // Sweep does one step of the housekeeping. Errors: a DeposedError, see
 // [Store.Check], or that of the connection.
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
-	r, err := s.run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
+	r, err := s.Run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
 		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old,
 		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -50,7 +51,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 	for i, topic := range topics {
 		args[i] = topic
 	}
-	r, err := s.run(ctx, topicsScript, args...)
+	r, err := s.Run(ctx, topicsScript, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 // TopicNames returns up to most names of topics in some ranges, in the order of the
 // ranges. The error is that of the connection.
 func (s Shard) TopicNames(ctx context.Context, most int, ranges []record.Names) ([]string, error) {
-	r, err := s.run(ctx, namesScript, append([]any{most}, endsOf(ranges)...)...)
+	r, err := s.Run(ctx, namesScript, append([]any{most}, endsOf(ranges)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,42 +93,34 @@ func endsOf(ranges []record.Names) []any {
 
 // Paused returns the names of topics that are paused. The error is that of the connection.
 func (s Shard) Paused(ctx context.Context) ([]string, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	topics, err := d.client.ZRange(ctx, d.keys.PausedTopics(), 0, -1).Result()
-	if err != nil {
-		return nil, d.explain(ctx, err)
-	}
-	return topics, nil
+	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]string, error) {
+		return r.ZRange(ctx, k.PausedTopics(), 0, -1).Result()
+	})
 }
 
 // WithSettings returns the names of topics that have settings of their own other
 // than a pause; of the home shard * is among them if the store has some for all. It scans the counters
 // of all topics, a page at a time. The error is that of the connection.
 func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]bool)
+	topics := make(map[string]bool)
 	for cursor := uint64(0); ; {
-		fields, next, err := d.client.HScan(ctx, d.keys.Topics(), cursor, "*:settings", scanPage).Result()
+		found, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (scanned, error) {
+			return scannedBy(r.HScan(ctx, k.Topics(), cursor, "*:settings", scanPage))
+		})
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			return nil, nil // a key of the wrong type, which Walk finds, sets nothing
 		}
 		if err != nil {
-			return nil, d.explain(ctx, err)
+			return nil, err
 		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			topic := strings.TrimSuffix(fields[i], ":settings")
-			if isCopy := topic == record.AllTopics && d.number > 0; !isCopy && fields[i+1] != " paused=1" {
-				found[topic] = true
+		for i := 0; i+1 < len(found.page); i += 2 {
+			topic := strings.TrimSuffix(found.page[i], ":settings")
+			if isCopy := topic == record.AllTopics && s.Number() > 0; !isCopy && found.page[i+1] != " paused=1" {
+				topics[topic] = true
 			}
 		}
-		if cursor = next; cursor == 0 {
-			return slices.Sorted(maps.Keys(found)), nil
+		if cursor = found.next; cursor == 0 {
+			return slices.Sorted(maps.Keys(topics)), nil
 		}
 	}
 }
@@ -159,7 +152,7 @@ type Notable struct {
 // Survey returns a survey of a shard without Overdue and Deaths, which Notable
 // finds. Each list has up to most topics. The error is that of the connection.
 func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
-	r, err := s.run(ctx, surveyScript, most)
+	r, err := s.Run(ctx, surveyScript, most)
 	if err != nil {
 		return Survey{}, err
 	}
@@ -168,7 +161,7 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 		Published: r.Number(), Acked: r.Number(), Died: r.Number(), Sent: r.Number(), Dropped: r.Number(), Now: time.UnixMilli(r.Integer()),
 		Behind: notablesIn(r.List()), Paused: notablesIn(r.List()), Busy: notablesIn(r.List()),
 	}
-	s.heed(sum.Now)
+	s.Heed(sum.Now)
 	return sum, r.End()
 }
 
@@ -189,7 +182,7 @@ func (s Shard) Notable(ctx context.Context, dead bool, rank int64, n int) (Notab
 	if dead {
 		ofDead = 1
 	}
-	r, err := s.run(ctx, notableScript, rank, n, ofDead)
+	r, err := s.Run(ctx, notableScript, rank, n, ofDead)
 	if err != nil {
 		return NotablePage{}, err
 	}

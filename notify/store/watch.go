@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"sync"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // watches are those of a process who wait for ends of messages. They share one
@@ -24,9 +26,15 @@ type hearing struct {
 
 // A Watch waits for the end of a message, which [Shard.Await] has announced.
 type Watch struct {
-	shard  *shard
+	shard  Shard
 	member string
 	rung   chan struct{}
+}
+
+// watches returns those of the shard, whose number is known.
+func (s Shard) watches() *watches {
+	all, _ := s.store.watches.LoadOrStore(s.Number(), new(watches))
+	return all.(*watches)
 }
 
 // Watch returns a watch of a member. It is rung by the end of that, and later than that
@@ -34,12 +42,11 @@ type Watch struct {
 // So call Await before: what ends behind it is not missed. Close the watch after use. The
 // error is that of the connection.
 func (s Shard) Watch(ctx context.Context, member string) (*Watch, error) {
-	d, err := s.resolve(ctx)
-	if err != nil {
+	if err := s.store.Learn(ctx); err != nil {
 		return nil, err
 	}
-	w := &Watch{shard: d, member: member, rung: make(chan struct{}, 1)}
-	all := &d.watches
+	w := &Watch{shard: s, member: member, rung: make(chan struct{}, 1)}
+	all := s.watches()
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.waiting == nil {
@@ -51,10 +58,10 @@ func (s Shard) Watch(ctx context.Context, member string) (*Watch, error) {
 	all.waiting[member][w] = true
 	switch {
 	case all.hearing == nil:
-		all.hearing = d.hearEnds()
+		all.hearing = s.hearEnds()
 	case all.hearing.up:
 		all.unseen = append(all.unseen, member) // it may have ended between Await and now
-		signal(all.hearing.looking)
+		reach.Signal(all.hearing.looking)
 	}
 	return w, nil
 }
@@ -64,11 +71,11 @@ func (s Shard) Watch(ctx context.Context, member string) (*Watch, error) {
 func (w *Watch) Rung() <-chan struct{} { return w.rung }
 
 // Closed returns a channel that is closed when the store is: no ring follows.
-func (w *Watch) Closed() <-chan struct{} { return w.shard.background.ctx.Done() }
+func (w *Watch) Closed() <-chan struct{} { return w.shard.store.Context().Done() }
 
 // Close ends the watch; the last one ends the subscription.
 func (w *Watch) Close() {
-	all := &w.shard.watches
+	all := w.shard.watches()
 	all.mu.Lock()
 	delete(all.waiting[w.member], w)
 	if len(all.waiting[w.member]) == 0 {
@@ -86,11 +93,12 @@ func (w *Watch) Close() {
 }
 
 // hearEnds begins to hear of ends.
-func (d *shard) hearEnds() *hearing {
-	ctx, end := context.WithCancel(d.background.ctx)
+func (s Shard) hearEnds() *hearing {
+	all := s.watches()
+	ctx, end := context.WithCancel(s.store.Context())
 	h := &hearing{end: end, looking: make(chan struct{}, 1)}
-	h.tasks.Go(func() { d.hear(ctx, func(e Event) { d.watches.on(h, e) }, []string{d.keys.Ended()}) })
-	h.tasks.Go(func() { d.look(ctx, h) })
+	h.tasks.Go(func() { s.store.Subscribe(ctx, func(e Event) { all.on(h, e) }, s.EndedChannel()) })
+	h.tasks.Go(func() { s.look(ctx, h) })
 	return h
 }
 
@@ -103,15 +111,15 @@ func (all *watches) on(h *hearing, e Event) {
 		return
 	}
 	switch e.Kind {
-	case Received:
+	case reach.Received:
 		all.ring(e.Payload)
-	case Subscribed, Beat:
+	case reach.Subscribed, reach.Beat:
 		h.up = true
 		all.unseen = all.unseen[:0]
 		for member := range all.waiting {
 			all.unseen = append(all.unseen, member)
 		}
-		signal(h.looking)
+		reach.Signal(h.looking)
 	default:
 		h.up = false
 	}
@@ -120,36 +128,29 @@ func (all *watches) on(h *hearing, e Event) {
 // ring rings those who wait for a member. The mutex is held.
 func (all *watches) ring(member string) {
 	for w := range all.waiting[member] {
-		signal(w.rung)
-	}
-}
-
-// signal makes a channel with room for one receive, unless it has something to receive.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		reach.Signal(w.rung)
 	}
 }
 
 // look looks at members that may have ended, whenever there are some, until ctx ends.
-func (d *shard) look(ctx context.Context, h *hearing) {
+func (s Shard) look(ctx context.Context, h *hearing) {
+	all := s.watches()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.looking:
 		}
-		for members := d.watches.take(); len(members) > 0; members = d.watches.take() {
-			ended, err := d.handle().Ended(ctx, members)
+		for members := all.take(); len(members) > 0; members = all.take() {
+			ended, err := s.Ended(ctx, members)
 			if err != nil {
 				break // the next beat, or the subscription when it is up again, looks at all
 			}
-			d.watches.mu.Lock()
+			all.mu.Lock()
 			for _, i := range ended {
-				d.watches.ring(members[i])
+				all.ring(members[i])
 			}
-			d.watches.mu.Unlock()
+			all.mu.Unlock()
 		}
 	}
 }

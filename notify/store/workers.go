@@ -91,7 +91,7 @@ func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, er
 	if err != nil {
 		return "", 0, err
 	}
-	r, err := s.run(ctx, arriveScript, w.ID, string(text))
+	r, err := s.Run(ctx, arriveScript, w.ID, string(text))
 	if err != nil {
 		return "", 0, err
 	}
@@ -101,7 +101,7 @@ func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, er
 
 // Depart forgets a worker. The error is that of the connection.
 func (s Shard) Depart(ctx context.Context, id string) error {
-	r, err := s.run(ctx, departScript, id)
+	r, err := s.Run(ctx, departScript, id)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func merged(a, b []string) []string {
 func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
 	found, callers := make(map[string]Worker), make(map[string]Worker)
 	for cursor := "0"; ; {
-		r, err := s.run(ctx, workersScript, cursor, scanPage)
+		r, err := s.Run(ctx, workersScript, cursor, scanPage)
 		if err != nil {
 			return nil, err
 		}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -239,7 +241,7 @@ func askings() []asking {
 		{
 			name: "heads", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: store.NewInbox("i", true)})
+				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: reach.NewInbox("i", true)})
 				return err
 			},
 		},
@@ -252,7 +254,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
-			return s.Leave(ctx, store.NewInbox("i", true), []string{"t", "u"})
+			return s.Leave(ctx, reach.NewInbox("i", true), []string{"t", "u"})
 		}},
 		{
 			name: "claim of messages that ask for something",
@@ -283,7 +285,7 @@ func askings() []asking {
 			},
 		},
 		{name: "release", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Release(ctx, "t", store.Inbox{}, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
+			_, err := s.Release(ctx, "t", reach.Inbox{}, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
 			return err
 		}},
 		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error {
@@ -550,4 +552,25 @@ func fewerWithin(what string) bool {
 func take(ctx context.Context, s store.Shard) error {
 	_, err := s.Take(ctx, store.Take{Name: "m", Registration: "t now 1 0 id", Lease: time.Second, Max: 1, Topics: []string{"t"}})
 	return err
+}
+
+// Each transition runs in each shard of a store of several.
+func TestTransitionsInEachShard(t *testing.T) {
+	t.Parallel()
+	s, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "test-" + record.NewID(), Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range shards {
+		for _, one := range askings() {
+			if err := one.call(t.Context(), shard); err != nil {
+				t.Errorf("%s in shard %d: %v", one.name, shard.Number(), err)
+			}
+		}
+	}
 }

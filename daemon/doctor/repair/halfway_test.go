@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -247,10 +248,10 @@ func awaits(t *testing.T, db *notify.Store) {
 	storetest.Run(t, func(ctx context.Context) error {
 		db.Subscribe(ctx, func(e store.Event) {
 			select {
-			case up <- e.Kind == store.Subscribed:
+			case up <- e.Kind == reach.Subscribed:
 			default:
 			}
-		}, db.Of(mail).InboxChannel(store.NewInbox("hung", true)))
+		}, db.Of(mail).InboxChannel(reach.NewInbox("hung", true)))
 		return nil
 	})
 	storetest.Receive(t, "the inbox is subscribed", up)
@@ -261,7 +262,7 @@ func awaits(t *testing.T, db *notify.Store) {
 func awaitsInVain(t *testing.T, db *notify.Store) { inboxWaits(t, db, "gone") }
 
 func inboxWaits(t *testing.T, db *notify.Store, id string) {
-	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: store.NewInbox(id, true)}); err != nil || !got.Short {
+	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: reach.NewInbox(id, true)}); err != nil || !got.Short {
 		t.Fatalf("the inbox does not wait: %+v, %v", got, err)
 	}
 }

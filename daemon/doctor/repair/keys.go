@@ -3,7 +3,7 @@ package repair
 import (
 	"context"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
@@ -20,7 +20,7 @@ type found struct {
 func (r *run) keys(ctx context.Context) (found, error) {
 	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), names: make(map[string]bool)}
 	seen := 0
-	err := r.shard.Walk(ctx, func(keys []store.Key) {
+	err := r.shard.Walk(ctx, func(keys []reach.Key) {
 		seen += len(keys)
 		if r.o.OnProgress != nil {
 			r.o.OnProgress(seen, 0)
@@ -34,7 +34,7 @@ func (r *run) keys(ctx context.Context) (found, error) {
 }
 
 // note adds a key to what was found, or reports it.
-func (r *run) note(f *found, key store.Key) {
+func (r *run) note(f *found, key reach.Key) {
 	topic, perTopic := key.Topic()
 	name, perListener := key.Listener()
 	switch {
@@ -70,7 +70,7 @@ func (r *run) short(name string) string {
 
 // root examines the root of a store of several shards, and what is beside it.
 func (r *run) root(ctx context.Context) error {
-	err := r.store.WalkRoot(ctx, func(keys []store.Key) {
+	err := r.store.WalkRoot(ctx, func(keys []reach.Key) {
 		for _, key := range keys {
 			r.report(Finding{Fault: ForeignKey, Key: "{0}:" + key.Short, Whole: key.Name})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -73,7 +74,7 @@ func (r *run) all(ctx context.Context) error {
 		r.at(shard, len(shards))
 		found, err := r.look(ctx)
 		switch {
-		case err != nil && (len(shards) == 1 || !store.Retryable(err) || store.Refused(err) || ctx.Err() != nil):
+		case err != nil && (len(shards) == 1 || !reach.Retryable(err) || reach.Refused(err) || ctx.Err() != nil):
 			return err
 		case err != nil:
 			missing.Shards, missing.Err = append(missing.Shards, shard.Number()), cmp.Or(missing.Err, err)

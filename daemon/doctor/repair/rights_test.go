@@ -7,7 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -41,7 +41,7 @@ func TestLeastRights(t *testing.T) {
 			fill(t, db)
 			test.damage(t, db)
 			slices.Sort(test.found)
-			limited := limitedTo(t, db, store.RepairRights(prefix, 1))
+			limited := limitedTo(t, db, reach.RepairRights(prefix, 1))
 			if got, _ := run(t, limited, false); !slices.Equal(got, test.found) {
 				t.Errorf("found %v, want %v", got, test.found)
 			}
@@ -57,8 +57,8 @@ func TestRightsAreMissing(t *testing.T) {
 	prefix := "test-" + notify.NewID()
 	db := openAt(t, storetest.URL(), prefix)
 	fill(t, db)
-	for _, right := range strings.Fields(strings.TrimPrefix(store.RepairRights(prefix, 1), store.Rights(prefix, 1))) {
-		limited := limitedTo(t, db, strings.ReplaceAll(store.RepairRights(prefix, 1)+" ", right+" ", " "))
+	for _, right := range strings.Fields(strings.TrimPrefix(reach.RepairRights(prefix, 1), reach.Rights(prefix, 1))) {
+		limited := limitedTo(t, db, strings.ReplaceAll(reach.RepairRights(prefix, 1)+" ", right+" ", " "))
 		_, err := repair.Run(t.Context(), limited, repair.Options{}, func(repair.Finding) {})
 		if right != "+xrevrange" && err == nil { // needed only if a log is in no index
 			t.Errorf("without %s there is no error", right)

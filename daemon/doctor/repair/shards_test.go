@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
+
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -131,7 +132,7 @@ func TestAMasterIsAway(t *testing.T) {
 func TestRightsOfShards(t *testing.T) {
 	db, topics := sharded(t, storetest.URL())
 	must(t, db.Client().Del(t.Context(), db.KeysOf(topics[3]).Scheduled(topics[3])).Err())
-	limited := limitedTo(t, db, store.RepairRights(db.Prefix(), 8))
+	limited := limitedTo(t, db, reach.RepairRights(db.Prefix(), 8))
 	if got, _ := run(t, limited, true); len(got) != 3 {
 		t.Errorf("found %v", got)
 	}

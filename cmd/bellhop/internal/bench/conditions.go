@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Conditions say how it was measured.
@@ -84,10 +84,10 @@ func Examine(ctx context.Context, c notify.Config) (Conditions, error) {
 }
 
 // where returns in words where a Redis is, and how many shards are measured there.
-func where(db *notify.Store, servers []store.Server, shards int) string {
+func where(db *notify.Store, servers []reach.Server, shards int) string {
 	text := " at " + db.Address()
 	if db.InCluster() {
-		masters := slices.DeleteFunc(slices.Clone(servers), func(s store.Server) bool { return s.IsReplica })
+		masters := slices.DeleteFunc(slices.Clone(servers), func(s reach.Server) bool { return s.IsReplica })
 		text = fmt.Sprintf(", a Cluster of %d masters,%s", len(masters), text)
 	}
 	if shards > 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -60,7 +61,7 @@ func topicsOf(db *notify.Store, shards int) [][]string {
 type lives struct {
 	*stage
 	topics  [][]string // by shard
-	servers []store.Server
+	servers []reach.Server
 	held    []int // how many shards each server holds
 }
 
@@ -75,7 +76,7 @@ func (l *lives) find(ctx context.Context, shards []store.Shard) (err error) {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(l.servers, func(s store.Server) bool { return s.Address == site.Server })
+		i := slices.IndexFunc(l.servers, func(s reach.Server) bool { return s.Address == site.Server })
 		if i < 0 {
 			return fmt.Errorf("find the servers: shard %s is on %s, which has come since; run the benchmark again", shard.Label(), site.Server)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // A server is a private Redis or NATS.
@@ -37,7 +37,7 @@ const usualPort = 6379
 // several shards. The error is a fault.Fault of a number of shards that no store has.
 func start(ctx context.Context, dir string, shards int) (redis, error) {
 	if shards != 0 {
-		if err := store.CheckShards(shards); err != nil {
+		if err := reach.CheckShards(shards); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -61,14 +62,14 @@ func (c *cluster) servers() []*redisserver.Server {
 // Ears record what a subscription to an inbox in all shards is told.
 type ears struct {
 	mu     sync.Mutex
-	inbox  store.Inbox
-	counts map[store.EventKind]map[int]int
+	inbox  reach.Inbox
+	counts map[reach.EventKind]map[int]int
 }
 
 // listenTo subscribes to an inbox in all shards, and waits until it is up.
 func listenTo(t *testing.T, s *notify.Store) *ears {
 	t.Helper()
-	e := &ears{inbox: store.NewInbox("ears", true), counts: make(map[store.EventKind]map[int]int)}
+	e := &ears{inbox: reach.NewInbox("ears", true), counts: make(map[reach.EventKind]map[int]int)}
 	storetest.Run(t, func(ctx context.Context) error {
 		s.Subscribe(ctx, func(one store.Event) {
 			e.mu.Lock()
@@ -80,12 +81,12 @@ func listenTo(t *testing.T, s *notify.Store) *ears {
 		}, s.Every().InboxChannel(e.inbox))
 		return nil
 	})
-	storetest.Eventually(t, "all shards are heard", func() bool { return len(e.of(store.Subscribed)) == len(s.KeysOfAll()) })
+	storetest.Eventually(t, "all shards are heard", func() bool { return len(e.of(reach.Subscribed)) == len(s.KeysOfAll()) })
 	return e
 }
 
 // of returns how many events of a kind each shard has had.
-func (e *ears) of(kind store.EventKind) map[int]int {
+func (e *ears) of(kind reach.EventKind) map[int]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	counts := make(map[int]int)
@@ -99,10 +100,10 @@ func (e *ears) of(kind store.EventKind) map[int]int {
 // others go on, and afterwards the inbox is counted at the master of each shard, once.
 func (e *ears) hearAgain(t *testing.T, s *notify.Store, what string, its, others []int, change func()) {
 	t.Helper()
-	before, broken := e.of(store.Subscribed), e.of(store.Broken)
+	before, broken := e.of(reach.Subscribed), e.of(reach.Broken)
 	change()
 	storetest.Eventually(t, "the shards are heard again after "+what, func() bool {
-		now := e.of(store.Subscribed)
+		now := e.of(reach.Subscribed)
 		for _, k := range its {
 			if now[k] == before[k] {
 				return false
@@ -110,7 +111,7 @@ func (e *ears) hearAgain(t *testing.T, s *notify.Store, what string, its, others
 		}
 		return true
 	})
-	now := e.of(store.Broken)
+	now := e.of(reach.Broken)
 	for _, k := range others {
 		if now[k] != broken[k] {
 			t.Errorf("%s: the subscription to shard %d, of another master, broke", what, k)
@@ -133,7 +134,7 @@ func beats(t *testing.T, s *notify.Store) {
 				_ = s.Client().SPublish(ctx, keys.Beat(), "1 1 id 0,0").Err() // a master may be away
 				select {
 				case <-ctx.Done():
-				case <-time.After(store.Heartbeat / 2):
+				case <-time.After(reach.Heartbeat / 2):
 				}
 			}
 			return nil
@@ -256,7 +257,7 @@ func TestEightShardsOnThreeMasters(t *testing.T) {
 	e := listenTo(t, s)
 	topics := topicsOfAll(t, s, 3)
 	live(t, s, e.inbox, topics)
-	storetest.Eventually(t, "each shard rang", func() bool { return len(e.of(store.Received)) == 8 })
+	storetest.Eventually(t, "each shard rang", func() bool { return len(e.of(reach.Received)) == 8 })
 	want := make(map[string]bool)
 	for _, topic := range topics {
 		want[topic] = true
@@ -343,7 +344,7 @@ func topicsOfAll(t *testing.T, s *notify.Store, n int) (topics []string) {
 
 // live runs the lives of messages of topics, for which an inbox waits: one at once, one after a delay, one that is buried, one cancelled, one that
 // expires and one broadcast.
-func live(t *testing.T, s *notify.Store, inbox store.Inbox, topics []string) {
+func live(t *testing.T, s *notify.Store, inbox reach.Inbox, topics []string) {
 	t.Helper()
 	ctx := t.Context()
 	var messages []notify.Message

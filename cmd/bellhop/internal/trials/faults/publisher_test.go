@@ -13,7 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // The topics of a round, by who handles them.
@@ -46,7 +46,7 @@ func refused(err error) bool {
 			return true
 		}
 	}
-	return store.NotExecuted(err) || redis.HasErrorPrefix(err, "OOM")
+	return reach.NotExecuted(err) || redis.HasErrorPrefix(err, "OOM")
 }
 
 // text returns the text of an error, or nothing without one.

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Every fault hits each of its targets once. make test runs a third of these rounds, each commit another.
@@ -132,8 +133,8 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 		Ordered:  []string{orderedTopic},
 		Told:     []string{commandedTopic},
 		Spares:   commandKinds(),
-		Late:     store.Heartbeat + slack,
-		Recovery: store.Silence + slack,
+		Late:     reach.Heartbeat + slack,
+		Recovery: reach.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
 		Takeover: map[string]time.Duration{
 			"kill -9 carrier": carrierLease + slack,

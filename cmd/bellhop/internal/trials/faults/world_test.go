@@ -25,7 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -386,7 +386,7 @@ func (w *world) recordBeats(ctx context.Context, number int, keys script.Keys) {
 		if sub, end, err = w.cluster.hear(ctx, keys, keys.Beat()); err != nil {
 			return
 		}
-		silence = 2 * store.Heartbeat
+		silence = 2 * reach.Heartbeat
 	}
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	defer end()

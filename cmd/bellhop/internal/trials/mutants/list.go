@@ -51,7 +51,7 @@ var mutants = []mutant{
 	{
 		"a fallback of five seconds stands for the heartbeat",
 		change{
-			"notify/store/subscribe.go",
+			"notify/store/reach/beat.go",
 			"const Heartbeat = time.Second",
 			"const Heartbeat = 5 * time.Second",
 		},

@@ -1,0 +1,20 @@
+package reach
+
+import (
+	"strings"
+	"time"
+)
+
+// LoadAgain has all servers of the store asked at once again whether they take the library.
+func (s *Redis) LoadAgain() {
+	s.ways.all.Range(func(_, w any) bool {
+		w.(*way).refused.Store(nil)
+		return true
+	})
+}
+
+// Abandon closes all connections, as where they lead to no master any more.
+func (s *Redis) Abandon() { s.connections.abandon("", time.Now()) }
+
+// Rehearsed returns the commands that are rehearsed because scripts call them, those of repair among them.
+func Rehearsed() []string { return strings.Fields(called + " " + calledByRepair) }

@@ -1,0 +1,107 @@
+package reach
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
+)
+
+// libraryKept is how long a library of another version is kept that nobody uses.
+const libraryKept = 3 * 24 * time.Hour
+
+// Functions is how a server runs transitions.
+type Functions struct {
+	Refused error         // why it runs them as scripts, which takes longer; nil: they are functions
+	Others  int           // libraries of other versions
+	Used    time.Duration // how long ago the last of those was used
+}
+
+// Functions returns how the shard's server runs transitions, and loads the library if it is not there.
+// Without the right to list libraries Others is zero. The error is that of the connection.
+func (s Shard) Functions(ctx context.Context) (f Functions, err error) {
+	err = s.onServer(ctx, func(d *shard, node redis.UniversalClient) error {
+		w := d.wayTo(node)
+		if err := w.load(ctx, node, w.loaded.Load()); err != nil {
+			return err
+		}
+		if err := node.FCall(ctx, script.LibraryName()+"_idle", nil).Err(); refuses(err, "'fcall'") {
+			w.refuse(err)
+		}
+		others, err := otherLibraries(ctx, node)
+		f = Functions{Refused: w.refusal(), Others: len(others)}
+		if len(others) > 0 {
+			f.Used = slices.Min(slices.Collect(maps.Values(others)))
+		}
+		return err
+	})
+	return f, err
+}
+
+// DropLibraries deletes the libraries of other versions from the shard's server that nobody has used
+// for libraryKept, and returns their names: none where its user may not do that, or while memory is
+// full, since one that is missed could not be loaded again. The error is that of the connection.
+func (s Shard) DropLibraries(ctx context.Context) (dropped []string, err error) {
+	memory, err := s.Memory(ctx)
+	if err != nil || memory.IsFull() {
+		return nil, err
+	}
+	err = s.onServer(ctx, func(_ *shard, node redis.UniversalClient) error {
+		others, err := otherLibraries(ctx, node)
+		for name, idle := range others {
+			if idle < libraryKept {
+				continue
+			}
+			if err := node.FunctionDelete(ctx, name).Err(); err != nil {
+				return err
+			}
+			dropped = append(dropped, name)
+		}
+		return err
+	})
+	return dropped, err
+}
+
+// onServer calls f with the server of a shard, unless that is the trial server, which has no functions.
+// That the user may not use some of them, or that the server does not know them, is no error.
+func (s Shard) onServer(ctx context.Context, f func(*shard, redis.UniversalClient) error) error {
+	d, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.ensureFit(ctx); err != nil || d.fit.Load() == fitTrial {
+		return err
+	}
+	_, err = onNode(ctx, d, func(node redis.UniversalClient) (struct{}, error) { return struct{}{}, f(d, node) })
+	if err == nil || refuses(err, "'f") || isUnknown(err) {
+		return nil
+	}
+	return d.explain(ctx, err)
+}
+
+// otherLibraries returns how long ago the libraries of other versions were used, by their names. It
+// skips those that do not say so.
+func otherLibraries(ctx context.Context, node redis.UniversalClient) (map[string]time.Duration, error) {
+	all, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: script.LibrariesAre + "*"}).Result()
+	if err != nil {
+		return nil, err
+	}
+	idle := make(map[string]time.Duration)
+	for _, one := range all {
+		if one.Name == script.LibraryName() {
+			continue
+		}
+		seconds, err := node.FCall(ctx, one.Name+"_idle", nil).Int64()
+		if err == nil {
+			idle[one.Name] = time.Duration(seconds) * time.Second
+		} else if !refusal(err, []string{"Function not found"}) && !strings.Contains(err.Error(), one.Name) {
+			return nil, err
+		}
+	}
+	return idle, nil
+}

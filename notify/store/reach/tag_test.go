@@ -1,0 +1,96 @@
+package reach
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+)
+
+// The tags of eight shards, in even and in odd epochs.
+func TestTags(t *testing.T) {
+	golden := [2][]string{{"0/8.22", "1/8.3", "2/8.4", "3/8.23"}, {"0/8.26", "1/8.7", "2/8.8", "3/8.27"}}
+	for epoch := range int64(4) {
+		for k, want := range golden[epoch%2] {
+			if got := tag(k, 8, epoch); got != want {
+				t.Errorf("shard %d in epoch %d has the tag %s, want %s", k, epoch, got, want)
+			}
+		}
+	}
+	if got := tag(0, 1, 3); got != "0" {
+		t.Errorf("the only shard has the tag %s", got)
+	}
+}
+
+// On masters that hold equal parts of the slots none has more than one shard above the rest, and each has the same number where that is possible.
+func TestTagsAreEven(t *testing.T) {
+	for n := 8; n <= MaxShards; n *= 2 {
+		for _, masters := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64} {
+			for epoch := range int64(2) {
+				most := (n + masters - 1) / masters
+				if n%masters != 0 {
+					most++
+				}
+				held := make([]int, masters)
+				for k := range n {
+					held[slotOf(tag(k, n, epoch))*masters/slots]++
+				}
+				for _, shards := range held {
+					if shards > most {
+						t.Fatalf("%d shards on %d masters in epoch %d: %v", n, masters, epoch, held)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each tag is short, of its own in both epochs, and in the middle of its part of the slots.
+func FuzzTag(f *testing.F) {
+	f.Add(uint8(0), uint8(3), int64(0))
+	f.Add(uint8(255), uint8(8), int64(1))
+	f.Fuzz(func(t *testing.T, k, power uint8, epoch int64) {
+		n := 1 << (power%8 + 1)
+		shard := int(k) % n
+		epoch &= 1<<62 - 1
+		got := tag(shard, n, epoch)
+		if part := slots / n; slotOf(got)/part != shard || len(got) > 12 || got == tag(shard, n, epoch+1) {
+			t.Errorf("shard %d of %d in epoch %d: %s", shard, n, epoch, got)
+		}
+	})
+}
+
+// A layout is read as it is written, and nothing else is one.
+func FuzzLayoutIn(f *testing.F) {
+	for _, text := range []string{"", "7 id", "7/8/0 id", "7/3/0 id", "7/1/0 id", "7/512/0 id", "6/8/0 id", "7/8/-1 id", "7/8 id", "7/08/0 id", "7/8/+1 id", "8 id"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, ok := layoutIn(text)
+		if !ok {
+			return
+		}
+		if l.shards < 1 || l.shards > MaxShards || bits.OnesCount(uint(l.shards)) != 1 || l.epoch < 0 {
+			t.Errorf("%q is %+v", text, l)
+		}
+		if again, ok := layoutIn(l.mark() + "id"); !ok || again != l {
+			t.Errorf("%q is %+v, and %q is %+v", text, l, l.mark(), again)
+		}
+	})
+}
+
+// The values of a format key.
+func TestLayoutIn(t *testing.T) {
+	for text, want := range map[string]layout{"": {shards: 1}, "7 id": {shards: 1}, "7/8/0 id": {shards: 8}, "7/256/7 id": {256, 7}} {
+		if got, ok := layoutIn(text); !ok || got != want {
+			t.Errorf("%q is %+v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"7", "6 id", "7/1/0 id", "7/3/0 id", "7/512/0 id", "7/8 id", "7/8/-1 id", "7/8/x id", "8/8/0 id", "x"} {
+		if got, ok := layoutIn(text); ok {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "7/8/3 7 " {
+		t.Errorf("the marks are %q", got)
+	}
+}
