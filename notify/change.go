@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -66,7 +67,7 @@ func (p *Publisher) RescheduleAt(ctx context.Context, topic, id string, due time
 }
 
 func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, error) {
-	if err := errors.Join(checkName(m.Topic, m.ID), checkWhen(m.Delay, m.Due)); err != nil {
+	if err := errors.Join(checkName(m.Topic, m.ID), fields.Check(&Message{Delay: m.Delay, Due: m.Due}, false)); err != nil {
 		return Publication{}, err
 	}
 	member := record.Member(m.Topic, m.ID)

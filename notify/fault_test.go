@@ -89,7 +89,7 @@ func TestAllFaultsOfAMessage(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errPublish, "topic id body ttl attempts content_type due delay due headers"},
+		{errPublish, "topic id delay due due ttl attempts content_type body headers"},
 		{errReschedule, "topic id delay"},
 		{errRestore, "restore due restore.attempts_used restore.reason"},
 	} {

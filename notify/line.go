@@ -27,7 +27,7 @@ type Line struct {
 	Delay       string            `json:"delay,omitempty"` // such as 90s, 1h30m or 1d
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339
 	TTL         string            `json:"ttl,omitempty"`   // such as 24h
-	Attempts    int               `json:"attempts,omitempty"`
+	MaxAttempts int               `json:"attempts,omitempty"`
 	Lease       string            `json:"lease,omitempty"`
 	TryTimeout  string            `json:"try_timeout,omitempty"`
 	Fail        Fail              `json:"fail,omitempty"`
@@ -247,17 +247,8 @@ func lineFault(err error) error {
 // all of it is the body. If it is missing, the line has no body, and publishing
 // refuses it.
 func (i Info) Line() Line {
-	line := Line{
-		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Attempts: i.MaxAttempts, Headers: i.Headers, ContentType: i.ContentType,
-		Fail: i.Fail, Late: i.Late, Reason: i.Reason, AttemptsUsed: i.Attempts,
-	}
-	for text, d := range map[*string]time.Duration{
-		&line.TTL: i.TTL, &line.Lease: i.Lease, &line.TryTimeout: i.TryTimeout, &line.LateAfter: i.LateAfter, &line.UniqueFor: i.UniqueFor,
-	} {
-		if d > 0 {
-			*text = d.String()
-		}
-	}
+	line := Line{Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Reason: i.Reason, AttemptsUsed: i.Attempts}
+	fields.Fill(&line, &i.Record, "FirstDue", "Body")
 	if !i.Died.IsZero() {
 		died := i.Died.UTC()
 		line.Died = &died

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -115,9 +115,6 @@ type Then string
 // or dropped.
 const After Then = "after"
 
-// maxUniqueFor is the longest UniqueFor.
-const maxUniqueFor = 7 * 24 * time.Hour
-
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
@@ -153,17 +150,9 @@ const (
 // check returns a joined Fault for each invalid field of a message.
 func (m *Message) check(maxBody int) error {
 	return errors.Join(
-		record.CheckTopic(m.Topic), m.checkID(), m.checkBody(maxBody), m.checkTTL(), m.checkAttempts(),
-		record.CheckContentType(m.ContentType), checkWhen(m.Delay, m.Due), record.CheckHeaders(m.Headers), m.checkRestore(),
-		m.checkAsks(),
+		record.CheckTopic(m.Topic), fields.Check(m, m.Broadcast), m.checkBody(maxBody), record.CheckHeaders(m.Headers),
+		m.checkRestore(), m.checkAsks(),
 	)
-}
-
-func (m *Message) checkID() error {
-	if m.ID == "" {
-		return nil
-	}
-	return record.CheckID(m.ID)
 }
 
 func (m *Message) checkBody(most int) error {
@@ -171,44 +160,4 @@ func (m *Message) checkBody(most int) error {
 		return &Fault{Field: "body", Err: fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrTooLarge, len(m.Body), most)}
 	}
 	return nil
-}
-
-func (m *Message) checkTTL() error {
-	switch {
-	case m.TTL < 0:
-		return fault.New("ttl", "ttl %v: it is negative; leave it out for a message that never expires", m.TTL)
-	case m.TTL > 0 && m.TTL < time.Millisecond:
-		return fault.New("ttl", "ttl %v: the shortest is 1ms", m.TTL)
-	}
-	return nil
-}
-
-func (m *Message) checkAttempts() error {
-	switch {
-	case m.Broadcast && m.MaxAttempts != 0:
-		return fault.New("attempts", "attempts %d: a broadcast has none; leave it out", m.MaxAttempts)
-	case m.MaxAttempts < 0 || m.MaxAttempts > record.MostAttempts:
-		return fault.New("attempts", "attempts %d: use 1 to %d, or 0 for the default", m.MaxAttempts, record.MostAttempts)
-	}
-	return nil
-}
-
-// checkWhen returns a joined Fault for an invalid delay, an invalid due time, and for
-// both if both are given.
-func checkWhen(delay time.Duration, due time.Time) error {
-	var both, early, at error
-	if delay != 0 && !due.IsZero() {
-		both = fault.New("due", "delay and due: both are given; give one of them")
-	}
-	if delay < 0 {
-		early = fault.New("delay", "delay %v: it is negative; use zero or more", delay)
-	}
-	switch {
-	case due.IsZero():
-	case due.After(record.MaxDue):
-		at = fault.New("due", "due %s: it is past the year 9999", due.Format(time.RFC3339))
-	case due.Before(time.UnixMilli(0)):
-		at = fault.New("due", "due %s: it is before 1970", due.Format(time.RFC3339))
-	}
-	return errors.Join(both, early, at)
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -273,17 +271,8 @@ func rowsTo(w io.Writer) func(name, value string) {
 
 // writeAsked writes what the publisher of a message asked for.
 func writeAsked(row func(name, value string), r notify.Record) {
-	short := func(d time.Duration) string { return strings.TrimPrefix(fault.Short(d), "0s") }
-	row("limit of attempts", fmt.Sprint(r.MaxAttempts))
-	row("lease", short(r.Lease))
-	row("try timeout", short(r.TryTimeout))
-	row("if it fails", string(r.Fail))
-	row("late after", short(r.LateAfter))
-	row("if it is late", string(r.Late))
-	row("id taken for", short(r.UniqueFor))
-	row("content type", r.ContentType)
-	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		row("header "+name, r.Headers[name])
+	for _, one := range asked.Of(r).Named() {
+		row(one.Name, one.Text)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestPublish(t *testing.T) {
 	var info api.Message
 	s.json(&info, "inspect", "order.timeout", "a-1", "--json")
 	if string(info.Bytes()) != "hello" || info.Headers["X-Shop"] != "main" || info.Headers["Note"] != "a=b" || info.ContentType != "text/plain" ||
-		info.Attempts != 3 || info.State != notify.Scheduled || info.Expires == nil || info.Expires.Sub(*info.Due) != time.Hour {
+		info.MaxAttempts != 3 || info.State != notify.Scheduled || info.Expires == nil || info.Expires.Sub(*info.Due) != time.Hour {
 		t.Errorf("got %+v", info)
 	}
 	contains(t, s.fails(exitFailed, "publish", "order.timeout", "--id", "a-1", "--body", "x"), "order.timeout:a-1: id already in use")
@@ -94,7 +94,7 @@ func TestPublishRefuses(t *testing.T) {
 		{[]string{"t", "--if-exists", "debounce", "--id", "a", "--delay", "1m", "--max-wait", "1s"}, "x", "invalid max_wait 1s: it is less than the delay, 1m0s"},
 		{[]string{"t", "--unique-for", "1h"}, "x", "invalid unique_for 1h0m0s: the id is missing"},
 		{[]string{"t", "--late", "drop"}, "x", "invalid late drop: late_after is missing"},
-		{[]string{"t", "--lease", "1ms", "--try-timeout", "25h", "--fail", "x", "--then", "after"}, "x", "invalid lease 1ms: use 100ms to 24h\nbellhop: invalid try_timeout 25h0m0s: use 100ms to 24h\nbellhop: invalid fail \"x\": use bury, drop\nbellhop: invalid then after: the id is missing"},
+		{[]string{"t", "--lease", "1ms", "--try-timeout", "25h", "--fail", "x", "--then", "after"}, "x", "invalid lease 1ms: use 100ms to 24h\nbellhop: invalid try_timeout 25h: use 100ms to 24h\nbellhop: invalid fail \"x\": use bury, drop\nbellhop: invalid then after: the id is missing"},
 		{[]string{"t", "--file", "-"}, "x", "with --file each line names its topic"},
 		{[]string{"--file", "-", "--delay", "1s"}, "x", "unexpected flag --delay"},
 		{[]string{"--file", ""}, "x", "--file is empty"},
@@ -218,7 +218,7 @@ func TestPublishDays(t *testing.T) {
 	for _, id := range []string{"1", "2"} {
 		var info api.Message
 		s.json(&info, "inspect", "t", id, "--json")
-		if info.Due.Sub(*info.Published).Round(time.Minute) != 36*time.Hour || info.Expires.Sub(*info.Due) != 48*time.Hour || info.TTLMs != api.Ms(48*time.Hour) {
+		if info.Due.Sub(*info.Published).Round(time.Minute) != 36*time.Hour || info.Expires.Sub(*info.Due) != 48*time.Hour || info.TTL != api.Ms(48*time.Hour) {
 			t.Errorf("got %+v", info)
 		}
 	}

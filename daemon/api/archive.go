@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/asked"
 )
 
 // ArchiveRow is a message that ended, as the archive has it.
@@ -19,7 +20,7 @@ type ArchiveRow struct {
 	Size         int        `json:"size" doc:"of its body in bytes"`
 	Fault        string     `json:"fault,omitempty" doc:"why its record was unreadable; the body is all of it"`
 	Store        string     `json:"store,omitempty" doc:"id of the store that it ended in"`
-	Asked
+	asked.Options
 	Result
 	Text
 }
@@ -30,7 +31,7 @@ func ArchiveRowOf(r archive.Row) ArchiveRow {
 		Key: Key{r.Topic, r.ID}, State: r.State, Ended: r.Ended.UTC(), Reason: r.Reason,
 		AttemptsUsed: r.Attempts, History: historyOf(r.History),
 		FirstDue: given(r.FirstDue), Published: given(r.Published),
-		Size: r.Size, Fault: r.Fault, Store: r.Store, Asked: askedOf(r.Record), Result: ResultOf(r.Result), Text: TextOf(r.Body),
+		Size: r.Size, Fault: r.Fault, Store: r.Store, Options: asked.Of(r.Record), Result: ResultOf(r.Result), Text: TextOf(r.Body),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -84,7 +85,7 @@ type Message struct {
 	TakenUntil   *time.Time   `json:"taken_until,omitempty" doc:"until when its id stays taken, and its result is kept, if done"`
 	Published    *time.Time   `json:"published,omitempty"`
 	Next         *Next        `json:"next,omitempty" doc:"the message of this id that follows it, once it is acknowledged, dead or dropped"`
-	Asked
+	asked.Options
 	Result
 	Text
 	Fault string `json:"fault,omitempty" doc:"why its record cannot be read; the body is then the whole record, or missing"`
@@ -100,10 +101,10 @@ func MessageOf(i notify.Info) Message {
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
 		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
 		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
-		Asked: askedOf(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
+		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}
 	if i.Next != nil {
-		m.Next = &Next{Due: i.Next.FirstDue.UTC(), Asked: askedOf(*i.Next), Text: TextOf(i.Next.Body)}
+		m.Next = &Next{Due: i.Next.FirstDue.UTC(), Options: asked.Of(*i.Next), Text: TextOf(i.Next.Body)}
 	}
 	if i.Fault != nil {
 		m.Fault = i.Fault.Error()
@@ -111,31 +112,10 @@ func MessageOf(i notify.Info) Message {
 	return m
 }
 
-// Asked is what the publisher of a message asked for.
-type Asked struct {
-	Attempts     int               `json:"attempts,omitempty" doc:"its limit of attempts; missing: the default"`
-	TTLMs        int64             `json:"ttl_ms,omitempty" doc:"its time to live" example:"86400000"`
-	LeaseMs      int64             `json:"lease_ms,omitempty" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`
-	TryTimeoutMs int64             `json:"try_timeout_ms,omitempty" doc:"how long an attempt may take; missing: as long as its lease is extended" example:"300000"`
-	Fail         notify.Fail       `json:"fail,omitempty" enum:"bury,drop" doc:"what becomes of it at its last failed attempt, and when it expires; missing: bury"`
-	LateAfterMs  int64             `json:"late_after_ms,omitempty" doc:"how long after first_due a claim of it is too late; missing: never" example:"600000"`
-	Late         notify.Late       `json:"late,omitempty" enum:"mark,drop,bury" doc:"what becomes of it when it is claimed too late; missing: mark"`
-	UniqueForMs  int64             `json:"unique_for_ms,omitempty" doc:"how long its id stays taken after its end; missing: not at all" example:"3600000"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Headers      map[string]string `json:"headers,omitempty" doc:"headers kept with it"`
-}
-
-func askedOf(r notify.Record) Asked {
-	return Asked{
-		Attempts: r.MaxAttempts, TTLMs: Ms(r.TTL), LeaseMs: Ms(r.Lease), TryTimeoutMs: Ms(r.TryTimeout), Fail: r.Fail,
-		LateAfterMs: Ms(r.LateAfter), Late: r.Late, UniqueForMs: Ms(r.UniqueFor), ContentType: r.ContentType, Headers: r.Headers,
-	}
-}
-
 // Next is a message that follows the one of its id that is leased.
 type Next struct {
 	Due time.Time `json:"due" doc:"when it is due; if that is past by then, it is due at once"`
-	Asked
+	asked.Options
 	Text
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -88,11 +89,9 @@ func (a *Archive) publish(ctx context.Context, rows []Row, letters bool, done *C
 
 // message returns the message of a row, due now. It keeps what is there.
 func (r *Row) message() notify.Message {
-	return notify.Message{
-		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers, TTL: r.TTL, MaxAttempts: r.MaxAttempts,
-		Lease: r.Lease, TryTimeout: r.TryTimeout, UniqueFor: r.UniqueFor, Fail: r.Fail, LateAfter: r.LateAfter, Late: r.Late, Broadcast: r.Broadcast,
-		IfExists: notify.Keep,
-	}
+	m := notify.Message{Topic: r.Topic, ID: r.ID, IfExists: notify.Keep}
+	fields.Fill(&m, &r.Record)
+	return m
 }
 
 // Prune removes rows that ended before a time: whole months at once, by their partitions,

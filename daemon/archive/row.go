@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -161,31 +162,25 @@ func headersText(headers map[string]string, clean func(string) string) string {
 	return jsonText(kept)
 }
 
-// options are what a publisher asked for, as the column options has it.
+// options are what a publisher asked for, as the column options has it. The content type and
+// the headers have columns of their own.
 type options struct {
-	TTLMS       int64       `json:"ttl_ms,omitempty"`
-	Attempts    int         `json:"attempts,omitempty"`
-	LeaseMS     int64       `json:"lease_ms,omitempty"`
-	TryMS       int64       `json:"try_timeout_ms,omitempty"`
-	UniqueForMS int64       `json:"unique_for_ms,omitempty"`
-	Fail        notify.Fail `json:"fail,omitempty"`
-	LateAfterMS int64       `json:"late_after_ms,omitempty"`
-	Late        notify.Late `json:"late,omitempty"`
-	Broadcast   bool        `json:"broadcast,omitempty"`
+	asked.Options
+	Broadcast bool `json:"broadcast,omitempty"`
 }
 
 func optionsText(r *notify.Record) string {
-	return jsonText(options{
-		TTLMS: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, LeaseMS: r.Lease.Milliseconds(), TryMS: r.TryTimeout.Milliseconds(),
-		UniqueForMS: r.UniqueFor.Milliseconds(), Fail: notify.Fail(plain(string(r.Fail))), LateAfterMS: r.LateAfter.Milliseconds(), Late: notify.Late(plain(string(r.Late))),
-		Broadcast: r.Broadcast,
-	})
+	o := options{asked.Of(*r), r.Broadcast}
+	o.ContentType, o.Headers = "", nil
+	o.Fail, o.Late = notify.Fail(plain(string(o.Fail))), notify.Late(plain(string(o.Late)))
+	return jsonText(o)
 }
 
-// into sets what the column options has in a record.
+// into sets what the column options has in a record that has its content type and headers.
 func (o options) into(r *notify.Record) {
-	r.TTL, r.MaxAttempts, r.Lease, r.TryTimeout = ms(o.TTLMS), o.Attempts, ms(o.LeaseMS), ms(o.TryMS)
-	r.UniqueFor, r.Fail, r.LateAfter, r.Late, r.Broadcast = ms(o.UniqueForMS), o.Fail, ms(o.LateAfterMS), o.Late, o.Broadcast
+	o.ContentType, o.Headers = r.ContentType, r.Headers
+	o.Into(r)
+	r.Broadcast = o.Broadcast
 }
 
 // jsonText returns a value as JSON. It is of types that always can.

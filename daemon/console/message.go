@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -260,23 +260,11 @@ func lifeOf(i notify.Info) []event {
 
 // askedOf returns what the publisher of a message asked for.
 func askedOf(r notify.Record) (all []named) {
-	add := func(name, value string) {
-		if value != "" && value != "0" && value != "0s" {
-			all = append(all, named{legible(name), legible(value)})
-		}
+	if r.Broadcast {
+		all = append(all, named{"mode", r.Mode()})
 	}
-	add("mode", r.Mode())
-	add("limit of attempts", fmt.Sprint(r.MaxAttempts))
-	add("lease", fault.Short(r.Lease))
-	add("try timeout", fault.Short(r.TryTimeout))
-	add("time to live", fault.Short(r.TTL))
-	add("if it fails", string(r.Fail))
-	add("late after", fault.Short(r.LateAfter))
-	add("if it is late", string(r.Late))
-	add("id taken for", fault.Short(r.UniqueFor))
-	add("content type", r.ContentType)
-	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		add("header "+name, r.Headers[name])
+	for _, one := range asked.Of(r).Named() {
+		all = append(all, named{legible(one.Name), legible(one.Text)})
 	}
 	return all
 }

@@ -111,7 +111,7 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	row := read[api.ArchivePage](s.as("bodies", "GET", "/v1/archive/orders.new/a").is(200)).Messages[0]
-	if string(row.Bytes()) != "EUR 10" || row.Size != 6 || row.State != "dead" || row.Reason != "no route to a" || row.ContentType != "text/plain" || row.Attempts != 3 ||
+	if string(row.Bytes()) != "EUR 10" || row.Size != 6 || row.State != "dead" || row.Reason != "no route to a" || row.ContentType != "text/plain" || row.MaxAttempts != 3 ||
 		row.AttemptsUsed != 1 || len(row.History) != 1 || row.History[0].Reason != "no route to a" || row.Ended.Before(began) || row.FirstDue == nil || row.Published == nil {
 		t.Errorf("got %+v", row)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -23,13 +24,13 @@ func TestAsks(t *testing.T) {
 	s.call("POST", "/v1/messages", `{"topic":"orders","id":"b","delay":"1h","lease":"45s","try_timeout":"5m","fail":"drop","late_after":"10m","late":"bury","unique_for":"1d","body":"x"}`).is(200)
 	for _, id := range []string{"a", "b"} {
 		got := read[api.Message](s.call("GET", messages+"/"+id, "").is(200))
-		want := api.Asked{LeaseMs: 45_000, TryTimeoutMs: 300_000, Fail: "drop", LateAfterMs: 600_000, Late: "bury", UniqueForMs: 86_400_000}
-		if diff := cmp.Diff(want, got.Asked); diff != "" {
+		want := asked.Options{Lease: 45_000, TryTimeout: 300_000, Fail: "drop", LateAfter: 600_000, Late: "bury", UniqueFor: 86_400_000}
+		if diff := cmp.Diff(want, got.Options); diff != "" {
 			t.Errorf("%s: %s", id, diff)
 		}
 	}
 	s.call("POST", topicPath+"/broadcasts?id=c&delay=1h&ttl=1m&unique_for=1h", "x").is(201)
-	if got := read[api.Message](s.call("GET", messages+"/c", "").is(200)); got.TTLMs != 60_000 || got.UniqueForMs != 3_600_000 {
+	if got := read[api.Message](s.call("GET", messages+"/c", "").is(200)); got.TTL != 60_000 || got.UniqueFor != 3_600_000 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -53,7 +54,7 @@ func TestWrongAsks(t *testing.T) {
 		{"/messages", "unique_for=1h", "unique_for", []string{"the id is missing"}},
 		{"/messages", "unique_for=169h&id=b", "unique_for", []string{"use 1ms to 168h"}},
 		{"/messages", "late=drop", "late", []string{"late_after is missing"}},
-		{"/messages", "lease=99ms&try_timeout=25h", "lease try_timeout", []string{"lease 99ms: use 100ms to 24h", "try_timeout 25h0m0s: use 100ms to 24h"}},
+		{"/messages", "lease=99ms&try_timeout=25h", "lease try_timeout", []string{"lease 99ms: use 100ms to 24h", "try_timeout 25h: use 100ms to 24h"}},
 		{"/messages", "fail=x&late=x&if_exists=x&then=x", "fail if_exists late then", []string{`fail "x": use bury, drop`, `late "x": use mark, drop, bury`, `if_exists "x": use refuse, keep, replace, debounce`}},
 		{"/messages", "lease=1ms&late=drop&if_exists=debounce&max_wait=1s&unique_for=1h&attempts=0&foo=1", "attempts delay foo if_exists late lease unique_for", nil},
 		{"/broadcasts", "then=after&lease=1s", "lease then", []string{"it is unknown"}},
@@ -118,7 +119,7 @@ func TestIfExists(t *testing.T) {
 	publish(200, "then=after&delay=6h&lease=45s&if_exists=replace")
 	s.call("POST", messages+"?id=a&then=after", "x").is(409).says(`"outcome":"refused"`)
 	got := read[api.Message](s.call("GET", messages+"/a", "").is(200))
-	if got.State != notify.Leased || got.Next == nil || got.Next.LeaseMs != 45_000 || string(got.Next.Bytes()) != "then=after&delay=6h&lease=45s&if_exists=replace" || !got.Next.Due.After(next.Due) {
+	if got.State != notify.Leased || got.Next == nil || got.Next.Lease != 45_000 || string(got.Next.Bytes()) != "then=after&delay=6h&lease=45s&if_exists=replace" || !got.Next.Due.After(next.Due) {
 		t.Errorf("got %+v", got)
 	}
 	s.call("DELETE", messages+"/a", "").is(409).kind("leased")

@@ -9,11 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/nats-io/nats.go"
 )
 
 // faultsOf returns the names of the fields that a refusal reports, in order.
@@ -46,7 +47,7 @@ func TestAsks(t *testing.T) {
 		t.Error(diff)
 	}
 	read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "x", "Bellhop-Id", "b", "Bellhop-Delay", "1h", "Bellhop-Ttl", "1m", "Bellhop-Unique-For", "1h"))
-	if got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"b"}`)); got.TTLMs != 60_000 || got.UniqueForMs != 3_600_000 {
+	if got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"b"}`)); got.TTL != 60_000 || got.UniqueFor != 3_600_000 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -125,7 +126,7 @@ func TestIfExists(t *testing.T) {
 	}
 	wantRefused(t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","next":true}`), 404, "no such message")
 	publish("Bellhop-Then", "after", "Bellhop-Delay", "6h", "Bellhop-Unique-For", "1h")
-	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); m.Next == nil || m.Next.UniqueForMs != 3_600_000 {
+	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); m.Next == nil || m.Next.UniqueFor != 3_600_000 {
 		t.Errorf("got %+v", m)
 	}
 	if reply := request(t, conn, held[0].Reply, "+ACK"); string(reply.Data) != "+OK" {

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -143,7 +144,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	expires := future.Add(time.Hour)
 	want := api.Message{
 		Topic: topic, ID: "a", State: notify.Scheduled, Due: &future, FirstDue: &future, Published: got.Published, Expires: &expires,
-		Asked: api.Asked{TTLMs: 3600000, Attempts: 3, ContentType: "text/plain"}, Text: api.TextOf([]byte("body of a")),
+		Options: asked.Options{TTL: 3600000, MaxAttempts: 3, ContentType: "text/plain"}, Text: api.TextOf([]byte("body of a")),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Published == nil {
 		t.Error(diff)

@@ -40,6 +40,7 @@ type Field struct {
 	Of      string
 	grammar func(text string) error // of a text; nil: none
 	number  bool
+	lasts   bool // it is a duration
 	lenient bool
 	zero    bool
 	limits
@@ -71,6 +72,7 @@ func Of(name string, field reflect.StructField) Field {
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
 		Of: get("of"), grammar: grammars[get("is")], limits: limitsOf(field),
 		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
+		lasts:  field.Type == reflect.TypeFor[time.Duration](),
 	}
 }
 
@@ -209,7 +211,7 @@ func limitsOf(field reflect.StructField) limits {
 }
 
 // text reports what is wrong with a text.
-func (f Field) text(text string) error {
+func (f *Field) text(text string) error {
 	switch {
 	case f.grammar != nil: // its error is more precise
 		return f.grammar(text)
@@ -222,47 +224,74 @@ func (f Field) text(text string) error {
 }
 
 // whole reads a whole number within the limits.
-func (f Field) whole(text string, bits int) (int64, error) {
+func (f *Field) whole(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
-	if err == nil && (f.lenient || f.zero && n == 0 || n >= f.min && n <= f.max) {
+	if err == nil && (f.lenient || f.zero && n == 0 || f.between(n) == nil) {
 		return n, nil
 	}
-	want := "write a whole number"
+	return 0, fault.New(f.Name, "%s %.100q: write a whole number%s", f.Name, text, f.bounds())
+}
+
+// between reports whether a number is outside the limits.
+func (f *Field) between(n int64) error {
+	if n >= f.min && n <= f.max {
+		return nil
+	}
+	return fault.New(f.Name, "%s %d: use a whole number%s", f.Name, n, f.bounds())
+}
+
+// bounds returns the limits of a number, to be said behind it.
+func (f *Field) bounds() string {
 	switch {
 	case f.max < math.MaxInt64:
-		want = fmt.Sprintf("write a whole number from %d to %d", f.min, f.max)
+		return fmt.Sprintf(" from %d to %d", f.min, f.max)
 	case f.min > math.MinInt64:
-		want = fmt.Sprintf("write a whole number, %d or more", f.min)
+		return fmt.Sprintf(", %d or more", f.min)
 	}
-	return 0, fault.New(f.Name, "%s %.100q: %s", f.Name, text, want)
+	return ""
 }
 
 // duration reads a duration within the limits.
-func (f Field) duration(text string) (time.Duration, error) {
+func (f *Field) duration(text string) (time.Duration, error) {
 	d, err := ParseDuration(f.Name, text)
-	switch {
-	case err != nil:
-		return 0, err
-	case f.lenient || f.zero && d == 0 || d >= f.shortest && d <= f.longest:
-		return d, nil
-	case f.shortest == 0 && f.longest == math.MaxInt64:
-		return 0, fault.New(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
-	case f.longest < math.MaxInt64:
-		return 0, fault.New(f.Name, "%s %v: use %v to %v", f.Name, d, fault.Short(f.shortest), fault.Short(f.longest))
+	if err != nil || f.lenient || f.zero && d == 0 {
+		return d, err
 	}
-	return 0, fault.New(f.Name, "%s %v: use %v or more", f.Name, d, f.shortest)
+	if err := f.within(d); err != nil {
+		return 0, err
+	}
+	return d, nil
+}
+
+// within reports whether a duration is outside the limits.
+func (f *Field) within(d time.Duration) error {
+	switch {
+	case d >= f.shortest && d <= f.longest:
+		return nil
+	case f.shortest == 0 && f.longest == math.MaxInt64:
+		return fault.New(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
+	case f.longest < math.MaxInt64:
+		return fault.New(f.Name, "%s %v: use %v to %v", f.Name, fault.Short(d), fault.Short(f.shortest), fault.Short(f.longest))
+	}
+	return fault.New(f.Name, "%s %v: use %v or more", f.Name, fault.Short(d), f.shortest)
 }
 
 // time reads a due time.
-func (f Field) time(text string) (time.Time, error) {
+func (f *Field) time(text string) (time.Time, error) {
 	t, err := ParseTime(f.Name, text)
-	switch {
-	case err != nil:
-		return t, err
-	case t.Before(time.UnixMilli(0)):
-		return t, fault.New(f.Name, "%s %.100s: it is before 1970", f.Name, text)
-	case t.After(record.MaxDue):
-		return t, fault.New(f.Name, "%s %.100s: it is past the year 9999", f.Name, text)
+	if err == nil {
+		err = f.from1970(t)
 	}
-	return t, nil
+	return t, err
+}
+
+// from1970 reports whether a time is before 1970, or past the year 9999.
+func (f *Field) from1970(t time.Time) error {
+	switch {
+	case t.Before(time.UnixMilli(0)):
+		return fault.New(f.Name, "%s %s: it is before 1970", f.Name, t.Format(time.RFC3339))
+	case t.After(record.MaxDue):
+		return fault.New(f.Name, "%s %s: it is past the year 9999", f.Name, t.Format(time.RFC3339))
+	}
+	return nil
 }

@@ -1,0 +1,66 @@
+// Package asked has what the publisher of a message asked for, as JSON shows and keeps it and
+// as people read it.
+package asked
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+// Options are what the publisher of a message asked for. Each field has the name of one of a
+// [notify.Record]; durations are in whole milliseconds. The tags doc, example and enum are
+// for the OpenAPI document, label is for people.
+type Options struct {
+	MaxAttempts int               `json:"attempts,omitempty" label:"limit of attempts" doc:"its limit of attempts; missing: the default"`
+	TTL         int64             `json:"ttl_ms,omitempty" label:"time to live" doc:"its time to live" example:"86400000"`
+	Lease       int64             `json:"lease_ms,omitempty" label:"lease" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`
+	TryTimeout  int64             `json:"try_timeout_ms,omitempty" label:"try timeout" doc:"how long an attempt may take; missing: as long as its lease is extended" example:"300000"`
+	Fail        notify.Fail       `json:"fail,omitempty" label:"if it fails" enum:"bury,drop" doc:"what becomes of it at its last failed attempt, and when it expires; missing: bury"`
+	LateAfter   int64             `json:"late_after_ms,omitempty" label:"late after" doc:"how long after first_due a claim of it is too late; missing: never" example:"600000"`
+	Late        notify.Late       `json:"late,omitempty" label:"if it is late" enum:"mark,drop,bury" doc:"what becomes of it when it is claimed too late; missing: mark"`
+	UniqueFor   int64             `json:"unique_for_ms,omitempty" label:"id taken for" doc:"how long its id stays taken after its end; missing: not at all" example:"3600000"`
+	ContentType string            `json:"content_type,omitempty" label:"content type"`
+	Headers     map[string]string `json:"headers,omitempty" label:"header" doc:"headers kept with it"`
+}
+
+// Of returns what was asked for by a record.
+func Of(r notify.Record) (o Options) {
+	fields.Fill(&o, &r)
+	return o
+}
+
+// Into sets what was asked for in a record.
+func (o Options) Into(r *notify.Record) { fields.Fill(r, &o) }
+
+// A Named is one thing that was asked for, as people read it.
+type Named struct{ Name, Text string }
+
+// Named returns what was asked for, each header by itself.
+func (o Options) Named() (all []Named) {
+	of := reflect.ValueOf(o)
+	for field, value := range of.Fields() {
+		label := field.Tag.Get("label")
+		switch {
+		case value.IsZero():
+		case value.Kind() == reflect.Map:
+			for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+				all = append(all, Named{label + " " + name, o.Headers[name]})
+			}
+		case strings.HasSuffix(strings.TrimSuffix(field.Tag.Get("json"), ",omitempty"), "_ms"):
+			all = append(all, Named{label, fault.Short(time.Duration(value.Int()) * time.Millisecond)})
+		case value.CanInt():
+			all = append(all, Named{label, strconv.FormatInt(value.Int(), 10)})
+		default:
+			all = append(all, Named{label, value.String()})
+		}
+	}
+	return all
+}
