@@ -1,10 +1,12 @@
 package httpapi_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -45,14 +47,23 @@ func browse(t *testing.T, h *host) <-chan string {
 	server.Config.Handler = mux
 	server.Start()
 	said := &output{}
-	p, err := child.Start(child.Program{Path: chromium, Name: "chromium", Output: said, Args: []string{
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+	hears, in, errIn := os.Pipe()
+	out, tells, errOut := os.Pipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		t.Fatal(err)
+	}
+	p, err := child.Start(child.Program{Path: chromium, Name: "chromium", Output: said, Files: []*os.File{hears, tells}, Args: []string{
+		"--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--user-data-dir=" + t.TempDir(), server.URL,
 	}})
+	hears.Close()
+	tells.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		in.Close() // it ends then, which its wrapper would not tell it
+		out.Close()
 		p.Stop()
 		if t.Failed() {
 			t.Logf("chromium said:\n%s", said)
@@ -63,9 +74,9 @@ func browse(t *testing.T, h *host) <-chan string {
 
 func wantChromium(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
+	path, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
-		t.Fatal("the event stream is tested with a browser, and chromium is not on PATH; install it, on Debian with: apt-get install chromium")
+		t.Fatal("the event stream is tested with a browser, and chromium-headless-shell is not on PATH; install it, on Debian with: apt-get install chromium-headless-shell")
 	}
 	return path
 }
