@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -18,7 +19,7 @@ import (
 // registerArchive registers the calls about what ended.
 func (g *Gate) registerArchive(mux *http.ServeMux, doc *huma.OpenAPI) {
 	const path = "/v1/archive"
-	readers := []right{mayArchive, mayBodies}
+	readers := []tokens.Right{tokens.MayArchive, tokens.MayBodies}
 	register(g, mux, doc, operation{
 		method: "GET", path: path, id: "searchArchive", long: true, tag: tagArchive, status: http.StatusOK, reply: api.ArchivePage{},
 		rights: readers, errors: []int{404}, summary: "Search the archive, a page at a time, newest end first",
@@ -31,17 +32,17 @@ func (g *Gate) registerArchive(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.showArchived)
 	register(g, mux, doc, operation{
 		method: "POST", path: path + "/requeue", id: "requeueArchived", long: true, tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
-		rights: readers, and: []right{mayPublish}, errors: []int{404}, summary: "Publish messages of the archive again, due now",
+		rights: readers, and: []tokens.Right{tokens.MayPublish}, errors: []int{404}, summary: "Publish messages of the archive again, due now",
 		description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
 	}, g.requeueArchived)
 	register(g, mux, doc, operation{
 		method: "POST", path: path + "/erase", id: "eraseArchived", tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
-		rights: []right{mayAdmin}, errors: []int{404}, summary: "Remove messages from the archive, such as those of a person who asks for it",
+		rights: []tokens.Right{tokens.MayAdmin}, errors: []int{404}, summary: "Remove messages from the archive, such as those of a person who asks for it",
 		description: "The answer has a cursor while there may be more: repeat the call then.",
 	}, g.eraseArchived)
 	register(g, mux, doc, operation{
 		method: "DELETE", path: path, id: "pruneArchive", tag: tagArchive, lasts: true, status: http.StatusOK, reply: api.ArchiveChange{},
-		rights: []right{mayAdmin}, errors: []int{404}, summary: "Remove what ended before a time from the archive, of all topics",
+		rights: []tokens.Right{tokens.MayAdmin}, errors: []int{404}, summary: "Remove what ended before a time from the archive, of all topics",
 		description: "The token must permit all topics. Whole months go at once, and do not count towards the limit. The answer has a cursor while there may be more: repeat the call then.",
 	}, g.pruneArchive)
 }
@@ -64,20 +65,20 @@ func (f archiveFilter) none() bool { return f == archiveFilter{} }
 // query returns the rows that a filter selects, of those that the token permits.
 func (c *call) query(f archiveFilter) (archive.Query, error) {
 	q := archive.Query{ID: f.ID, State: f.State, Reason: f.Reason, Body: f.Body, From: f.From, To: f.To}
-	if f.Body != "" && !c.grant.readsBodies() {
-		return q, fmt.Errorf("%w: body is a filter for %s only", errForbidden, mayBodies)
+	if f.Body != "" && !c.grant.ReadsBodies() {
+		return q, fmt.Errorf("%w: body is a filter for %s only", tokens.ErrForbidden, tokens.MayBodies)
 	}
 	if f.Topic != "" {
 		p, err := notify.ParsePattern(f.Topic)
 		if err != nil {
 			return q, fault.Renamed("topic", err)
 		}
-		if err := c.grant.allowTopic(f.Topic); err != nil {
+		if err := c.grant.AllowTopic(f.Topic); err != nil {
 			return q, err
 		}
 		q.Topics = []notify.Pattern{p}
-	} else if !c.grant.coversAll() {
-		q.Topics = c.grant.patterns
+	} else if !c.grant.CoversAll() {
+		q.Topics = c.grant.Patterns
 	}
 	if f.Header != "" {
 		name, value, _ := strings.Cut(f.Header, ":")
@@ -85,9 +86,6 @@ func (c *call) query(f archiveFilter) (archive.Query, error) {
 	}
 	return q, q.Check()
 }
-
-// readsBodies reports whether bodies and results of the archive are granted.
-func (g *grant) readsBodies() bool { return g.allowRights([]right{mayBodies}) == nil }
 
 // enterArchive admits a call about the archive.
 func (c *call) enterArchive() error {
@@ -115,19 +113,19 @@ func (g *Gate) searchArchive(ctx context.Context, c *call, in *searchInput) (any
 	if err != nil {
 		return nil, err
 	}
-	page, err := g.o.Archive.Search(ctx, q, in.Limit, in.Cursor, c.grant.readsBodies())
+	page, err := g.o.Archive.Search(ctx, q, in.Limit, in.Cursor, c.grant.ReadsBodies())
 	return c.rows(page, err)
 }
 
 // showArchived lists the rows of the messages of one id.
 func (g *Gate) showArchived(ctx context.Context, c *call, in *ofMessage) (any, error) {
-	if err := c.grant.allowTopic(in.Topic); err != nil {
+	if err := c.grant.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	if err := c.enterArchive(); err != nil {
 		return nil, err
 	}
-	rows, err := g.o.Archive.Show(ctx, in.Topic, in.ID, c.grant.readsBodies())
+	rows, err := g.o.Archive.Show(ctx, in.Topic, in.ID, c.grant.ReadsBodies())
 	return c.rows(archive.Page{Rows: rows}, err)
 }
 
@@ -191,7 +189,7 @@ func (g *Gate) requeueArchived(ctx context.Context, c *call, in *requeueInput) (
 	if err != nil {
 		return nil, err
 	}
-	return changed(g.o.Archive.Requeue(ctx, q, in.Limit, in.Cursor, c.grant.allowRights([]right{mayAdmin}) == nil))
+	return changed(g.o.Archive.Requeue(ctx, q, in.Limit, in.Cursor, c.grant.AllowRights([]tokens.Right{tokens.MayAdmin}) == nil))
 }
 
 // eraseArchived removes messages from the archive.
@@ -210,7 +208,7 @@ type pruneInput struct {
 
 // pruneArchive removes what ended before a time.
 func (g *Gate) pruneArchive(ctx context.Context, c *call, in *pruneInput) (any, error) {
-	if err := c.grant.allowTopic(">"); err != nil {
+	if err := c.grant.AllowTopic(">"); err != nil {
 		return nil, err
 	}
 	if err := c.enterArchive(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // body reads the whole body, of at most max bytes. Errors: errBodyCut, errBodySlow,
-// notify.ErrTooLarge, notify.ErrInvalid for an encoded body, errBusy or errDraining.
+// notify.ErrTooLarge, notify.ErrInvalid for an encoded body, guard.ErrBusy or errDraining.
 func (c *call) body(max int) ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, fault.New("Content-Encoding", "content encoding %.100q: a body is kept as it is; send it plain, or name the coding in a Bellhop-Header of your own", coding)
@@ -44,7 +45,7 @@ func (c *call) body(max int) ([]byte, error) {
 	data, err := c.readAll(max, most)
 	var timeout net.Error
 	switch {
-	case errors.Is(err, errBusy), errors.Is(err, errDraining):
+	case errors.Is(err, guard.ErrBusy), errors.Is(err, errDraining):
 		return nil, err
 	case err == nil && len(data) > max:
 		return nil, tooLarge(int64(len(data)), max)
@@ -61,7 +62,7 @@ func (c *call) body(max int) ([]byte, error) {
 // first bytes are reserved as small: these must have come before memory is reserved for
 // the others, whatever a header announces.
 func (c *call) readAll(max int, most int64) ([]byte, error) {
-	first := min(most, small)
+	first := min(most, guard.Small)
 	if err := c.reserve(first); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (c *call) readAll(max int, most int64) ([]byte, error) {
 		return data, err
 	}
 	var buffer bytes.Buffer
-	first = min(int64(max)+1, small)
+	first = min(int64(max)+1, guard.Small)
 	buffer.Grow(int(first) + bytes.MinRead)
 	n, err := buffer.ReadFrom(io.LimitReader(c.r.Body, first))
 	if err != nil || n < first {

@@ -76,7 +76,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		}
 		m, err := notify.ParseLine(line)
 		if err == nil {
-			err = c.grant.allowTopic(m.Topic)
+			err = c.grant.AllowTopic(m.Topic)
 		}
 		if err == nil {
 			messages = append(messages, m)

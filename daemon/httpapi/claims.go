@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -163,7 +164,7 @@ func (c *call) answerGone() error {
 // until now, when the daemon stops: the client may ask another daemon.
 func (c *call) cutShort(open context.Context, err error) error {
 	switch cause := context.Cause(open); {
-	case errors.Is(cause, errUnknownToken):
+	case errors.Is(cause, tokens.ErrUnknown):
 		return cause
 	case errors.Is(cause, errDraining), errors.Is(err, subscribers.ErrStopping):
 		c.w.Header().Set("Connection", "close")
@@ -189,7 +190,7 @@ type ackInput struct {
 
 // ack acknowledges a message, and with keep keeps it with its result.
 func (g *Gate) ack(ctx context.Context, c *call, in *ackInput) (any, error) {
-	if err := c.grant.allowTopic(in.Topic); err != nil {
+	if err := c.grant.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	result, err := c.body(store.MaxResult)
@@ -283,7 +284,7 @@ const maxAcks = 10_000 // in one call
 
 // ackMany acknowledges messages.
 func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
-	if err := c.grant.allowTopic(in.Topic); err != nil {
+	if err := c.grant.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
 	data, err := c.body(maxJSON)

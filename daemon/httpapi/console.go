@@ -2,12 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 )
 
 // mostPages is how many pages of the console that change by themselves a token may have
@@ -21,11 +22,11 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 	}
 	o := console.Options{
 		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
-		Known:   func(r *http.Request) { onSlot(r.Context(), (*slot).authenticate) },
+		Known:   func(r *http.Request) { guard.OnSlot(r.Context(), (*guard.Slot).Authenticate) },
 		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
 	}
 	if g.o.TokensFile == "" {
-		o.Open = g.viewer(g.keys.all)
+		o.Open = g.viewer(g.keys.Anybody())
 	}
 	pages, err := console.New(g.store, o)
 	if err != nil {
@@ -57,9 +58,9 @@ func toConsole(w http.ResponseWriter, r *http.Request, status int) {
 func (g *Gate) viewerOf(r *http.Request, token string) *console.Viewer {
 	asked := r.Clone(context.WithoutCancel(r.Context()))
 	asked.Header.Set("Authorization", "Bearer "+token)
-	grant, err := g.keys.admit(asked)
+	grant, err := g.keys.Admit(asked)
 	if err != nil {
-		g.logins.refuse(g.o.Logger, r.RemoteAddr, err)
+		g.logins.Refuse(g.o.Logger, r.RemoteAddr, err)
 		return nil
 	}
 	return g.viewer(grant)
@@ -67,27 +68,21 @@ func (g *Gate) viewerOf(r *http.Request, token string) *console.Viewer {
 
 // viewerNamed returns the viewer whose token has a name; nil: there is none.
 func (g *Gate) viewerNamed(name string) *console.Viewer {
-	all := g.keys.grants.Load()
-	if all == nil {
-		return nil
-	}
-	for _, grant := range *all {
-		if grant.name == name {
-			return g.viewer(grant)
-		}
+	if grant := g.keys.Named(name); grant != nil {
+		return g.viewer(grant)
 	}
 	return nil
 }
 
 // viewer returns what a grant permits on pages.
-func (g *Gate) viewer(of *grant) *console.Viewer {
-	rights := make([]string, len(of.rights))
-	for i, r := range of.rights {
+func (g *Gate) viewer(of *tokens.Grant) *console.Viewer {
+	rights := make([]string, len(of.Rights))
+	for i, r := range of.Rights {
 		rights[i] = string(r)
 	}
 	return &console.Viewer{
-		Name: of.name, Fingerprint: hex.EncodeToString(of.hash[:]), Rights: rights, Patterns: of.patterns, Everything: of.everything, Valid: of.valid,
-		Pages: &of.pages, Searches: &of.searches,
+		Name: of.Name, Fingerprint: of.Fingerprint(), Rights: rights, Patterns: of.Patterns, Everything: of.Everything, Valid: of.Valid,
+		Pages: &of.Pages, Searches: &of.Searches,
 		Reserve: func(r *http.Request, bytes int64) (free func(), err error) {
 			c := &call{gate: g, grant: of, r: r}
 			return c.releaseMemory, c.reserve(bytes)

@@ -1,10 +1,11 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -41,8 +42,8 @@ func (g *Gate) Handler() http.Handler { return g.server.Handler }
 
 // How many bytes the calls of one token may reserve at a time.
 const (
-	MemoryOfToken = memoryOfToken
-	MemoryOfSmall = memoryOfSmall
+	MemoryOfToken = guard.MemoryOfToken
+	MemoryOfSmall = guard.MemoryOfSmall
 )
 
 // HasMemory reports whether a token, given by its name, has memory for a body of so many bytes.
@@ -55,22 +56,14 @@ func (g *Gate) HasMemory(name string, bytes int64) bool {
 // TakeMemory takes all memory of a token, given by its name, but that for small bodies.
 func (g *Gate) TakeMemory(name string) {
 	c := call{grant: g.grantNamed(name)}
-	if !c.tryReserve(memoryOfToken) {
+	if !c.tryReserve(guard.MemoryOfToken) {
 		panic("a call of the token holds memory")
 	}
 }
 
-func (g *Gate) grantNamed(name string) *grant {
-	for _, one := range *g.keys.grants.Load() {
-		if one.name == name {
-			return one
-		}
+func (g *Gate) grantNamed(name string) *tokens.Grant {
+	if one := g.keys.Named(name); one != nil {
+		return one
 	}
 	panic("no token has the name " + name)
 }
-
-// Logins counts refused requests.
-type Logins struct{ logins }
-
-// Refuse counts a request of a client.
-func (l *Logins) Refuse(log *slog.Logger, client string) { l.refuse(log, client, errUnknownToken) }

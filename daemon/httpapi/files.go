@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -12,7 +13,7 @@ import (
 // Reload reads the tokens and the certificate again. If one of them is faulty, that one
 // stays as it is. Streams and polls of removed tokens end.
 func (g *Gate) Reload() error {
-	return errors.Join(g.loadCert(), g.keys.load())
+	return errors.Join(g.loadCert(), g.keys.Load())
 }
 
 // loadCert reads the certificate and its key.
@@ -48,8 +49,8 @@ func CheckCert(certFile, keyFile string) error {
 
 // CheckTokens reports all faults of a file of tokens. An empty name is valid: no tokens.
 func CheckTokens(file string) error {
-	k := keys{file: file}
-	return k.load()
+	k := tokens.New(file)
+	return k.Load()
 }
 
 // CheckOrigins reports faults of the origins of web pages, as a notify.ErrInvalid.

@@ -3,11 +3,11 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -17,12 +17,12 @@ import (
 func (g *Gate) registerFind(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/find", id: "find", tag: tagOperate, lasts: true, long: true, status: http.StatusOK, reply: api.Found{},
-		rights: []right{mayPublish, mayConsume}, errors: []int{429}, summary: "Find messages by what they hold, a page at a time",
+		rights: []tokens.Right{tokens.MayPublish, tokens.MayConsume}, errors: []int{429}, summary: "Find messages by what they hold, a page at a time",
 		description: "Only topics that the token permits are looked at. An answer comes when the page is full, in about 100 ms if something is found by then, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 	}, g.find)
 	register(g, mux, doc, operation{
 		method: "POST", path: "/v1/find/{act}", id: "act", tag: tagOperate, lasts: true, long: true, status: http.StatusOK, reply: api.Acted{},
-		rights: []right{mayAdmin}, errors: []int{429}, summary: "Act on all messages that a question asks for",
+		rights: []tokens.Right{tokens.MayAdmin}, errors: []int{429}, summary: "Act on all messages that a question asks for",
 		description: "requeue and purge are for dead letters, cancel and reschedule for scheduled and ready messages; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 	}, g.act)
 }
@@ -45,7 +45,7 @@ func (g *Gate) find(ctx context.Context, c *call, in *findInput) (any, error) {
 		return nil, err
 	}
 	defer done()
-	page, err := g.o.Finder.Find(ctx, q, find.Options{Limit: in.Limit, Cursor: in.Cursor, May: c.grant.may()})
+	page, err := g.o.Finder.Find(ctx, q, find.Options{Limit: in.Limit, Cursor: in.Cursor, May: c.grant.May()})
 	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
@@ -68,21 +68,11 @@ func (c *call) ask(in question) (q find.Query, done func(), err error) {
 	if q, err = find.Parse(in.Q); err != nil {
 		return q, nil, err
 	}
-	done, admitted := c.grant.searches.Begin(c.gate.o.Logger, q, "token", c.grant.name)
+	done, admitted := c.grant.Searches.Begin(c.gate.o.Logger, q, "token", c.grant.Name)
 	if !admitted {
 		return q, nil, errSearches
 	}
 	return q, done, nil
-}
-
-// may returns a function that reports whether a topic is granted; nil: all are.
-func (g *grant) may() func(topic string) bool {
-	if g.everything {
-		return nil
-	}
-	return func(topic string) bool {
-		return slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Match(topic) })
-	}
 }
 
 type actInput struct {
@@ -107,9 +97,9 @@ func (g *Gate) act(ctx context.Context, c *call, in *actInput) (any, error) {
 	if c.r.URL.Query().Get("delay") != "" {
 		act.Delay = &in.M.Delay
 	}
-	done, err := g.o.Finder.Act(ctx, q, act, find.Options{Cursor: in.Cursor, May: c.grant.may()}, in.DryRun)
+	done, err := g.o.Finder.Act(ctx, q, act, find.Options{Cursor: in.Cursor, May: c.grant.May()}, in.DryRun)
 	if done.Done > 0 {
-		g.o.Logger.Info("acted on all that match", "token", c.grant.name, "act", in.Act, "question", q.String(), "count", done.Done)
+		g.o.Logger.Info("acted on all that match", "token", c.grant.Name, "act", in.Act, "question", q.String(), "count", done.Done)
 	}
 	missing, err := api.MissingOf(err)
 	if err != nil && (done.Done == 0 || done.Cursor == "") { // else the next call says why

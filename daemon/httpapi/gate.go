@@ -16,6 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -62,14 +64,14 @@ type Gate struct {
 	listener  *subscribers.Listener
 	inspector *notify.Inspector
 	forecasts *forecast.Cache
-	keys      keys
+	keys      *tokens.Keys
 	cert      atomic.Pointer[tls.Certificate]
 	mux       *http.ServeMux
 	server    *http.Server
 
 	timing    timing
-	newConns  newConns
-	listeners openListeners
+	fresh     guard.FreshConns
+	listeners guard.Listeners
 	handling  sync.RWMutex // held for reading by each request under way
 	draining  atomic.Bool
 	closing   context.Context // ends when polls and streams are to end
@@ -78,7 +80,7 @@ type Gate struct {
 	waits     atomic.Int64
 	cut       atomic.Int64
 	snoozed   atomic.Int64
-	logins    logins
+	logins    tokens.Logins
 	pages     *console.Console // nil: there is none
 }
 
@@ -91,7 +93,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		o.MaxBody = notify.DefaultMaxBody
 	}
 	if o.MaxConns == 0 {
-		o.MaxConns = defaultMaxConns()
+		o.MaxConns = guard.DefaultMaxConns()
 	}
 	if o.MaxStreams == 0 {
 		o.MaxStreams = defaultMaxStreams
@@ -134,7 +136,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	}
 	g := &Gate{
 		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, forecasts: forecast.NewCache(store),
-		keys: keys{file: o.TokensFile, all: grantAll()},
+		keys: tokens.New(o.TokensFile),
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	if err := g.Reload(); err != nil {
@@ -184,7 +186,7 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 		},
 		ConnState: g.setState,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, slotKey{}, slotOf(conn))
+			return guard.WithSlot(ctx, conn)
 		},
 		ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelDebug),
 	}
@@ -192,9 +194,9 @@ func (g *Gate) newServer(handler http.Handler) *http.Server {
 
 // setState is called when a connection changes its state.
 func (g *Gate) setState(conn net.Conn, state http.ConnState) {
-	if one := slotOf(conn); one != nil {
-		g.newConns.setState(one, state)
-		one.setState(state)
+	if one := guard.SlotOf(conn); one != nil {
+		g.fresh.SetState(one, state)
+		one.SetState(state)
 	}
 }
 
@@ -205,8 +207,8 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
-		onSlot(r.Context(), func(one *slot) { one.beginRequest(r.ContentLength != 0) })
-		onSlot(r.Context(), g.newConns.remove)
+		guard.OnSlot(r.Context(), func(one *guard.Slot) { one.BeginRequest(r.ContentLength != 0) })
+		guard.OnSlot(r.Context(), g.fresh.Remove)
 		rc := http.NewResponseController(w) // an error here means that the connection is gone
 		now, within := time.Now(), g.timing.answer
 		if r.ContentLength != 0 {
@@ -232,7 +234,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 		g.claimer.Run(polling)
 	}()
 	failed := make(chan error, len(listeners))
-	g.listeners.add(listeners...)
+	g.listeners.Add(listeners...)
 	for _, l := range listeners {
 		go func() { failed <- g.serve(l) }()
 	}
@@ -261,7 +263,7 @@ func (g *Gate) Run(ctx context.Context, listeners ...net.Listener) error {
 }
 
 func (g *Gate) serve(l net.Listener) error {
-	l = newSlots(l, g.o.MaxConns, g.timing.closed)
+	l = guard.NewSlots(l, g.o.MaxConns, g.timing.closed)
 	if g.cert.Load() == nil {
 		return g.server.Serve(l)
 	}
@@ -281,13 +283,13 @@ func (g *Gate) Quiesce(ctx context.Context) {
 		return
 	}
 	g.close()
-	g.listeners.close()
+	g.listeners.Close()
 	select { // clients that use a connection now are asked to close it; a request on a closing one would be lost without an answer
 	case <-ctx.Done():
 	case <-time.After(g.timing.linger):
 	}
 	g.server.SetKeepAlivesEnabled(false) // closes those that are idle
-	g.newConns.drain(ctx, g.timing.closed)
+	g.fresh.Drain(ctx, g.timing.closed)
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.o.Logger.Warn("cannot answer all requests before the stop; cutting them off", "error", err)
 	}
@@ -317,7 +319,7 @@ func (g *Gate) Stats() Stats {
 	}
 	return Stats{
 		Viewers: viewers,
-		Polls:   polls.Waiting, Streams: g.streams.Load(), Waits: g.waits.Load(), Cut: g.cut.Load(), Refused: g.logins.refused.Load(), Snoozed: g.snoozed.Load(),
+		Polls:   polls.Waiting, Streams: g.streams.Load(), Waits: g.waits.Load(), Cut: g.cut.Load(), Refused: g.logins.Count(), Snoozed: g.snoozed.Load(),
 		Fallbacks: polls.Fallbacks, Handovers: polls.SubscriberStats, Listener: g.listener.Stats(), Publisher: g.pub.Stats(),
 	}
 }
@@ -327,7 +329,7 @@ func (g *Gate) Stats() Stats {
 func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	closed := context.AfterFunc(c.gate.closing, func() { cancel(errDraining) })
-	revoked := context.AfterFunc(c.grant.valid, func() { cancel(errUnknownToken) })
+	revoked := context.AfterFunc(c.grant.Valid, func() { cancel(tokens.ErrUnknown) })
 	return ctx, func() {
 		closed()
 		revoked()

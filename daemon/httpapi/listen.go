@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -70,8 +71,8 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	if err := g.store.Check(ctx); err != nil { // once the stream has begun, it cannot report this
 		return nil, err
 	}
-	defer c.grant.streams.Add(-1)
-	if c.grant.streams.Add(1) > int64(g.o.MaxStreams) {
+	defer c.grant.Streams.Add(-1)
+	if c.grant.Streams.Add(1) > int64(g.o.MaxStreams) {
 		return nil, fmt.Errorf("%w: %d; close some, or listen to a pattern such as orders.> by one in place of many", errStreams, g.o.MaxStreams)
 	}
 	open, done := c.open(ctx)
@@ -85,7 +86,7 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	if wrong := new(fault.Fault); errors.As(err, &wrong) && wrong.Field == "from" { // of a store with other shards
 		err = fault.Renamed(in.origin(), wrong.Err)
 	}
-	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errBusy)) {
+	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, guard.ErrBusy)) {
 		g.cut.Add(1)
 	}
 	if errors.Is(err, errGone) {

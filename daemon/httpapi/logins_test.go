@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -57,9 +58,9 @@ func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log notes
-		var l httpapi.Logins
+		var l tokens.Logins
 		lines := func() int { return strings.Count(log.String(), "\n") }
-		refuse := func(client string) { l.Refuse(slog.New(slog.NewTextHandler(&log, nil)), client) }
+		refuse := func(client string) { l.Refuse(slog.New(slog.NewTextHandler(&log, nil)), client, tokens.ErrUnknown) }
 		for range 150 { // seconds
 			for range 10 {
 				refuse("192.0.2.1:1234")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -83,7 +85,7 @@ const formType = "application/x-www-form-urlencoded"
 // fill completes a message with what is not in its parameters: its topic, the body of
 // the request, and the headers to keep.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
-	if err := c.grant.allowTopic(topic); err != nil {
+	if err := c.grant.AllowTopic(topic); err != nil {
 		return err
 	}
 	m.Topic = topic
@@ -179,7 +181,7 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *inspectInput) (any, err
 		bytes += len(info.Next.Body)
 	}
 	if !c.tryReserve(int64(bytes)) {
-		return nil, errBusy
+		return nil, guard.ErrBusy
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
@@ -206,7 +208,7 @@ func (c *call) awaitEnd(topic, id string, wait time.Duration) (notify.Info, erro
 	defer c.gate.waits.Add(-1)
 	info, err := api.Awaited(c.gate.inspector.Await(ctx, topic, id))
 	switch cause := context.Cause(open); {
-	case errors.Is(cause, errUnknownToken):
+	case errors.Is(cause, tokens.ErrUnknown):
 		return info, cause
 	case cause != nil:
 		c.w.Header().Set("Connection", "close")
@@ -222,7 +224,7 @@ func (c *call) enterTopic(topic string) error { return c.enterTopics([]string{to
 func (c *call) enterTopics(topics []string) error {
 	var refused []error
 	for _, topic := range topics {
-		refused = append(refused, c.grant.allowTopic(topic))
+		refused = append(refused, c.grant.AllowTopic(topic))
 	}
 	if err := errors.Join(refused...); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -108,9 +109,9 @@ func needs(op operation) string {
 	if len(op.rights) == 0 {
 		return "If the daemon has tokens, any of them will do."
 	}
-	rights := listRights(op.rights, " or ")
+	rights := tokens.ListRights(op.rights, " or ")
 	if len(op.and) > 0 {
-		rights += ", and with " + listRights(op.and, " or ") + ","
+		rights += ", and with " + tokens.ListRights(op.and, " or ") + ","
 	}
 	return "If the daemon has tokens, one with the right " + rights + " is needed."
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 )
 
 // An operation is a call of the API: its description in the OpenAPI document, and the
@@ -18,31 +21,31 @@ type operation struct {
 	tag          string // groups it in the document
 	summary      string
 	description  string
-	rights       []right // any one of them permits it; none: every token does
-	and          []right // any one of them is needed, too; none: no other is
-	status       int     // of success
-	also         string  // when 200 with the reply is another status of success; empty: never
-	reply        any     // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
-	replyType    string  // content type of an answer other than JSON
-	request      any     // a value of the body's type, in JSON; nil: no body
-	requestType  string  // content type of a body other than JSON; */*: any
-	errors       []int   // statuses beside those that every operation may answer
-	lasts        bool    // long-running: cancelled when the client disconnects; all other calls run to completion
-	long         bool    // its answer may be long, so few are made at a time
-	keeps        bool    // takes headers Bellhop-Header-NAME, kept with a message
-	raw          bool    // may answer with one message as it is
+	rights       []tokens.Right // any one of them permits it; none: every token does
+	and          []tokens.Right // any one of them is needed, too; none: no other is
+	status       int            // of success
+	also         string         // when 200 with the reply is another status of success; empty: never
+	reply        any            // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
+	replyType    string         // content type of an answer other than JSON
+	request      any            // a value of the body's type, in JSON; nil: no body
+	requestType  string         // content type of a body other than JSON; */*: any
+	errors       []int          // statuses beside those that every operation may answer
+	lasts        bool           // long-running: cancelled when the client disconnects; all other calls run to completion
+	long         bool           // its answer may be long, so few are made at a time
+	keeps        bool           // takes headers Bellhop-Header-NAME, kept with a message
+	raw          bool           // may answer with one message as it is
 }
 
 // A call is a request under way.
 type call struct {
 	w     http.ResponseWriter
 	r     *http.Request
-	grant *grant
+	grant *tokens.Grant
 	gate  *Gate
 	op    operation
 
 	params   []param
-	reserved reservation
+	reserved guard.Reservation
 }
 
 // A handler answers a call: it returns the reply, or nil if it wrote the answer itself.
@@ -129,12 +132,12 @@ func (c *call) enter(op operation) error {
 		return c.otherMethod()
 	}
 	var err error
-	c.grant, err = c.gate.keys.admit(c.r)
+	c.grant, err = c.gate.keys.Admit(c.r)
 	if err != nil {
 		return err
 	}
-	onSlot(c.r.Context(), (*slot).authenticate)
-	if err := errors.Join(c.grant.allowRights(op.rights), c.grant.allowRights(op.and)); err != nil || !op.long {
+	guard.OnSlot(c.r.Context(), (*guard.Slot).Authenticate)
+	if err := errors.Join(c.grant.AllowRights(op.rights), c.grant.AllowRights(op.and)); err != nil || !op.long {
 		return err
 	}
 	return c.reserve(longAnswer)

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -19,7 +20,7 @@ func (g *Gate) registerPlots(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.forecast)
 	register(g, mux, doc, operation{
 		method: "GET", path: "/v1/history", id: "history", tag: tagOperate, status: http.StatusOK, reply: api.History{},
-		rights: []right{mayAdmin}, summary: "Get how many messages were published, claimed and acknowledged in the past, and how late they were claimed",
+		rights: []tokens.Right{tokens.MayAdmin}, summary: "Get how many messages were published, claimed and acknowledged in the past, and how late they were claimed",
 		description: "The token must permit all topics. The past is noted by second for an hour, and by minute for a week; not with BELLHOP_CONSOLE=false.",
 	}, g.history)
 }
@@ -49,7 +50,7 @@ func (g *Gate) forecast(ctx context.Context, c *call, in *forecastInput) (any, e
 // a request without a body is about topics that the token permits.
 func (c *call) topicsLike(pattern string) ([]notify.Pattern, error) {
 	if pattern == "" {
-		return c.grant.patterns, c.noBody()
+		return c.grant.Patterns, c.noBody()
 	}
 	if err := c.enterTopic(pattern); err != nil {
 		return nil, err

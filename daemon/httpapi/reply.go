@@ -12,27 +12,25 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 )
 
 // Errors of a request that do not concern messages.
 var (
-	errDraining     = errors.New("the daemon is stopping; send the request again, to another daemon if there is one")
-	errMethod       = errors.New("the method is not allowed here")
-	errNoSuchCall   = errors.New("there is no such call; GET /v1/openapi.json lists all")
-	errUnauthorized = errors.New("a bearer token is required; send Authorization: Bearer TOKEN")
-	errUnknownToken = errors.New("the bearer token is unknown")
-	errForbidden    = errors.New("the token does not permit it")
-	errOrigin       = errors.New("web pages of this origin may not call; the operator names allowed origins in BELLHOP_CORS_ORIGINS")
-	errHost         = errors.New("the Host is not an address, localhost or the name of the machine, and no token guards this; the operator adds other names with BELLHOP_HOSTS")
-	errBusy         = errors.New("the token has too many large requests under way; send the request again")
-	errStreams      = errors.New("the token has its limit of streams open")
-	errHungUp       = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
-	errSearches     = errors.New("the token has its limit of searches of bodies under way; send the request again when one is done")
-	errNotReady     = errors.New("redis and its pub/sub do not answer")
-	errBodyCut      = errors.New("the body ended before its announced length, or is malformed")
-	errNoArchive    = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
-	errArchive      = errors.New("the archive cannot answer")
-	errBodySlow     = errors.New("the body did not come in time")
+	errDraining   = errors.New("the daemon is stopping; send the request again, to another daemon if there is one")
+	errMethod     = errors.New("the method is not allowed here")
+	errNoSuchCall = errors.New("there is no such call; GET /v1/openapi.json lists all")
+	errOrigin     = errors.New("web pages of this origin may not call; the operator names allowed origins in BELLHOP_CORS_ORIGINS")
+	errHost       = errors.New("the Host is not an address, localhost or the name of the machine, and no token guards this; the operator adds other names with BELLHOP_HOSTS")
+	errStreams    = errors.New("the token has its limit of streams open")
+	errHungUp     = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
+	errSearches   = errors.New("the token has its limit of searches of bodies under way; send the request again when one is done")
+	errNotReady   = errors.New("redis and its pub/sub do not answer")
+	errBodyCut    = errors.New("the body ended before its announced length, or is malformed")
+	errNoArchive  = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
+	errArchive    = errors.New("the archive cannot answer")
+	errBodySlow   = errors.New("the body did not come in time")
 )
 
 // problems are the problems that these errors are answered with.
@@ -46,11 +44,11 @@ var problems = []struct {
 	{errNotReady, "unavailable", "not ready", http.StatusServiceUnavailable},
 	{errMethod, "method", "method not allowed", http.StatusMethodNotAllowed},
 	{errNoSuchCall, "no-such-call", "no such call", http.StatusNotFound},
-	{errUnauthorized, "unauthorized", "no token", http.StatusUnauthorized},
-	{errUnknownToken, "unauthorized", "unknown token", http.StatusUnauthorized},
-	{errForbidden, "forbidden", "not permitted", http.StatusForbidden},
+	{tokens.ErrMissing, "unauthorized", "no token", http.StatusUnauthorized},
+	{tokens.ErrUnknown, "unauthorized", "unknown token", http.StatusUnauthorized},
+	{tokens.ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
-	{errBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
+	{guard.ErrBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
 	{errSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
@@ -99,7 +97,7 @@ func (c *call) refuse(err error) {
 		h.Set("Retry-After", retryAfter)
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="bellhop"`)
-		c.gate.logins.refuse(c.gate.o.Logger, c.r.RemoteAddr, err)
+		c.gate.logins.Refuse(c.gate.o.Logger, c.r.RemoteAddr, err)
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
 		h.Set("Connection", "close") // the rest of the body is not read
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -20,7 +21,7 @@ func (g *Gate) topics(ctx context.Context, c *call, in *topicsInput) (any, error
 	if err := c.noBody(); err != nil {
 		return nil, err
 	}
-	counts, next, err := g.inspector.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.patterns...)
+	counts, next, err := g.inspector.TopicsAfter(ctx, in.Cursor, in.Limit, c.grant.Patterns...)
 	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (g *Gate) rotateSecret(ctx context.Context, c *call, _ *struct{}) (any, err
 	if err := g.store.Home().RotateSecret(ctx); err != nil {
 		return nil, err
 	}
-	g.o.Logger.Info("secret rotated", "token", c.grant.name)
+	g.o.Logger.Info("secret rotated", "token", c.grant.Name)
 	return nil, nil
 }
 
@@ -75,7 +76,7 @@ type ofSettings struct {
 
 // settings answers with the settings of a topic, or with the defaults of all topics.
 func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, error) {
-	if err := c.grant.allowSettings(in.Topic); err != nil {
+	if err := c.grant.AllowSettings(in.Topic); err != nil {
 		return nil, err
 	}
 	if err := c.noBody(); err != nil {
@@ -86,7 +87,7 @@ func (g *Gate) settings(ctx context.Context, c *call, in *ofSettings) (any, erro
 
 // changeSettings changes settings, and answers with the new ones.
 func (g *Gate) changeSettings(ctx context.Context, c *call, in *ofSettings) (any, error) {
-	if err := c.grant.allowSettings(in.Topic); err != nil {
+	if err := c.grant.AllowSettings(in.Topic); err != nil {
 		return nil, err
 	}
 	body, err := c.body(maxJSON)
@@ -192,12 +193,12 @@ func (g *Gate) listNamed(ctx context.Context, c *call, in *listenersInput) (any,
 		return nil, err
 	}
 	if in.Topic != "" {
-		if err := c.grant.allowTopic(in.Topic); err != nil {
+		if err := c.grant.AllowTopic(in.Topic); err != nil {
 			return nil, err
 		}
 	}
-	page, err := api.ListListeners(ctx, g.inspector, api.AskListeners{Topic: in.Topic, Limit: in.Limit, Cursor: in.Cursor}, c.grant.covers)
-	if err == nil && c.grant.allowRights([]right{mayMetrics}) != nil {
+	page, err := api.ListListeners(ctx, g.inspector, api.AskListeners{Topic: in.Topic, Limit: in.Limit, Cursor: in.Cursor}, c.grant.Covers)
+	if err == nil && c.grant.AllowRights([]tokens.Right{tokens.MayMetrics}) != nil {
 		page = page.WithoutWorkers()
 	}
 	return page, err
@@ -217,8 +218,8 @@ func (g *Gate) workers(ctx context.Context, c *call, _ *struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.grant.coversAll() {
+	if c.grant.CoversAll() {
 		return api.WorkersOf(all, hand, nil), nil
 	}
-	return api.WorkersOf(all, hand, func(pattern string) bool { return c.grant.allowTopic(pattern) == nil }), nil
+	return api.WorkersOf(all, hand, func(pattern string) bool { return c.grant.AllowTopic(pattern) == nil }), nil
 }

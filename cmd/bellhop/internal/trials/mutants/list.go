@@ -352,12 +352,22 @@ var mutants = []mutant{
 		ofSubscribers, "TestNamedTakesOver|TestNamedLeaseIsExtended",
 	},
 
+	{
+		"no limit of what a message asks for is checked",
+		change{
+			"notify/fields/check.go",
+			"case field.IsZero():",
+			"case field.IsValid():",
+		},
+		ofNotify, "TestAllFaultsOfAMessage",
+	},
+
 	// The daemon.
 	{
 		"a right of a token is not checked",
 		change{
-			"daemon/httpapi/tokens.go",
-			"if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {",
+			"daemon/httpapi/tokens/tokens.go",
+			"if len(any) == 0 || slices.Contains(g.Rights, MayAdmin) {",
 			"if len(any) >= 0 {",
 		},
 		ofHTTP, "TestWhoMayCallWhat",
@@ -365,8 +375,8 @@ var mutants = []mutant{
 	{
 		"a topic of a token is not checked",
 		change{
-			"daemon/httpapi/tokens.go",
-			"if err != nil || g.covers(p) {",
+			"daemon/httpapi/tokens/tokens.go",
+			"if err != nil || g.Covers(p) {",
 			"if err != nil || p.Covers(p) {",
 		},
 		ofHTTP, "TestAuthorization|TestWhoMayCallWhat|TestLinesAndTopicsOfAToken",

@@ -1,4 +1,4 @@
-package httpapi
+package tokens
 
 import (
 	"log/slog"
@@ -13,9 +13,9 @@ const (
 	logInterval  = time.Minute // between log lines about one address
 )
 
-// logins counts requests without a known token. An address is logged at its first
+// Logins counts requests without a known token. An address is logged at its first
 // request, and then at most once a minute.
-type logins struct {
+type Logins struct {
 	refused atomic.Int64
 
 	mu   sync.Mutex
@@ -28,8 +28,11 @@ type refusals struct {
 	since  int64 // requests since then
 }
 
-// refuse counts a refused request of a client, and logs it if it is time to.
-func (l *logins) refuse(log *slog.Logger, client string, err error) {
+// Count returns how many requests were refused.
+func (l *Logins) Count() int64 { return l.refused.Load() }
+
+// Refuse counts a refused request of a client, and logs it if it is time to.
+func (l *Logins) Refuse(log *slog.Logger, client string, err error) {
 	l.refused.Add(1)
 	if address, n := l.note(addressOf(client)); n > 0 {
 		log.Warn("refused requests without a known token", "address", address, "requests", n, "error", err)
@@ -37,7 +40,7 @@ func (l *logins) refuse(log *slog.Logger, client string, err error) {
 }
 
 // note counts a request of an address. It returns how many requests to log now, and under which address.
-func (l *logins) note(address string) (as string, requests int64) {
+func (l *Logins) note(address string) (as string, requests int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -62,7 +65,7 @@ func (l *logins) note(address string) (as string, requests int64) {
 }
 
 // forget removes the addresses without a recent log line. The mutex is held.
-func (l *logins) forget(now time.Time) {
+func (l *Logins) forget(now time.Time) {
 	for address, t := range l.from {
 		if now.Sub(t.logged) >= logInterval {
 			delete(l.from, address)

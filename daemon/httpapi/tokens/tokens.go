@@ -1,10 +1,12 @@
-package httpapi
+// Package tokens reads the file of the clients of HTTP and their rights, and says what each may do.
+package tokens
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -16,48 +18,59 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-// A right is what a token permits to do.
-type right string
+// Errors of a request whose token does not permit it.
+var (
+	ErrMissing   = errors.New("a bearer token is required; send Authorization: Bearer TOKEN")
+	ErrUnknown   = errors.New("the bearer token is unknown")
+	ErrForbidden = errors.New("the token does not permit it")
+)
+
+// A Right is what a token permits to do.
+type Right string
 
 // The rights. admin includes all others.
 const (
-	mayPublish right = "publish"
-	mayConsume right = "consume"
-	mayListen  right = "listen"
-	mayMetrics right = "metrics" // of all topics
-	mayArchive right = "archive" // all of a row but its body and its result
-	mayBodies  right = "archive-bodies"
-	mayAdmin   right = "admin"
+	MayPublish Right = "publish"
+	MayConsume Right = "consume"
+	MayListen  Right = "listen"
+	MayMetrics Right = "metrics" // of all topics
+	MayArchive Right = "archive" // all of a row but its body and its result
+	MayBodies  Right = "archive-bodies"
+	MayAdmin   Right = "admin"
 )
 
-var allRights = []right{mayPublish, mayConsume, mayListen, mayMetrics, mayArchive, mayBodies, mayAdmin}
+var allRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayAdmin}
 
-// A grant is what one line of the tokens file permits.
-type grant struct {
-	name       string
-	hash       [sha256.Size]byte // hash of the token
-	rights     []right
-	patterns   []notify.Pattern
-	everything bool            // also what patterns do not match: the topics of the system
-	line       string          // the line as written in the file
-	valid      context.Context // ends when a reload revokes the grant
-	revoke     func()
-	memory     *memory
-	streams    atomic.Int64
-	searches   api.Searches // of bodies
-	pages      atomic.Int64 // of the console
+// A Grant is what one line of the tokens file permits.
+type Grant struct {
+	Name       string
+	Rights     []Right
+	Patterns   []notify.Pattern
+	Everything bool            // also what patterns do not match: the topics of the system
+	Valid      context.Context // ends when a reload revokes the grant
+
+	// What its clients have in use.
+	Memory   *guard.Memory
+	Streams  atomic.Int64
+	Searches api.Searches // of bodies
+	Pages    atomic.Int64 // of the console
+
+	hash   [sha256.Size]byte // hash of the token
+	line   string            // the line as written in the file
+	revoke func()
 }
 
 // grantAll returns the grant of every caller if there is no tokens file.
-func grantAll() *grant {
-	return &grant{
-		name: "anybody", rights: allRights, patterns: anyTopic(), everything: true,
-		valid: context.Background(), memory: newMemory(),
+func grantAll() *Grant {
+	return &Grant{
+		Name: "anybody", Rights: allRights, Patterns: anyTopic(), Everything: true,
+		Valid: context.Background(), Memory: guard.NewMemory(),
 	}
 }
 
@@ -66,20 +79,20 @@ func anyTopic() []notify.Pattern {
 	return []notify.Pattern{p}
 }
 
-// allowRights returns an errForbidden if none of some rights is granted.
-func (g *grant) allowRights(any []right) error {
-	if len(any) == 0 || slices.Contains(g.rights, mayAdmin) {
+// AllowRights returns an ErrForbidden if none of some rights is granted.
+func (g *Grant) AllowRights(any []Right) error {
+	if len(any) == 0 || slices.Contains(g.Rights, MayAdmin) {
 		return nil
 	}
 	for _, r := range any {
-		if slices.Contains(g.rights, r) {
+		if slices.Contains(g.Rights, r) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s may %s; this needs %s", errForbidden, g.name, listRights(g.rights, " and "), listRights(any, " or "))
+	return fmt.Errorf("%w: %s may %s; this needs %s", ErrForbidden, g.Name, ListRights(g.Rights, " and "), ListRights(any, " or "))
 }
 
-func listRights(rights []right, join string) string {
+func ListRights(rights []Right, join string) string {
 	names := make([]string, len(rights))
 	for i, r := range rights {
 		names[i] = string(r)
@@ -87,43 +100,77 @@ func listRights(rights []right, join string) string {
 	return strings.Join(names, join)
 }
 
-// covers reports whether a topic, or every topic of a pattern, is granted.
-func (g *grant) covers(topic notify.Pattern) bool {
-	return g.everything || slices.ContainsFunc(g.patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
+// Fingerprint returns the hash of the token as text.
+func (g *Grant) Fingerprint() string { return hex.EncodeToString(g.hash[:]) }
+
+// ReadsBodies reports whether bodies and results of the archive are granted.
+func (g *Grant) ReadsBodies() bool { return g.AllowRights([]Right{MayBodies}) == nil }
+
+// May returns a function that reports whether a topic is granted; nil: all are.
+func (g *Grant) May() func(topic string) bool {
+	if g.Everything {
+		return nil
+	}
+	return func(topic string) bool {
+		return slices.ContainsFunc(g.Patterns, func(p notify.Pattern) bool { return p.Match(topic) })
+	}
 }
 
-// coversAll reports whether all topics are granted; those of deaths need not be.
-func (g *grant) coversAll() bool { return g.covers(anyTopic()[0]) }
+// Covers reports whether a topic, or every topic of a pattern, is granted.
+func (g *Grant) Covers(topic notify.Pattern) bool {
+	return g.Everything || slices.ContainsFunc(g.Patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
+}
 
-// allowTopic returns an errForbidden if a topic, or some topic of a pattern, is not granted.
-func (g *grant) allowTopic(text string) error {
+// CoversAll reports whether all topics are granted; those of deaths need not be.
+func (g *Grant) CoversAll() bool { return g.Covers(anyTopic()[0]) }
+
+// AllowTopic returns an ErrForbidden if a topic, or some topic of a pattern, is not granted.
+func (g *Grant) AllowTopic(text string) error {
 	p, err := notify.ParsePattern(text)
-	if err != nil || g.covers(p) {
+	if err != nil || g.Covers(p) {
 		return err
 	}
-	return fmt.Errorf("%w: %s may not use the topic %s", errForbidden, g.name, text)
+	return fmt.Errorf("%w: %s may not use the topic %s", ErrForbidden, g.Name, text)
 }
 
-// allowSettings returns an errForbidden if a topic is not granted. notify.AllTopics
+// AllowSettings returns an ErrForbidden if a topic is not granted. notify.AllTopics
 // requires that all topics are.
-func (g *grant) allowSettings(topic string) error {
+func (g *Grant) AllowSettings(topic string) error {
 	if topic == notify.AllTopics {
 		topic = ">"
 	}
-	return g.allowTopic(topic)
+	return g.AllowTopic(topic)
 }
 
-// keys are the accepted tokens. Without a file everybody may do everything.
-type keys struct {
+// Keys are the accepted tokens. Without a file everybody may do everything.
+type Keys struct {
 	file   string
-	all    *grant // grant of every caller if there is no file
-	grants atomic.Pointer[[]*grant]
+	all    *Grant // that of every caller if there is no file
+	grants atomic.Pointer[[]*Grant]
 
 	mu sync.Mutex // held while the file is read
 }
 
-// load reads the tokens file. If the file has faults, the error reports all of them, and nothing changes.
-func (k *keys) load() error {
+// New returns the tokens of a file, which is not read yet; empty: there is none.
+func New(file string) *Keys { return &Keys{file: file, all: grantAll()} }
+
+// Anybody returns the grant of every caller where there is no file.
+func (k *Keys) Anybody() *Grant { return k.all }
+
+// Named returns the grant of a name; nil if there is none, or no file.
+func (k *Keys) Named(name string) *Grant {
+	if all := k.grants.Load(); all != nil {
+		for _, g := range *all {
+			if g.Name == name {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+// Load reads the tokens file. If the file has faults, the error reports all of them, and nothing changes.
+func (k *Keys) Load() error {
 	if k.file == "" {
 		return nil
 	}
@@ -137,11 +184,11 @@ func (k *keys) load() error {
 	if err != nil {
 		return fmt.Errorf("tokens file %s: %w", k.file, err)
 	}
-	var before []*grant
+	var before []*Grant
 	if old := k.grants.Load(); old != nil {
 		before = *old
 	}
-	unchanged := make(map[string]*grant, len(before)) // by their lines
+	unchanged := make(map[string]*Grant, len(before)) // by their lines
 	for _, g := range before {
 		unchanged[g.line] = g
 	}
@@ -160,8 +207,8 @@ func (k *keys) load() error {
 
 // parseTokens reads lines of NAME TOKEN RIGHTS TOPICS. The error is a
 // notify.ErrInvalid that reports each fault with its line, or the first of very many.
-func parseTokens(data []byte) ([]*grant, error) {
-	var all []*grant
+func parseTokens(data []byte) ([]*Grant, error) {
+	var all []*Grant
 	faults := &multierror.Error{ErrorFormat: func(errs []error) string {
 		texts := make([]string, len(errs))
 		for i, err := range errs {
@@ -179,17 +226,17 @@ func parseTokens(data []byte) ([]*grant, error) {
 		}
 		g, err := parseGrant(line)
 		if err == nil {
-			err = g.unique(names[g.name], hashes[g.hash])
+			err = g.unique(names[g.Name], hashes[g.hash])
 		}
 		if err != nil {
 			faults = multierror.Append(faults, fmt.Errorf("line %d: %w", number, err))
-			if faults.Len() == maxFaults {
+			if faults.Len() == mostFaults {
 				faults = multierror.Append(faults, fmt.Errorf("the lines after line %d were not read", number))
 				break
 			}
 			continue
 		}
-		names[g.name], hashes[g.hash] = number, number
+		names[g.Name], hashes[g.hash] = number, number
 		all = append(all, g)
 	}
 	if len(all) == 0 && faults.Len() == 0 {
@@ -199,6 +246,7 @@ func parseTokens(data []byte) ([]*grant, error) {
 }
 
 const (
+	mostFaults = 20 // of a file that are reported
 	minToken   = 16 // bytes of a token: 22 random letters are 128 bits
 	hashPrefix = "sha256:"
 )
@@ -212,37 +260,37 @@ var (
 
 // parseGrant reads a line. Errors repeat no word of it except a name too short for a
 // token: if the words are mixed up, any of them may be the token.
-func parseGrant(line string) (*grant, error) {
+func parseGrant(line string) (*Grant, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 4 {
 		return nil, fault.New("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
-	g := &grant{name: fields[0], line: line, memory: newMemory()}
-	g.valid, g.revoke = context.WithCancel(context.Background())
-	if !nameGrammar.MatchString(g.name) || hexDigits.MatchString(g.name) { // a token of openssl rand -hex in the wrong place
+	g := &Grant{Name: fields[0], line: line, Memory: guard.NewMemory()}
+	g.Valid, g.revoke = context.WithCancel(context.Background())
+	if !nameGrammar.MatchString(g.Name) || hexDigits.MatchString(g.Name) { // a token of openssl rand -hex in the wrong place
 		return nil, fault.New("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
 	}
 	if err := g.setToken(fields[1]); err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
-		if !slices.Contains(allRights, right(name)) {
-			return nil, fault.New("rights", "rights%s: use %s, separated by commas", g.called(), listRights(allRights, ", "))
+		if !slices.Contains(allRights, Right(name)) {
+			return nil, fault.New("rights", "rights%s: use %s, separated by commas", g.called(), ListRights(allRights, ", "))
 		}
-		g.rights = append(g.rights, right(name))
+		g.Rights = append(g.Rights, Right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {
 			return nil, fault.New("topics", "topics%s, number %d: write topics, or patterns such as order.* or order.>, separated by commas", g.called(), i+1)
 		}
-		g.patterns = append(g.patterns, p)
+		g.Patterns = append(g.Patterns, p)
 	}
 	return g, nil
 }
 
 // setToken reads a token, or its hash.
-func (g *grant) setToken(text string) error {
+func (g *Grant) setToken(text string) error {
 	if sum, hashed := strings.CutPrefix(text, hashPrefix); hashed {
 		raw, err := hex.DecodeString(sum)
 		if err != nil || len(raw) != sha256.Size {
@@ -262,15 +310,15 @@ func (g *grant) setToken(text string) error {
 }
 
 // called returns the name for an error, unless the name may be a token.
-func (g *grant) called() string {
-	if len(g.name) < minToken {
-		return " of " + g.name
+func (g *Grant) called() string {
+	if len(g.Name) < minToken {
+		return " of " + g.Name
 	}
 	return ""
 }
 
 // unique reports a repeated name or token, by the line that has it already; zero: no line has it.
-func (g *grant) unique(name, token int) error {
+func (g *Grant) unique(name, token int) error {
 	switch {
 	case name > 0:
 		return fault.New("name", "name: line %d has the same; give each token a name of its own", name)
@@ -280,30 +328,30 @@ func (g *grant) unique(name, token int) error {
 	return nil
 }
 
-// admit returns the grant of a request's token. It compares the token with every known
-// one, in constant time. Errors: errUnauthorized and errUnknownToken.
-func (k *keys) admit(r *http.Request) (*grant, error) {
+// Admit returns the grant of a request's token. It compares the token with every known
+// one, in constant time. Errors: ErrMissing and ErrUnknown.
+func (k *Keys) Admit(r *http.Request) (*Grant, error) {
 	all := k.grants.Load()
 	if all == nil {
 		return k.all, nil
 	}
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return nil, errUnauthorized
+		return nil, ErrMissing
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, errUnauthorized
+		return nil, ErrMissing
 	}
 	hash := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
-	var found *grant
+	var found *Grant
 	for _, g := range *all {
 		if subtle.ConstantTimeCompare(hash[:], g.hash[:]) == 1 {
 			found = g
 		}
 	}
 	if found == nil {
-		return nil, errUnknownToken
+		return nil, ErrUnknown
 	}
 	return found, nil
 }

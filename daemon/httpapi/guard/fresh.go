@@ -1,4 +1,4 @@
-package httpapi
+package guard
 
 import (
 	"context"
@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// newConns are the connections without a request so far. A server that shuts down
+// FreshConns are the connections without a request so far. A server that shuts down
 // answers no request on these, and waits 5 s for each silent one; browsers open some
 // that they never use.
-type newConns struct {
+type FreshConns struct {
 	mu    sync.Mutex
-	conns map[*slot]bool
+	conns map[*Slot]bool
 	none  chan struct{} // closed when there are none left; nil: drain does not wait
 }
 
-// setState is called when a connection changes its state. An active one counts as new
+// SetState is called when a connection changes its state. An active one counts as new
 // until its request has come: in between, net/http hangs up if the server shuts down.
-func (f *newConns) setState(conn *slot, state http.ConnState) {
+func (f *FreshConns) SetState(conn *Slot, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.conns == nil {
-			f.conns = make(map[*slot]bool)
+			f.conns = make(map[*Slot]bool)
 		}
 		f.conns[conn] = true
 	case http.StateActive:
 	default:
-		f.remove(conn)
+		f.Remove(conn)
 	}
 }
 
-// remove notes that a request has come, or that none will.
-func (f *newConns) remove(conn *slot) {
+// Remove notes that a request has come, or that none will.
+func (f *FreshConns) Remove(conn *Slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, conn)
@@ -43,15 +43,15 @@ func (f *newConns) remove(conn *slot) {
 }
 
 // signal wakes drain if there are none left. The mutex is held.
-func (f *newConns) signal() {
+func (f *FreshConns) signal() {
 	if len(f.conns) == 0 && f.none != nil {
 		close(f.none)
 		f.none = nil
 	}
 }
 
-// drain waits at most within for requests that may be on their way, and closes the connections still without one.
-func (f *newConns) drain(ctx context.Context, within time.Duration) {
+// Drain waits at most within for requests that may be on their way, and closes the connections still without one.
+func (f *FreshConns) Drain(ctx context.Context, within time.Duration) {
 	none := make(chan struct{})
 	f.mu.Lock()
 	f.none = none
@@ -71,20 +71,20 @@ func (f *newConns) drain(ctx context.Context, within time.Duration) {
 	}
 }
 
-// openListeners are the open listeners of a server.
-type openListeners struct {
+// Listeners are the open listeners of a server.
+type Listeners struct {
 	mu  sync.Mutex
 	all []net.Listener
 }
 
-func (o *openListeners) add(listeners ...net.Listener) {
+func (o *Listeners) Add(listeners ...net.Listener) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, listeners...)
 }
 
-// close closes the listeners: no more connections are accepted.
-func (o *openListeners) close() {
+// Close closes the listeners: no more connections are accepted.
+func (o *Listeners) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range o.all {

@@ -1,4 +1,6 @@
-package httpapi
+// Package guard keeps slow and greedy clients from the others: it limits connections, and the memory
+// that the calls of one token take.
+package guard
 
 import (
 	"container/list"
@@ -15,10 +17,10 @@ import (
 // reservedFiles are the open files kept from clients, for connections to Redis and NATS, and files.
 const reservedFiles = 256
 
-// defaultMaxConns returns the default of Options.MaxConns: the process's limit of open
+// DefaultMaxConns returns the default of Options.MaxConns: the process's limit of open
 // files, less reservedFiles. Without a limit clients would take the last file, and the
 // carrier could not connect to Redis again.
-func defaultMaxConns() int {
+func DefaultMaxConns() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return math.MaxInt32
@@ -61,14 +63,14 @@ type slots struct {
 	coming    list.List // connections whose request has not fully come
 }
 
-func newSlots(l net.Listener, most int, slow time.Duration) *slots {
+func NewSlots(l net.Listener, most int, slow time.Duration) *slots {
 	s := &slots{Listener: probing{l}, most: most, slow: slow}
 	s.freed.L = &s.mu
 	return s
 }
 
-// A slot is a connection. slots.mu guards all but Conn.
-type slot struct {
+// A Slot is a connection. slots.mu guards all but Conn.
+type Slot struct {
 	net.Conn
 	of     *slots
 	known  bool       // its client showed a token
@@ -94,7 +96,7 @@ func (s *slots) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	s.open++
-	one := &slot{Conn: conn, of: s}
+	one := &Slot{Conn: conn, of: s}
 	one.move(&s.coming)
 	return one, nil
 }
@@ -102,7 +104,7 @@ func (s *slots) Accept() (net.Conn, error) {
 // wait waits until a connection is closed or may be closed. The mutex is held.
 func (s *slots) wait() {
 	if first := s.coming.Front(); first != nil {
-		defer time.AfterFunc(time.Until(first.Value.(*slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
+		defer time.AfterFunc(time.Until(first.Value.(*Slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
 	}
 	s.freed.Wait()
 }
@@ -111,10 +113,10 @@ func (s *slots) wait() {
 func (s *slots) evict() bool {
 	for _, from := range []*list.List{&s.strangers, &s.coming, &s.known} {
 		first := from.Front()
-		if first == nil || from == &s.coming && time.Since(first.Value.(*slot).since) < s.slow {
+		if first == nil || from == &s.coming && time.Since(first.Value.(*Slot).since) < s.slow {
 			continue
 		}
-		first.Value.(*slot).close()
+		first.Value.(*Slot).close()
 		return true
 	}
 	return false
@@ -130,7 +132,7 @@ func (s *slots) Close() error {
 }
 
 // move puts a connection into another list, or into none. The mutex is held.
-func (c *slot) move(to *list.List) {
+func (c *Slot) move(to *list.List) {
 	if c.in != nil {
 		c.in.Remove(c.at)
 	}
@@ -141,7 +143,7 @@ func (c *slot) move(to *list.List) {
 }
 
 // close closes a connection, once. The mutex is held.
-func (c *slot) close() error {
+func (c *Slot) close() error {
 	if !c.closed {
 		c.closed = true
 		c.move(nil)
@@ -152,15 +154,15 @@ func (c *slot) close() error {
 }
 
 // Close closes the connection.
-func (c *slot) Close() error {
+func (c *Slot) Close() error {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	return c.close()
 }
 
-// setState is called when the connection changes its state. At most a quarter of all
+// SetState is called when the connection changes its state. At most a quarter of all
 // connections may be idle ones of strangers, whether others wait or not.
-func (c *slot) setState(state http.ConnState) {
+func (c *Slot) SetState(state http.ConnState) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	switch {
@@ -177,9 +179,9 @@ func (c *slot) setState(state http.ConnState) {
 	}
 }
 
-// beginRequest notes that the header of a request has come. That of a stranger is still
+// BeginRequest notes that the header of a request has come. That of a stranger is still
 // coming while it may have a body: net/http waits for that though the stranger is refused.
-func (c *slot) beginRequest(hasBody bool) {
+func (c *Slot) BeginRequest(hasBody bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if c.known || !hasBody {
@@ -187,8 +189,8 @@ func (c *slot) beginRequest(hasBody bool) {
 	}
 }
 
-// authenticate notes that the client of a request showed a known token.
-func (c *slot) authenticate() {
+// Authenticate notes that the client of a request showed a known token.
+func (c *Slot) Authenticate() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if c.known = true; c.in == &c.of.coming {
@@ -198,18 +200,23 @@ func (c *slot) authenticate() {
 
 type slotKey struct{}
 
-// slotOf returns the slot of a connection, with or without TLS; nil if it has none.
-func slotOf(conn net.Conn) *slot {
+// SlotOf returns the slot of a connection, with or without TLS; nil if it has none.
+func SlotOf(conn net.Conn) *Slot {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
 	}
-	one, _ := conn.(*slot)
+	one, _ := conn.(*Slot)
 	return one
 }
 
-// onSlot calls f with the slot of a request's connection, if there is one.
-func onSlot(ctx context.Context, f func(*slot)) {
-	if one, _ := ctx.Value(slotKey{}).(*slot); one != nil {
+// OnSlot calls f with the slot of a request's connection, if there is one.
+func OnSlot(ctx context.Context, f func(*Slot)) {
+	if one, _ := ctx.Value(slotKey{}).(*Slot); one != nil {
 		f(one)
 	}
+}
+
+// WithSlot returns the context of the requests on a connection, for onSlot.
+func WithSlot(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, slotKey{}, SlotOf(conn))
 }
