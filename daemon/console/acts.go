@@ -87,7 +87,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 			c.makeSure(w, v, asked)
 			return
 		}
-		c.shelves.pieces.clear() // they show what was before
+		c.caches.pieces.Clear() // they show what was before
 		c.logAct(v, a, did, n, err)
 		if err == nil {
 			c.setDone(w, r, did)

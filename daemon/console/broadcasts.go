@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -21,7 +22,7 @@ const (
 )
 
 // relogged is how long the lists of logs and of listeners stand.
-var relogged = keep{age: 5 * time.Second}
+var relogged = cache.Keep{Age: 5 * time.Second}
 
 var broadcastsPage = page{
 	path: Root + "broadcasts", title: "Broadcasts", nav: "broadcasts", name: "broadcasts", live: true,
@@ -127,7 +128,7 @@ func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
 
 // readLogs fills in the logs, that of the newest broadcast first.
 func (b *broadcastsView) readLogs(ctx context.Context, c *Console) error {
-	ends, err := c.shelves.logs.get(ctx, relogged, c.logEnds)
+	ends, err := c.caches.logs.Get(ctx, relogged, c.logEnds)
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
@@ -169,7 +170,7 @@ type announced struct {
 
 // readComing fills in the topics with broadcasts to come.
 func (b *broadcastsView) readComing(ctx context.Context, c *Console) error {
-	some, err := c.shelves.announced.get(ctx, relogged, c.announced)
+	some, err := c.caches.announced.Get(ctx, relogged, c.announced)
 	if err != nil && !store.IsPartial(err) {
 		return err
 	}
@@ -214,7 +215,7 @@ func (c *Console) named(ctx context.Context) ([]notify.ListenerInfo, error) {
 // readListeners fills in the named listeners whose patterns the viewer sees, those in trouble
 // first.
 func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
-	all, err := c.shelves.listeners.get(ctx, relogged, c.named)
+	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
 	if err != nil && !store.IsPartial(err) {
 		b.Away = c.faultFor(b.Viewer, err)
 		return nil
@@ -245,7 +246,7 @@ var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broa
 	if err := record.CheckTopic(topic); err != nil {
 		return "", 0, err
 	}
-	defer c.shelves.announced.forget()
+	defer c.caches.announced.Forget()
 	return c.publish(ctx, v, topic, true)
 }}
 
@@ -290,7 +291,7 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 		return "", 0, err
 	}
 	err := c.inspector.RemoveListener(ctx, name)
-	c.shelves.listeners.forget()
+	c.caches.listeners.Forget()
 	if errors.Is(err, notify.ErrNoListener) {
 		err = &pageFault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
 	}

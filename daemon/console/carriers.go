@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -69,7 +70,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
 	missing := missingOf(terms)
 	if v.May(Metrics) {
-		there, err := c.snapshots.workers.get(ctx, keep{age: workersEvery}, c.attended)
+		there, err := c.snapshots.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
 			view.Away = c.faultFor(v.Viewer, err)
 		} else {

@@ -62,7 +62,7 @@ type Console struct {
 	viewers   atomic.Int64
 	quiet     time.Duration // of a stream
 	snapshots snapshots
-	shelves   shelves
+	caches    caches
 	sent      sent
 	withheld  withheld
 	doctor    checkup

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -20,7 +21,7 @@ type rates struct{ Published, Acked, Sent, Died float64 }
 
 // countsKept are the counts of topics whose rows are on a screen.
 type countsKept struct {
-	turn  turn
+	mutex cache.Mutex
 	of    map[string]countsAt
 	wakes wakes
 
@@ -50,10 +51,10 @@ func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts
 // rated is count with the rates since the counts before, where there are some.
 func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, error) {
 	k := &s.counts
-	if err := k.turn.take(ctx, readWithin); err != nil {
+	if err := k.mutex.LockWithin(ctx, cache.ReadWithin); err != nil {
 		return nil, err
 	}
-	defer k.turn.leave()
+	defer k.mutex.Unlock()
 	now := time.Now()
 	var old []string
 	for _, topic := range topics {
@@ -65,7 +66,7 @@ func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, erro
 		if k.away != nil && now.Sub(k.awayAt) < rhythm { // pages of other topics would wait for it one after the other
 			return nil, k.away
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // for other viewers, too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ReadWithin) // for other viewers, too
 		defer cancel()
 		fresh, err := s.console.inspector.Count(ctx, old...)
 		k.away, k.awayAt = nil, time.Now()
@@ -134,14 +135,14 @@ func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
 
 // forget has a topic counted again at once.
 func (s *snapshots) forget(topic string) {
-	s.counts.turn.lock()
-	defer s.counts.turn.leave()
+	s.counts.mutex.Lock()
+	defer s.counts.mutex.Unlock()
 	delete(s.counts.of, topic)
 }
 
 // forgetAll has all topics counted again at once.
 func (s *snapshots) forgetAll() {
-	s.counts.turn.lock()
-	defer s.counts.turn.leave()
+	s.counts.mutex.Lock()
+	defer s.counts.mutex.Unlock()
 	clear(s.counts.of)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -22,7 +23,7 @@ const (
 )
 
 // reasonsKept is how long a count of all reasons stands: it reads every dead letter.
-var reasonsKept = keep{age: 30 * time.Second, within: time.Minute}
+var reasonsKept = cache.Keep{Age: 30 * time.Second, Within: time.Minute}
 
 var deadPage = page{
 	path: Root + "dead", title: "Dead letters", nav: "dead", name: "dead", live: true,
@@ -111,7 +112,7 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 // same topics by a key. It is nil if nothing is known; the error may be a MissingError beside it.
 func (c *Console) deaths(ctx context.Context, v *visit, key string, topics []string) (*river, error) {
 	r, span := spanned(v, "Deaths", c.now(ctx))
-	d, err := c.shelves.deaths.get(ctx, span.name+" "+key, keep{age: forecast.Kept}, func(ctx context.Context) (forecast.Deaths, error) {
+	d, err := c.caches.deaths.Get(ctx, span.name+" "+key, cache.Keep{Age: forecast.Kept}, func(ctx context.Context) (forecast.Deaths, error) {
 		return forecast.DeathsOf(ctx, c.store, topics, span.step, span.buckets+1)
 	})
 	if len(d.Counts) == 0 {
@@ -232,7 +233,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if !v.May(Consume) {
 		return nil, errForbidden
 	}
-	all, err := c.shelves.reasons.get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
+	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
@@ -290,7 +291,7 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	n, err := do(ctx, topic, ids...)
 	c.forget(topic)
 	for _, id := range ids {
-		c.shelves.messages.forget(record.Member(topic, id))
+		c.caches.messages.Forget(record.Member(topic, id))
 	}
 	did += strconv.Itoa(n) + " of " + strconv.Itoa(len(ids)) + " dead letters of " + topic
 	switch {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -62,7 +63,7 @@ const ReadWithin = time.Minute
 // Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. It is called
 // once, before all tests.
 func Extend() {
-	readWithin = ReadWithin
+	cache.ReadWithin = ReadWithin
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
 		case "forbidden":
@@ -103,14 +104,6 @@ const DoneCookie = doneCookie
 
 // SetQuiet sets after what time a stream says that it is alive.
 func (c *Console) SetQuiet(d time.Duration) { c.quiet = d }
-
-// A Kept is a value that viewers share.
-type Kept struct{ k kept[int] }
-
-// Get returns the value, read again if it is older than age.
-func (k *Kept) Get(ctx context.Context, age time.Duration, read func(context.Context) (int, error)) (int, error) {
-	return k.k.get(ctx, keep{age: age}, read)
-}
 
 // ShowsForecast reports whether a page shows a forecast that was made so long ago, while none is there in time.
 func ShowsForecast(ago time.Duration) bool {

@@ -188,7 +188,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		topic, id, _ := strings.Cut(member, ":")
 		_, err := do.do(ctx, c, v, topic, id)
 		c.forget(topic)
-		c.shelves.messages.forget(member)
+		c.caches.messages.Forget(member)
 		var f *pageFault
 		switch err = changed(err); {
 		case err == nil:

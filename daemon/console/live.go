@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -16,9 +17,6 @@ const (
 	silence  = 40 * time.Second // after which a page takes its stream for lost
 	notables = 200              // topics in each list of the snapshot
 )
-
-// readWithin is how long Redis may take for what a page shows. Tests give a busy machine more.
-var readWithin = 2 * time.Second
 
 // stream sends the live part of a page each time that it changed, until the client goes
 // away, the token is taken away, or the daemon stops.
@@ -66,7 +64,7 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, la
 		return eventOf(c.livePart(p, f)), true
 	}
 	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
-	made, _ := c.shelves.pieces.get(ctx, whose, keep{age: rhythm, within: 2 * readWithin}, func(ctx context.Context) ([]byte, error) {
+	made, _ := c.caches.pieces.Get(ctx, whose, cache.Keep{Age: rhythm, Within: 2 * cache.ReadWithin}, func(ctx context.Context) ([]byte, error) {
 		return eventOf(c.makePiece(ctx, v, p)), nil
 	})
 	return made, false
@@ -87,7 +85,7 @@ func (c *Console) endOf(v *visit) *pageFault {
 // makePiece makes the live part of a page.
 func (c *Console) makePiece(ctx context.Context, v *visit, p page) []byte {
 	f := c.frame(v, p)
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	ctx, cancel := context.WithTimeout(ctx, cache.ReadWithin)
 	defer cancel()
 	var err error
 	if f.Data, err = p.read(ctx, c, v); err != nil {
@@ -154,20 +152,20 @@ func (s *sender) write(text []byte) error {
 // one of them while the others wait.
 type snapshots struct {
 	console *Console
-	whole   kept[notify.Survey]
+	whole   cache.Value[notify.Survey]
 	pulse   pulse
 	counts  countsKept
 
-	terms   kept[[]term]
-	waiting kept[map[int]int64]
-	servers kept[[]server]
-	workers kept[attended]
+	terms   cache.Value[[]term]
+	waiting cache.Value[map[int]int64]
+	servers cache.Value[[]server]
+	workers cache.Value[attended]
 	comes   foreseen
 }
 
 // survey returns what the store holds in all, and which topics stand out.
 func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
-	return s.whole.get(ctx, keep{age: rhythm}, func(ctx context.Context) (notify.Survey, error) {
+	return s.whole.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) (notify.Survey, error) {
 		survey, err := s.console.inspector.Survey(ctx, notables)
 		if err == nil {
 			s.pulse.add(survey)

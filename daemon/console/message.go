@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -87,7 +88,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.May(Publish), Act: v.May(Admin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
-	info, err := c.shelves.messages.get(ctx, record.Member(topic, id), keep{age: rhythm}, func(ctx context.Context) (notify.Info, error) {
+	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: rhythm}, func(ctx context.Context) (notify.Info, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
 	if errors.Is(err, notify.ErrNotFound) {
@@ -100,7 +101,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	if held := len(info.Body) + len(info.Result); held > mostKept || info.Next != nil && held+len(info.Next.Body) > mostKept {
-		c.shelves.messages.forget(record.Member(topic, id))
+		c.caches.messages.Forget(record.Member(topic, id))
 	}
 	view.show(info)
 	return view, nil
@@ -382,7 +383,7 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	}
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)
-	c.shelves.messages.forget(record.Member(topic, id))
+	c.caches.messages.Forget(record.Member(topic, id))
 	if do.ends {
 		v.instead = topicPath(topic)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -86,7 +87,7 @@ func (c *Console) topicsBegun(ctx context.Context, v *visit) ([]string, error) {
 	if len(ranges) == 0 {
 		return []string{}, nil
 	}
-	return c.shelves.begun.get(ctx, in.key+"\n"+begin, keep{age: reordered}, func(ctx context.Context) ([]string, error) {
+	return c.caches.begun.Get(ctx, in.key+"\n"+begin, cache.Keep{Age: reordered}, func(ctx context.Context) ([]string, error) {
 		pages, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) ([]string, error) {
 			return shard.TopicNames(ctx, mostBegun, ranges)
 		})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/history"
@@ -110,7 +111,7 @@ func (r *river) add(f forecast.Forecast) {
 // storePast shows what was delivered of the whole store. A bucket of which nothing was noted is unknown.
 func (c *Console) storePast(ctx context.Context, r *river, present time.Time, span riverOf) error {
 	from, to := present.Add(-time.Duration(span.buckets)*span.step), present.Add(span.step)
-	bars, err := c.shelves.past.get(ctx, fmt.Sprint(span.name, present.Unix()), keep{age: span.every}, func(ctx context.Context) ([]riverBar, error) {
+	bars, err := c.caches.past.Get(ctx, fmt.Sprint(span.name, present.Unix()), cache.Keep{Age: span.every}, func(ctx context.Context) ([]riverBar, error) {
 		samples, err := history.Read(ctx, c.store, from, to)
 		bars := barsFrom(from, span)
 		late := make([]history.Histogram, len(bars))

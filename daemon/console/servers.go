@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
@@ -32,7 +33,7 @@ type server struct {
 
 // redis returns the servers of the store: masters first.
 func (s *snapshots) redis(ctx context.Context) ([]server, error) {
-	return s.servers.get(ctx, keep{age: serversEvery}, func(ctx context.Context) ([]server, error) {
+	return s.servers.Get(ctx, cache.Keep{Age: serversEvery}, func(ctx context.Context) ([]server, error) {
 		found, err := s.console.store.Servers(ctx)
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -24,7 +25,7 @@ type term struct {
 // officers returns the term of office of each shard, in the order of shards. That of a shard
 // that does not answer has Away.
 func (s *snapshots) officers(ctx context.Context) ([]term, error) {
-	return s.terms.get(ctx, keep{age: rhythm}, func(ctx context.Context) ([]term, error) {
+	return s.terms.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) ([]term, error) {
 		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
 			t.Shard = shard.Number()
 			t.Status, err = carrier.Look(ctx, shard)
@@ -49,7 +50,7 @@ func (s *snapshots) standbys(ctx context.Context) map[int]int64 {
 		shard int
 		n     int64
 	}
-	counts, _ := s.waiting.get(ctx, keep{age: standbysEvery}, func(ctx context.Context) (map[int]int64, error) {
+	counts, _ := s.waiting.Get(ctx, cache.Keep{Age: standbysEvery}, func(ctx context.Context) (map[int]int64, error) {
 		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (count, error) {
 			n, err := carrier.Standbys(ctx, shard)
 			return count{shard.Number(), n}, err
@@ -118,7 +119,7 @@ func (o office) VacantText() string {
 
 // lagging returns the named listeners that a viewer sees and that are behind.
 func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
-	all, err := c.shelves.listeners.get(ctx, relogged, c.named)
+	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
 	for _, l := range all {
 		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
 			some = append(some, l)

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -159,7 +160,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view.counted = all[0]
-	view.topicDetail, err = c.shelves.details.get(ctx, topic, keep{age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
+	view.topicDetail, err = c.caches.details.Get(ctx, topic, cache.Keep{Age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if err != nil || !view.Reads {
 		view.topicDetail = topicDetail{Settings: view.Settings}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -291,7 +292,7 @@ func (c *Console) topicsByName(ctx context.Context, in scope, after string) (top
 	if after != "" && record.CheckAnyTopic(after) != nil {
 		return topicsPart{}, fault.New("after", "after %.100q: follow the links of the table, or leave it out", after)
 	}
-	return c.shelves.topics.get(ctx, "name "+after+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
+	return c.caches.topics.Get(ctx, "name "+after+" "+in.key, cache.Keep{Age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
 			return part, nil
 		}
@@ -325,7 +326,7 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 	if !known {
 		return topicsPart{}, fault.New("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
 	}
-	return c.shelves.topics.get(ctx, by+" "+in.key, keep{age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
+	return c.caches.topics.Get(ctx, by+" "+in.key, cache.Keep{Age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
 			return part, nil
 		}
@@ -391,17 +392,17 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 // forget has a topic read again at once: an act changed it.
 func (c *Console) forget(topic string) {
 	c.snapshots.forget(topic)
-	c.shelves.details.forget(topic)
-	c.shelves.deaths.clear()
-	c.shelves.reasons.clear()
+	c.caches.details.Forget(topic)
+	c.caches.deaths.Clear()
+	c.caches.reasons.Clear()
 }
 
 // forgetAll has all topics and messages read again at once: an act may have changed any of them.
 func (c *Console) forgetAll() {
 	c.snapshots.forgetAll()
-	c.shelves.details.clear()
-	c.shelves.messages.clear()
-	c.shelves.pieces.clear()
-	c.shelves.deaths.clear()
-	c.shelves.reasons.clear()
+	c.caches.details.Clear()
+	c.caches.messages.Clear()
+	c.caches.pieces.Clear()
+	c.caches.deaths.Clear()
+	c.caches.reasons.Clear()
 }

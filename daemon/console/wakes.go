@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -63,8 +64,8 @@ func (all wakes) forget(now time.Time) {
 
 // seen adds what was acknowledged of topics to bars of a minute.
 func (k *countsKept) seen(topics []string, bars []riverBar) {
-	k.turn.lock()
-	defer k.turn.leave()
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
 	first, last := bars[0].At.Unix()/60, int64(len(bars)-1)
 	for _, topic := range topics {
 		if w := k.wakes[topic]; w != nil {
@@ -117,7 +118,7 @@ func (c *Console) few(ctx context.Context, v *visit) (topics []string, few bool,
 	if err != nil {
 		return nil, false, err
 	}
-	part, err := c.shelves.topics.get(ctx, "few "+in.key, keep{age: fewFor}, func(ctx context.Context) (part topicsPart, err error) {
+	part, err := c.caches.topics.Get(ctx, "few "+in.key, cache.Keep{Age: fewFor}, func(ctx context.Context) (part topicsPart, err error) {
 		if len(in.patterns) == 0 {
 			return part, nil
 		}

@@ -1,0 +1,24 @@
+package console
+
+import (
+	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// caches are what pages read of Redis beside snapshots, kept for all viewers.
+type caches struct {
+	topics   cache.Map[topicsPart]
+	begun    cache.Map[[]string] // names of topics that begin with a text
+	details  cache.Map[topicDetail]
+	messages cache.Map[notify.Info]
+	pieces   cache.Map[[]byte]
+	past     cache.Map[[]riverBar]
+	deaths   cache.Map[forecast.Deaths]
+	reasons  cache.Map[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
+
+	logs      cache.Value[[]store.LogEnd]
+	announced cache.Value[announced]
+	listeners cache.Value[[]notify.ListenerInfo]
+}
