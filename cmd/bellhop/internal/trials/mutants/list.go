@@ -79,7 +79,7 @@ var mutants = []mutant{
 		"the housekeeping is not fenced",
 		change{
 			lua + "sweep.lua",
-			"if holder ~= token then return",
+			"if holder ~= ARGV[1] then return",
 			"if not holder then return",
 		},
 		ofCarrier, "TestDeposedCarrierSweepsNothing",
@@ -161,7 +161,7 @@ var mutants = []mutant{
 	{
 		"a topic with leased messages is forgotten",
 		change{
-			lua + "sweep.lua",
+			lua + "shared/sweep.lua",
 			"topic .. ':leased', topic .. ':broadcasts',",
 			"topic .. ':broadcasts',",
 		},
@@ -170,7 +170,7 @@ var mutants = []mutant{
 	{
 		"the housekeeping forgets who has what is leased",
 		change{
-			lua + "sweep.lua",
+			lua + "shared/sweep.lua",
 			"'(' .. text(math.floor(last) + 10)) == 0 then",
 			"'(' .. text(math.floor(last) + 10)) >= 0 then",
 		},
@@ -179,8 +179,8 @@ var mutants = []mutant{
 	{
 		"dead letters that are too many stay",
 		change{
-			lua + "sweep.lua",
-			"if all > KEEP or all == 0 then",
+			lua + "shared/sweep.lua",
+			"if all > c.keep or all == 0 then",
 			"if all == 0 then",
 		},
 		ofCarrier, "TestTooManyDeadLettersAreRemoved",
