@@ -108,6 +108,7 @@ func fill(t testing.TB, db *notify.Store) {
 		notify.Message{Topic: "news", ID: "all", Delay: time.Hour, Broadcast: true, Body: []byte("4711")},
 		dead("order.b", "d1", "connection reset by peer"), dead("order.c.d", "d2", "timeout"),
 	)
+	passes(t, db)
 }
 
 func TestFind(t *testing.T) {
