@@ -83,9 +83,6 @@ func numberOf(topic string, shards int) int {
 	return int(crc32.ChecksumIEEE([]byte(strings.TrimPrefix(topic, record.DeadPrefix))) % uint32(shards))
 }
 
-// Redis returns what the shard is in.
-func (s Shard) Redis() *Redis { return s.redis }
-
 // Number returns the number of a shard, from zero on. That of a topic's shard is zero while
 // the number of shards is not known.
 func (s Shard) Number() int {
@@ -99,9 +96,9 @@ func (s Shard) Number() int {
 // known.
 func (s Shard) Keys() script.Keys { return s.redis.known()[s.Number()].keys }
 
-// XRead calls f with a client of the server that holds a shard, and with the shard's keys. f
-// reads by plain commands, and may be called again. XRead does not check first whether Redis
-// is fit. The error is that of the connection.
+// Read calls f with a client of the server that holds a shard, and with the shard's keys. f
+// reads by plain commands, or removes what may be removed twice: it may be called again. Read
+// does not check first whether Redis is fit. The error is that of the connection.
 func Read[T any](ctx context.Context, s Shard, f func(redis.UniversalClient, script.Keys) (T, error)) (T, error) {
 	d, err := s.resolve(ctx)
 	if err != nil {
