@@ -8,7 +8,7 @@
 //
 // To read it, begin with the diagram and the table below. Then follow one message:
 // its publish (publish.go and script/lua/shared/enter.lua), the carrier's call that makes
-// it ready (carry.go, shared/due.lua), its claim (claim.go, claim.lua) and the end of its
+// it ready (carry.go, shared/due.lua), its claim (claim.go, shared/claim.lua) and the end of its
 // lease (settle.go). Below this package, reach reaches Redis, calls transitions and keeps
 // subscriptions; script has the names of all keys and the text of the transitions; record
 // says what a message is; and fault what is wrong with an input. Each imports those behind

@@ -199,9 +199,9 @@ var mutants = []mutant{
 	{
 		"a claim returns messages before their age",
 		change{
-			lua + "claim.lua",
-			"local found = call('ZRANGE', ready, '-inf', now - age,",
-			"local found = call('ZRANGE', ready, '-inf', now,",
+			lua + "shared/claim.lua",
+			"local before, few = c.now - c.age,",
+			"local before, few = c.now,",
 		},
 		ofSubscribers, "TestClaimOnlyWhatIsOldEnough",
 	},
@@ -253,16 +253,16 @@ var mutants = []mutant{
 	{
 		"a nack uses up no attempt",
 		change{
-			lua + "nack.lua",
-			"  used, forgetful = Attempts.use_up(member, before, lease, worker, now, reason, Settings.get('history', own, common), now)\n  Leases.take_leased({ member })",
-			"  Leases.take_leased({ member })",
+			lua + "shared/nack.lua",
+			"  local used, forgetful = use_up(c)\n  no_longer_leased(c)",
+			"  local used, forgetful = c.used, 0\n  no_longer_leased(c)",
 		},
 		ofSubscribers, "TestFailureIsRetriedWithItsAttempts",
 	},
 	{
 		"there is no backoff",
 		change{
-			lua + "nack.lua",
+			lua + "shared/nack.lua",
 			"wait = math.floor(math.min(",
 			"wait = 0 * math.floor(math.min(",
 		},
@@ -289,9 +289,9 @@ var mutants = []mutant{
 	{
 		"an extension extends nothing",
 		change{
-			lua + "extend.lua",
-			"local receipt = Leases.receipt_of(us + lease * 1000, 0)",
-			"local receipt = Leases.receipt_of(us, 0)",
+			lua + "shared/extend.lua",
+			"c.receipt = Leases.receipt_of(c.us + c.lease * 1000, 0)",
+			"c.receipt = Leases.receipt_of(c.us, 0)",
 		},
 		ofSubscribers, "TestLeaseIsExtendedWhileTheHandlerRuns",
 	},
@@ -336,8 +336,8 @@ var mutants = []mutant{
 	{
 		"a gap is not told",
 		change{
-			lua + "take.lua",
-			"      gaps[#gaps + 1] = { topic, text(missed_after), text(lost) }\n",
+			lua + "shared/take.lua",
+			"    c.gaps[#c.gaps + 1] = { topic, text(missed_after), text(lost) }\n",
 			"",
 		},
 		ofSubscribers, "TestGapOfAName",
@@ -346,7 +346,7 @@ var mutants = []mutant{
 		"a named listener's place moves without leases",
 		change{
 			lua + "take.lua",
-			"if #holds > 0 then call('ZADD', held, unpack(holds)) end",
+			"if #c.holds > 0 then call('ZADD', c.held, unpack(c.holds)) end",
 			"",
 		},
 		ofSubscribers, "TestNamedTakesOver|TestNamedLeaseIsExtended",
