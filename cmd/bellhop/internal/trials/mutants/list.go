@@ -199,9 +199,9 @@ var mutants = []mutant{
 	{
 		"a claim returns messages before their age",
 		change{
-			lua + "shared/claim.lua",
-			"local before, few = c.now - c.age,",
-			"local before, few = c.now,",
+			lua + "claim.lua",
+			"Claim.find(ready, now - age, most)",
+			"Claim.find(ready, now, most)",
 		},
 		ofSubscribers, "TestClaimOnlyWhatIsOldEnough",
 	},
