@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -23,7 +23,7 @@ type process struct {
 	store     *notify.Store
 	metrics   *metrics.Metrics
 	carrier   *carrier.Carrier
-	finder    *api.Finder
+	service   *calls.Service
 	claimer   *subscribers.Claimer // that HTTP runs; nil: HTTP is not served
 	archive   *archive.Archive     // nil: none
 	listeners []net.Listener       // of HTTP; none: no HTTP
@@ -57,12 +57,11 @@ func (p *process) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if p.finder, err = api.NewFinder(p.store); err != nil {
-		return err
-	}
 	p.store.Observe(p.metrics.Observe)
 	p.addSettings()
-	if err := errors.Join(p.addArchive(), p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
+	noArchive := p.addArchive()
+	p.service, err = calls.NewService(p.store, p.archive, p.options.Logger)
+	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
 		return err
 	}
 	listeners, err := p.config.open(p.options.Listeners)
@@ -126,7 +125,7 @@ func (p *process) addHTTP() error {
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
 	o.Alive = func() error { return p.parts.alive() }
 	o.Heard = p.heard
-	o.OnRequest, o.OnClaimed, o.Archive, o.Finder = p.metrics.Request, p.claimed, p.archive, p.finder
+	o.OnRequest, o.OnClaimed, o.Service = p.metrics.Request, p.claimed, p.service
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {
 		return err
@@ -159,7 +158,7 @@ func (p *process) addNATS() error {
 	if err != nil {
 		return err
 	}
-	o.Version, o.OnClaimed, o.Finder, o.Claimer = p.options.Version, p.claimed, p.finder, p.claimer
+	o.Version, o.OnClaimed, o.Service, o.Claimer = p.options.Version, p.claimed, p.service, p.claimer
 	gate, err := natsgate.New(p.store, o)
 	if err != nil {
 		return err

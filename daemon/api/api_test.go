@@ -21,64 +21,6 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-func TestDecode(t *testing.T) {
-	c := api.Claim{Max: 1}
-	if err := api.Decode([]byte(` {"lease":"30s"} `), &c); err != nil || c != (api.Claim{Max: 1, Lease: "30s"}) {
-		t.Errorf("got %+v, %v", c, err)
-	}
-	for data, want := range map[string]string{
-		"":                     "it is not a JSON object; write one JSON object whose fields are max, lease, min_age",
-		"null":                 "it is not a JSON object",
-		"[]":                   "it is not a JSON object",
-		"{":                    "it is not JSON",
-		`{"max":1,}`:           "it is not JSON",
-		`{"max":1}x`:           "something follows the JSON object",
-		`{"max":1}{}`:          "something follows the JSON object",
-		`{"max":"1"}`:          "max is a JSON string, and should be a whole number",
-		`{"max":1.5}`:          "max is a JSON number 1.5, and should be a whole number",
-		`{"max":1e99}`:         "max is a JSON number 1e99, and should be a whole number",
-		`{"lease":{}}`:         "lease is a JSON object, and should be a string",
-		`{"wait":"1s"}`:        `the field "wait" is unknown`,
-		"{\"lease\":\"\xff\"}": "it is not UTF-8",
-		`{"max":1,"max":2}`:    `the key "max" is given twice`,
-		`{"max":1,"MAX":2}`:    "differ only in case",
-		`{"lease":"\ud83d"}`:   "half of a surrogate pair",
-	} {
-		err := api.Decode([]byte(data), &api.Claim{})
-		if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want an ErrInvalid with %q in it", data, err, want)
-		}
-	}
-}
-
-func TestWhen(t *testing.T) {
-	due := time.Date(2030, 1, 2, 15, 4, 5, 678e6, time.UTC)
-	for _, test := range []struct {
-		in    api.Reschedule
-		delay time.Duration
-		due   time.Time
-		want  string // of the error
-	}{
-		{in: api.Reschedule{}},
-		{in: api.Reschedule{Delay: "90s"}, delay: 90 * time.Second},
-		{in: api.Reschedule{Due: "2030-01-02T16:04:05.678+01:00"}, due: due},
-		{in: api.Reschedule{Delay: "soon"}, want: "delay"},
-		{in: api.Reschedule{Due: "soon"}, want: "due"},
-		{in: api.Reschedule{Due: "0001-01-01T00:00:00Z"}, want: "before 1970"},
-	} {
-		delay, at, err := test.in.When()
-		if test.want != "" {
-			if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%+v: got %v", test.in, err)
-			}
-			continue
-		}
-		if err != nil || delay != test.delay || !at.Equal(test.due) {
-			t.Errorf("%+v: got %v, %v, %v", test.in, delay, at, err)
-		}
-	}
-}
-
 func TestProblemOf(t *testing.T) {
 	for _, test := range []struct {
 		err    error

@@ -21,15 +21,6 @@ func LookedOf(p find.Page, missing Missing) Looked {
 	return Looked{Looked: p.Looked, Of: p.Of, Cursor: p.Cursor, Missing: missing}
 }
 
-// FoundOf returns a page in its JSON form, with the shards whose messages are missing.
-func FoundOf(p find.Page, missing Missing) Found {
-	f := Found{Messages: make([]Message, len(p.Messages)), Looked: LookedOf(p, missing)}
-	for i, info := range p.Messages {
-		f.Messages[i] = MessageOf(info)
-	}
-	return f
-}
-
 // Acted is what an act on all that a question asks for did by one call.
 type Acted struct {
 	Matched int `json:"matched" doc:"messages that the question asks for, of this call"`

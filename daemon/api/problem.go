@@ -49,8 +49,14 @@ type ProblemFault struct {
 	Detail string `json:"detail" doc:"what is wrong with the field, and what would be right"`
 }
 
-// ErrBusy is the error of a request of which too many are under way.
-var ErrBusy = errors.New("too many requests are under way")
+// Errors of a request that do not concern a message.
+var (
+	ErrBusy      = errors.New("too many requests are under way")
+	ErrForbidden = errors.New("the token does not permit it")
+	ErrSearches  = errors.New("the client has its limit of searches of bodies under way; send the request again when one is done")
+	ErrNoArchive = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
+	ErrArchive   = errors.New("the archive cannot answer")
+)
 
 // problemType is the prefix of the type of every problem.
 const problemType = "urn:bellhop:"
@@ -62,6 +68,10 @@ var problems = []struct {
 	name, title string
 	status      int
 }{
+	{ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
+	{ErrSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
+	{ErrNoArchive, "no-archive", "no archive", http.StatusNotFound},
+	{ErrArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},
 	{notify.ErrExists, "exists", "id already in use", http.StatusConflict},

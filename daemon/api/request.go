@@ -3,56 +3,17 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-// Claim asks for messages of a topic.
-type Claim struct {
-	Max    int    `json:"max"`     // limit of messages
-	Lease  string `json:"lease"`   // such as 30s; empty: the lease of the topic's settings
-	MinAge string `json:"min_age"` // such as 5m: only messages that have been due for this long; empty: any
-	Ack    string `json:"ack"`     // now: they are acknowledged at once; empty: they are leased
-	Worker string `json:"worker"`  // the name of the worker that the claim is for; empty: that of the daemon
-}
-
-// AckNow reports whether the messages of a claim are acknowledged at once. The error is
-// a notify.Fault.
-func (c Claim) AckNow() (bool, error) {
-	if c.Ack != "" && c.Ack != "now" {
-		return false, fault.New("ack", "ack %.100q: use now, or leave it out", c.Ack)
-	}
-	return c.Ack == "now", nil
-}
-
-// Inspect names a message of a topic to inspect.
-type Inspect struct {
-	ID   string `json:"id"`
-	Wait string `json:"wait"` // such as 30s: how long to wait for its end; empty: not at all
-}
-
-// Find asks for messages by what they hold.
-type Find struct {
-	Q      string `json:"q"`      // the question, see package find
-	Limit  int    `json:"limit"`  // most messages of the answer
-	Cursor string `json:"cursor"` // of the answer before; empty: from the beginning
-}
-
-// Cancel names a message of a topic to cancel.
-type Cancel struct {
-	ID   string `json:"id"`
-	Next bool   `json:"next"` // the message that follows it, instead of it
-}
 
 // CancelIt cancels a message, or with next the one that follows it, and returns its
 // state before. Errors are those of notify.Publisher.Cancel and CancelNext.
@@ -61,28 +22,6 @@ func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next
 		return notify.Leased, pub.CancelNext(ctx, topic, id)
 	}
 	return pub.Cancel(ctx, topic, id)
-}
-
-// Reschedule gives a message of a topic another due time; with neither a delay
-// nor a time it is due at once.
-type Reschedule struct {
-	ID    string `json:"id"`
-	Delay string `json:"delay"` // such as 90s
-	Due   string `json:"due"`   // RFC 3339
-}
-
-// When returns the delay and the due time, each zero if it is not given: they are read
-// as those of a message. The error is a notify.Fault of each that is wrong.
-func (r Reschedule) When() (delay time.Duration, due time.Time, err error) {
-	var m notify.Message
-	var faults []error
-	given := map[string]string{"delay": r.Delay, "due": r.Due}
-	for _, f := range fields.In[notify.Message]() {
-		if text := given[f.Name]; text != "" {
-			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
-		}
-	}
-	return m.Delay, m.Due, errors.Join(faults...)
 }
 
 // RescheduleTo gives a message another due time: after a delay, or at a time, of which at most one is given.
@@ -94,15 +33,6 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 		return notify.Publication{}, fault.New("due", "delay and due: both are given; give one of them")
 	}
 	return pub.RescheduleAt(ctx, topic, id, due)
-}
-
-// Decode reads a request, one JSON object, into a struct that has the defaults. The
-// error is a notify.ErrInvalid that names the field.
-func Decode(data []byte, into any) error {
-	if err := strictjson.Decode(data, into); err != nil {
-		return refuse(into, err)
-	}
-	return nil
 }
 
 // refuse returns the error of a request, which also lists its fields.

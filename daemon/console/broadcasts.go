@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -101,7 +102,7 @@ func (l listenerRow) Class() string {
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
-	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.May(Publish), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
+	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.Has(calls.MayPublish), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
 	var faults []error
 	for _, read := range []func(context.Context, *Console) error{view.readLogs, view.readComing, view.readListeners, view.readWaiting} {
 		err := read(ctx, c)
@@ -118,7 +119,7 @@ func (b *broadcastsView) refuse(f *pageFault) { b.Refused = f }
 
 // readWaiting fills in how many broadcasts wait.
 func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
-	if !b.SeesAll() {
+	if !b.CoversAll() {
 		return nil
 	}
 	survey, err := c.snapshots.survey(ctx)
@@ -224,13 +225,13 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 		if !b.SeesPattern(one.Pattern) {
 			continue
 		}
-		if !b.May(Metrics) {
+		if !b.Has(calls.MayMetrics) {
 			one.By, one.HeldBy = nil, nil
 		}
 		if one.Missed || one.AtRisk {
 			b.Behind++
 		}
-		b.Listeners = append(b.Listeners, listenerRow{one, b.May(Admin)})
+		b.Listeners = append(b.Listeners, listenerRow{one, b.Has(calls.MayAdmin)})
 	}
 	worst := map[string]int{"dead": 0, "late": 1, "quiet": 2, "ok": 3}
 	slices.SortStableFunc(b.Listeners, func(x, y listenerRow) int { return worst[x.Class()] - worst[y.Class()] })
@@ -276,7 +277,7 @@ func (c *Console) removable(ctx context.Context, v *visit, name string) (l notif
 	}
 	at := slices.IndexFunc(all, func(l notify.ListenerInfo) bool { return l.Name == name })
 	switch {
-	case !v.May(Admin), at >= 0 && !v.SeesPattern(all[at].Pattern), at < 0 && !v.SeesAll():
+	case !v.Has(calls.MayAdmin), at >= 0 && !v.SeesPattern(all[at].Pattern), at < 0 && !v.CoversAll():
 		return l, false, errForbidden
 	case at < 0:
 		return l, false, nil

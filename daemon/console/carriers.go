@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -69,7 +70,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	}
 	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
 	missing := missingOf(terms)
-	if v.May(Metrics) {
+	if v.Has(calls.MayMetrics) {
 		there, err := c.snapshots.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
 			view.Away = c.faultFor(v.Viewer, err)
@@ -102,7 +103,7 @@ func (c *Console) attended(ctx context.Context) (there attended, err error) {
 // setWorkers shows the workers of the topics that the viewer sees: daemons first, by name.
 func (view *carriersView) setWorkers(there attended) {
 	show := view.SeesPattern // a listener is there for patterns
-	if view.SeesAll() {
+	if view.CoversAll() {
 		show = nil
 	}
 	list := api.WorkersOf(there.workers, there.hand, show)

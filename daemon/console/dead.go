@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -63,7 +64,7 @@ func (c counted) Dying() string { return perSecond(c.Per, func(r *rates) float64
 
 // dead returns the topics that have dead letters.
 func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
-	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.May(Consume)}
+	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.Has(calls.MayConsume)}
 	in, err := v.scope("")
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
-	if v.SeesAll() {
+	if v.CoversAll() {
 		view.Total = survey.Dead
 	}
 	view.More = len(survey.Deaths) >= notables
@@ -147,10 +148,10 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !v.May(Consume) {
+	if !v.Has(calls.MayConsume) {
 		return nil, errForbidden
 	}
-	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.May(Admin), Now: c.now(ctx)}
+	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.Has(calls.MayAdmin), Now: c.now(ctx)}
 	counts, err := c.snapshots.count(ctx, []string{topic})
 	if err != nil {
 		return nil, err
@@ -230,7 +231,7 @@ type reasonRow struct {
 
 // reasons counts all dead letters by topic and reason.
 func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
-	if !v.May(Consume) {
+	if !v.Has(calls.MayConsume) {
 		return nil, errForbidden
 	}
 	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
@@ -239,7 +240,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	}
 	view := &reasonsView{}
 	for _, r := range all {
-		others := r.Topic == "*" && v.SeesAll()
+		others := r.Topic == "*" && v.CoversAll()
 		if !others && (record.CheckTopic(r.Topic) != nil || !v.Sees(r.Topic)) {
 			continue
 		}
@@ -267,7 +268,7 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	if err != nil {
 		return "", 0, err
 	}
-	if !v.May(Admin) {
+	if !v.Has(calls.MayAdmin) {
 		return "", 0, errForbidden
 	}
 	ids := form["id"]

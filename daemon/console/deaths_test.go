@@ -104,7 +104,7 @@ func TestDeathsOverTime(t *testing.T) {
 // All viewers of the same topics share what is read of deaths, for some seconds.
 func TestDeathsAreReadOnce(t *testing.T) {
 	t.Parallel()
-	var made calls
+	var made scriptCalls
 	store := storetest.Open(t)
 	store.Observe(made.observe)
 	s := serve(t, store, httpapi.Options{})

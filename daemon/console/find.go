@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -105,8 +106,8 @@ func markOf(q string, err error) *mark {
 
 // find answers a question.
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
-	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.May(Publish), Act: v.May(Admin)}
-	if !v.May(Publish, Consume) {
+	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin)}
+	if !v.Has(calls.MayPublish, calls.MayConsume) {
 		return nil, errForbidden
 	}
 	if view.Q == "" {
@@ -120,7 +121,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 	}
 	defer done()
 	view.question, view.States = q, c.stateChoices(ctx, v, q)
-	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.may()})
+	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.May()})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
 	}
@@ -160,7 +161,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 	switch {
 	case !known:
 		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", kind)
-	case !v.May(do.right):
+	case !v.Has(do.right):
 		return "", 0, errForbidden
 	case len(members) == 0:
 		return "", 0, fault.New("m", "no message is ticked; tick those that are meant")
@@ -221,7 +222,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	var done func()
 	switch {
 	case err != nil:
-	case !v.May(Publish, Consume):
+	case !v.Has(calls.MayPublish, calls.MayConsume):
 		err = errForbidden
 	default:
 		q, done, err = c.ask(v, v.query("q"))
@@ -256,7 +257,7 @@ func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit,
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	for cursor := ""; ; {
-		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.may()})
+		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.May()})
 		if err != nil {
 			return n, err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -43,7 +44,7 @@ func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Ac
 	for name, into := range map[string]*int64{"matched": &view.Matched, "so_far": &view.Done, "looked": &view.Progress.Looked, "of": &view.Progress.Of} {
 		*into, _ = strconv.ParseInt(given.Get(name), 10, 64)
 	}
-	if !v.May(Admin) {
+	if !v.Has(calls.MayAdmin) {
 		return view, q, act, errForbidden
 	}
 	if _, known := actWords[view.Kind]; !known {
@@ -118,7 +119,7 @@ func (c *Console) page(ctx context.Context, v *visit, view *actView, q find.Quer
 		return find.Acted{}, err
 	}
 	defer end()
-	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.may()}, dryRun)
+	done, err := c.o.Finder.Act(ctx, q, act, find.Options{Cursor: view.Cursor, May: v.May()}, dryRun)
 	view.Matched += int64(done.Matched)
 	view.Done += int64(done.Done)
 	if err == nil || store.IsPartial(err) || done.Cursor != "" {

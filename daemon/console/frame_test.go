@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -90,10 +91,10 @@ func TestForgedCookies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grants := &console.Viewer{Name: "root", Fingerprint: fingerprint(tokens["root"])}
+	grants := &console.Viewer{Client: &calls.Client{Name: "root"}, Fingerprint: fingerprint(tokens["root"])}
 	with(console.Sign([]byte(key), grants, "id", time.Now().Add(time.Hour))).is(200)
 	with(console.Sign([]byte(key), grants, "id", time.Now().Add(-time.Second))).is(http.StatusSeeOther)
-	other := &console.Viewer{Name: "root", Fingerprint: fingerprint("another-token-012345")}
+	other := &console.Viewer{Client: &calls.Client{Name: "root"}, Fingerprint: fingerprint("another-token-012345")}
 	with(console.Sign([]byte(key), other, "id", time.Now().Add(time.Hour))).is(http.StatusSeeOther)
 	with(console.Sign([]byte(key+"x"), grants, "id", time.Now().Add(time.Hour))).is(http.StatusSeeOther)
 }
@@ -521,7 +522,7 @@ func TestComplaintsAreHeard(t *testing.T) {
 func TestSnapshotsAreShared(t *testing.T) {
 	t.Parallel()
 	const viewers = 50
-	var calls calls
+	var calls scriptCalls
 	store := storetest.At(t, storetest.URL(), "shared-"+t.Name())
 	store.Observe(calls.observe)
 	storetest.Found(t, store)

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -310,7 +310,8 @@ func addresses(t testing.TB) (all []string) {
 
 // anybody is a viewer where there are no tokens.
 func anybody() *console.Viewer {
-	return &console.Viewer{Name: "anybody", Rights: []string{console.Admin}, Everything: true, Valid: context.Background(), Pages: new(atomic.Int64), Searches: new(api.Searches), Reserve: reserves}
+	client := calls.Anybody("anybody")
+	return &console.Viewer{Client: &client, Valid: context.Background(), Pages: new(atomic.Int64), Reserve: reserves}
 }
 
 // reserves is the memory of a viewer who never has too little.
@@ -338,13 +339,13 @@ func mustURL(t testing.TB, text string) *url.URL {
 
 var discard = slog.New(slog.DiscardHandler)
 
-// calls counts the calls of scripts by their names.
-type calls struct {
+// scriptCalls counts the calls of scripts by their names.
+type scriptCalls struct {
 	mu sync.Mutex
 	n  map[string]int64
 }
 
-func (c *calls) observe(script string, _ time.Duration, _ error) {
+func (c *scriptCalls) observe(script string, _ time.Duration, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
@@ -353,9 +354,9 @@ func (c *calls) observe(script string, _ time.Duration, _ error) {
 	c.n[script]++
 }
 
-func (c *calls) of(script string) int64 { return c.all()[script] }
+func (c *scriptCalls) of(script string) int64 { return c.all()[script] }
 
-func (c *calls) all() map[string]int64 {
+func (c *scriptCalls) all() map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.n)

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
@@ -71,7 +72,7 @@ func messageOf(v *visit) (topic, id string, err error) {
 	if topic, err = topicOf(v); err != nil {
 		return "", "", err
 	}
-	if !v.May(Publish, Consume) {
+	if !v.Has(calls.MayPublish, calls.MayConsume) {
 		return "", "", errForbidden
 	}
 	id = v.r.PathValue("id")
@@ -85,7 +86,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view := &messageView{
-		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.May(Publish), Act: v.May(Admin),
+		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
 	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: rhythm}, func(ctx context.Context) (notify.Info, error) {
@@ -378,7 +379,7 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	if !known {
 		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
 	}
-	if !v.May(do.right) {
+	if !v.Has(do.right) {
 		return "", 0, errForbidden
 	}
 	did, err := do.do(ctx, c, v, topic, id)
@@ -392,22 +393,22 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 
 // messageActs are the acts on a message by the values of their buttons.
 var messageActs = map[string]struct {
-	right string
+	right calls.Right
 	ends  bool // the message is gone then
 	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
 }{
-	"cancel": {Publish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"cancel": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		was, err := c.pub.Cancel(ctx, topic, id)
 		return "Cancelled " + id + ", it was " + was.String(), err
 	}},
-	"cancel-next": {Publish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"cancel-next": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
 	}},
-	"reschedule": {Publish, false, reschedule},
-	"requeue": {Admin, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"reschedule": {calls.MayPublish, false, reschedule},
+	"requeue": {calls.MayAdmin, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Requeued " + id, oneOf(c.inspector.Requeue(ctx, topic, id))
 	}},
-	"purge": {Admin, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"purge": {calls.MayAdmin, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Purged " + id, oneOf(c.inspector.Purge(ctx, topic, id))
 	}},
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -58,7 +59,7 @@ func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
 	case viewer == nil:
 		http.Error(w, "log in", http.StatusUnauthorized)
 		return
-	case !viewer.May(Publish, Consume):
+	case !viewer.Has(calls.MayPublish, calls.MayConsume):
 		err = errForbidden
 	default:
 		names, err = c.topicsBegun(r.Context(), &visit{Viewer: viewer, r: r})

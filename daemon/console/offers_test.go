@@ -36,7 +36,7 @@ func TestTopicsAreOffered(t *testing.T) {
 	t.Parallel()
 	const shards = 4
 	store := storetest.Sharded(t, shards)
-	var calls calls
+	var calls scriptCalls
 	store.Observe(calls.observe)
 	s := guarded(t, store)
 	var all []string

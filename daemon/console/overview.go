@@ -69,7 +69,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Survey: survey, visit: v, Office: officeOf(terms), HasTotal: v.SeesAll()}
+	o := &overview{Survey: survey, visit: v, Office: officeOf(terms), HasTotal: v.CoversAll()}
 	if !o.HasTotal {
 		if err := c.lookAtOwn(ctx, o); err != nil {
 			if missing = store.Missing(missing, err); !store.IsPartial(missing) {
@@ -104,7 +104,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if !v.SeesStore() {
 		past = c.somePast(v)
 	}
-	if !v.SeesAll() {
+	if !v.CoversAll() {
 		topics = v.Patterns
 	}
 	if o.River, err = c.river(ctx, v, "The river: messages", survey.Now, topics, past); err != nil {

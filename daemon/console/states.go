@@ -41,7 +41,7 @@ func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all
 // a question for states alone, or for them in one topic.
 func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[notify.State]int64 {
 	rest := q.In().String()
-	if rest == "" && v.SeesAll() {
+	if rest == "" && v.CoversAll() {
 		if survey, err := c.snapshots.survey(ctx); err == nil {
 			return map[notify.State]int64{notify.Leased: survey.Leased, notify.Dead: survey.Dead}
 		}

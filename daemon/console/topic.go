@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -149,10 +150,10 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	own := record.CheckTopic(topic) == nil // not one of the system
 	view := &topicView{
-		visit: v, Now: c.now(ctx), Reads: v.May(Publish, Consume), Publish: own && v.May(Publish), Act: own && v.May(Admin),
+		visit: v, Now: c.now(ctx), Reads: v.Has(calls.MayPublish, calls.MayConsume), Publish: own && v.Has(calls.MayPublish), Act: own && v.Has(calls.MayAdmin),
 		Form: formOf(v.r.PostForm), All: findPath("topic:" + topic),
 	}
-	if v.May(Consume) {
+	if v.Has(calls.MayConsume) {
 		view.Dead = deadPath(topic, "")
 	}
 	all, err := c.snapshots.rated(ctx, []string{topic})
@@ -304,7 +305,7 @@ var publishAct = act{path: topicPage.path, name: "publish", form: &topicPage, do
 // publish publishes what a form describes. Without an id the form's own name is the id, so
 // that a form that is sent again is refused by the store, too.
 func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast bool) (string, int, error) {
-	if !v.May(Publish) || !v.Sees(topic) || record.CheckTopic(topic) != nil {
+	if !v.Has(calls.MayPublish) || !v.Sees(topic) || record.CheckTopic(topic) != nil {
 		return "", 0, errForbidden
 	}
 	m, err := formOf(v.r.PostForm).message(topic)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -149,7 +150,7 @@ func (r *rates) sum() float64 {
 
 // topics returns what the page of topics shows.
 func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
-	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.May(Admin)}
+	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.Has(calls.MayAdmin)}
 	view.Heads = view.heads()
 	in, err := v.scope(view.Pattern)
 	if err != nil {
@@ -381,7 +382,7 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 	if err := record.CheckTopic(topic); err != nil {
 		return "", 0, err
 	}
-	if !v.May(Admin) || !v.Sees(topic) {
+	if !v.Has(calls.MayAdmin) || !v.Sees(topic) {
 		return "", 0, errForbidden
 	}
 	err := do(ctx, topic)

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -30,7 +31,9 @@ func archived(t testing.TB, db string, o httpapi.Options) *server {
 	}
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, store)
-	o.Archive = a
+	if o.Service, err = calls.NewService(store, a, nil); err != nil {
+		t.Fatal(err)
+	}
 	return serveOn(t, store, o)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -15,19 +16,15 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// claimOptions are the parameters of every claim.
+// claimOptions are the parameters of every claim over HTTP.
 type claimOptions struct {
-	Max    int           `query:"max" minimum:"1" maximum:"500" default:"1" doc:"claim at most this many messages"`
-	Wait   time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait for a message if there is none; at most 5m"`
-	Lease  time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"how long the messages are leased, 100ms to 24h; missing: the lease of the topic's settings"`
-	MinAge time.Duration `query:"min_age" shortest:"0s" default:"0s" doc:"only messages that have been due for this long: those that no other worker claimed"`
-	Ack    string        `query:"ack" without:"lease" enum:"now" doc:"now: the messages are acknowledged at once and have no receipt. So each is handed out at most once: one that is lost on its way, or whose handler fails, does not come again"`
-	Worker string        `query:"worker" is:"worker" maxLength:"64" pattern:"^([!-,.-~][!-~]*|-[!-~]+)$" example:"shop-1" doc:"name of the worker that the claim is for, up to 64 printable characters without spaces: who inspects a message then reads who has it, and who had it when it failed, and the worker is among the workers; missing: that of the daemon"`
-	As     string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
+	calls.ClaimOptions
+	Wait time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait for a message if there is none; at most 5m"`
+	As   string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 
 type claimInput struct {
-	ofTopic
+	calls.OfTopic
 	claimOptions
 }
 
@@ -62,7 +59,9 @@ func (g *Gate) claimOf(ctx context.Context, c *call, topics []string, o claimOpt
 	}
 	open, done := c.open(ctx)
 	defer done()
-	ds, err := g.claimer.ClaimAny(open, topics, subscribers.ClaimOptions{Max: o.Max, Lease: o.Lease, MinAge: o.MinAge, Wait: o.Wait, Oldest: oldest, AckNow: o.Ack != "", Worker: o.Worker})
+	options := o.Options()
+	options.Wait, options.Oldest = o.Wait, oldest
+	ds, err := g.claimer.ClaimAny(open, topics, options)
 	if ctx.Err() != nil && len(ds) == 0 {
 		return nil, c.answerGone()
 	}
@@ -133,11 +132,10 @@ func (c *call) handOver(ctx context.Context, ds []subscribers.Delivery) error {
 
 // handList answers with the claimed messages as JSON.
 func (c *call) handList(_ context.Context, ds []subscribers.Delivery) error {
-	one := func(i int) (any, []byte) {
+	return c.list(calls.Listing{N: len(ds), One: func(i int) (any, []byte) {
 		d := ds[i]
-		return split(&d.Body, func() any { return api.DeliveryOf(d) })
-	}
-	return c.list(len(ds), one, nil)
+		return calls.Split(&d.Body, func() any { return api.DeliveryOf(d) })
+	}})
 }
 
 // bytesOf returns the total size of the bodies of messages.
@@ -174,7 +172,7 @@ func (c *call) cutShort(open context.Context, err error) error {
 }
 
 type receiptInput struct {
-	ofMessage
+	calls.OfMessage
 	Receipt int64 `query:"receipt" required:"true" minimum:"1" example:"1735830245678900" doc:"the receipt that came with the message; extending its lease does not change it"`
 }
 
@@ -283,7 +281,7 @@ func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error
 const maxAcks = 10_000 // in one call
 
 // ackMany acknowledges messages.
-func (g *Gate) ackMany(ctx context.Context, c *call, in *ofTopic) (any, error) {
+func (g *Gate) ackMany(ctx context.Context, c *call, in *calls.OfTopic) (any, error) {
 	if err := c.grant.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}

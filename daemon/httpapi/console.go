@@ -21,7 +21,7 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 		return nil
 	}
 	o := console.Options{
-		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Finder, Forecasts: g.forecasts, Login: g.viewerOf, Named: g.viewerNamed,
+		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Service.Finder, Forecasts: g.o.Service.Forecasts, Login: g.viewerOf, Named: g.viewerNamed,
 		Known:   func(r *http.Request) { guard.OnSlot(r.Context(), (*guard.Slot).Authenticate) },
 		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
 	}
@@ -76,13 +76,8 @@ func (g *Gate) viewerNamed(name string) *console.Viewer {
 
 // viewer returns what a grant permits on pages.
 func (g *Gate) viewer(of *tokens.Grant) *console.Viewer {
-	rights := make([]string, len(of.Rights))
-	for i, r := range of.Rights {
-		rights[i] = string(r)
-	}
 	return &console.Viewer{
-		Name: of.Name, Fingerprint: of.Fingerprint(), Rights: rights, Patterns: of.Patterns, Everything: of.Everything, Valid: of.Valid,
-		Pages: &of.Pages, Searches: &of.Searches,
+		Client: &of.Client, Fingerprint: of.Fingerprint(), Valid: of.Valid, Pages: &of.Pages,
 		Reserve: func(r *http.Request, bytes int64) (free func(), err error) {
 			c := &call{gate: g, grant: of, r: r}
 			return c.releaseMemory, c.reserve(bytes)

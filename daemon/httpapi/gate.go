@@ -12,14 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -42,10 +40,9 @@ type Options struct {
 	Heard   func() []int64 // returns for each shard the epoch of the carrier whose beats arrive, for /readyz; zero: none do. Nil: nobody is heard
 	Metrics http.Handler   // of /metrics; nil: there is none
 
-	Archive *archive.Archive // of what ended; nil: there is none
-	Finder  *api.Finder      // that all gateways of a process share; nil: one of its own
-	Console bool             // serve the pages for operators
-	Doctor  doctor.Options   // whose findings the pages show
+	Service *calls.Service // that all gateways of a process share; nil: one of its own, without an archive
+	Console bool           // serve the pages for operators
+	Doctor  doctor.Options // whose findings the pages show
 
 	MetricsNeedToken bool // /metrics requires a token with the right metrics, so a TokensFile is needed
 
@@ -57,17 +54,15 @@ type Options struct {
 
 // A Gate is the gateway that offers a store over HTTP. It is run once.
 type Gate struct {
-	o         Options
-	store     *notify.Store
-	pub       *notify.Publisher
-	claimer   *subscribers.Claimer
-	listener  *subscribers.Listener
-	inspector *notify.Inspector
-	forecasts *forecast.Cache
-	keys      *tokens.Keys
-	cert      atomic.Pointer[tls.Certificate]
-	mux       *http.ServeMux
-	server    *http.Server
+	o        Options
+	store    *notify.Store
+	pub      *notify.Publisher
+	claimer  *subscribers.Claimer
+	listener *subscribers.Listener
+	keys     *tokens.Keys
+	cert     atomic.Pointer[tls.Certificate]
+	mux      *http.ServeMux
+	server   *http.Server
 
 	timing    timing
 	fresh     guard.FreshConns
@@ -125,17 +120,13 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	inspector, err := notify.NewInspector(store)
-	if err != nil {
-		return nil, err
-	}
-	if o.Finder == nil {
-		if o.Finder, err = api.NewFinder(store); err != nil {
+	if o.Service == nil {
+		if o.Service, err = calls.NewService(store, nil, o.Logger); err != nil {
 			return nil, err
 		}
 	}
 	g := &Gate{
-		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener, inspector: inspector, forecasts: forecast.NewCache(store),
+		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener,
 		keys: tokens.New(o.TokensFile),
 	}
 	g.closing, g.close = context.WithCancel(context.Background())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -149,7 +150,7 @@ func (s *stream) began(at subscribers.Bookmark) {
 // full because streams read too slowly.
 func (s *stream) broadcast(_ context.Context, b *subscribers.Broadcast) error {
 	one := *b
-	head, body := split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
+	head, body := calls.Split(&one.Body, func() api.Broadcast { return api.BroadcastOf(&one) })
 	if body != nil {
 		free, err := s.c.share(body)
 		if err != nil {

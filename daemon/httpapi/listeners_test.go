@@ -20,7 +20,7 @@ func TestListeners(t *testing.T) {
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "all "+tokenOf("all")+" metrics >\nsome "+tokenOf("some")+" metrics orders.>,prices.*\nblind "+tokenOf("blind")+" consume >\n")})
 	carry(t, s.store)
 	l := subscriberstest.Listener(t, s.store, subscribers.ListenerOptions{Name: "desk-1"})
-	for name, pattern := range map[string]string{"audit": ">", "billing": "prices.*", "orders": "orders.new", "stock": "orders.*"} {
+	for name, pattern := range map[string]string{"audit": ">", "billing.eu": "prices.*", "orders": "orders.new", "stock": "orders.*"} {
 		storetest.Run(t, func(ctx context.Context) error {
 			return l.Listen(ctx, pattern, func(ctx context.Context, _ *subscribers.Broadcast) error {
 				<-ctx.Done()
@@ -46,11 +46,11 @@ func TestListeners(t *testing.T) {
 		t.Errorf("got %+v", one)
 	}
 	for _, test := range []struct{ token, query, want, cursor string }{
-		{"all", "", "audit billing orders stock", ""},
-		{"some", "", "billing orders stock", ""},
-		{"all", "?limit=2", "audit billing", "billing"},
-		{"all", "?limit=2&cursor=billing", "orders stock", ""},
-		{"some", "?limit=1&cursor=billing", "orders", "orders"},
+		{"all", "", "audit billing.eu orders stock", ""},
+		{"some", "", "billing.eu orders stock", ""},
+		{"all", "?limit=2", "audit billing.eu", "billing.eu"},
+		{"all", "?limit=2&cursor=billing.eu", "orders stock", ""},
+		{"some", "?limit=1&cursor=billing.eu", "orders", "orders"},
 		{"all", "?cursor=zzz", "", ""},
 		{"all", "?topic=orders.new", "audit orders stock", ""},
 		{"some", "?topic=orders.new", "orders stock", ""},

@@ -10,23 +10,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
-
-// ofTopic is the input of a call about a topic.
-type ofTopic struct {
-	Topic string `path:"topic" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"order.timeout" doc:"tokens of letters, digits, _ and -, joined by single dots"`
-}
-
-// ofMessage is the input of a call about a message.
-type ofMessage struct {
-	ofTopic
-	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
-}
 
 // publishing is the input of a call that publishes: of one whose parameters are wrong
 // all faults are reported at once.
@@ -41,7 +31,7 @@ func faulty(err error) (names []string) {
 }
 
 type publishInput struct {
-	ofTopic
+	calls.OfTopic
 	M notify.Message
 }
 
@@ -60,7 +50,7 @@ func (g *Gate) publish(ctx context.Context, c *call, in *publishInput) (any, err
 }
 
 type broadcastInput struct {
-	ofTopic
+	calls.OfTopic
 	M notify.Message `lacks:"message"`
 }
 
@@ -78,10 +68,6 @@ func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any,
 	return c.published(g.pub.Broadcast(ctx, in.M))
 }
 
-// formType is what curl -d sends with any body, so it says nothing of this one. A form that
-// a browser's fetch sends names its charset behind it, and keeps its type.
-const formType = "application/x-www-form-urlencoded"
-
 // fill completes a message with what is not in its parameters: its topic, the body of
 // the request, and the headers to keep.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
@@ -89,7 +75,7 @@ func (c *call) fill(m *notify.Message, topic string) (err error) {
 		return err
 	}
 	m.Topic = topic
-	if m.ContentType == formType {
+	if m.ContentType == calls.FormType {
 		m.ContentType = ""
 	}
 	if m.Headers, err = keptHeaders(c.r.Header); err != nil {
@@ -158,17 +144,12 @@ func (c *call) published(p notify.Publication, err error) (any, error) {
 	return nil, nil
 }
 
-type inspectInput struct {
-	ofMessage
-	Wait time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait until the message is dead or done; at most 5m"`
-}
-
 // inspect answers with what is known of a message, with a wait once it ended.
-func (g *Gate) inspect(ctx context.Context, c *call, in *inspectInput) (any, error) {
+func (g *Gate) inspect(ctx context.Context, c *call, in *calls.InspectInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	look := g.inspector.Inspect
+	look := g.o.Service.Inspector.Inspect
 	if in.Wait > 0 {
 		look = func(_ context.Context, topic, id string) (notify.Info, error) { return c.awaitEnd(topic, id, in.Wait) }
 	}
@@ -185,7 +166,8 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *inspectInput) (any, err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
-	p.object(messageOf(info))
+	head, body := calls.Split(&info.Body, func() any { return api.MessageOf(info) })
+	p.object(head, body)
 	p.text("\n")
 	_ = p.end() // an error means that the client is gone
 	if in.Wait > 0 && c.r.Context().Err() != nil {
@@ -206,7 +188,7 @@ func (c *call) awaitEnd(topic, id string, wait time.Duration) (notify.Info, erro
 	defer cancel()
 	c.gate.waits.Add(1)
 	defer c.gate.waits.Add(-1)
-	info, err := api.Awaited(c.gate.inspector.Await(ctx, topic, id))
+	info, err := api.Awaited(c.gate.o.Service.Inspector.Await(ctx, topic, id))
 	switch cause := context.Cause(open); {
 	case errors.Is(cause, tokens.ErrUnknown):
 		return info, cause
@@ -230,74 +212,4 @@ func (c *call) enterTopics(topics []string) error {
 		return err
 	}
 	return c.noBody()
-}
-
-type rescheduleInput struct {
-	ofMessage
-	M notify.Message `has:"delay,due"`
-}
-
-// reschedule gives a message another due time.
-func (g *Gate) reschedule(ctx context.Context, c *call, in *rescheduleInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
-		return nil, err
-	}
-	p, err := api.RescheduleTo(ctx, g.pub, in.Topic, in.ID, in.M.Delay, in.M.Due)
-	if err != nil {
-		return nil, err
-	}
-	return api.PublicationOf(p), nil
-}
-
-type cancelInput struct {
-	ofMessage
-	Next bool `query:"next" default:"false" doc:"true: cancel the message that follows the one of this id, and leave that; 404 if none does"`
-}
-
-// cancel removes a message, or the one that follows it.
-func (g *Gate) cancel(ctx context.Context, c *call, in *cancelInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
-		return nil, err
-	}
-	was, err := api.CancelIt(ctx, g.pub, in.Topic, in.ID, in.Next)
-	if err != nil {
-		return nil, err
-	}
-	return api.CancelledOf(was), nil
-}
-
-type listInput struct {
-	ofTopic
-	State  string `query:"state" enum:"scheduled,ready,leased,dead,done,broadcasts" default:"scheduled" doc:"state of the messages; done lists those that are kept with their results, broadcasts lists scheduled broadcasts"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
-	Cursor string `query:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the beginning"`
-}
-
-// list lists messages, a page at a time.
-func (g *Gate) list(ctx context.Context, c *call, in *listInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
-		return nil, err
-	}
-	if in.State == "broadcasts" {
-		return c.page(g.inspector.Broadcasts(ctx, in.Topic, in.Limit, in.Cursor))
-	}
-	state, err := record.ParseState(in.State)
-	if err != nil {
-		return nil, err
-	}
-	return c.page(g.inspector.List(ctx, in.Topic, state, in.Limit, in.Cursor))
-}
-
-// page answers with a page of messages.
-func (c *call) page(p notify.Page, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	bytes := int64(0)
-	for i := range p.Messages {
-		bytes += int64(len(p.Messages[i].Body) + len(p.Messages[i].Result))
-	}
-	c.keepReserved(bytes)
-	_ = c.list(len(p.Messages), func(i int) (any, []byte) { return messageOf(p.Messages[i]) }, listEnd{p.Cursor}) // an error means that the client is gone
-	return nil, nil
 }

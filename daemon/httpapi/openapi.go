@@ -10,19 +10,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/subscribers"
-)
-
-// The tags by which a reader of the document finds an operation.
-const (
-	tagPublish = "publish"
-	tagConsume = "consume"
-	tagListen  = "listen"
-	tagOperate = "operate"
-	tagArchive = "archive"
 )
 
 // newDocument returns the OpenAPI document without its operations.
@@ -53,51 +44,51 @@ func newDocument(version string) *huma.OpenAPI {
 			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "A line of the daemon's tokens file. Without such a file everybody may do everything."}},
 		},
 		Tags: []*huma.Tag{
-			{Name: tagPublish, Description: "Messages for one worker, broadcasts for everyone who listens."},
-			{Name: tagConsume, Description: "Claim messages, then acknowledge each, reject it, or extend its lease."},
-			{Name: tagListen, Description: "Receive broadcasts."},
-			{Name: tagOperate, Description: "Count messages, pause and resume topics, and deal with dead letters."},
-			{Name: tagArchive, Description: "Search what ended in the archive, a database; publish it again, or remove it. Without an archive these calls answer 404."},
+			{Name: calls.TagPublish, Description: "Messages for one worker, broadcasts for everyone who listens."},
+			{Name: calls.TagConsume, Description: "Claim messages, then acknowledge each, reject it, or extend its lease."},
+			{Name: calls.TagListen, Description: "Receive broadcasts."},
+			{Name: calls.TagOperate, Description: "Count messages, pause and resume topics, and deal with dead letters."},
+			{Name: calls.TagArchive, Description: "Search what ended in the archive, a database; publish it again, or remove it. Without an archive these calls answer 404."},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},
 	}
 }
 
-// document adds an operation whose parameters are the fields of the input.
-func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
+// document adds a call.
+func document(doc *huma.OpenAPI, op calls.Call) {
 	schemas := doc.Components.Schemas
 	o := &huma.Operation{
-		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Tags: []string{op.tag},
-		Description: strings.TrimSpace(op.description + " " + needs(op)),
+		Method: op.Method, Path: op.Path, OperationID: op.Name, Summary: op.Summary, Tags: []string{op.Tag},
+		Description: strings.TrimSpace(op.Description + " " + needs(op)),
 		Responses:   map[string]*huma.Response{},
 	}
-	for _, p := range paramsOf(input) {
-		field := input.FieldByIndex(p.Index)
-		if field.Type == reflect.TypeFor[time.Duration]() {
+	for _, p := range op.Params() {
+		field := op.Input.FieldByIndex(p.Index)
+		if field.Type == reflect.TypeFor[time.Duration]() || field.Type == reflect.TypeFor[*time.Duration]() {
 			field.Type = reflect.TypeFor[string]() // 90s, 1h30m
 		}
-		o.Parameters = append(o.Parameters, p.document(huma.SchemaFromField(schemas, field, ""), field))
+		o.Parameters = append(o.Parameters, documentParam(p, huma.SchemaFromField(schemas, field, ""), field))
 	}
-	if op.request != nil || op.requestType != "" {
-		o.RequestBody = &huma.RequestBody{Required: op.requestType != "*/*", Content: content(schemas, op.request, op.requestType)}
+	if op.Request != nil || op.RequestType != "" {
+		o.RequestBody = &huma.RequestBody{Required: op.RequestType != "*/*", Content: content(schemas, op.Request, op.RequestType)}
 	}
-	if op.requestType == mergePatch { // clients may send it as plain JSON
-		o.RequestBody.Content["application/json"] = o.RequestBody.Content[mergePatch]
+	if op.RequestType == calls.MergePatch { // clients may send it as plain JSON
+		o.RequestBody.Content["application/json"] = o.RequestBody.Content[calls.MergePatch]
 	}
-	success := &huma.Response{Description: http.StatusText(op.status)}
-	o.Responses[strconv.Itoa(op.status)] = success
-	if op.also != "" {
-		o.Responses["200"] = &huma.Response{Description: op.also}
+	success := &huma.Response{Description: http.StatusText(op.Status)}
+	o.Responses[strconv.Itoa(op.Status)] = success
+	if op.Also != "" {
+		o.Responses["200"] = &huma.Response{Description: op.Also}
 	}
 	for status, response := range o.Responses {
-		if op.reply != nil && status != "204" {
-			response.Content = content(schemas, op.reply, op.replyType)
+		if op.Reply != nil && status != "204" {
+			response.Content = content(schemas, op.Reply, op.ReplyType)
 		}
 	}
-	if op.raw {
+	if op.Raw {
 		documentRaw(o)
 	}
-	failures := append([]int{400, 401, 403, 405, 408, 422, 500, 503}, op.errors...)
+	failures := append([]int{400, 401, 403, 405, 408, 422, 500, 503}, op.Errors...)
 	for _, status := range failures {
 		o.Responses[strconv.Itoa(status)] = &huma.Response{Ref: failureRef + failureNames[status]}
 	}
@@ -105,13 +96,13 @@ func document(doc *huma.OpenAPI, op operation, input reflect.Type) {
 }
 
 // needs says which rights a token must have for an operation.
-func needs(op operation) string {
-	if len(op.rights) == 0 {
+func needs(op calls.Call) string {
+	if len(op.Rights) == 0 {
 		return "If the daemon has tokens, any of them will do."
 	}
-	rights := tokens.ListRights(op.rights, " or ")
-	if len(op.and) > 0 {
-		rights += ", and with " + tokens.ListRights(op.and, " or ") + ","
+	rights := calls.ListRights(op.Rights, " or ")
+	if len(op.And) > 0 {
+		rights += ", and with " + calls.ListRights(op.And, " or ") + ","
 	}
 	return "If the daemon has tokens, one with the right " + rights + " is needed."
 }
@@ -120,8 +111,8 @@ func needs(op operation) string {
 // Schema is another one, PT1H30M.
 const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)d(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$`
 
-// document describes a parameter, and adds what a schema's tags cannot say.
-func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Param {
+// documentParam describes a parameter, and adds what a schema's tags cannot say.
+func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField) *huma.Param {
 	schema.Extensions = map[string]any{}
 	for _, limit := range []string{"shortest", "longest"} { // of a duration: minimum and maximum are for numbers
 		if text := field.Tag.Get(limit); text != "" {
@@ -135,16 +126,12 @@ func (p param) document(schema *huma.Schema, field reflect.StructField) *huma.Pa
 	if _, short := schema.Extensions["x-shortest"]; short {
 		schema.Pattern = durationGrammar
 	}
-	if schema.Type == huma.TypeString && schema.Enum == nil && p.in != "header" {
+	if schema.Type == huma.TypeString && schema.Enum == nil && p.In != "header" {
 		one := 1
 		schema.MinLength = &one
 	}
-	return &huma.Param{Name: p.Name, In: p.in, Required: p.required, Description: schema.Description, Schema: schema}
+	return &huma.Param{Name: p.Name, In: p.In, Required: p.Required, Description: schema.Description, Schema: schema}
 }
-
-// mergePatch is the content type of a JSON object whose members replace others, where
-// null removes one (RFC 7396).
-const mergePatch = "application/merge-patch+json"
 
 // settingsChange describes the JSON that api.DecodeSettings reads.
 type settingsChange struct{}
@@ -161,7 +148,7 @@ func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 		if field.Type == reflect.TypeFor[*notify.Switch]() {
 			field.Type = reflect.TypeFor[*bool]()
 		}
-		all.Properties[f.Name] = param{Field: f, in: "body"}.document(huma.SchemaFromField(schemas, field, ""), field).Schema
+		all.Properties[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema
 	}
 	return all
 }
@@ -211,6 +198,9 @@ func content(schemas huma.Registry, value any, kind string) map[string]*huma.Med
 		kind = "application/json"
 	}
 	schema := &huma.Schema{Type: "string", Format: "binary"}
+	if _, changes := value.(notify.SettingsChange); changes {
+		value = settingsChange{}
+	}
 	if value != nil {
 		schema = schemas.Schema(reflect.TypeOf(value), true, "")
 	}

@@ -9,32 +9,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 )
-
-// An operation is a call of the API: its description in the OpenAPI document, and the
-// checks of a request before its handler runs.
-type operation struct {
-	method, path string
-	id           string // names the function in generated clients
-	tag          string // groups it in the document
-	summary      string
-	description  string
-	rights       []tokens.Right // any one of them permits it; none: every token does
-	and          []tokens.Right // any one of them is needed, too; none: no other is
-	status       int            // of success
-	also         string         // when 200 with the reply is another status of success; empty: never
-	reply        any            // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
-	replyType    string         // content type of an answer other than JSON
-	request      any            // a value of the body's type, in JSON; nil: no body
-	requestType  string         // content type of a body other than JSON; */*: any
-	errors       []int          // statuses beside those that every operation may answer
-	lasts        bool           // long-running: cancelled when the client disconnects; all other calls run to completion
-	long         bool           // its answer may be long, so few are made at a time
-	keeps        bool           // takes headers Bellhop-Header-NAME, kept with a message
-	raw          bool           // may answer with one message as it is
-}
 
 // A call is a request under way.
 type call struct {
@@ -42,48 +20,67 @@ type call struct {
 	r     *http.Request
 	grant *tokens.Grant
 	gate  *Gate
-	op    operation
+	op    calls.Call
 
-	params   []param
 	reserved guard.Reservation
 }
 
 // A handler answers a call: it returns the reply, or nil if it wrote the answer itself.
 type handler[I any] func(ctx context.Context, c *call, in *I) (reply any, err error)
 
-// register adds an operation to the mux and to the OpenAPI document. The fields of I
-// are its parameters.
-func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op operation, answer handler[I]) {
-	params := paramsOf(reflect.TypeFor[I]())
-	document(doc, op, reflect.TypeFor[I]())
-	mux.HandleFunc(op.method+" "+op.path, func(w http.ResponseWriter, r *http.Request) {
+// register adds a call of HTTP alone. The fields of I are its parameters.
+func register[I any](g *Gate, mux *http.ServeMux, doc *huma.OpenAPI, op calls.Call, answer handler[I]) {
+	op.Input = reflect.TypeFor[I]()
+	g.add(mux, doc, op, func(ctx context.Context, c *call) (any, error) {
+		var in I
+		err := c.readParams(reflect.ValueOf(&in).Elem())
+		if m, publishes := any(&in).(publishing); publishes && err != nil {
+			err = errors.Join(err, m.otherFaults(err))
+		}
+		if !op.Keeps {
+			err = errors.Join(err, noHeaders(c.r.Header))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return answer(ctx, c, &in)
+	})
+}
+
+// offer adds a call of the table.
+func (g *Gate) offer(mux *http.ServeMux, doc *huma.OpenAPI, op calls.Call) {
+	g.add(mux, doc, op, func(ctx context.Context, c *call) (any, error) {
+		if op.Takes > 0 {
+			_ = c.writeWithin(op.Takes + g.timing.answer) // an error means that the connection is gone
+		}
+		r := &calls.Request{Client: &c.grant.Client, Progress: func() { _ = c.writeWithin(g.timing.answer) }}
+		return op.Do(ctx, g.o.Service, r, func(input reflect.Value) (err error) {
+			if err := errors.Join(c.readParams(input), noHeaders(c.r.Header)); err != nil {
+				return err
+			}
+			if op.Request == nil {
+				return c.noBody()
+			}
+			r.Body, err = c.body(maxJSON)
+			return err
+		})
+	})
+}
+
+// add adds a call to the mux and to the OpenAPI document.
+func (g *Gate) add(mux *http.ServeMux, doc *huma.OpenAPI, op calls.Call, answer func(context.Context, *call) (any, error)) {
+	document(doc, op)
+	mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		c := &call{w: rec, r: r, gate: g, op: op, params: params}
-		ctx := r.Context()
-		if !op.lasts {
-			ctx = context.WithoutCancel(ctx)
-		}
-		handle := func() (any, error) {
-			var in I
-			err := readParams(r, params, reflect.ValueOf(&in).Elem())
-			if m, publishes := any(&in).(publishing); publishes && err != nil {
-				err = errors.Join(err, m.otherFaults(err))
-			}
-			if !op.keeps {
-				err = errors.Join(err, noHeaders(r.Header))
-			}
-			if err != nil {
-				return nil, err
-			}
-			return answer(ctx, c, &in)
-		}
-		if op.lasts {
-			c.serve(op, handle)
+		c := &call{w: rec, r: r, gate: g, op: op}
+		if op.Lasts {
+			c.serve(func() (any, error) { return answer(r.Context(), c) })
 		} else {
-			inOwnGoroutine(func() { c.serve(op, handle) })
+			ctx := context.WithoutCancel(r.Context())
+			inOwnGoroutine(func() { c.serve(func() (any, error) { return answer(ctx, c) }) })
 		}
-		g.o.OnRequest(op.id, rec.status, time.Since(began))
+		g.o.OnRequest(op.Name, rec.status, time.Since(began))
 	})
 }
 
@@ -102,8 +99,8 @@ func inOwnGoroutine(f func()) {
 }
 
 // serve admits a request or refuses it, and answers it.
-func (c *call) serve(op operation, handle func() (any, error)) {
-	if err := c.enter(op); err != nil {
+func (c *call) serve(handle func() (any, error)) {
+	if err := c.enter(); err != nil {
 		if errors.Is(err, errDraining) && c.r.Header.Get("Accept") == eventStream {
 			panic(http.ErrAbortHandler) // an EventSource connects again after a broken connection, but never after an error status
 		}
@@ -112,23 +109,28 @@ func (c *call) serve(op operation, handle func() (any, error)) {
 	}
 	defer c.releaseMemory()
 	reply, err := handle()
-	switch {
+	listing, lists := reply.(calls.Listing)
+	switch { // an error of an answer means that the client is gone
 	case err != nil:
 		c.refuse(err)
+	case lists:
+		c.keepReserved(listing.Bytes)
+		_ = c.list(listing)
 	case reply != nil:
-		_ = c.answer(op.status, reply) // an error means that the client is gone
+		_ = c.answer(c.op.Status, reply)
 	case c.w.(*recorder).status == 0:
-		c.w.WriteHeader(op.status)
+		c.w.WriteHeader(c.op.Status)
 	}
 }
 
 // enter admits a request: the gateway is open, and its token permits the operation.
-func (c *call) enter(op operation) error {
+func (c *call) enter() error {
+	op := c.op
 	if c.gate.draining.Load() {
 		return errDraining
 	}
 	// HEAD is answered like GET, but a stream has no end.
-	if c.r.Method != op.method && op.replyType == eventStream {
+	if c.r.Method != op.Method && op.ReplyType == eventStream {
 		return c.otherMethod()
 	}
 	var err error
@@ -137,7 +139,7 @@ func (c *call) enter(op operation) error {
 		return err
 	}
 	guard.OnSlot(c.r.Context(), (*guard.Slot).Authenticate)
-	if err := errors.Join(c.grant.AllowRights(op.rights), c.grant.AllowRights(op.and)); err != nil || !op.long {
+	if err := errors.Join(c.grant.AllowRights(op.Rights), c.grant.AllowRights(op.And)); err != nil || !op.Long {
 		return err
 	}
 	return c.reserve(longAnswer)

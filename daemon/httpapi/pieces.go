@@ -9,8 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/daemon/calls"
 )
 
 const (
@@ -140,38 +139,19 @@ func (p *pieces) members(of any) {
 	p.buffer.Bytes()[at] = ','
 }
 
-// A listEnd is what follows the messages of a list.
-type listEnd struct {
-	Cursor string `json:"cursor,omitempty"`
-}
-
-// list answers with messages, and with the members of an object behind them.
-func (c *call) list(n int, one func(i int) (v any, body []byte), end any) error {
+// list answers with a listing.
+func (c *call) list(l calls.Listing) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
 	p.text(`{"messages":[`)
-	for i := 0; i < n && p.err == nil; i++ {
+	for i := 0; i < l.N && p.err == nil; i++ {
 		if i > 0 {
 			p.text(",")
 		}
-		p.object(one(i))
+		p.object(l.One(i))
 	}
 	p.text("]")
-	p.members(end)
+	p.members(l.End)
 	p.text("}\n")
 	return p.end()
-}
-
-// split returns the JSON form of a message whose body is *body. A long body is left out
-// of it, and returned beside it.
-func split[T any](body *[]byte, of func() T) (head T, long []byte) {
-	if len(*body) > piece {
-		long, *body = *body, nil
-	}
-	return of(), long
-}
-
-// messageOf returns the JSON form of a message; see split.
-func messageOf(i notify.Info) (any, []byte) {
-	return split(&i.Body, func() any { return api.MessageOf(i) })
 }

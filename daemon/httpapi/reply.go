@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 )
@@ -25,11 +26,8 @@ var (
 	errHost       = errors.New("the Host is not an address, localhost or the name of the machine, and no token guards this; the operator adds other names with BELLHOP_HOSTS")
 	errStreams    = errors.New("the token has its limit of streams open")
 	errHungUp     = errors.New("the client ended its side of the connection before the answer; keep it open until then, and send the request again")
-	errSearches   = errors.New("the token has its limit of searches of bodies under way; send the request again when one is done")
 	errNotReady   = errors.New("redis and its pub/sub do not answer")
 	errBodyCut    = errors.New("the body ended before its announced length, or is malformed")
-	errNoArchive  = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
-	errArchive    = errors.New("the archive cannot answer")
 	errBodySlow   = errors.New("the body did not come in time")
 )
 
@@ -46,14 +44,10 @@ var problems = []struct {
 	{errNoSuchCall, "no-such-call", "no such call", http.StatusNotFound},
 	{tokens.ErrMissing, "unauthorized", "no token", http.StatusUnauthorized},
 	{tokens.ErrUnknown, "unauthorized", "unknown token", http.StatusUnauthorized},
-	{tokens.ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{errOrigin, "forbidden", "page of another origin", http.StatusForbidden},
 	{guard.ErrBusy, "busy", "too many large requests", http.StatusServiceUnavailable},
 	{errStreams, "busy", "too many streams", http.StatusTooManyRequests},
-	{errSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{errHost, "forbidden", "foreign host name", http.StatusForbidden},
-	{errNoArchive, "no-archive", "no archive", http.StatusNotFound},
-	{errArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{errBodyCut, "body", "body incomplete", http.StatusBadRequest},
 	{errBodySlow, "body", "body too slow", http.StatusRequestTimeout},
 }
@@ -117,18 +111,26 @@ func (c *call) refuse(err error) {
 
 // place returns which part of the request has a wrong field.
 func (c *call) place(field string) string {
-	for _, p := range c.params {
+	for _, p := range c.params() {
 		if p.Name == field {
-			return p.in
+			return p.In
 		}
 	}
 	switch {
 	case field == "headers", len(c.r.Header.Values(field)) > 0:
 		return "header"
-	case field == "body", c.op.request != nil && !c.given(field):
+	case field == "body", c.op.Request != nil && !c.given(field):
 		return "body"
 	}
 	return "query"
+}
+
+// params returns the parameters of the call; of a request that is no call there are none.
+func (c *call) params() []calls.Param {
+	if c.op.Input == nil {
+		return nil
+	}
+	return c.op.Params()
 }
 
 // answer answers in JSON.

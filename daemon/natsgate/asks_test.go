@@ -176,7 +176,7 @@ func TestAckNow(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 	_, end := claim(t, conn, `{"ack":"now","lease":"1ms","max":501}`)
-	wantRefused(t, end, 422, "one of them out", "use 100ms to 24h", "use 1 to 500")
+	wantRefused(t, end, 422, "give one of them", "use 100ms to 24h", "a whole number from 1 to 500")
 	_, end = claim(t, conn, `{"ack":"later"}`)
 	wantRefused(t, end, 422, "use now")
 }

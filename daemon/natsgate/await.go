@@ -3,6 +3,7 @@ package natsgate
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -10,36 +11,26 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // inspect returns the state of a message; with a wait once it has ended.
 func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
-	var of api.Inspect
-	if err := api.Decode(r.data, &of); err != nil {
+	var in calls.InspectInput
+	if err := calls.ReadJSON(calls.Inspect.Params(), r.name, r.data, reflect.ValueOf(&in).Elem()); err != nil {
 		return nil, err
 	}
-	if of.Wait == "" {
-		return inspected(g.inspector.Inspect(ctx, r.name, of.ID))
+	if in.Wait == 0 {
+		return inspected(g.o.Service.Inspector.Inspect(ctx, r.name, in.ID))
 	}
-	wait, err := fields.ParseDuration("wait", of.Wait)
-	if err == nil {
-		err = fault.Within("wait", "wait", wait, 0, record.MaxWait)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return nil, g.waits.start(wait, func(ctx context.Context) { g.inspectAtLast(ctx, r, of.ID) })
+	return nil, g.waits.start(in.Wait, func(ctx context.Context) { g.inspectAtLast(ctx, r, in.ID) })
 }
 
 // inspectAtLast answers with the state of a message once it has ended, or ctx has. Thousands
 // may end at once: those without a turn give their bodies up, and are read again in their turn.
 func (g *Gate) inspectAtLast(ctx context.Context, r request, id string) {
-	info, err := api.Awaited(g.inspector.Await(ctx, r.name, id))
+	info, err := api.Awaited(g.o.Service.Inspector.Await(ctx, r.name, id))
 	if err != nil {
 		r.finish(nil, err)
 		return
@@ -51,7 +42,7 @@ func (g *Gate) inspectAtLast(ctx context.Context, r request, id string) {
 			r.finish(nil, err)
 			return
 		}
-		info, err = g.inspector.Inspect(again, r.name, id)
+		info, err = g.o.Service.Inspector.Inspect(again, r.name, id)
 	}
 	defer g.reads.end()
 	r.finish(inspected(info, err))
@@ -106,42 +97,4 @@ func (w waits) end(ctx context.Context) {
 	if w.free.Acquire(ctx, maxWaits) == nil {
 		w.free.Release(maxWaits)
 	}
-}
-
-// listeners lists the named listeners, a page that fits into an answer, or one of them.
-func (g *Gate) listeners(ctx context.Context, r request) (*nats.Msg, error) {
-	ask := api.AskListeners{Limit: api.DefaultListeners}
-	if len(r.data) > 0 {
-		if err := api.Decode(r.data, &ask); err != nil {
-			return nil, err
-		}
-	}
-	page, err := api.ListListeners(ctx, g.inspector, ask, nil)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		reply := jsonMessage(page)
-		n := len(page.Listeners)
-		if n < 2 || int64(wireSize(reply)) <= g.maxPayload() {
-			return reply, nil
-		}
-		page = page.First(n / 2)
-	}
-}
-
-// workers lists the daemons, workers and listeners that are there.
-func (g *Gate) workers(ctx context.Context, r request) (*nats.Msg, error) {
-	if len(r.data) > 0 {
-		return nil, fault.New("request", "request: it has %d bytes of data; send none", len(r.data))
-	}
-	all, err := g.inspector.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	hand, err := store.InHandOf(ctx, g.store)
-	if err != nil {
-		return nil, err
-	}
-	return jsonMessage(api.WorkersOf(all, hand, nil)), nil
 }

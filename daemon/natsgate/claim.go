@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // claim claims messages, sends each to the requester, and returns the reply that ends them.
 func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
-	o, err := claimOf(r.data)
-	if err != nil {
+	var in calls.ClaimOptions
+	if err := calls.ReadJSON(claimParams, "", r.data, reflect.ValueOf(&in).Elem()); err != nil {
 		return nil, err
 	}
+	o := in.Options()
 	secret, err := g.secret.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the secret: %w", err)
@@ -60,38 +58,7 @@ func (g *Gate) lost(ds []subscribers.Delivery, err error) {
 	g.o.Logger.Warn("messages that a claim acknowledged could not be sent, and are lost", "topic", ds[0].Topic, "messages", len(ds), "first", ds[0].ID, "error", err)
 }
 
-// claimOf reads a request to claim. An empty request is for one message; a lease
-// of zero is that of the topic's settings. The error is a notify.Fault of each field
-// that is wrong.
-func claimOf(data []byte) (o subscribers.ClaimOptions, err error) {
-	c := api.Claim{Max: 1}
-	if len(data) > 0 {
-		if err := api.Decode(data, &c); err != nil {
-			return o, err
-		}
-	}
-	var lease, age, ack, worker error
-	if c.Worker != "" {
-		o.Worker, worker = c.Worker, store.CheckWorker("worker", c.Worker)
-	}
-	if c.Lease != "" {
-		o.Lease, lease = fields.ParseDuration("lease", c.Lease)
-		if lease == nil {
-			lease = fault.Within("lease", "lease", o.Lease, record.MinLease, record.MaxLease)
-		}
-	}
-	if c.MinAge != "" {
-		o.MinAge, age = fields.ParseDuration("min_age", c.MinAge)
-		if age == nil && o.MinAge < 0 {
-			age = fault.New("min_age", "min_age %v: it is negative; use zero or more", o.MinAge)
-		}
-	}
-	if o.AckNow, ack = c.AckNow(); ack == nil && o.AckNow && c.Lease != "" {
-		ack = fault.New("ack", "ack now: a message that is acknowledged at once has no lease; leave one of them out")
-	}
-	o.Max = c.Max
-	return o, errors.Join(fault.Within("max", "max", c.Max, 1, record.MaxClaim), lease, age, ack, worker)
-}
+var claimParams = calls.Call{Input: reflect.TypeFor[calls.ClaimOptions]()}.Params()
 
 // claimed returns a claimed message as sent to the requester. Its reply subject settles
 // it, unless the claim did.

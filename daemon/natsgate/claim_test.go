@@ -144,9 +144,9 @@ func TestRefusedClaims(t *testing.T) {
 	conn, store, _ := open(t)
 	storetest.Publish(t, store, body("a"))
 	for data, texts := range map[string][]string{
-		`{"max":0}`:             {"max 0", "1 to 500"},
-		`{"max":501}`:           {"max 501"},
-		`{"max":1.5}`:           {"max is a JSON number 1.5, and should be a whole number"},
+		`{"max":0}`:             {`max "0"`, "1 to 500"},
+		`{"max":501}`:           {`max "501"`},
+		`{"max":1.5}`:           {`max "1.5": write a whole number`},
 		`{"max":"1"}`:           {"max is a JSON string"},
 		`{"lease":"1ms"}`:       {"lease 1ms", "100ms"},
 		`{"lease":"0s"}`:        {"lease 0s", "100ms"},
@@ -155,7 +155,7 @@ func TestRefusedClaims(t *testing.T) {
 		`{"min_age":"-1s"}`:     {"min_age -1s: it is negative"},
 		`{"min_age":5}`:         {"min_age is a JSON number, and should be a string"},
 		`{"max":1,"wait":"1s"}`: {`"wait" is unknown`, "max, lease, min_age"},
-		`{"max":501,"lease":"1ms","min_age":"soon"}`: {"max 501", "lease 1ms", `min_age "soon"`},
+		`{"max":501,"lease":"1ms","min_age":"soon"}`: {`max "501"`, "lease 1ms", `min_age "soon"`},
 		`{"max":1`:                 {"not JSON"},
 		`null`:                     {"not a JSON object"},
 		`{"max":1} {"max":1}`:      {"something follows"},

@@ -55,12 +55,30 @@
 //	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}, and "wait":"30s" for its end
-//	bellhop.find.TOPIC               {"q":"state:dead reason~timeout","limit":10,"cursor":"..."}, to find messages by what they hold
-//	bellhop.find-all                 the same in all topics
+//	bellhop.list.TOPIC               {"state":"ready"}, or nothing for what is scheduled
+//	bellhop.list-topics              nothing, to count the messages of all topics
+//	bellhop.count-topic.TOPIC        nothing, to count those of one
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
-//	bellhop.listeners                {"topic":"prices.gold","limit":100,"cursor":"..."}, or nothing, to list the named listeners
+//	bellhop.pause.TOPIC              nothing
+//	bellhop.resume.TOPIC             nothing
+//	bellhop.list-dead.TOPIC          nothing, to list dead letters
+//	bellhop.requeue-dead.TOPIC       {"id":"order-4711"} or {"all":true}
+//	bellhop.purge-dead.TOPIC         the same
+//	bellhop.carrier                  nothing
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
+//	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
+//	bellhop.forecast                 {"bucket":"1h","count":24}, or nothing, to count what falls due
+//	bellhop.history                  {"step":"1m"}, or nothing, for what happened in the past
+//	bellhop.find.TOPIC               {"q":"state:dead reason~timeout"}, to find messages by what they hold
+//	bellhop.find-all                 the same in all topics
+//	bellhop.act.TOPIC                {"act":"requeue","q":"state:dead","all":true}, to act on all that it finds
+//	bellhop.act-all                  the same in all topics
+//
+// From cancel on, what a request may say and its answer are those of HTTP (GET
+// /v1/openapi.json): its parameters are members of one JSON object, in which durations are
+// strings. A list takes a limit and, for the next page, the cursor of the answer before. An
+// answer that would be larger than max_payload has fewer elements, and a cursor.
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
 // Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease, Bellhop-Try-Timeout, Bellhop-Fail,
@@ -78,9 +96,8 @@
 //
 // A request to find is answered with a page of messages when it is full, in about 100 ms
 // if something is found by then, and after a second in any case: go on with its cursor,
-// and the same question. A page has no more than fits into an answer. Package find describes
-// questions. Searches of bodies are logged, and two are under way at a time; further ones
-// get a 503.
+// and the same question. Package find describes questions. Searches of bodies are logged,
+// and two are under way at a time; further ones get a 429.
 //
 // A request to change settings names the ones to change: attempts, lease, backoff_min,
 // backoff_max, ring_only, archive_acked, history, and paused, which only single topics have.
@@ -136,8 +153,8 @@
 // it is lost; the log names it.
 //
 // Up to 256 requests are handled at the same time, so that one that waits for
-// Redis does not hold up others; fewer large ones, 8 claims, 8 inspections and 4 searches, so
-// that they fit into memory. More wait in this process: up to 65,536 of an endpoint, and 64 MiB of
+// Redis does not hold up others; fewer large ones, 8 claims, 8 inspections, and 4 that list
+// or find messages, so that they fit into memory. More wait in this process: up to 65,536 of an endpoint, and 64 MiB of
 // requests to publish or 8 MiB of others. Requests beyond that are lost and counted as
 // Stats.Floods; their requesters time out. Requests that wait when the connection
 // breaks are lost, too.
@@ -156,9 +173,7 @@
 // own NATS user. So give that user no more than these, here with a stream called NAME.
 // To subscribe to:
 //
-//	bellhop.publish.>  bellhop.publish-broadcast.>  bellhop.claim.>  bellhop.settle.*
-//	bellhop.cancel.>  bellhop.reschedule.>  bellhop.inspect.>  bellhop.find.>  bellhop.find-all
-//	bellhop.settings.>  bellhop.defaults  bellhop.listeners  bellhop.workers  $SRV.>  _INBOX.>
+//	bellhop.>  $SRV.>  _INBOX.>
 //
 // To publish to:
 //
@@ -177,12 +192,10 @@
 //	bellhop.beat             heartbeats: they hide that no carrier runs
 //	bellhop.event.>          elections and deaths
 //
-// bellhop.find-all reads the messages of all topics, and bellhop.find.TOPIC those of one.
-// bellhop.workers shows the hosts of all workers, and the names of their topics, and
-// bellhop.listeners the names of those that listen, and what they hold. The
-// right to publish to bellhop.settings.TOPIC suffices to pause that topic, or to have
-// its messages die at the first failure; bellhop.defaults does nearly that for all
-// topics. Keep both to operators.
+// A user may make the calls to whose subjects it may publish. bellhop.find-all reads the
+// messages of all topics, and bellhop.workers shows the hosts of all workers. Keep these to
+// operators: settings, defaults, pause, requeue-dead, purge-dead, act and act-all, which stop
+// a topic, or have its messages die or be gone.
 //
 // A user who may publish to _INBOX.> can answer for others whose inboxes are known, and
 // settle messages that were delivered to them: a client that gets deliveries needs only

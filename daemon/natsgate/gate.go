@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
@@ -51,12 +51,12 @@ type Options struct {
 	Deliver   []Deliver // topics whose messages are sent to NATS subscribers
 	JetStream string    // stream for broadcasts; empty: none
 
-	Grace     time.Duration // for answers to deliveries, when a term ends; zero: DefaultGrace
-	KeepCount int           // broadcasts of a topic that a stream made by the gateway keeps; zero: carrier.DefaultKeepCount
-	KeepAge   time.Duration // how long such a stream keeps them; zero: carrier.DefaultKeepAge
-	MaxBody   int           // bytes of the largest body to publish; zero: notify.DefaultMaxBody
-	Logger    *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
-	Finder    *api.Finder   // that all gateways of a process share; nil: one of its own
+	Grace     time.Duration  // for answers to deliveries, when a term ends; zero: DefaultGrace
+	KeepCount int            // broadcasts of a topic that a stream made by the gateway keeps; zero: carrier.DefaultKeepCount
+	KeepAge   time.Duration  // how long such a stream keeps them; zero: carrier.DefaultKeepAge
+	MaxBody   int            // bytes of the largest body to publish; zero: notify.DefaultMaxBody
+	Logger    *slog.Logger   // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
+	Service   *calls.Service // that all gateways of a process share; nil: one of its own
 
 	Claimer *subscribers.Claimer // the same, which another of them runs; nil: one that Run runs
 
@@ -187,8 +187,7 @@ type Gate struct {
 	found     []server // announced by their cluster; only Run uses it
 	store     *notify.Store
 	pub       *notify.Publisher
-	inspector *notify.Inspector
-	searches  api.Searches // of bodies
+	anybody   calls.Client // each, for the rights are those of NATS
 	claimer   *subscribers.Claimer
 	listener  *subscribers.Listener // of the bridges
 	hinting   loops
@@ -206,6 +205,9 @@ type Gate struct {
 
 	noReply, badReply             outage.Throttle
 	badSettlement, lateSettlement outage.Throttle // without a reply subject
+
+	running context.Context // ends with cut, when the gateway has stopped: calls that last end with it
+	cut     context.CancelFunc
 
 	made      time.Time
 	identity  micro.ServiceIdentity
@@ -227,7 +229,6 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	servers, err := parseServers(o.URL)
 	pub, noPublisher := notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody})
-	inspector, _ := notify.NewInspector(s) // its faults are among those of the publisher
 	if err := errors.Join(err, noPublisher, o.check()); err != nil {
 		return nil, err
 	}
@@ -241,13 +242,13 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Finder == nil {
-		if o.Finder, err = api.NewFinder(s); err != nil {
+	if o.Service == nil {
+		if o.Service, err = calls.NewService(s, nil, o.Logger); err != nil {
 			return nil, err
 		}
 	}
 	g := &Gate{
-		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, inspector: inspector,
+		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, anybody: calls.Anybody("nats"),
 		secret:   signing.New(s),
 		slots:    newSlots(),
 		waits:    newWaits(),
@@ -261,6 +262,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	const wait = "nats does not take broadcasts; they wait"
 	g.unconfirmed = outage.NewMany(o.Logger, slog.LevelWarn, wait, "over: "+wait)
 	g.change = make(chan struct{})
+	g.running, g.cut = context.WithCancel(context.Background())
 	g.endpoints = g.makeEndpoints()
 	return g, nil
 }
@@ -295,6 +297,7 @@ func (g *Gate) Run(ctx context.Context) error {
 			pause.Wait(ctx)
 		}
 	}
+	g.cut()
 	g.slots.end()
 	g.waits.end(context.Background()) // an ended wait makes one call at most
 	return nil

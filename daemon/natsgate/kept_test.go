@@ -173,7 +173,7 @@ func TestWorkers(t *testing.T) {
 			return w.Name == "shop-1" && w.Kind == "worker" && slices.Equal(w.Topics, []string{topic}) && len(w.Via) == 1 && *w.Leased == 1
 		})
 	})
-	wantRefused(t, request(t, conn, "bellhop.workers", "{}"), 422, "send none")
+	wantRefused(t, request(t, conn, "bellhop.workers", `{"topic":"a"}`), 422, "use none")
 }
 
 // A page of listeners that does not fit into an answer is cut, and its cursor goes on behind what is left.

@@ -171,7 +171,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 	for _, endpoint := range []string{"cancel", "reschedule", "inspect"} {
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a"}`), 404, "no such message")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":""}`), 422, "id")
-		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, ``), 422, "it is not a JSON object", "fields are id")
+		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, ``), 422, "id: it is missing", "fields are id")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `["a"]`), 422, "it is not a JSON object")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":1}`), 422, "id is a JSON number, and should be a string")
 		wantRefused(t, request(t, conn, "bellhop."+endpoint+"."+topic, `{"id":"a","since":"1s"}`), 422, `"since" is unknown`)

@@ -20,7 +20,7 @@ import (
 
 // The rights in the package comment: to subscribe to, to publish to, and to publish to for a stream.
 const (
-	hearRights   = "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.find.> bellhop.find-all bellhop.settings.> bellhop.defaults bellhop.listeners bellhop.workers $SRV.> _INBOX.>"
+	hearRights   = "bellhop.> $SRV.> _INBOX.>"
 	sendRights   = "bellhop.wake.> bellhop.broadcast.> bellhop.beat bellhop.event.> bellhop.deliver.> _INBOX.>"
 	streamRights = "$JS.API.STREAM.INFO.BELLHOP $JS.API.STREAM.CREATE.BELLHOP $JS.API.STREAM.NAMES"
 )

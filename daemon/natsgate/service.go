@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 )
 
 const (
@@ -48,21 +49,18 @@ type endpoint struct {
 }
 
 func (g *Gate) makeEndpoints() []endpoint {
-	finds := make(turns, maxFinds)
+	searches := make(turns, maxSearches)
 	all := []endpoint{
 		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
 		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
 		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize, turns: make(turns, maxClaims)},
 		{name: "settle", rest: "*", handle: g.settle, silent: true, most: maxSmallSize},
-		{name: "cancel", rest: ">", handle: g.cancel, most: maxSmallSize},
-		{name: "reschedule", rest: ">", handle: g.reschedule, most: maxSmallSize},
-		{name: "inspect", rest: ">", handle: g.inspect, most: maxSmallSize, turns: g.reads},
-		{name: "find", rest: ">", handle: g.find, most: maxSmallSize, turns: finds},
-		{name: "find-all", handle: g.findAll, most: maxSmallSize, turns: finds},
-		{name: "settings", rest: ">", handle: g.settings, most: maxSmallSize},
+		{name: calls.Inspect.Subject(), rest: ">", handle: g.inspect, most: maxSmallSize, turns: g.reads},
+		{name: calls.Settings.Subject(), rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
-		{name: "listeners", handle: g.listeners, most: maxSmallSize},
-		{name: "workers", handle: g.workers, most: maxSmallSize},
+	}
+	for _, c := range calls.Table {
+		all = append(all, g.offered(c, searches)...)
 	}
 	for i := range all {
 		all[i].tally = new(tally)

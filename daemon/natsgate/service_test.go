@@ -63,7 +63,10 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
 		}
 	}
-	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.cancel.> bellhop.reschedule.> bellhop.inspect.> bellhop.find.> bellhop.find-all bellhop.settings.> bellhop.defaults bellhop.listeners bellhop.workers"
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.inspect.> bellhop.settings.> bellhop.defaults " +
+		"bellhop.reschedule.> bellhop.cancel.> bellhop.list.> bellhop.list-topics bellhop.count-topic.> bellhop.pause.> bellhop.resume.> " +
+		"bellhop.list-dead.> bellhop.requeue-dead.> bellhop.purge-dead.> bellhop.carrier bellhop.workers bellhop.listeners " +
+		"bellhop.forecast bellhop.history bellhop.find.> bellhop.find-all bellhop.act.> bellhop.act-all"
 	if got := strings.Join(subjects, " "); got != want {
 		t.Errorf("the subjects are %s, want %s", got, want)
 	}

@@ -10,9 +10,9 @@ const (
 	// of Redis twice, until NATS has taken them.
 	maxClaims = 8
 
-	// maxFinds and maxReads are how many searches and inspections are answered at the same time. A search may hold a
-	// page of max_payload a few times, and JSON has up to six bytes for one of a body.
-	maxFinds, maxReads = 4, 8
+	// maxSearches and maxReads are how many pages of messages and inspections are answered at the same time. A page may
+	// hold max_payload a few times, and JSON has up to six bytes for one of a body.
+	maxSearches, maxReads = 4, 8
 )
 
 // turns bound how many requests of a kind hold bodies at a time, until NATS has taken them. Nil ones bound nothing.

@@ -84,6 +84,12 @@ var grammars = map[string]func(text string) error{
 		_, err := record.ParsePattern(text)
 		return err
 	},
+	"listener": func(text string) error {
+		if record.CheckListener(text) != nil {
+			return fault.New("cursor", "cursor %.200q: use the cursor of the page before, or none", text)
+		}
+		return nil
+	},
 	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
 }
 

@@ -87,6 +87,14 @@ func (m Member) Number() ([]byte, error) {
 	return m.Value, nil
 }
 
+// Bool returns true or false. The error is an Error.
+func (m Member) Bool() ([]byte, error) {
+	if m.Value[0] != 't' && m.Value[0] != 'f' {
+		return nil, m.is("true or false")
+	}
+	return m.Value, nil
+}
+
 // Texts returns an object of strings, with null as the empty string. The error is an
 // Error.
 func (m Member) Texts() (map[string]string, error) {

@@ -18,48 +18,28 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-// Errors of a request whose token does not permit it.
+// Errors of a request without a known token.
 var (
-	ErrMissing   = errors.New("a bearer token is required; send Authorization: Bearer TOKEN")
-	ErrUnknown   = errors.New("the bearer token is unknown")
-	ErrForbidden = errors.New("the token does not permit it")
+	ErrMissing = errors.New("a bearer token is required; send Authorization: Bearer TOKEN")
+	ErrUnknown = errors.New("the bearer token is unknown")
 )
-
-// A Right is what a token permits to do.
-type Right string
-
-// The rights. admin includes all others.
-const (
-	MayPublish Right = "publish"
-	MayConsume Right = "consume"
-	MayListen  Right = "listen"
-	MayMetrics Right = "metrics" // of all topics
-	MayArchive Right = "archive" // all of a row but its body and its result
-	MayBodies  Right = "archive-bodies"
-	MayAdmin   Right = "admin"
-)
-
-var allRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayAdmin}
 
 // A Grant is what one line of the tokens file permits.
 type Grant struct {
-	Name       string
-	Rights     []Right
-	Patterns   []notify.Pattern
-	Everything bool            // also what patterns do not match: the topics of the system
-	Valid      context.Context // ends when a reload revokes the grant
+	calls.Client
+	Valid context.Context // ends when a reload revokes the grant
 
 	// What its clients have in use.
-	Memory   *guard.Memory
-	Streams  atomic.Int64
-	Searches api.Searches // of bodies
-	Pages    atomic.Int64 // of the console
+	Memory  *guard.Memory
+	Streams atomic.Int64
+	Pages   atomic.Int64 // of the console
 
 	hash   [sha256.Size]byte // hash of the token
 	line   string            // the line as written in the file
@@ -68,79 +48,11 @@ type Grant struct {
 
 // grantAll returns the grant of every caller if there is no tokens file.
 func grantAll() *Grant {
-	return &Grant{
-		Name: "anybody", Rights: allRights, Patterns: anyTopic(), Everything: true,
-		Valid: context.Background(), Memory: guard.NewMemory(),
-	}
-}
-
-func anyTopic() []notify.Pattern {
-	p, _ := notify.ParsePattern(">")
-	return []notify.Pattern{p}
-}
-
-// AllowRights returns an ErrForbidden if none of some rights is granted.
-func (g *Grant) AllowRights(any []Right) error {
-	if len(any) == 0 || slices.Contains(g.Rights, MayAdmin) {
-		return nil
-	}
-	for _, r := range any {
-		if slices.Contains(g.Rights, r) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %s may %s; this needs %s", ErrForbidden, g.Name, ListRights(g.Rights, " and "), ListRights(any, " or "))
-}
-
-func ListRights(rights []Right, join string) string {
-	names := make([]string, len(rights))
-	for i, r := range rights {
-		names[i] = string(r)
-	}
-	return strings.Join(names, join)
+	return &Grant{Client: calls.Anybody("anybody"), Valid: context.Background(), Memory: guard.NewMemory()}
 }
 
 // Fingerprint returns the hash of the token as text.
 func (g *Grant) Fingerprint() string { return hex.EncodeToString(g.hash[:]) }
-
-// ReadsBodies reports whether bodies and results of the archive are granted.
-func (g *Grant) ReadsBodies() bool { return g.AllowRights([]Right{MayBodies}) == nil }
-
-// May returns a function that reports whether a topic is granted; nil: all are.
-func (g *Grant) May() func(topic string) bool {
-	if g.Everything {
-		return nil
-	}
-	return func(topic string) bool {
-		return slices.ContainsFunc(g.Patterns, func(p notify.Pattern) bool { return p.Match(topic) })
-	}
-}
-
-// Covers reports whether a topic, or every topic of a pattern, is granted.
-func (g *Grant) Covers(topic notify.Pattern) bool {
-	return g.Everything || slices.ContainsFunc(g.Patterns, func(p notify.Pattern) bool { return p.Covers(topic) })
-}
-
-// CoversAll reports whether all topics are granted; those of deaths need not be.
-func (g *Grant) CoversAll() bool { return g.Covers(anyTopic()[0]) }
-
-// AllowTopic returns an ErrForbidden if a topic, or some topic of a pattern, is not granted.
-func (g *Grant) AllowTopic(text string) error {
-	p, err := notify.ParsePattern(text)
-	if err != nil || g.Covers(p) {
-		return err
-	}
-	return fmt.Errorf("%w: %s may not use the topic %s", ErrForbidden, g.Name, text)
-}
-
-// AllowSettings returns an ErrForbidden if a topic is not granted. notify.AllTopics
-// requires that all topics are.
-func (g *Grant) AllowSettings(topic string) error {
-	if topic == notify.AllTopics {
-		topic = ">"
-	}
-	return g.AllowTopic(topic)
-}
 
 // Keys are the accepted tokens. Without a file everybody may do everything.
 type Keys struct {
@@ -265,7 +177,8 @@ func parseGrant(line string) (*Grant, error) {
 	if len(fields) != 4 {
 		return nil, fault.New("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
-	g := &Grant{Name: fields[0], line: line, Memory: guard.NewMemory()}
+	g := &Grant{line: line, Memory: guard.NewMemory()}
+	g.Name, g.Searches = fields[0], new(api.Searches)
 	g.Valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.Name) || hexDigits.MatchString(g.Name) { // a token of openssl rand -hex in the wrong place
 		return nil, fault.New("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")
@@ -274,10 +187,10 @@ func parseGrant(line string) (*Grant, error) {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(fields[2], ",") {
-		if !slices.Contains(allRights, Right(name)) {
-			return nil, fault.New("rights", "rights%s: use %s, separated by commas", g.called(), ListRights(allRights, ", "))
+		if !slices.Contains(calls.AllRights, calls.Right(name)) {
+			return nil, fault.New("rights", "rights%s: use %s, separated by commas", g.called(), calls.ListRights(calls.AllRights, ", "))
 		}
-		g.Rights = append(g.Rights, Right(name))
+		g.Rights = append(g.Rights, calls.Right(name))
 	}
 	for i, text := range strings.Split(fields[3], ",") {
 		p, err := notify.ParsePattern(text)

@@ -366,8 +366,8 @@ var mutants = []mutant{
 	{
 		"a right of a token is not checked",
 		change{
-			"daemon/httpapi/tokens/tokens.go",
-			"if len(any) == 0 || slices.Contains(g.Rights, MayAdmin) {",
+			"daemon/calls/client.go",
+			"if len(any) == 0 || slices.Contains(c.Rights, MayAdmin) {",
 			"if len(any) >= 0 {",
 		},
 		ofHTTP, "TestWhoMayCallWhat",
@@ -375,8 +375,8 @@ var mutants = []mutant{
 	{
 		"a topic of a token is not checked",
 		change{
-			"daemon/httpapi/tokens/tokens.go",
-			"if err != nil || g.Covers(p) {",
+			"daemon/calls/client.go",
+			"if err != nil || c.Covers(p) {",
 			"if err != nil || p.Covers(p) {",
 		},
 		ofHTTP, "TestAuthorization|TestWhoMayCallWhat|TestLinesAndTopicsOfAToken",

@@ -1,0 +1,392 @@
+package calls_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+func TestMain(m *testing.M) { storetest.MainWaiting(m) }
+
+// gates are a gateway of HTTP and one of NATS to a store, which share a service.
+type gates struct {
+	t     *testing.T
+	store *notify.Store
+	url   string
+	conn  *nats.Conn
+}
+
+func open(t *testing.T) *gates {
+	t.Helper()
+	store := storetest.Open(t)
+	service, err := calls.NewService(store, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http, err := httpapi.New(store, httpapi.Options{Service: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, func(ctx context.Context) error { return http.Run(ctx, listener) })
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go n.Start()
+	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	if !n.ReadyForConnections(storetest.Deadline) {
+		t.Fatal("nats-server does not start")
+	}
+	gate, err := natsgate.New(store, natsgate.Options{URL: n.ClientURL(), Service: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, gate.Run)
+	storetest.Eventually(t, "the gate is connected", func() bool { return gate.Stats().Connected })
+	conn, err := nats.Connect(n.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return &gates{t, store, "http://" + listener.Addr().String(), conn}
+}
+
+// http makes a call with values of its parameters, and returns the status and the answer.
+func (g *gates) http(c calls.Call, values map[string]any) (int, []byte) {
+	g.t.Helper()
+	path, query := c.Path, make(url.Values)
+	for name, value := range values {
+		if in := "{" + name + "}"; strings.Contains(path, in) {
+			path = strings.ReplaceAll(path, in, url.PathEscape(fmt.Sprint(value)))
+		} else {
+			query.Set(name, fmt.Sprint(value))
+		}
+	}
+	request, err := http.NewRequestWithContext(g.t.Context(), c.Method, g.url+path+"?"+query.Encode(), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return reply.StatusCode, bytes.TrimSpace(body)
+}
+
+// nats makes a call with values of its parameters, and returns the status of an error, or 200, and the answer.
+func (g *gates) nats(c calls.Call, values map[string]any) (string, []byte) {
+	g.t.Helper()
+	subject, members := "bellhop."+c.Subject(), make(map[string]any)
+	for name, value := range values {
+		if name == "topic" && c.NATS == calls.ByTopic {
+			subject += "." + value.(string)
+		} else {
+			members[name] = value
+		}
+	}
+	if c.NATS == calls.ByTopicOrAll {
+		subject += "-all"
+	}
+	data, err := json.Marshal(members)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	reply, err := g.conn.Request(subject, data, storetest.Deadline)
+	if err != nil {
+		g.t.Fatal(subject, err)
+	}
+	status := reply.Header.Get(micro.ErrorCodeHeader)
+	if status == "" {
+		status = "200"
+	}
+	return status, reply.Data
+}
+
+// offered returns the calls that NATS offers, too. Every other says why it does not.
+func offered(t *testing.T) (all []calls.Call) {
+	for _, c := range calls.Table {
+		if (c.NATS == calls.Nowhere) == (c.NoNATS == "") {
+			t.Errorf("%s: offered over NATS %v, because %q", c.Name, c.NATS, c.NoNATS)
+		}
+		if c.NATS != calls.Nowhere {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// prepare gives a topic a message of each state.
+func (g *gates) prepare(topic string) {
+	g.t.Helper()
+	due := time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)
+	storetest.Publish(g.t, g.store,
+		notify.Message{Topic: topic, ID: "dead", Body: []byte("<no>"), Headers: map[string]string{"A": "&"}}, notify.Message{Topic: topic, ID: "dead-2"})
+	claimer := subscriberstest.Claimer(g.t, g.store, subscribers.ClaimerOptions{})
+	ds, err := claimer.Claim(g.t.Context(), topic, subscribers.ClaimOptions{Max: 2})
+	if err != nil || len(ds) != 2 {
+		g.t.Fatal(ds, err)
+	}
+	for i := range ds {
+		if _, err := ds[i].Bury(g.t.Context(), "no"); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	storetest.Publish(g.t, g.store, notify.Message{Topic: topic, ID: "a", Due: due}, notify.Message{Topic: topic, ID: "b", Due: due, Body: []byte{0xff}},
+		notify.Message{Topic: topic, ID: "c", Due: due, Body: bytes.Repeat([]byte("x"), 20_000)}, notify.Message{Topic: topic, ID: "r"})
+}
+
+// Each call answers over NATS as over HTTP, to the byte.
+func TestCallsAreAlike(t *testing.T) {
+	t.Parallel()
+	g := open(t)
+	for _, topic := range []string{"shop.read", "shop.http", "shop.nats"} {
+		g.prepare(topic)
+	}
+	tested := make(map[string]bool)
+	for _, test := range []struct {
+		call    string
+		values  map[string]any
+		changes bool // it is made in one topic over HTTP, and in another over NATS
+		has     string
+	}{
+		{call: "list", values: map[string]any{"topic": "shop.read"}, has: `"body_base64":"/w=="`},
+		{call: "list", values: map[string]any{"topic": "shop.read", "limit": 2}, has: `"cursor":"`},
+		{call: "list", values: map[string]any{"topic": "shop.none"}, has: `{"messages":[]}`},
+		{call: "listTopics", values: map[string]any{"limit": 1}, has: `"cursor":"`},
+		{call: "countTopic", values: map[string]any{"topic": "shop.read"}, has: `"scheduled":3`},
+		{call: "listDead", values: map[string]any{"topic": "shop.read"}, has: `"body":"<no>"`},
+		{call: "carrier", has: `"name":""`},
+		{call: "workers", has: `"workers":`},
+		{call: "listeners", values: map[string]any{"topic": "prices.gold"}, has: `{"listeners":[]}`},
+		{call: "forecast", values: map[string]any{"topic": "shop.read", "bucket": "1d", "count": 2}, has: `"later":3`},
+		{call: "history", values: map[string]any{"from": "2030-01-02T00:00:00Z", "to": "2030-01-02T01:00:00Z"}, has: `"samples":[]`},
+		{call: "find", values: map[string]any{"q": "topic:shop.read id:a"}, has: `"looked":`},
+		{call: "act", values: map[string]any{"act": "purge", "q": "topic:shop.read state:dead", "dry_run": true}, has: `"matched":2`},
+		{call: "act", values: map[string]any{"act": "purge", "q": "topic:shop.read state:dead"}, has: "give all=true"},
+		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-01-02T03:04:05Z"}, changes: true, has: `"due":"2190-01-02T03:04:05Z"`},
+		{call: "reschedule", values: map[string]any{"id": "none"}, changes: true, has: "urn:bellhop:not-found"},
+		{call: "cancel", values: map[string]any{"id": "a"}, changes: true, has: `"was":"scheduled"`},
+		{call: "cancel", values: map[string]any{"id": "a", "next": true}, changes: true, has: "urn:bellhop:not-found"},
+		{call: "pause", changes: true},
+		{call: "countTopic", changes: true, has: `"paused":true`},
+		{call: "resume", changes: true},
+		{call: "requeueDead", values: map[string]any{"id": "dead"}, changes: true, has: `{"count":1}`},
+		{call: "requeueDead", changes: true, has: "give all=true"},
+		{call: "purgeDead", values: map[string]any{"all": true}, changes: true, has: `{"count":1}`},
+	} {
+		i := slices.IndexFunc(calls.Table, func(c calls.Call) bool { return c.Name == test.call })
+		if i < 0 {
+			t.Fatalf("there is no %s", test.call)
+		}
+		c, values := calls.Table[i], func(topic string) map[string]any {
+			all := map[string]any{}
+			for name, value := range test.values {
+				all[name] = value
+			}
+			if test.changes {
+				all["topic"] = topic
+			}
+			return all
+		}
+		tested[c.Name] = true
+		_, overHTTP := g.http(c, values("shop.http"))
+		_, overNATS := g.nats(c, values("shop.nats"))
+		one, other := plain(t, overHTTP), strings.ReplaceAll(plain(t, overNATS), "shop.nats", "shop.http")
+		if one != other || !strings.Contains(one, test.has) {
+			t.Errorf("%s %v:\n%s\n%s\nwant %s", test.call, test.values, one, other, test.has)
+		}
+	}
+	for _, c := range offered(t) {
+		if !tested[c.Name] {
+			t.Errorf("%s is not tested", c.Name)
+		}
+	}
+}
+
+// plain returns JSON without what differs between two calls: times that go on, and where HTTP has a wrong parameter. Its members keep
+// their order.
+func plain(t *testing.T, data []byte) string {
+	t.Helper()
+	if len(data) == 0 {
+		return ""
+	}
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, data)
+	text := escaped.String()
+	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "").Replace(text)
+	for _, name := range []string{"overdue_ms", "lateness_ms", "seen", "lease_ms"} {
+		text = without(text, `"`+name+`":`)
+	}
+	return text
+}
+
+// without replaces each value behind a text by 0.
+func without(text, before string) string {
+	parts := strings.Split(text, before)
+	for i, part := range parts[1:] {
+		parts[i+1] = "0" + strings.TrimLeft(part, `0123456789"-:.TZ`)
+	}
+	return strings.Join(parts, before)
+}
+
+// Each wrong parameter is refused by its name over both, with the same words.
+func TestCallsRefuseAlike(t *testing.T) {
+	t.Parallel()
+	g := open(t)
+	tried := 0
+	for _, c := range offered(t) {
+		usual := usualOf(c)
+		for _, p := range append(c.Params(), calls.Param{In: "query"}) {
+			if p.Name == "topic" && p.In == "path" {
+				continue // no subject but a topic's
+			}
+			values := map[string]any{}
+			for name, value := range usual {
+				values[name] = value
+			}
+			wrong := p.Name
+			if wrong == "" {
+				wrong = "unknown"
+			}
+			values[wrong] = wrongFor(c, p)
+			tried++
+			status, overHTTP := g.http(c, values)
+			other, overNATS := g.nats(c, values)
+			one, two := problem(t, overHTTP), problem(t, overNATS)
+			if status != 422 || other != "422" || len(one.Errors) == 0 || len(two.Errors) == 0 {
+				t.Errorf("%s with %v: %d %s, %s %s", c.Name, values, status, overHTTP, other, overNATS)
+				continue
+			}
+			for _, errors := range [][]api.ProblemFault{one.Errors, two.Errors} {
+				if !slices.ContainsFunc(errors, func(f api.ProblemFault) bool { return f.Name == wrong }) {
+					t.Errorf("%s with %v: the faults are %+v", c.Name, values, errors)
+				}
+			}
+			if _, flag := values[wrong].(string); wrong != "unknown" && (flag || p.IsNumber()) && kindOf(c, p) != reflect.Bool && one.Errors[0].Detail != two.Errors[0].Detail {
+				t.Errorf("%s with %v: %q over HTTP, %q over NATS", c.Name, values, one.Errors[0].Detail, two.Errors[0].Detail)
+			}
+		}
+	}
+	if tried < 50 {
+		t.Errorf("only %d were tried", tried)
+	}
+}
+
+func kindOf(c calls.Call, p calls.Param) reflect.Kind {
+	if p.Name == "" {
+		return reflect.Invalid
+	}
+	return c.Input.FieldByIndex(p.Index).Type.Kind()
+}
+
+// usualOf returns values of the parameters that a call needs.
+func usualOf(c calls.Call) map[string]any {
+	values := make(map[string]any)
+	for _, p := range c.Params() {
+		switch {
+		case p.Name == "act":
+			values["act"], values["dry_run"] = "purge", true
+		case p.Required:
+			values[p.Name] = p.Example
+		}
+	}
+	return values
+}
+
+// wrongFor returns a value that a parameter cannot have.
+func wrongFor(c calls.Call, p calls.Param) any {
+	switch {
+	case p.IsNumber():
+		return 0
+	case p.Name == "q":
+		return "stat:dead"
+	}
+	return "a@b"
+}
+
+func problem(t *testing.T, data []byte) (p api.Problem) {
+	t.Helper()
+	if err := json.Unmarshal(data, &p); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	return p
+}
+
+// An act on the subject of a topic is on that topic alone, whatever it asks for.
+func TestActOfOneTopic(t *testing.T) {
+	t.Parallel()
+	g := open(t)
+	for _, topic := range []string{"shop.a", "shop.b"} {
+		storetest.Publish(t, g.store, notify.Message{Topic: topic, ID: "m", Delay: time.Hour})
+	}
+	for cursor := ""; ; {
+		reply, err := g.conn.Request("bellhop.act.shop.a", fmt.Appendf(nil, `{"act":"cancel","q":"id:*","all":true,"cursor":%q}`, cursor), storetest.Deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var acted api.Acted
+		if err := json.Unmarshal(reply.Data, &acted); err != nil || reply.Header.Get(micro.ErrorCodeHeader) != "" {
+			t.Fatalf("%v in %s", err, reply.Data)
+		}
+		if cursor = acted.Cursor; cursor == "" {
+			break
+		}
+	}
+	inspector := storetest.Inspector(t, g.store)
+	if _, err := inspector.Inspect(t.Context(), "shop.a", "m"); err == nil {
+		t.Error("shop.a has its message still")
+	}
+	if _, err := inspector.Inspect(t.Context(), "shop.b", "m"); err != nil {
+		t.Error("shop.b", err)
+	}
+}
+
+// The package comment of natsgate names the subject of each call.
+func TestSubjectsAreWritten(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "natsgate", "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range offered(t) {
+		subjects := map[calls.Subjects][]string{calls.Plain: {" "}, calls.ByTopic: {".TOPIC "}, calls.ByTopicOrAll: {".TOPIC ", "-all "}}
+		for _, rest := range subjects[c.NATS] {
+			if want := "//\tbellhop." + c.Subject() + rest; !bytes.Contains(text, []byte(want)) {
+				t.Errorf("the comment lacks %q", want)
+			}
+		}
+	}
+}

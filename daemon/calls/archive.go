@@ -1,0 +1,173 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+const (
+	archivePath = "/v1/archive"
+	archiveTime = time.Minute // that a change of the archive may take
+	noArchive   = "the archive has personal data, and a subject cannot give the right to rows without that to their bodies"
+)
+
+var archiveReaders = []Right{MayArchive, MayBodies}
+
+// archiveFilter are the parameters that select rows of the archive.
+type archiveFilter struct {
+	Topic  string    `query:"topic" is:"pattern" maxLength:"128" pattern:"^([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?$|^>$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
+	ID     string    `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
+	State  string    `query:"state" enum:"dead,dropped,acked,removed" doc:"how it ended"`
+	Reason string    `query:"reason" maxLength:"1024" example:"timeout" doc:"a part of the reason"`
+	Header string    `query:"header" is:"header" pattern:"^[!#$%&'*+.^_\x60|~0-9A-Za-z-]+:" example:"Tenant:acme" doc:"a header of the message, as NAME:VALUE, with its whole value"`
+	Body   string    `query:"body" maxLength:"1024" example:"4711" doc:"a part of the body; needs the right archive-bodies"`
+	From   time.Time `query:"from" example:"2030-01-02T00:00:00Z" doc:"ended then or later"`
+	To     time.Time `query:"to" example:"2030-01-03T00:00:00Z" doc:"ended before"`
+}
+
+// query returns the rows that a filter selects, of those that the client may see.
+func (f archiveFilter) query(s *Service, r *Request) (archive.Query, error) {
+	q := archive.Query{ID: f.ID, State: f.State, Reason: f.Reason, Body: f.Body, From: f.From, To: f.To}
+	if s.Archive == nil {
+		return q, api.ErrNoArchive
+	}
+	if f.Body != "" && !r.Has(MayBodies) {
+		return q, fmt.Errorf("%w: body is a filter for %s only", api.ErrForbidden, MayBodies)
+	}
+	if f.Topic != "" {
+		topics, err := r.topicsLike(f.Topic)
+		if err != nil {
+			return q, err
+		}
+		q.Topics = topics
+	} else if !r.CoversAll() {
+		q.Topics = r.Patterns
+	}
+	if f.Header != "" {
+		name, value, _ := strings.Cut(f.Header, ":")
+		q.Headers = map[string]string{name: value}
+	}
+	return q, q.Check()
+}
+
+type searchInput struct {
+	archiveFilter
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the newest"`
+}
+
+var searchArchive = define(Call{
+	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
+	Rights: archiveReaders, Errors: []int{404}, Summary: "Search the archive, a page at a time, newest end first",
+	Description: "All filters that are given must hold. Only topics that the token permits are searched. Bodies and results come, and body is a filter, only with the right archive-bodies.",
+}, func(ctx context.Context, s *Service, r *Request, in *searchInput) (any, error) {
+	q, err := in.query(s, r)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Archive.Search(ctx, q, in.Limit, in.Cursor, r.Has(MayBodies))
+	return reply(rows(found), archiveError(err))
+})
+
+var showArchived = define(Call{
+	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
+	Rights: archiveReaders, Errors: []int{404}, Summary: "Get all that the archive has of the messages of one id, newest end first",
+	Description: "Bodies and results come only with the right archive-bodies.",
+}, func(ctx context.Context, s *Service, r *Request, in *OfMessage) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	if s.Archive == nil {
+		return nil, api.ErrNoArchive
+	}
+	found, err := s.Archive.Show(ctx, in.Topic, in.ID, r.Has(MayBodies))
+	return reply(rows(archive.Page{Rows: found}), archiveError(err))
+})
+
+// archiveError returns the error of a call of the archive: those that have no problem of
+// their own are those of its database.
+func archiveError(err error) error {
+	if err == nil || api.ProblemOf(err).Status < http.StatusInternalServerError {
+		return err
+	}
+	return fmt.Errorf("%w: %w", api.ErrArchive, err)
+}
+
+// allOrFilter are the parameters of a call that changes what a filter selects.
+type allOrFilter struct {
+	archiveFilter
+	All   bool `query:"all" example:"true" doc:"true: all that the filters select; needed where there is none"`
+	Limit int  `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"at most this many by this call"`
+}
+
+// selected returns the rows that a call is to change.
+func (in allOrFilter) selected(s *Service, r *Request) (archive.Query, error) {
+	if in.archiveFilter == (archiveFilter{}) && !in.All {
+		return archive.Query{}, fault.New("all", "all: no filter is given; give one, such as topic, or all=true for everything")
+	}
+	return in.query(s, r)
+}
+
+type requeueInput struct {
+	allOrFilter
+	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous answer; missing: from the newest"`
+}
+
+var requeueArchived = define(Call{
+	Name: "requeueArchived", Method: "POST", Path: archivePath + "/requeue", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
+	Rights: archiveReaders, And: []Right{MayPublish}, Errors: []int{404}, Summary: "Publish messages of the archive again, due now",
+	Description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
+}, func(ctx context.Context, s *Service, r *Request, in *requeueInput) (any, error) {
+	q, err := in.selected(s, r)
+	if err != nil {
+		return nil, err
+	}
+	return changed(s.Archive.Requeue(ctx, q, in.Limit, in.Cursor, r.Has(MayAdmin)))
+})
+
+var eraseArchived = define(Call{
+	Name: "eraseArchived", Method: "POST", Path: archivePath + "/erase", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
+	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove messages from the archive, such as those of a person who asks for it",
+	Description: "The answer has a cursor while there may be more: repeat the call then.",
+}, func(ctx context.Context, s *Service, r *Request, in *allOrFilter) (any, error) {
+	q, err := in.selected(s, r)
+	if err != nil {
+		return nil, err
+	}
+	return changed(s.Archive.Erase(ctx, q, in.Limit))
+})
+
+type pruneInput struct {
+	Before time.Time `query:"before" required:"true" example:"2030-01-02T00:00:00Z" doc:"ended before this time"`
+	Limit  int       `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"at most this many by this call, beside whole months"`
+}
+
+var pruneArchive = define(Call{
+	Name: "pruneArchive", Method: "DELETE", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
+	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove what ended before a time from the archive, of all topics",
+	Description: "The token must permit all topics. Whole months go at once, and do not count towards the limit. The answer has a cursor while there may be more: repeat the call then.",
+}, func(ctx context.Context, s *Service, r *Request, in *pruneInput) (any, error) {
+	if err := r.AllowAll(); err != nil {
+		return nil, err
+	}
+	if s.Archive == nil {
+		return nil, api.ErrNoArchive
+	}
+	return changed(s.Archive.Prune(ctx, in.Before, in.Limit))
+})
+
+// changed answers with what a call changed. Where it failed and can be gone on with, the
+// next call says why.
+func changed(done archive.Change, err error) (any, error) {
+	if err != nil && (done.Cursor == "" || done.Done == 0) {
+		return nil, archiveError(err)
+	}
+	return api.ArchiveChangeOf(done), nil
+}

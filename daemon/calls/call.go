@@ -1,0 +1,115 @@
+package calls
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A Call is an operation that a client may ask for.
+type Call struct {
+	Name        string // names it in generated clients and metrics, and its subject in NATS
+	Method      string // of HTTP
+	Path        string // of HTTP, with the parameters that are in it
+	Tag         string // groups it in the OpenAPI document
+	Summary     string
+	Description string
+	Rights      []Right       // any one of them permits it; none: every client may
+	And         []Right       // any one of them is needed, too; none: no other is
+	Status      int           // of HTTP, if it succeeds
+	Reply       any           // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
+	Errors      []int         // statuses beside those that every call may answer
+	Long        bool          // its answer may be long, so few are made at a time
+	Lasts       bool          // it may take long, so it ends when the client is gone or the daemon stops; all others run to completion
+	Takes       time.Duration // how long it may take beside its answer; zero: not long
+
+	NATS   Subjects
+	NoNATS string // why NATS has no such call, or has it another way
+
+	Also        string // when 200 with the reply is another status of success; empty: never
+	Request     any    // a value of the body's type, in JSON; nil: no body
+	RequestType string // content type of a body other than JSON; */*: any
+	ReplyType   string // content type of an answer other than JSON
+	Keeps       bool   // takes headers Bellhop-Header-NAME, kept with a message
+	Raw         bool   // may answer with one message as it is
+
+	Input reflect.Type // its fields are the parameters, see Param
+	do    func(ctx context.Context, s *Service, r *Request) (any, error)
+}
+
+// Subjects says on which subjects NATS has a call. The right to one is given by its subject,
+// so a topic stands in it, not in the request.
+type Subjects int
+
+// Which subjects a call has, of its name in lower case with dashes: of listDead list-dead.
+const (
+	Nowhere      Subjects = iota
+	Plain                 // list-dead
+	ByTopic               // list-dead.TOPIC
+	ByTopicOrAll          // find.TOPIC, and find-all for all topics
+)
+
+// Subject returns the token of a call's subjects.
+func (c Call) Subject() string {
+	var b strings.Builder
+	for _, r := range c.Name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// A Request asks for a call.
+type Request struct {
+	*Client
+	Body     []byte // of a call with a Request
+	Room     int64  // bytes of bodies that fill an answer; zero: as many as any
+	Most     int    // most elements of an answer; zero: as its parameter limit says. Do sets it to how many were asked for
+	Progress func() // called while the call makes progress
+	in       any
+}
+
+// Do makes the call with a request whose parameters fill sets in an input.
+func (c Call) Do(ctx context.Context, s *Service, r *Request, fill func(input reflect.Value) error) (any, error) {
+	in := reflect.New(c.Input)
+	if err := fill(in.Elem()); err != nil {
+		return nil, err
+	}
+	if limit := in.Elem().FieldByName("Limit"); limit.IsValid() {
+		if r.Most > 0 {
+			limit.SetInt(min(limit.Int(), int64(r.Most)))
+		}
+		r.Most = int(limit.Int())
+	}
+	r.in = in.Interface()
+	return c.do(ctx, s, r)
+}
+
+// DoJSON makes the call with parameters in one JSON object, beside the topic of a subject,
+// which is empty if the subject has none. Of a call with a Request the data are that.
+func (c Call) DoJSON(ctx context.Context, s *Service, r *Request, topic string, data []byte) (any, error) {
+	if c.Request != nil {
+		r.Body, data = data, nil
+	}
+	return c.Do(ctx, s, r, func(input reflect.Value) error { return ReadJSON(c.Params(), topic, data, input) })
+}
+
+// define returns a call whose input is I.
+func define[I any](c Call, do func(context.Context, *Service, *Request, *I) (any, error)) Call {
+	c.Input = reflect.TypeFor[I]()
+	c.do = func(ctx context.Context, s *Service, r *Request) (any, error) { return do(ctx, s, r, r.in.(*I)) }
+	return c
+}
+
+// Table has the calls that are the same over all transports, in the order of the OpenAPI
+// document.
+var Table = []Call{
+	reschedule, cancel, list,
+	listTopics, countTopic, Settings, ChangeSettings, pause, resume, listDead, requeueDead, purgeDead, carriers, workers, listeners, rotateSecret,
+	searchArchive, showArchived, requeueArchived, eraseArchived, pruneArchive,
+	foresee, past, findCall, act,
+}

@@ -1,0 +1,44 @@
+package calls
+
+import (
+	"log/slog"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/forecast"
+)
+
+// A Service makes calls on a store. All gateways of a process share one.
+type Service struct {
+	Store     *notify.Store
+	Publisher *notify.Publisher
+	Inspector *notify.Inspector
+	Finder    *api.Finder
+	Forecasts *forecast.Cache
+	Archive   *archive.Archive // of what ended; nil: there is none
+	Logger    *slog.Logger
+}
+
+// NewService returns the service of a store. Archive is nil if there is none, and logger
+// nil for slog.Default(). The error is a notify.ErrInvalid.
+func NewService(store *notify.Store, a *archive.Archive, logger *slog.Logger) (*Service, error) {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	pub, err := notify.NewPublisher(store, notify.PublisherOptions{})
+	if err != nil {
+		return nil, err
+	}
+	inspector, err := notify.NewInspector(store)
+	if err != nil {
+		return nil, err
+	}
+	finder, err := api.NewFinder(store)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		Store: store, Publisher: pub, Inspector: inspector, Finder: finder, Forecasts: forecast.NewCache(store), Archive: a, Logger: logger,
+	}, nil
+}

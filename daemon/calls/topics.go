@@ -1,0 +1,162 @@
+package calls
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+type topicsInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+	Cursor string `query:"cursor" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
+}
+
+var listTopics = define(Call{
+	Name: "listTopics", Method: "GET", Path: "/v1/topics", Tag: TagOperate, Status: http.StatusOK, Reply: api.Topics{}, NATS: Plain,
+	Summary: "Count the messages of every topic, a page at a time",
+}, func(ctx context.Context, s *Service, r *Request, in *topicsInput) (any, error) {
+	counts, next, err := s.Inspector.TopicsAfter(ctx, in.Cursor, in.Limit, r.Patterns...)
+	missing, err := api.MissingOf(err)
+	return reply(api.TopicsOf(counts, next, missing), err)
+})
+
+var countTopic = define(Call{
+	Name: "countTopic", Method: "GET", Path: PathTopic, Tag: TagOperate, Status: http.StatusOK, Reply: api.Topic{}, NATS: ByTopic,
+	Summary: "Count the messages of a topic",
+}, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	counts, err := s.Inspector.Count(ctx, in.Topic)
+	if err != nil {
+		return nil, err
+	}
+	return api.TopicOf(counts[0]), nil
+})
+
+// ofSettings is the input of a call about settings.
+type ofSettings struct {
+	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
+}
+
+// allow returns an api.ErrForbidden unless the client may use the topic, or for
+// notify.AllTopics all topics.
+func (in *ofSettings) allow(r *Request) error {
+	if in.Topic == notify.AllTopics {
+		return r.AllowAll()
+	}
+	return r.AllowTopic(in.Topic)
+}
+
+const settingsNATS = "settings.TOPIC, and defaults for the topic *, read them without data, and change them with data"
+
+// Settings and ChangeSettings read and change the settings of a topic.
+var (
+	Settings = define(Call{
+		Name: "settings", Method: "GET", Path: PathTopic + "/settings", Tag: TagOperate, Status: http.StatusOK, Reply: api.Settings{}, NoNATS: settingsNATS,
+		Summary: "Get the settings of a topic",
+	}, func(ctx context.Context, s *Service, r *Request, in *ofSettings) (any, error) {
+		if err := in.allow(r); err != nil {
+			return nil, err
+		}
+		settings, err := s.Inspector.Settings(ctx, in.Topic)
+		return reply(api.SettingsOf(in.Topic, settings), err)
+	})
+	ChangeSettings = define(Call{
+		Name: "changeSettings", Method: "PATCH", Path: PathTopic + "/settings", Tag: TagOperate, Status: http.StatusOK, Reply: api.Settings{}, NoNATS: settingsNATS,
+		Request: notify.SettingsChange{}, RequestType: MergePatch, Rights: []Right{MayAdmin}, Errors: []int{413}, Summary: "Change settings of a topic",
+		Description: "A setting that is not given stays as it is. null restores the default: that of the topic *, or else a built-in one. Settings stay when nothing else is left of the topic. Values that a message or a claim gives itself take precedence. Leased messages keep the lease of their claim.",
+	}, func(ctx context.Context, s *Service, r *Request, in *ofSettings) (any, error) {
+		if err := in.allow(r); err != nil {
+			return nil, err
+		}
+		change, err := api.DecodeSettings(in.Topic, r.Body)
+		if err != nil {
+			return nil, err
+		}
+		settings, err := s.Inspector.Set(ctx, in.Topic, change)
+		return reply(api.SettingsOf(in.Topic, settings), err)
+	})
+)
+
+// MergePatch is the content type of a JSON object whose members replace others, where
+// null removes one (RFC 7396).
+const MergePatch = "application/merge-patch+json"
+
+var pause = define(Call{
+	Name: "pause", Method: "POST", Path: PathTopic + "/pause", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
+	Rights: []Right{MayAdmin}, Summary: "Stop handing out the messages of a topic",
+}, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	return nil, s.Inspector.Pause(ctx, in.Topic)
+})
+
+var resume = define(Call{
+	Name: "resume", Method: "POST", Path: PathTopic + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
+	Rights: []Right{MayAdmin}, Summary: "Resume handing out the messages of a topic",
+}, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	return nil, s.Inspector.Resume(ctx, in.Topic)
+})
+
+type deadListInput struct {
+	OfTopic
+	paged
+}
+
+var listDead = define(Call{
+	Name: "listDead", Method: "GET", Path: PathTopic + "/dead", Tag: TagOperate, Status: http.StatusOK, Reply: api.Page{}, NATS: ByTopic, Long: true,
+	Rights: []Right{MayConsume}, Summary: "List dead letters, oldest death first",
+}, func(ctx context.Context, s *Service, r *Request, in *deadListInput) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	return page(s.Inspector.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
+})
+
+type deadInput struct {
+	OfTopic
+	ID  string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of one dead letter; give this or all=true"`
+	All bool   `query:"all" without:"id" example:"true" doc:"true: all present dead letters of the topic"`
+}
+
+var requeueDead = define(Call{
+	Name: "requeueDead", Method: "POST", Path: PathTopic + "/dead/requeue", Tag: TagOperate, Status: http.StatusOK, Reply: api.Count{}, NATS: ByTopic, Lasts: true,
+	Rights: []Right{MayAdmin}, Summary: "Requeue dead letters: ready again, with all their attempts",
+}, func(ctx context.Context, s *Service, r *Request, in *deadInput) (any, error) {
+	return in.each(ctx, r, s.Inspector.Requeue, s.Inspector.RequeueAll)
+})
+
+var purgeDead = define(Call{
+	Name: "purgeDead", Method: "DELETE", Path: PathTopic + "/dead", Tag: TagOperate, Status: http.StatusOK, Reply: api.Count{}, NATS: ByTopic, Lasts: true,
+	Rights: []Right{MayAdmin}, Summary: "Remove dead letters for good",
+}, func(ctx context.Context, s *Service, r *Request, in *deadInput) (any, error) {
+	return in.each(ctx, r, s.Inspector.Purge, s.Inspector.PurgeAll)
+})
+
+// each calls one for a dead letter of a topic, or all for all of them.
+func (in *deadInput) each(ctx context.Context, r *Request,
+	one func(context.Context, string, ...string) (int, error), all func(context.Context, string, func(int)) (int, error),
+) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	var n int
+	var err error
+	switch {
+	case in.ID != "":
+		n, err = one(ctx, in.Topic, in.ID)
+	case !in.All:
+		err = fault.New("all", "id and all: none is given; name a dead letter, or give all=true for all of them")
+	default:
+		n, err = all(ctx, in.Topic, func(int) { r.Progress() })
+	}
+	return reply(api.Count{Count: n}, err)
+}
