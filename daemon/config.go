@@ -238,17 +238,9 @@ func ofPart(part string, err error) (all []*fault.Fault) {
 // checkRedis returns the faults of the settings of Redis, which notify checks.
 func (c *Config) checkRedis() error {
 	if c.MemoryShare == 0 { // notify takes it for the default
-		return errors.Join(fault.New("memory_share", "memory share 0%%: use 1 to 100"), c.opens())
+		return errors.Join(fault.New("memory_share", "memory share 0%%: use 1 to 100"), c.Notify().Check())
 	}
-	return c.opens()
-}
-
-func (c *Config) opens() error {
-	s, err := notify.Open(c.Notify())
-	if err == nil {
-		s.Close() // it was never connected
-	}
-	return err
+	return c.Notify().Check()
 }
 
 func (c *Config) checkLogFormat() error {
@@ -273,8 +265,7 @@ func (c *Config) natsFaults() (all []*fault.Fault) {
 		}
 		o.CredsFile, o.CAFile, o.JetStream, o.Deliver, err = "", "", "", nil, nil
 	}
-	_, errGate := natsgate.New(nil, o)
-	return append(all, ofPart("NATS", errors.Join(errGate, err))...)
+	return append(all, ofPart("NATS", errors.Join(o.Check(), err))...)
 }
 
 // archiveFaults returns the faults of the settings of the archive, which archive checks. A

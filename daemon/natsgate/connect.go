@@ -53,8 +53,8 @@ type connection struct {
 // LockedOut and Untrusted know the kind.
 func Ping(ctx context.Context, o Options) (string, error) {
 	o = o.withDefaults()
-	servers, err := parseServers(o.URL)
-	if err := errors.Join(err, o.check()); err != nil {
+	servers, err := o.read()
+	if err != nil {
 		return "", err
 	}
 	g := &Gate{o: o, servers: servers}

@@ -153,10 +153,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check returns a joined notify.Fault for each invalid option.
-func (o Options) check() error {
-	return errors.Join(
-		checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
+// Check returns a joined notify.Fault for each option that is wrong, or whose file cannot
+// be read. It does not connect.
+func (o Options) Check() error {
+	_, err := o.withDefaults().read()
+	return err
+}
+
+// read checks all options, and returns the servers.
+func (o Options) read() ([]server, error) {
+	servers, err := parseServers(o.URL)
+	return servers, errors.Join(
+		err, checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
 		o.checkGrace(), checkCA(o.CAFile), checkCreds(o.CredsFile),
 	)
 }
@@ -227,9 +235,9 @@ type Gate struct {
 // a joined notify.Fault for each invalid option, or whose file cannot be read.
 func New(s *notify.Store, o Options) (*Gate, error) {
 	o = o.withDefaults()
-	servers, err := parseServers(o.URL)
+	servers, err := o.read()
 	pub, noPublisher := notify.NewPublisher(s, notify.PublisherOptions{MaxBody: o.MaxBody})
-	if err := errors.Join(err, noPublisher, o.check()); err != nil {
+	if err := errors.Join(err, noPublisher); err != nil {
 		return nil, err
 	}
 	claimer := o.Claimer

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // DefaultURL is the URL of Redis if a Config has none.
@@ -80,6 +81,27 @@ func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
 		}
 	}
 	return all
+}
+
+// Check returns a joined Fault for each setting that is wrong, or whose file cannot be read.
+// It opens no connection.
+func (c Config) Check() error {
+	_, err := c.read()
+	return err
+}
+
+// read checks all settings, and returns the options of the client.
+func (c Config) read() (*redis.UniversalOptions, error) {
+	o, err := c.options()
+	faults := []error{
+		err, fault.Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas),
+		script.CheckPrefix(cmp.Or(c.Prefix, script.DefaultPrefix)),
+	}
+	if c.Shards != 0 {
+		faults = append(faults, CheckShards(c.Shards))
+	}
+	_, err = memoryShare(c.MemoryShare)
+	return o, errors.Join(append(faults, err)...)
 }
 
 func (c Config) options() (*redis.UniversalOptions, error) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -47,18 +46,12 @@ type Redis struct {
 // Open returns the Redis that c describes. It does not connect. The error joins a Fault
 // for each field that is wrong, or whose file cannot be read.
 func Open(c Config) (*Redis, error) {
-	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
-	errPrefix := script.CheckPrefix(prefix)
-	var errShards error
-	if c.Shards != 0 {
-		errShards = CheckShards(c.Shards)
-	}
-	share, errShare := memoryShare(c.MemoryShare)
-	errReplicas := fault.Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas)
-	o, errOptions := c.options()
-	if err := errors.Join(errOptions, errReplicas, errPrefix, errShards, errShare); err != nil {
+	o, err := c.read()
+	if err != nil {
 		return nil, err
 	}
+	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
+	share, _ := memoryShare(c.MemoryShare)
 	s := &Redis{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
 	s.connect(o)
