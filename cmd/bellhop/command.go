@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -261,6 +262,9 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record) 
 	}
 	if !r.FirstDue.IsZero() { // a broadcast has none
 		env = append(env, "MESSAGE_FIRST_DUE="+r.FirstDue.UTC().Format(stampLayout))
+	}
+	for _, one := range asked.Attributes(&r) {
+		env = append(env, "MESSAGE_"+strings.ToUpper(one.Name)+"="+one.Text)
 	}
 	names := make(map[string]string, len(r.Headers)) // by their variables
 	for name, value := range r.Headers {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -372,7 +371,12 @@ func (a *app) completeTerms(c *cobra.Command, args []string, begun string) ([]st
 	case known && name == "state":
 		found = states()
 	default:
-		begins := slices.DeleteFunc(find.Terms(), func(t string) bool { return !strings.HasPrefix(t, begun) })
+		var begins []string
+		for _, term := range find.Terms() {
+			if strings.HasPrefix(term.Begin, begun) {
+				begins = append(begins, term.Begin)
+			}
+		}
 		return begins, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var terms []string

@@ -159,18 +159,16 @@ type Key struct {
 
 // Handed is the part common to a message for a worker and a broadcast for a listener, beside their Key.
 type Handed struct {
-	Due         time.Time         `json:"due" doc:"when it was due"`
-	Published   time.Time         `json:"published"`
-	ContentType string            `json:"content_type,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
+	Due       time.Time `json:"due" doc:"when it was due"`
+	Published time.Time `json:"published"`
+	asked.Delivered
 	Text
 }
 
 // HandedOf returns a due time and a record in their JSON form.
 func HandedOf(due time.Time, r notify.Record) Handed {
 	return Handed{
-		Due: due.UTC(), Published: r.Published.UTC(),
-		ContentType: r.ContentType, Headers: r.Headers, Text: TextOf(r.Body),
+		Due: due.UTC(), Published: r.Published.UTC(), Delivered: asked.DeliveredOf(&r), Text: TextOf(r.Body),
 	}
 }
 

@@ -27,19 +27,13 @@ type offer struct {
 	What string `json:"what,omitempty"`
 }
 
-// termWords say what the terms of a question are for.
-var termWords = map[string]string{
-	"topic:": "of these topics, or of those of a pattern", "state:": "in states", "id:": "whose id is this, with * for any text", "reason~": "that died of this",
-	"header.NAME=": "with this header", "body~": "with this in the body", "due<": "due before a time", "due>": "due after a time",
-}
-
 // allOffers returns all that is offered for a question but topics, as JSON: under an empty name its terms, and
 // under the beginning of a term the values of that.
 var allOffers = sync.OnceValue(func() string {
 	all := make(map[string][]offer)
 	for _, term := range find.Terms() {
-		begin, _, _ := strings.Cut(term, "NAME") // which the reader fills in
-		all[""] = append(all[""], offer{begin, termWords[term]})
+		begin, _, _ := strings.Cut(term.Begin, "NAME") // which the reader fills in
+		all[""] = append(all[""], offer{begin, term.Asks})
 	}
 	for _, s := range states {
 		all["state:"] = append(all["state:"], offer{Text: s.String()})

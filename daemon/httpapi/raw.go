@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -95,6 +96,9 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))
 	}
 	h.Set("Bellhop-Published", d.Published.UTC().Format(time.RFC3339Nano))
+	for _, one := range asked.Attributes(&d.Record) {
+		h.Set(one.Header(), one.Text)
+	}
 	for name, value := range d.Headers {
 		h[keepHeader+name] = []string{value} // keeps its upper and lower case
 	}
@@ -116,6 +120,9 @@ func documentRaw(o *huma.Operation) {
 		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
 		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
 		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},
+	}
+	for _, one := range asked.Describe() {
+		success.Headers[one.Header()] = &huma.Param{Description: "with as=body: " + one.Text, Schema: text}
 	}
 	o.Responses["204"] = &huma.Response{Description: "With as=body: no message came, not even within the wait."}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -29,6 +30,9 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 	attribute("time", due.UTC().Format(timeFormat))
 	if of.ContentType != "" {
 		attribute("datacontenttype", of.ContentType)
+	}
+	for _, one := range asked.Attributes(&of) {
+		h.Set(one.Header(), one.Text)
 	}
 	for name, value := range of.Headers {
 		h.Set(carryHeader+name, value)

@@ -4,10 +4,12 @@ package asked
 
 import (
 	"maps"
+	"net/textproto"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -40,6 +42,53 @@ func Of(r notify.Record) (o Options) {
 // Into sets what was asked for in a record.
 func (o Options) Into(r *notify.Record) { fields.Fill(r, &o) }
 
+// Delivered is what a handler gets of that, beside the body.
+type Delivered struct {
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+}
+
+// DeliveredOf returns what a handler gets of what was asked for by a record.
+func DeliveredOf(r *notify.Record) (d Delivered) {
+	fields.Fill(&d, r)
+	return d
+}
+
+// attributes are the fields of Delivered that have no form of their own in headers and in
+// variables.
+var attributes = sync.OnceValue(func() []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Delivered]()), func(f reflect.StructField) bool {
+		return f.Name == "ContentType" || f.Name == "Headers"
+	})
+})
+
+// nameOf returns the name of a field in JSON.
+func nameOf(f reflect.StructField) string { return strings.TrimSuffix(f.Tag.Get("json"), ",omitempty") }
+
+// Attributes returns the attributes of a record that are given, for headers and variables.
+func Attributes(r *notify.Record) (all []Named) {
+	of := reflect.ValueOf(r).Elem()
+	for _, f := range attributes() {
+		if text := of.FieldByName(f.Name).String(); text != "" {
+			all = append(all, Named{nameOf(f), text})
+		}
+	}
+	return all
+}
+
+// Describe returns what each attribute is.
+func Describe() (all []Named) {
+	for _, f := range attributes() {
+		all = append(all, Named{nameOf(f), f.Tag.Get("doc")})
+	}
+	return all
+}
+
+// Header returns the name of a header: of max_wait Bellhop-Max-Wait.
+func (n Named) Header() string {
+	return textproto.CanonicalMIMEHeaderKey("bellhop-" + strings.ReplaceAll(n.Name, "_", "-"))
+}
+
 // A Named is one thing that was asked for, as people read it.
 type Named struct{ Name, Text string }
 
@@ -54,7 +103,7 @@ func (o Options) Named() (all []Named) {
 			for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 				all = append(all, Named{label + " " + name, o.Headers[name]})
 			}
-		case strings.HasSuffix(strings.TrimSuffix(field.Tag.Get("json"), ",omitempty"), "_ms"):
+		case strings.HasSuffix(nameOf(field), "_ms"):
 			all = append(all, Named{label, fault.Short(time.Duration(value.Int()) * time.Millisecond)})
 		case value.CanInt():
 			all = append(all, Named{label, strconv.FormatInt(value.Int(), 10)})

@@ -59,3 +59,21 @@ func TestCheckOfABroadcast(t *testing.T) {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
+
+// A pattern is said in words where a value does not match.
+func TestCheckOfWords(t *testing.T) {
+	type named struct {
+		Tag string `field:"tag" maxLength:"3" pattern:"^[a-z]+$" words:"letters a to z"`
+	}
+	for text, want := range map[string]string{
+		"": "", "abc": "", "abcd": `invalid tag "abcd": use letters a to z, at most 3 bytes`, "a\n": `invalid tag "a\n": use letters a to z, at most 3 bytes`,
+	} {
+		got := ""
+		if err := fields.Check(&named{text}, false); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ import (
 // OpenAPI document:
 //
 //   - doc and example
-//   - is: the name of a text's grammar
+//   - is: the name of a text's grammar; or pattern, a regular expression, and words that say it
 //   - maxLength and enum of a text
 //   - minimum and maximum of a number
 //   - shortest and longest of a duration
@@ -70,9 +70,25 @@ func Of(name string, field reflect.StructField) Field {
 	get := field.Tag.Get
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
-		Of: get("of"), grammar: grammars[get("is")], limits: limitsOf(field),
+		Of: get("of"), grammar: grammarOf(name, field.Tag), limits: limitsOf(field),
 		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
 		lasts:  field.Type == reflect.TypeFor[time.Duration](),
+	}
+}
+
+// grammarOf returns what checks a text besides its limits; nil: nothing does.
+func grammarOf(name string, tag reflect.StructTag) func(text string) error {
+	words := tag.Get("words")
+	if words == "" {
+		return grammars[tag.Get("is")]
+	}
+	pattern := regexp.MustCompile(tag.Get("pattern"))
+	most, _ := strconv.Atoi(tag.Get("maxLength"))
+	return func(text string) error {
+		if len(text) > most || !pattern.MatchString(text) {
+			return fault.New(name, "%s %.100q: use %s, at most %d bytes", name, text, words, most)
+		}
+		return nil
 	}
 }
 

@@ -26,9 +26,16 @@ const (
 
 const spaces = " \t\r\n"
 
-// Terms are the beginnings of all terms.
-func Terms() []string {
-	return []string{"topic:", "state:", "id:", "reason~", "header.NAME=", "body~", "due<", "due>"}
+// A Term is what a term begins with, and what it asks for.
+type Term struct{ Begin, Asks string }
+
+// Terms are all terms.
+func Terms() []Term {
+	return []Term{
+		{"topic:", "of these topics, or of those of a pattern"}, {"state:", "in states"}, {"id:", "whose id is this, with * for any text"},
+		{"reason~", "that died of this"}, {"header.NAME=", "with this header"}, {"body~", "with this in the body"},
+		{"due<", "due before a time"}, {"due>", "due after a time"},
+	}
 }
 
 const allTerms = "topic:order.* state:dead id:order-47* reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
