@@ -22,6 +22,10 @@ type Message struct {
 	// ID is A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time.
 	ID string `field:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names it, so that a publish may be repeated, a broadcast until it is sent; missing: one is made"`
 
+	// Key names what the message is about, such as an account: up to 128 bytes of A-Z a-z 0-9
+	// . _ ~ : -, not beginning with ~; empty: nothing. Handlers get it, and a search finds it.
+	Key string `field:"key" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"acct-7" doc:"names what it is about, such as an account; is kept with it, handed to its handler, and found by key:"`
+
 	// Delay is how long after Redis accepts the message it is due. Due is the time
 	// itself; one in the past becomes the time of the publish, except for a broadcast.
 	// Give at most one of the two. Both are rounded up to a millisecond.
@@ -118,7 +122,7 @@ const After Then = "after"
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
-		ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+		Key: m.Key, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
 		Lease: m.Lease, TryTimeout: m.TryTimeout, UniqueFor: m.UniqueFor, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
 	}
 }

@@ -113,3 +113,14 @@ func TestListenPutsOff(t *testing.T) {
 	}
 	contains(t, r.err, "bellhop: handled 1, failed 0, put off 3\n")
 }
+
+// A command gets the key of its message.
+func TestWorkGetsTheKey(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.call("publish", "ledger", "--id", "a", "--key", "acct-7", "--body", "x")
+	contains(t, s.call("inspect", "ledger", "a"), "acct-7")
+	contains(t, s.call("find", "key:acct-7"), "a")
+	r := s.feed("", "work", "ledger", "--count", "1", "--", "sh", "-c", `echo "key $MESSAGE_KEY"`)
+	contains(t, r.out, "key acct-7")
+}

@@ -30,7 +30,7 @@ Without CMD each message is printed on a line and acknowledged; a body that is n
 printable there is quoted, and --json prints it unchanged. With CMD the command is
 run for each message, with the body on its standard input, and MESSAGE_TOPIC,
 MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_LATE_MS,
-MESSAGE_CONTENT_TYPE and, for each header, MESSAGE_HEADER_NAME in its environment; a
+MESSAGE_CONTENT_TYPE, MESSAGE_KEY if it has one and, for each header, MESSAGE_HEADER_NAME in its environment; a
 message with two headers of one variable is buried. MESSAGE_LATE=true if the message
 was claimed later than its late_after allows. The exit code of CMD decides:
 

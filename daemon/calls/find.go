@@ -12,7 +12,7 @@ import (
 
 // question is the input of a call that finds messages.
 type question struct {
-	Q      string `query:"q" required:"true" maxLength:"4096" example:"topic:order.* id:order-47*" doc:"terms that all must hold: topic:PATTERN, state:STATE, several with commas, id:ID with * for any text, reason~TEXT, body~TEXT, header.NAME=VALUE, due<TIME and due>TIME: a day of UTC, a time, now, or from now such as -1h or +2d. Values with spaces in double quotes, with \\\" and \\\\ in them"`
+	Q      string `query:"q" required:"true" maxLength:"4096" example:"topic:order.* id:order-47*" doc:"terms that all must hold: topic:PATTERN, state:STATE, several with commas, id:ID with * for any text, key:KEY, reason~TEXT, body~TEXT, header.NAME=VALUE, due<TIME and due>TIME: a day of UTC, a time, now, or from now such as -1h or +2d. Values with spaces in double quotes, with \\\" and \\\\ in them"`
 	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous answer; missing: from the beginning"`
 }
 

@@ -60,7 +60,7 @@ func TestClaim(t *testing.T) {
 	m := body("a~1")
 	m.Due, m.Restore = time.Date(2001, 2, 3, 4, 5, 6, 7e6, time.UTC), &notify.Restore{}
 	m.Body, m.ContentType = []byte("verbatim \x00\xff\r\n"), `text/plain; title="50% ä"`
-	m.Headers = map[string]string{"Trace-Id": "ä 1"}
+	m.Headers, m.Key = map[string]string{"Trace-Id": "ä 1"}, "acct-7"
 	began := time.Now()
 	got := claimOne(t, conn, store, "", m)
 
@@ -71,7 +71,7 @@ func TestClaim(t *testing.T) {
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a~1"}, "ce-source": {"/" + store.Keys().Prefix() + "/" + topic}, "ce-type": {topic},
 		"ce-time": {"2001-02-03T04:05:06.007Z"}, "ce-datacontenttype": {"text/plain;%20title=%2250%25%20%C3%A4%22"},
-		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"},
+		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"}, "Bellhop-Key": {"acct-7"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {
 		t.Error(diff)

@@ -80,7 +80,7 @@
 // strings. A list takes a limit and, for the next page, the cursor of the answer before. An
 // answer that would be larger than max_payload has fewer elements, and a cursor.
 //
-// A request to publish has the headers Bellhop-Id, Bellhop-Delay, Bellhop-Due,
+// A request to publish has the headers Bellhop-Id, Bellhop-Key, Bellhop-Delay, Bellhop-Due,
 // Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease, Bellhop-Try-Timeout, Bellhop-Fail,
 // Bellhop-Late-After, Bellhop-Late, Bellhop-If-Exists, Bellhop-Max-Wait, Bellhop-Then and
 // Bellhop-Unique-For, all optional; Content-Type or ce-datacontenttype; and
@@ -118,8 +118,8 @@
 //
 // The answer to a claim is one message for each claimed message, and at the end an empty
 // one with the header Status: 204. A claim never waits. A claimed message has the body
-// as its data, the headers of CloudEvents' binary mode, Bellhop-Attempt,
-// Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
+// as its data, the headers of CloudEvents' binary mode, Bellhop-Key if it has one,
+// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
 // late it was claimed, Bellhop-Late, which is true if that is later than it allows, and
 // Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is done,
 // +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which may be

@@ -21,6 +21,7 @@ import (
 // [notify.Record]; durations are in whole milliseconds. The tags doc, example and enum are
 // for the OpenAPI document, label is for people.
 type Options struct {
+	Key         string            `json:"key,omitempty" label:"key" doc:"what it is about" example:"acct-7"`
 	MaxAttempts int               `json:"attempts,omitempty" label:"limit of attempts" doc:"its limit of attempts; missing: the default"`
 	TTL         int64             `json:"ttl_ms,omitempty" label:"time to live" doc:"its time to live" example:"86400000"`
 	Lease       int64             `json:"lease_ms,omitempty" label:"lease" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`
@@ -44,6 +45,7 @@ func (o Options) Into(r *notify.Record) { fields.Fill(r, &o) }
 
 // Delivered is what a handler gets of that, beside the body.
 type Delivered struct {
+	Key         string            `json:"key,omitempty" doc:"what the message is about; missing: it has no key" example:"acct-7"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 }

@@ -32,13 +32,19 @@ type Term struct{ Begin, Asks string }
 // Terms are all terms.
 func Terms() []Term {
 	return []Term{
-		{"topic:", "of these topics, or of those of a pattern"}, {"state:", "in states"}, {"id:", "whose id is this, with * for any text"},
-		{"reason~", "that died of this"}, {"header.NAME=", "with this header"}, {"body~", "with this in the body"},
-		{"due<", "due before a time"}, {"due>", "due after a time"},
+		{"topic:", "of these topics, or of those of a pattern"},
+		{"state:", "in states"},
+		{"id:", "whose id is this, with * for any text"},
+		{"key:", "with this key"},
+		{"reason~", "that died of this"},
+		{"header.NAME=", "with this header"},
+		{"body~", "with this in the body"},
+		{"due<", "due before a time"},
+		{"due>", "due after a time"},
 	}
 }
 
-const allTerms = "topic:order.* state:dead id:order-47* reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
+const allTerms = "topic:order.* state:dead id:order-47* key:acct-7 reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
 
 // Parse reads a question: see the package. The error is a notify.Fault of the field q, which
 // tells the first character from which on the text makes no sense.
@@ -123,7 +129,7 @@ func (p *parser) term() error {
 }
 
 // signs are the names of terms, and what may stand behind each.
-var signs = map[string]string{"topic": ":", "state": ":", "id": ":", "reason": "~", "body": "~", "due": "<>"}
+var signs = map[string]string{"topic": ":", "state": ":", "id": ":", "key": ":", "reason": "~", "body": "~", "due": "<>"}
 
 // headerName is the name of a header, a token of RFC 9110, behind header and a dot.
 var headerName = regexp.MustCompile("^header\\.([!#$%&'*+.^_`|~0-9A-Za-z-]+)=")
@@ -159,7 +165,7 @@ func (p *parser) unknown(name string, hasSign bool) error {
 	if !hasSign {
 		return p.faultf(p.at, "it is no term; write id:WORD* or body~WORD, with double quotes around what has spaces. Terms are %s", allTerms)
 	}
-	for _, known := range []string{"topic", "state", "id", "reason", "body", "due", "header"} {
+	for _, known := range []string{"topic", "state", "id", "key", "reason", "body", "due", "header"} {
 		if near(strings.ToLower(name), known) {
 			return p.faultf(p.at, "no term is called that; did you mean %s? Terms are %s", known, allTerms)
 		}
@@ -239,6 +245,9 @@ func (p *parser) set(name, sign, value string) (wrong string) {
 	case "id":
 		p.id = stars.ReplaceAllString(value, "*")
 		return wrongID(p.id)
+	case "key":
+		p.key = value
+		return wrongKey(value)
 	case "reason":
 		p.reason = value
 		return wrongPart(value)
@@ -291,6 +300,13 @@ func wrongID(id string) string {
 		return fmt.Sprintf("there are %d stars; use up to %d", n, maxStars)
 	case !idGrammar.MatchString(id):
 		return "an id has letters, digits and . _ ~ : - alone; * stands for any text"
+	}
+	return ""
+}
+
+func wrongKey(key string) string {
+	if strings.Contains(key, "*") || wrongID(key) != "" {
+		return fmt.Sprintf("a key has up to %d letters, digits and . _ ~ : - alone, and is asked for whole", record.MaxID)
 	}
 	return ""
 }

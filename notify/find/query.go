@@ -18,6 +18,7 @@ type Query struct {
 	topics       []notify.Pattern // of which one must match; none: all but those of the system
 	states       []notify.State   // none: all
 	id           string           // * stands for any text; empty: any
+	key          string           // empty: any
 	reason, body string
 	headers      []header
 	after        *moment // nil: any
@@ -71,6 +72,7 @@ func (q Query) String() string {
 	add("topic:", joined(q.topics, notify.Pattern.String))
 	add("state:", joined(q.states, notify.State.String))
 	add("id:", q.id)
+	add("key:", q.key)
 	add("reason~", q.reason)
 	for _, h := range q.headers {
 		add("header."+h.name+"=", h.value)
@@ -103,7 +105,7 @@ func quoted(value string) string {
 
 // matches reports whether a message is one that the question asks for.
 func (q Query) matches(i notify.Info) bool {
-	return q.wantsTopic(i.Topic) && slices.Contains(q.asked(), i.State) && q.wantsID(i.ID) && q.wantsDue(dueOf(&i)) &&
+	return q.wantsTopic(i.Topic) && slices.Contains(q.asked(), i.State) && q.wantsID(i.ID) && (q.key == "" || q.key == i.Key) && q.wantsDue(dueOf(&i)) &&
 		strings.Contains(i.Reason, q.reason) && q.wantsHeaders(i.Headers) && (q.body == "" || strings.Contains(bodyOf(&i), q.body))
 }
 
@@ -121,7 +123,7 @@ func (q Query) asked() []notify.State {
 		states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead, notify.Done}
 	}
 	return slices.DeleteFunc(slices.Clone(states), func(s notify.State) bool {
-		return s != notify.Dead && q.reason != "" || s == notify.Done && (q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil)
+		return s != notify.Dead && q.reason != "" || s == notify.Done && (q.key != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil)
 	})
 }
 
@@ -228,6 +230,9 @@ func (q Query) sought() *store.Sought {
 			value, _ := json.Marshal(h.value) // a string has no error
 			s.Head = append(s.Head, string(value))
 		}
+	}
+	if q.key != "" {
+		s.Head = append(s.Head, `"key":"`+q.key+`"`)
 	}
 	if len(q.headers) > 0 {
 		s.Head = append(s.Head, `"headers"`)
