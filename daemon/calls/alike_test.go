@@ -138,7 +138,7 @@ func (g *gates) nats(c calls.Call, values map[string]any) (string, []byte) {
 
 // offered returns the calls that NATS offers, too. Every other says why it does not.
 func offered(t *testing.T) (all []calls.Call) {
-	for _, c := range calls.Table {
+	for _, c := range calls.Table() {
 		if (c.NATS == calls.Nowhere) == (c.NoNATS == "") {
 			t.Errorf("%s: offered over NATS %v, because %q", c.Name, c.NATS, c.NoNATS)
 		}
@@ -176,7 +176,7 @@ func TestCallsAreAlike(t *testing.T) {
 	for _, topic := range []string{"shop.read", "shop.http", "shop.nats"} {
 		g.prepare(topic)
 	}
-	tested := make(map[string]bool)
+	tested, table := make(map[string]bool), calls.Table()
 	for _, test := range []struct {
 		call    string
 		values  map[string]any
@@ -208,11 +208,11 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "requeueDead", changes: true, has: "give all=true"},
 		{call: "purgeDead", values: map[string]any{"all": true}, changes: true, has: `{"count":1}`},
 	} {
-		i := slices.IndexFunc(calls.Table, func(c calls.Call) bool { return c.Name == test.call })
+		i := slices.IndexFunc(table, func(c calls.Call) bool { return c.Name == test.call })
 		if i < 0 {
 			t.Fatalf("there is no %s", test.call)
 		}
-		c, values := calls.Table[i], func(topic string) map[string]any {
+		c, values := table[i], func(topic string) map[string]any {
 			all := map[string]any{}
 			for name, value := range test.values {
 				all[name] = value

@@ -63,7 +63,7 @@ type searchInput struct {
 	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the newest"`
 }
 
-var searchArchive = define(Call{
+var _ = define(Call{
 	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Search the archive, a page at a time, newest end first",
 	Description: "All filters that are given must hold. Only topics that the token permits are searched. Bodies and results come, and body is a filter, only with the right archive-bodies.",
@@ -76,7 +76,7 @@ var searchArchive = define(Call{
 	return reply(rows(found), archiveError(err))
 })
 
-var showArchived = define(Call{
+var _ = define(Call{
 	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Get all that the archive has of the messages of one id, newest end first",
 	Description: "Bodies and results come only with the right archive-bodies.",
@@ -120,7 +120,7 @@ type requeueInput struct {
 	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous answer; missing: from the newest"`
 }
 
-var requeueArchived = define(Call{
+var _ = define(Call{
 	Name: "requeueArchived", Method: "POST", Path: archivePath + "/requeue", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, And: []Right{MayPublish}, Errors: []int{404}, Summary: "Publish messages of the archive again, due now",
 	Description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
@@ -132,7 +132,7 @@ var requeueArchived = define(Call{
 	return changed(s.Archive.Requeue(ctx, q, in.Limit, in.Cursor, r.Has(MayAdmin)))
 })
 
-var eraseArchived = define(Call{
+var _ = define(Call{
 	Name: "eraseArchived", Method: "POST", Path: archivePath + "/erase", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
 	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove messages from the archive, such as those of a person who asks for it",
 	Description: "The answer has a cursor while there may be more: repeat the call then.",
@@ -149,7 +149,7 @@ type pruneInput struct {
 	Limit  int       `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"at most this many by this call, beside whole months"`
 }
 
-var pruneArchive = define(Call{
+var _ = define(Call{
 	Name: "pruneArchive", Method: "DELETE", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
 	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove what ended before a time from the archive, of all topics",
 	Description: "The token must permit all topics. Whole months go at once, and do not count towards the limit. The answer has a cursor while there may be more: repeat the call then.",

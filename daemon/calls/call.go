@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -98,18 +99,17 @@ func (c Call) DoJSON(ctx context.Context, s *Service, r *Request, topic string, 
 	return c.Do(ctx, s, r, func(input reflect.Value) error { return ReadJSON(c.Params(), topic, data, input) })
 }
 
-// define returns a call whose input is I.
+var table []Call
+
+// Table returns the calls that are the same over all transports, by their names.
+func Table() []Call {
+	return slices.SortedFunc(slices.Values(table), func(a, b Call) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// define adds a call to the table, whose input is I, and returns it.
 func define[I any](c Call, do func(context.Context, *Service, *Request, *I) (any, error)) Call {
 	c.Input = reflect.TypeFor[I]()
 	c.do = func(ctx context.Context, s *Service, r *Request) (any, error) { return do(ctx, s, r, r.in.(*I)) }
+	table = append(table, c)
 	return c
-}
-
-// Table has the calls that are the same over all transports, in the order of the OpenAPI
-// document.
-var Table = []Call{
-	reschedule, cancel, list,
-	listTopics, countTopic, Settings, ChangeSettings, pause, resume, listDead, requeueDead, purgeDead, carriers, workers, listeners, rotateSecret,
-	searchArchive, showArchived, requeueArchived, eraseArchived, pruneArchive,
-	foresee, past, findCall, act,
 }

@@ -33,7 +33,7 @@ type findInput struct {
 	Limit int `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
 }
 
-var findCall = define(Call{
+var _ = define(Call{
 	Name: "find", Method: "GET", Path: "/v1/find", Tag: TagOperate, Status: http.StatusOK, Reply: api.Found{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Errors: []int{429}, Summary: "Find messages by what they hold, a page at a time",
 	Description: "Only topics that the token permits are looked at. An answer comes when the page is full, in about 100 ms if something is found by then, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
@@ -60,7 +60,7 @@ type actInput struct {
 	Due    time.Time      `query:"due" without:"delay" example:"2030-01-02T03:04:05Z" doc:"of reschedule: when they are due"`
 }
 
-var act = define(Call{
+var _ = define(Call{
 	Name: "act", Method: "POST", Path: "/v1/find/{act}", Tag: TagOperate, Status: http.StatusOK, Reply: api.Acted{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayAdmin}, Errors: []int{429}, Summary: "Act on all messages that a question asks for",
 	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled and ready messages; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",

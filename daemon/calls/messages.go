@@ -57,7 +57,7 @@ type rescheduleInput struct {
 	M notify.Message `has:"delay,due"`
 }
 
-var reschedule = define(Call{
+var _ = define(Call{
 	Name: "reschedule", Method: "PATCH", Path: PathMessage, Tag: TagPublish, Status: http.StatusOK, Reply: api.Publication{}, NATS: ByTopic,
 	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Give a message another due time",
 	Description: "With neither a delay nor a due time the message is due at once.",
@@ -74,7 +74,7 @@ type cancelInput struct {
 	Next bool `query:"next" default:"false" doc:"true: cancel the message that follows the one of this id, and leave that; 404 if none does"`
 }
 
-var cancel = define(Call{
+var _ = define(Call{
 	Name: "cancel", Method: "DELETE", Path: PathMessage, Tag: TagPublish, Status: http.StatusOK, Reply: api.Cancelled{}, NATS: ByTopic,
 	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Cancel a message",
 }, func(ctx context.Context, s *Service, r *Request, in *cancelInput) (any, error) {
@@ -97,7 +97,7 @@ type paged struct {
 	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
-var list = define(Call{
+var _ = define(Call{
 	Name: "list", Method: "GET", Path: PathTopic + "/messages", Tag: TagPublish, Status: http.StatusOK, Reply: api.Page{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Summary: "List messages, a page at a time, by time",
 }, func(ctx context.Context, s *Service, r *Request, in *listInput) (any, error) {

@@ -19,7 +19,7 @@ type forecastInput struct {
 	Count  int    `query:"count" minimum:"1" maximum:"1000" default:"24" doc:"number of buckets"`
 }
 
-var foresee = define(Call{
+var _ = define(Call{
 	Name: "forecast", Method: "GET", Path: "/v1/forecast", Tag: TagOperate, Status: http.StatusOK, Reply: api.Forecast{}, NATS: Plain,
 	Summary:     "Count scheduled messages by when they fall due",
 	Description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s, of very many topics for up to a minute.",
@@ -74,7 +74,7 @@ func (in *historyInput) span(now time.Time) (from, to time.Time) {
 	return from, to
 }
 
-var past = define(Call{
+var _ = define(Call{
 	Name: "history", Method: "GET", Path: "/v1/history", Tag: TagOperate, Status: http.StatusOK, Reply: api.History{}, NATS: Plain,
 	Rights: []Right{MayAdmin}, Summary: "Get how many messages were published, claimed and acknowledged in the past, and how late they were claimed",
 	Description: "The token must permit all topics. The past is noted by second for an hour, and by minute for a week; not with BELLHOP_CONSOLE=false.",

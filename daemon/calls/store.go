@@ -12,7 +12,7 @@ import (
 
 type nothing struct{}
 
-var carriers = define(Call{
+var _ = define(Call{
 	Name: "carrier", Method: "GET", Path: "/v1/carrier", Tag: TagOperate, Status: http.StatusOK, Reply: api.Carriers{}, NATS: Plain,
 	Summary: "Get the elected carrier, of each shard if there are several",
 }, func(ctx context.Context, s *Service, _ *Request, _ *nothing) (any, error) {
@@ -27,7 +27,7 @@ var carriers = define(Call{
 	return api.CarriersOf(all, missing), nil
 })
 
-var workers = define(Call{
+var _ = define(Call{
 	Name: "workers", Method: "GET", Path: "/v1/workers", Tag: TagOperate, Status: http.StatusOK, Reply: api.Workers{}, NATS: Plain,
 	Rights: []Right{MayMetrics}, Summary: "List the daemons, workers and listeners that are there",
 	Description: "A token that does not permit all topics gets those that are there for its topics. A worker that claims over HTTP or NATS is there if its claims name it.",
@@ -52,7 +52,7 @@ type listenersInput struct {
 	Cursor string `query:"cursor" is:"listener" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
-var listeners = define(Call{
+var _ = define(Call{
 	Name: "listeners", Method: "GET", Path: "/v1/listeners", Tag: TagOperate, Status: http.StatusOK, Reply: api.Listeners{}, NATS: Plain,
 	Summary:     "List the named listeners, how far behind each is, and who holds what",
 	Description: "A token gets those whose patterns it permits whole. The names of workers, in by and held_by, are for tokens with the right metrics.",
@@ -89,7 +89,7 @@ var listeners = define(Call{
 	return page, nil
 })
 
-var rotateSecret = define(Call{
+var _ = define(Call{
 	Name: "rotateSecret", Method: "POST", Path: "/v1/secret/rotate", Tag: TagOperate, Status: http.StatusNoContent,
 	NoNATS: "it is for an operator alone, and whoever may use every subject is not one",
 	Rights: []Right{MayAdmin}, Summary: "Replace the secret with which the daemons sign",

@@ -14,7 +14,7 @@ type topicsInput struct {
 	Cursor string `query:"cursor" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
-var listTopics = define(Call{
+var _ = define(Call{
 	Name: "listTopics", Method: "GET", Path: "/v1/topics", Tag: TagOperate, Status: http.StatusOK, Reply: api.Topics{}, NATS: Plain,
 	Summary: "Count the messages of every topic, a page at a time",
 }, func(ctx context.Context, s *Service, r *Request, in *topicsInput) (any, error) {
@@ -23,7 +23,7 @@ var listTopics = define(Call{
 	return reply(api.TopicsOf(counts, next, missing), err)
 })
 
-var countTopic = define(Call{
+var _ = define(Call{
 	Name: "countTopic", Method: "GET", Path: PathTopic, Tag: TagOperate, Status: http.StatusOK, Reply: api.Topic{}, NATS: ByTopic,
 	Summary: "Count the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
@@ -86,7 +86,7 @@ var (
 // null removes one (RFC 7396).
 const MergePatch = "application/merge-patch+json"
 
-var pause = define(Call{
+var _ = define(Call{
 	Name: "pause", Method: "POST", Path: PathTopic + "/pause", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
 	Rights: []Right{MayAdmin}, Summary: "Stop handing out the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
@@ -96,7 +96,7 @@ var pause = define(Call{
 	return nil, s.Inspector.Pause(ctx, in.Topic)
 })
 
-var resume = define(Call{
+var _ = define(Call{
 	Name: "resume", Method: "POST", Path: PathTopic + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
 	Rights: []Right{MayAdmin}, Summary: "Resume handing out the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
@@ -111,7 +111,7 @@ type deadListInput struct {
 	paged
 }
 
-var listDead = define(Call{
+var _ = define(Call{
 	Name: "listDead", Method: "GET", Path: PathTopic + "/dead", Tag: TagOperate, Status: http.StatusOK, Reply: api.Page{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MayConsume}, Summary: "List dead letters, oldest death first",
 }, func(ctx context.Context, s *Service, r *Request, in *deadListInput) (any, error) {
@@ -127,14 +127,14 @@ type deadInput struct {
 	All bool   `query:"all" without:"id" example:"true" doc:"true: all present dead letters of the topic"`
 }
 
-var requeueDead = define(Call{
+var _ = define(Call{
 	Name: "requeueDead", Method: "POST", Path: PathTopic + "/dead/requeue", Tag: TagOperate, Status: http.StatusOK, Reply: api.Count{}, NATS: ByTopic, Lasts: true,
 	Rights: []Right{MayAdmin}, Summary: "Requeue dead letters: ready again, with all their attempts",
 }, func(ctx context.Context, s *Service, r *Request, in *deadInput) (any, error) {
 	return in.each(ctx, r, s.Inspector.Requeue, s.Inspector.RequeueAll)
 })
 
-var purgeDead = define(Call{
+var _ = define(Call{
 	Name: "purgeDead", Method: "DELETE", Path: PathTopic + "/dead", Tag: TagOperate, Status: http.StatusOK, Reply: api.Count{}, NATS: ByTopic, Lasts: true,
 	Rights: []Right{MayAdmin}, Summary: "Remove dead letters for good",
 }, func(ctx context.Context, s *Service, r *Request, in *deadInput) (any, error) {

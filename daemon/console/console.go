@@ -108,7 +108,7 @@ func (c *Console) routes() {
 	c.mux.HandleFunc("POST "+Root+"logout", c.logout)
 	c.mux.HandleFunc("GET "+Root+"find/export", c.export)
 	c.mux.HandleFunc("GET "+topicsOffered, c.offerTopics)
-	for _, p := range pages {
+	for _, p := range allPages() {
 		c.mux.HandleFunc("GET "+p.path, c.serve(p))
 	}
 	for _, a := range acts {

@@ -26,7 +26,7 @@ func AllOffers() string { return allOffers() }
 
 // Patterns returns the patterns of all pages.
 func Patterns() (all []string) {
-	for _, p := range pages {
+	for _, p := range allPages() {
 		if p.path != bulkPath && p.path != brokenPath {
 			all = append(all, strings.TrimSuffix(p.path, "{$}"))
 		}

@@ -28,7 +28,8 @@ const (
 
 var topicsPage = page{
 	path: Root + "topics", title: "Topics", nav: "topics", name: "topics", live: true,
-	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topics(ctx, v) },
+	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topics(ctx, v) },
+	below: []page{topicPage, messagePage},
 }
 
 // topicsView is what the page of topics shows.

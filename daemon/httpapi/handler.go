@@ -103,7 +103,7 @@ func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
 	}, g.bulk)
 	register(g, mux, doc, calls.Inspect, g.inspect)
 	g.registerClaims(mux, doc)
-	for _, one := range calls.Table {
+	for _, one := range calls.Table() {
 		g.offer(mux, doc, one)
 	}
 }

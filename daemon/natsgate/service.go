@@ -59,7 +59,7 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: calls.Settings.Subject(), rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
 	}
-	for _, c := range calls.Table {
+	for _, c := range calls.Table() {
 		all = append(all, g.offered(c, searches)...)
 	}
 	for i := range all {
