@@ -574,6 +574,16 @@ func TestListeners(t *testing.T) {
 		}
 	}
 
+	s.call("broadcast", "t.a", "--id", "sale", "--body", "4")
+	var of string
+	storetest.Eventually(t, "it is sent", func() bool {
+		of = s.call("listeners", "of", "t.a", "sale")
+		return strings.HasPrefix(of, "sent ")
+	})
+	contains(t, of, "NAME  STATE    WORKER  UNTIL", "away  waiting  -", "here  ")
+	contains(t, s.call("listeners", "of", "t.a", "sale", "--json"), `"name":"away","pattern":"t.>","state":"waiting"`)
+	contains(t, s.fails(exitFailed, "listeners", "of", "prices.gold", "none"), "no such message")
+
 	if out := s.call("listeners", "remove", "here"); out != "removed here\n" {
 		t.Errorf("got %q", out)
 	}
@@ -588,9 +598,11 @@ func TestListeners(t *testing.T) {
 		"listeners remove":      "NAME is missing",
 		"listeners remove a b":  `unexpected argument "b"`,
 		"listeners remove a/b":  `invalid name "a/b"`,
-		"listeners list":        `unknown command "list": use remove NAME, or nothing for a list`,
+		"listeners list":        `unknown command "list": use remove NAME, of TOPIC ID, or nothing for a list`,
 		"listeners remove --x":  "unknown flag: --x",
 		"listeners --name here": "unknown flag: --name",
+		"listeners of prices":   "ID is missing",
+		"listeners of a/b c":    `invalid topic "a/b"`,
 	} {
 		contains(t, s.fails(exitUsage, strings.Fields(args)...), want)
 	}

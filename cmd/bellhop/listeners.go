@@ -11,12 +11,13 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/receivers"
 )
 
 func (a *app) listenersCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "listeners",
-		Short: "List the named listeners, or remove one",
+		Short: "List the named listeners, those of a broadcast, or remove one",
 		Long: `List the named listeners, which bellhop listen --name creates: the pattern of each,
 where it began, how many broadcasts its processes have leased, on how many topics it
 is behind, who listens under it now and holds how many of the leased ones, and when
@@ -25,15 +26,16 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 		Example: `  bellhop listeners
   bellhop listeners --json | jq '.[] | select(.active | not)'
   bellhop listeners --json | jq '.[] | {name, held_by}'
+  bellhop listeners of prices sale-7
   bellhop listeners remove billing`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: use remove NAME, or nothing for a list", args[0])
+				return fmt.Errorf("unknown command %q: use remove NAME, of TOPIC ID, or nothing for a list", args[0])
 			}
 			return nil
 		},
 	})
-	c.AddCommand(a.listenersRemoveCommand())
+	c.AddCommand(a.listenersRemoveCommand(), a.listenersOfCommand())
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
 		names, err := s.inspector.Listeners(ctx)
 		missing, err := partly(err)
@@ -92,6 +94,42 @@ the name end with an error.`,
 			return a.printJSON(map[string]string{"removed": args[0]})
 		}
 		terminal.Printf(a.out, "removed %s\n", args[0])
+		return nil
+	})
+}
+
+func (a *app) listenersOfCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "of TOPIC ID",
+		Short: "List how far the named listeners are with a broadcast",
+		Long: `List the named listeners that get a broadcast, and how far each is with it: waiting, it
+lacks the broadcast still; leased, a process of it has the broadcast; done, it was handled,
+or given up. A broadcast is found while it waits, and while the log of its topic keeps it.`,
+		Example: `  bellhop listeners of prices sale-7
+  bellhop listeners of prices sale-7 --json | jq .listeners`,
+		Args: takes("TOPIC", "ID"),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		b, err := receivers.Look(ctx, s.store, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(b)
+		}
+		now := a.now(ctx, s)
+		if b.State == receivers.Scheduled {
+			terminal.Printf(a.out, "scheduled, due %s\n", relative(b.Due, now))
+			return nil
+		}
+		terminal.Printf(a.out, "sent %s\n", relative(b.Sent, now))
+		rows := [][]string{{"NAME", "STATE", "WORKER", "UNTIL"}}
+		for _, l := range b.Listeners {
+			rows = append(rows, []string{l.Name, l.State, cmp.Or(l.Worker, "-"), relative(l.Until, now)})
+		}
+		if len(b.Listeners) > 0 {
+			a.printRows(rows, 0, 1, 2, 3)
+		}
 		return nil
 	})
 }

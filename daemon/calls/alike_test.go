@@ -176,6 +176,7 @@ func TestCallsAreAlike(t *testing.T) {
 	for _, topic := range []string{"shop.read", "shop.http", "shop.nats"} {
 		g.prepare(topic)
 	}
+	storetest.Publish(t, g.store, notify.Message{Topic: "shop.read", ID: "sale", Broadcast: true, Due: time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)})
 	tested, table := make(map[string]bool), calls.Table()
 	for _, test := range []struct {
 		call    string
@@ -192,6 +193,8 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "carrier", has: `"name":""`},
 		{call: "workers", has: `"workers":`},
 		{call: "listeners", values: map[string]any{"topic": "prices.gold"}, has: `{"listeners":[]}`},
+		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "sale"}, has: `"state":"scheduled"`},
+		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "none"}, has: "urn:bellhop:not-found"},
 		{call: "forecast", values: map[string]any{"topic": "shop.read", "bucket": "1d", "count": 2}, has: `"later":3`},
 		{call: "history", values: map[string]any{"from": "2030-01-02T00:00:00Z", "to": "2030-01-02T01:00:00Z"}, has: `"samples":[]`},
 		{call: "find", values: map[string]any{"q": "topic:shop.read id:a"}, has: `"looked":`},

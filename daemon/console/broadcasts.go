@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/receivers"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -28,7 +29,7 @@ var relogged = cache.Keep{Age: 5 * time.Second}
 var broadcastsPage = page{
 	path: Root + "broadcasts", title: "Broadcasts", nav: "broadcasts", name: "broadcasts", live: true,
 	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.broadcasts(ctx, v) },
-	below: []page{removePage},
+	below: []page{removePage, receiversPage},
 }
 
 // A broadcastsView is what the page of broadcasts shows.
@@ -57,7 +58,7 @@ type logRow struct {
 	Link string
 }
 
-// Sending returns how many broadcasts a second are sent.
+// Sending returns how many broadcasts a second are receivers.
 func (c counted) Sending() string { return perSecond(c.Per, func(r *rates) float64 { return r.Sent }) }
 
 // A listenerRow is a named listener.
@@ -251,6 +252,36 @@ var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broa
 	defer c.caches.announced.Forget()
 	return c.publish(ctx, v, topic, true)
 }}
+
+// receiversPage shows how far the named listeners are with a broadcast.
+var receiversPage = page{
+	path: Root + "broadcasts/of", title: "Who has a broadcast", nav: "broadcasts", name: "receivers",
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) {
+		view := &receiversView{Topic: strings.TrimSpace(v.query("topic")), ID: strings.TrimSpace(v.query("id")), Now: c.now(ctx)}
+		if view.Topic+view.ID == "" {
+			return view, nil
+		}
+		if err := record.CheckTopic(view.Topic); err != nil {
+			return nil, err
+		}
+		if !v.Has(calls.MayPublish, calls.MayListen) || !v.Sees(view.Topic) {
+			return nil, errForbidden
+		}
+		b, err := calls.Receivers(ctx, c.store, v.Client, view.Topic, view.ID)
+		if err != nil {
+			return nil, err
+		}
+		view.Found = &b
+		return view, nil
+	},
+}
+
+// A receiversView is a broadcast that was asked for.
+type receiversView struct {
+	Topic, ID string
+	Now       time.Time
+	Found     *receivers.Report // nil: none was asked for
+}
 
 // removePage asks whether to remove a named listener: its place cannot be had back.
 var removePage = page{

@@ -223,11 +223,15 @@ func TestWhoListensOnThePage(t *testing.T) {
 	for _, name := range []string{"root", "reader"} {
 		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
 	}
-	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", Broadcast: true, Body: []byte("x")})
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "held", Broadcast: true, Body: []byte("x")})
 	for _, name := range []string{"root", "reader"} {
 		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt; (1 held)</td>").hides("<b>desk")
 	}
 	s.login("shop").get("/ui/broadcasts").is(http.StatusOK).says("<td>somebody</td>").hides("desk", "held)")
+	const of = "/ui/broadcasts/of?topic=order.a&id=held"
+	s.login("root").get(of).is(http.StatusOK).says("It was sent", ">leased</span>", "<td>&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
+	s.login("shop").get(of).is(http.StatusOK).says(">leased</span>").hides("desk")
+	s.login("reader").get(of).is(http.StatusForbidden)
 }
 
 func TestBroadcastsPage(t *testing.T) {
@@ -265,6 +269,11 @@ func TestBroadcastsPage(t *testing.T) {
 		v.act("/ui/topics", "/ui/acts/listeners", "remove", "billing").is(http.StatusForbidden)
 		v.act("/ui/topics", "/ui/broadcasts", "topic", "secret.b").is(http.StatusForbidden)
 	}
+	root.get("/ui/broadcasts/of").is(http.StatusOK).says("Who has a broadcast").hides("It is")
+	root.get("/ui/broadcasts/of?topic=order.a&id=b1").is(http.StatusOK).says("It is scheduled, due in 59 min")
+	root.get("/ui/broadcasts/of?topic=order.a&id=none").is(http.StatusNotFound)
+	root.get("/ui/broadcasts/of?topic=%3Cb%3Ebold&id=b1").is(http.StatusUnprocessableEntity).hides("<b>bold")
+	shop.get("/ui/broadcasts/of?topic=secret.later&id=b2").is(http.StatusForbidden).hides("scheduled, due")
 	reader.act("/ui/topics", "/ui/broadcasts", "topic", "order.a").is(http.StatusForbidden)
 	root.act("/ui/broadcasts/remove?name=spy", "/ui/acts/listeners", "remove", "spy", "back", "broadcasts").is(http.StatusSeeOther)
 	root.get("/ui/broadcasts").says("Removed the listener spy").hides("name=spy")

@@ -29,7 +29,7 @@ var mayCall = map[string][]string{
 	"find":   {"publish", "consume"}, "act": {"admin"},
 	"pause": {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
 	"listTopics": {}, "countTopic": {}, "forecast": {}, "history": {"admin"}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
-	"rotateSecret": {"admin"}, "workers": {"metrics"}, "listeners": {}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
+	"rotateSecret": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},
 }
 

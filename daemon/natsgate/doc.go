@@ -68,6 +68,7 @@
 //	bellhop.carrier                  nothing
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
+//	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
 //	bellhop.forecast                 {"bucket":"1h","count":24}, or nothing, to count what falls due
 //	bellhop.history                  {"step":"1m"}, or nothing, for what happened in the past
 //	bellhop.find.TOPIC               {"q":"state:dead reason~timeout"}, to find messages by what they hold

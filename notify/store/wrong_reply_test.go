@@ -309,6 +309,10 @@ func askings() []asking {
 			_, err := s.Lag(ctx, []store.LogPlace{{Topic: "t", Place: 1, From: 1}})
 			return err
 		}},
+		{name: "sent", right: []any{"", "900", "1000"}, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Sent(ctx, "t", "a")
+			return err
+		}},
 		{name: "register", right: []any{"t now 1 0 id", "1000"}, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Register(ctx, "n", store.Registration{Pattern: "t", From: "now"})
 			return err
