@@ -72,6 +72,10 @@ func open(t *testing.T) *gates {
 	}
 	storetest.Run(t, gate.Run)
 	storetest.Eventually(t, "the gate is connected", func() bool { return gate.Stats().Connected })
+	storetest.Eventually(t, "both are among the workers", func() bool {
+		all, err := storetest.Inspector(t, store).Workers(t.Context())
+		return err == nil && len(all) == 2
+	})
 	conn, err := nats.Connect(n.ClientURL())
 	if err != nil {
 		t.Fatal(err)
