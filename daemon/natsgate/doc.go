@@ -176,6 +176,8 @@
 //
 //	bellhop.>  $SRV.>  _INBOX.>
 //
+// A call on a subject that it may not subscribe to is not answered, which is logged.
+//
 // To publish to:
 //
 //	bellhop.wake.>  bellhop.broadcast.>  bellhop.beat  bellhop.event.>  bellhop.deliver.>
