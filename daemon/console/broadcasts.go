@@ -264,8 +264,8 @@ var receiversPage = page{
 		if err := record.CheckTopic(view.Topic); err != nil {
 			return nil, err
 		}
-		if !v.Has(calls.MayPublish, calls.MayListen) || !v.Sees(view.Topic) {
-			return nil, errForbidden
+		if !v.Has(calls.MayPublish, calls.MayListen) {
+			return nil, api.ErrForbidden
 		}
 		b, err := calls.Receivers(ctx, c.store, v.Client, view.Topic, view.ID)
 		if err != nil {
@@ -310,7 +310,7 @@ func (c *Console) removable(ctx context.Context, v *visit, name string) (l notif
 	at := slices.IndexFunc(all, func(l notify.ListenerInfo) bool { return l.Name == name })
 	switch {
 	case !v.Has(calls.MayAdmin), at >= 0 && !v.SeesPattern(all[at].Pattern), at < 0 && !v.CoversAll():
-		return l, false, errForbidden
+		return l, false, api.ErrForbidden
 	case at < 0:
 		return l, false, nil
 	}

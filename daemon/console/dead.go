@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
@@ -150,7 +151,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	if !v.Has(calls.MayConsume) {
-		return nil, errForbidden
+		return nil, api.ErrForbidden
 	}
 	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.Has(calls.MayAdmin), Now: c.now(ctx)}
 	counts, err := c.snapshots.count(ctx, []string{topic})
@@ -198,7 +199,7 @@ func deadTopic(v *visit, topic string) (string, error) {
 		return "", err
 	}
 	if !v.Sees(topic) {
-		return "", errForbidden
+		return "", api.ErrForbidden
 	}
 	return topic, nil
 }
@@ -233,7 +234,7 @@ type reasonRow struct {
 // reasons counts all dead letters by topic and reason.
 func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if !v.Has(calls.MayConsume) {
-		return nil, errForbidden
+		return nil, api.ErrForbidden
 	}
 	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
 	if err != nil && !store.IsPartial(err) {
@@ -270,7 +271,7 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 		return "", 0, err
 	}
 	if !v.Has(calls.MayAdmin) {
-		return "", 0, errForbidden
+		return "", 0, api.ErrForbidden
 	}
 	ids := form["id"]
 	if len(ids) == 0 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -67,7 +68,7 @@ func Extend() {
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
 		case "forbidden":
-			return "", 0, errForbidden
+			return "", 0, api.ErrForbidden
 		case "failed":
 			return "", 0, errors.New("<b>it</b> failed")
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -109,7 +110,7 @@ func markOf(q string, err error) *mark {
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin)}
 	if !v.Has(calls.MayPublish, calls.MayConsume) {
-		return nil, errForbidden
+		return nil, api.ErrForbidden
 	}
 	if view.Q == "" {
 		view.States = c.stateChoices(ctx, v, find.Query{})
@@ -163,7 +164,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 	case !known:
 		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", kind)
 	case !v.Has(do.right):
-		return "", 0, errForbidden
+		return "", 0, api.ErrForbidden
 	case len(members) == 0:
 		return "", 0, fault.New("m", "no message is ticked; tick those that are meant")
 	case kind == "reschedule" && form.Get("delay") == "" && form.Get("due") == "":
@@ -177,7 +178,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 			return "", 0, err
 		}
 		if !v.Sees(topic) {
-			return "", 0, errForbidden
+			return "", 0, api.ErrForbidden
 		}
 	}
 	if do.ends && len(members) > 1 {
@@ -224,7 +225,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case !v.Has(calls.MayPublish, calls.MayConsume):
-		err = errForbidden
+		err = api.ErrForbidden
 	default:
 		q, done, err = c.ask(v, v.query("q"))
 	}

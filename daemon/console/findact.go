@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -45,7 +46,7 @@ func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Ac
 		*into, _ = strconv.ParseInt(given.Get(name), 10, 64)
 	}
 	if !v.Has(calls.MayAdmin) {
-		return view, q, act, errForbidden
+		return view, q, act, api.ErrForbidden
 	}
 	if _, known := actWords[view.Kind]; !known {
 		return view, q, act, fault.New("act", "act %.100q: use requeue, cancel, reschedule or purge", view.Kind)
@@ -144,7 +145,7 @@ var allAct = act{path: findActPage.path, name: "act on all that match", form: &f
 		done, err = c.page(ctx, v, view, q, act, false)
 	}
 	invalid := errors.Is(err, notify.ErrInvalid)
-	if errors.Is(err, errForbidden) || !began && (invalid || refused != nil) {
+	if errors.Is(err, api.ErrForbidden) || !began && (invalid || refused != nil) {
 		return nil, "", 0, err
 	}
 	view.More = view.Cursor != "" || err != nil && !store.IsPartial(err)

@@ -73,7 +73,7 @@ func messageOf(v *visit) (topic, id string, err error) {
 		return "", "", err
 	}
 	if !v.Has(calls.MayPublish, calls.MayConsume) {
-		return "", "", errForbidden
+		return "", "", api.ErrForbidden
 	}
 	id = v.r.PathValue("id")
 	return topic, id, errors.Join(record.CheckTopic(topic), record.CheckID(id))
@@ -380,7 +380,7 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
 	}
 	if !v.Has(do.right) {
-		return "", 0, errForbidden
+		return "", 0, api.ErrForbidden
 	}
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)

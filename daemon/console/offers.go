@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -54,7 +55,7 @@ func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "log in", http.StatusUnauthorized)
 		return
 	case !viewer.Has(calls.MayPublish, calls.MayConsume):
-		err = errForbidden
+		err = api.ErrForbidden
 	default:
 		names, err = c.topicsBegun(r.Context(), &visit{Viewer: viewer, r: r})
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -250,9 +251,6 @@ var parsed = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
-// errForbidden is the error of what a token does not permit.
-var errForbidden = errors.New("your token does not permit it")
-
 // faultFor describes an error for a viewer; nil: one who is not known. The cause is shown to whoever
 // sees the whole store, and logged for the others.
 func (c *Console) faultFor(v *Viewer, err error) *pageFault {
@@ -279,7 +277,7 @@ func faultOf(err error) *pageFault {
 		return &pageFault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
 	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
 		return &pageFault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
-	case errors.Is(err, errForbidden):
+	case errors.Is(err, api.ErrForbidden):
 		return &pageFault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
 	case errors.Is(err, notify.ErrInvalid):
 		return &pageFault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}

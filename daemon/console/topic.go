@@ -137,7 +137,7 @@ func topicOf(v *visit) (string, error) {
 		return "", err
 	}
 	if !v.Sees(topic) {
-		return "", errForbidden
+		return "", api.ErrForbidden
 	}
 	return topic, nil
 }
@@ -306,7 +306,7 @@ var publishAct = act{path: topicPage.path, name: "publish", form: &topicPage, do
 // that a form that is sent again is refused by the store, too.
 func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast bool) (string, int, error) {
 	if !v.Has(calls.MayPublish) || !v.Sees(topic) || record.CheckTopic(topic) != nil {
-		return "", 0, errForbidden
+		return "", 0, api.ErrForbidden
 	}
 	m, err := formOf(v.r.PostForm).message(topic)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
@@ -384,7 +385,7 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 		return "", 0, err
 	}
 	if !v.Has(calls.MayAdmin) || !v.Sees(topic) {
-		return "", 0, errForbidden
+		return "", 0, api.ErrForbidden
 	}
 	err := do(ctx, topic)
 	c.forget(topic)
