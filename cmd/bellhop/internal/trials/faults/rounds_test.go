@@ -171,11 +171,6 @@ func happen(ctx context.Context, dir string, p plan, bounds history.Bounds) (fin
 	if err := w.startCrew(ctx); err != nil {
 		return final, err
 	}
-	if w.neighbour != nil {
-		if err := w.neighbour.lodge(); err != nil {
-			return final, err
-		}
-	}
 	if err := p.carryOut(ctx, w); err != nil {
 		return final, err
 	}

@@ -227,7 +227,8 @@ func (w *world) startDaemons(ctx context.Context) error {
 	return w.awaitArchive(ctx)
 }
 
-// startCrew starts receivers, then publishers, and waits until they are ready. Until then appendfsync is always.
+// startCrew starts receivers, then publishers, and those of a neighbour, and waits until they are ready. Until then appendfsync is
+// always: a power cut must not take a name that has just been registered.
 func (w *world) startCrew(ctx context.Context) error {
 	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
 		if err := w.enlist(name, actorProgram); err != nil {
@@ -241,6 +242,11 @@ func (w *world) startCrew(ctx context.Context) error {
 	}
 	for _, m := range w.crew[2:] {
 		if err := m.ready(); err != nil {
+			return err
+		}
+	}
+	if w.neighbour != nil {
+		if err := w.neighbour.lodge(); err != nil {
 			return err
 		}
 	}
