@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -35,16 +33,6 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 	return pub.RescheduleAt(ctx, topic, id, due)
 }
 
-// refuse returns the error of a request, which also lists its fields.
-func refuse(into any, cause error) error {
-	var fields []string
-	of := reflect.TypeOf(into).Elem()
-	for i := range of.NumField() {
-		fields = append(fields, of.Field(i).Tag.Get("json"))
-	}
-	return fault.New(strictjson.FieldOf(cause, "request"), "request: %w; write one JSON object whose fields are %s", cause, strings.Join(fields, ", "))
-}
-
 // Receipt names a claimed message to acknowledge.
 type Receipt struct {
 	ID      string              `json:"id" example:"order-4711"`
@@ -60,7 +48,7 @@ func DecodeReceipts(data []byte, most int) ([]Receipt, error) {
 	var all []Receipt
 	for r, err := range strictjson.Elements[Receipt](data) {
 		if err != nil {
-			err = refuse(&r, err)
+			err = fault.New(strictjson.FieldOf(err, "request"), "request: %w; write one JSON object whose fields are id, receipt", err)
 		} else {
 			err = r.check()
 		}

@@ -289,7 +289,7 @@ func TestCallsRefuseAlike(t *testing.T) {
 			if wrong == "" {
 				wrong = "unknown"
 			}
-			values[wrong] = wrongFor(c, p)
+			values[wrong] = wrongFor(p)
 			tried++
 			status, overHTTP := g.http(c, values)
 			other, overNATS := g.nats(c, values)
@@ -335,7 +335,7 @@ func usualOf(c calls.Call) map[string]any {
 }
 
 // wrongFor returns a value that a parameter cannot have.
-func wrongFor(c calls.Call, p calls.Param) any {
+func wrongFor(p calls.Param) any {
 	switch {
 	case p.IsNumber():
 		return 0

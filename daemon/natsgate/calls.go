@@ -2,6 +2,8 @@ package natsgate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,6 +79,8 @@ func (g *Gate) do(ctx context.Context, c calls.Call, client calls.Client, topic 
 	for {
 		reply, err := c.DoJSON(ctx, g.o.Service, r, topic, data)
 		switch {
+		case errors.Is(err, context.Canceled) && context.Cause(ctx) == errSlow:
+			return nil, errSlow
 		case err != nil:
 			return nil, err
 		case reply == nil:
@@ -95,11 +99,14 @@ func (g *Gate) do(ctx context.Context, c calls.Call, client calls.Client, topic 
 	}
 }
 
+// errSlow is the error of a call that made no progress: Redis does not answer.
+var errSlow = fmt.Errorf("no progress for %v; send the request again: %w", requestTimeout, context.DeadlineExceeded)
+
 // lasting returns a context for a call that may take long. It ends when there is no progress
 // for as long as other requests may take, or when the gateway has stopped.
 func (g *Gate) lasting() (ctx context.Context, progress, done func()) {
 	ctx, cancel := context.WithCancelCause(g.running)
-	slow := time.AfterFunc(requestTimeout, func() { cancel(context.DeadlineExceeded) })
+	slow := time.AfterFunc(requestTimeout, func() { cancel(errSlow) })
 	return ctx, func() { slow.Reset(requestTimeout) }, func() {
 		slow.Stop()
 		cancel(nil)

@@ -69,9 +69,9 @@ func nameOf(f reflect.StructField) string { return strings.TrimSuffix(f.Tag.Get(
 
 // Attributes returns the attributes of a record that are given, for headers and variables.
 func Attributes(r *notify.Record) (all []Named) {
-	of := reflect.ValueOf(r).Elem()
+	of := reflect.ValueOf(DeliveredOf(r))
 	for _, f := range attributes() {
-		if text := of.FieldByName(f.Name).String(); text != "" {
+		if text := of.FieldByIndex(f.Index).String(); text != "" {
 			all = append(all, Named{nameOf(f), text})
 		}
 	}
