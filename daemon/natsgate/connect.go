@@ -194,6 +194,18 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
+// announce waits until the server knows all subscriptions, or ctx ends: from then
+// on no request is answered with "no responders".
+func (c *connection) announce(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := c.nc.FlushWithContext(limited)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 // drain waits until all received messages have been passed to their callbacks,
 // or ctx ends. It is called when the subscriptions are ended.
 func (c *connection) drain(ctx context.Context) {

@@ -355,6 +355,29 @@ func TestServersOfACluster(t *testing.T) {
 	wantLinks(t, log, "up", "away", "up")
 }
 
+// A gateway is connected when the server knows what it offers, no sooner: a request
+// then is not answered with "no responders".
+func TestConnectedMeansOffered(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	w := newWire(t, n)
+	w.until = "SUB bellhop."
+	gate, _ := newGate(t, storetest.Open(t), natsgate.Options{URL: w.url()})
+	storetest.Eventually(t, "the subscriptions are on their way", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.full
+	})
+	if gate.Stats().Connected {
+		t.Error("connected before the server knows a subscription")
+	}
+	w.fill(false)
+	connected(t, gate)
+	if !answers(n.connect()) {
+		t.Error("connected, and a request is not answered")
+	}
+}
+
 // A network that drops everything is noticed by unanswered pings.
 func TestSilentCut(t *testing.T) {
 	t.Parallel()

@@ -318,6 +318,9 @@ func (g *Gate) serve(ctx, work context.Context, c *connection) error {
 	g.unconfirmed.Reset()
 	err := g.open(work, c)
 	if err == nil {
+		err = c.announce(ctx)
+	}
+	if err == nil {
 		g.link.up(c.server.String())
 		select {
 		case <-ctx.Done():

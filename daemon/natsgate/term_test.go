@@ -1,6 +1,7 @@
 package natsgate_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,8 +39,9 @@ type wire struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
 	isCut bool
-	held  bool // nothing passes
-	full  bool // nothing passes from the gateway
+	held  bool   // nothing passes
+	full  bool   // nothing passes from the gateway
+	until string // what the gateway writes fills the wire, unless it is empty
 	ends  map[net.Conn]bool
 }
 
@@ -97,7 +99,7 @@ func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
 			buffer := make([]byte, 16<<10)
 			for {
 				n, err := from.Read(buffer)
-				w.pass(from == near)
+				w.pass(from == near, buffer[:n])
 				if _, bad := to.Write(buffer[:n]); err != nil || bad != nil {
 					return
 				}
@@ -107,9 +109,12 @@ func (w *wire) join(near net.Conn, all *sync.WaitGroup) {
 }
 
 // pass waits while the wire is held, or full for bytes from the gateway.
-func (w *wire) pass(sent bool) {
+func (w *wire) pass(sent bool, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if sent && w.until != "" && bytes.Contains(data, []byte(w.until)) {
+		w.full, w.until = true, ""
+	}
 	for w.held || w.full && sent {
 		w.cond.Wait()
 	}
