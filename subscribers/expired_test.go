@@ -141,7 +141,7 @@ func TestNamedBroadcastExpiresBetweenAttempts(t *testing.T) {
 						<-ctx.Done()
 						return subscribers.ErrStopping // it is released
 					}
-					return subscribers.RetryAfter(errors.New("not yet"), ttlOfB)
+					return subscribers.RetryAfter(errors.New("not yet"), ttlOfB+20*time.Millisecond) // its TTL is longer by 10 ms
 				}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGivenUp: func(b *subscribers.Broadcast, reason string) {
 					t.Errorf("%s is given up: %s", b.ID, reason)
 				}})
