@@ -212,7 +212,7 @@ func TestShardsAgree(t *testing.T) {
 	do(t, db, "DEL", db.Prefix()+":{0}:format")
 	storetest.Eventually(t, "the root is written again", func() bool {
 		root, err := db.Root(t.Context())
-		return err == nil && root.Format == "7/8/0"
+		return err == nil && root.Format == "8/8/0"
 	})
 	attempts := 7
 	if _, err := db.Home().Set(t.Context(), record.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away

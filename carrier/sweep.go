@@ -24,6 +24,7 @@ const (
 type round struct {
 	rank, old int64    // in the set of oldest deaths, and in the logs that are old, for the next step
 	done      int64    // as rank, in the set of topics that keep what succeeded
+	seat      string   // as rank, among the seats of keys
 	dead      int64    // dead letters
 	topics    []string // topics of these
 	tooMany   int64    // messages that succeeded, removed before their time
@@ -61,14 +62,14 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	m, err := t.redis.sweep(ctx, store.Sweep{
-		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done,
+		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done, Seat: r.seat,
 		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge), KeepAge: t.o.KeepAge,
 		KeepDoneCount: t.o.KeepDoneCount, KeepDoneAge: t.o.KeepDoneAge,
 	})
 	if err != nil {
 		return sweepOn, err
 	}
-	r.rank, r.old, r.done = m.Rank, m.Old, m.Done
+	r.rank, r.old, r.done, r.seat = m.Rank, m.Old, m.Done, m.Seat
 	if m.Unarchived > 0 {
 		t.o.Logger.Warn("removed what the archive had not stored yet, since its outbox is full", "removed", m.Unarchived)
 	}

@@ -87,6 +87,8 @@ func storeAll(t *testing.T, s *notify.Store) {
 		t, s,
 		notify.Message{Topic: "mail", Body: []byte("later"), Delay: time.Hour},
 		notify.Message{Topic: "mail", Body: []byte("now")},
+		notify.Message{Topic: "mail", Body: []byte("now"), Key: "customer-7"},
+		notify.Message{Topic: "mail", Body: []byte("blocked"), Key: "customer-7"},
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
 	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))

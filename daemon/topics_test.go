@@ -48,7 +48,7 @@ func TestFillSettings(t *testing.T) {
 		}
 	}
 	want := notify.TopicSettings{
-		Settings: notify.Settings{Attempts: 3, Lease: 10 * time.Second, BackoffMin: time.Second, BackoffMax: time.Hour, History: true},
+		Settings: notify.Settings{Attempts: 3, Lease: 10 * time.Second, BackoffMin: time.Second, BackoffMax: time.Hour, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"},
 		Own:      []string{"attempts", "lease", "backoff_max"},
 	}
 	if diff := cmp.Diff(want, settingsOf(t, store, notify.AllTopics)); diff != "" {
@@ -72,7 +72,7 @@ func TestFillSettingsLeavesBackoff(t *testing.T) {
 		}
 	}
 	want := notify.TopicSettings{
-		Settings: notify.Settings{Attempts: 3, Lease: 30 * time.Second, BackoffMin: 5 * time.Minute, BackoffMax: 10 * time.Minute, History: true},
+		Settings: notify.Settings{Attempts: 3, Lease: 30 * time.Second, BackoffMin: 5 * time.Minute, BackoffMax: 10 * time.Minute, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"},
 		Own:      []string{"attempts", "backoff_min"},
 	}
 	if diff := cmp.Diff(want, settingsOf(t, store, notify.AllTopics)); diff != "" {

@@ -77,11 +77,15 @@
 //   - topic, id: what a message is filed under, and its name in the topic
 //   - member: TOPIC:ID, the name of a message in Redis
 //   - due: the time from which a message may be handed out
-//   - line: one message as a line of JSON
+//   - key: what a message is about; of the messages of a key one goes at a time
+//   - JSON line: one message as a line of JSON
 //
 // What a message goes through:
 //
 //   - scheduled, ready, leased, dead: its four states; done: it succeeded, and is kept
+//   - seat: the right of a message to be the one of its key that is ready or leased
+//   - blocked, line: due without a seat; where the blocked messages of a topic stand, by
+//     key, due time and id
 //   - scheduled set, ready set: the scheduled members of a topic by due time; its ready
 //     ones, oldest first
 //   - publish, cancel, reschedule: what a sender does

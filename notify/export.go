@@ -26,7 +26,7 @@ const (
 // Exported is what an export holds, and what it lacks.
 type Exported struct {
 	Scheduled  int `json:"scheduled"`
-	Ready      int `json:"ready"`
+	Ready      int `json:"ready"`  // or blocked
 	Leased     int `json:"leased"` // due when their leases end
 	Dead       int `json:"dead"`
 	Broadcasts int `json:"broadcasts"` // not sent yet
@@ -217,7 +217,7 @@ func (e *exportPart) write(i Info) error {
 	case i.State == Leased:
 		i.Due = i.Until.Add(time.Millisecond - 1).Truncate(time.Millisecond) // not before that
 		e.sum.Leased++
-	case i.State == Ready:
+	case i.State == Ready || i.State == Blocked:
 		e.sum.Ready++
 	default:
 		e.sum.Scheduled++

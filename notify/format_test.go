@@ -38,7 +38,7 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 	publish(t, clientOf(t, store), message("a", future))
 	format := formatOf(t, store)
-	mark := "7 "
+	mark := "8 "
 	if storetest.Shards() > 1 {
 		mark = fmt.Sprintf("6/%d/0 ", storetest.Shards())
 	}
@@ -77,8 +77,8 @@ func TestOtherFormat(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"newer", "format", "8 PCkTC4e0vIsHuTz2", "has format 8, and this version of Bellhop works with format 7"},
-		{"older", "format", "6 PCkTC4e0vIsHuTz2", "has format 6, and this version of Bellhop works with format 7"},
+		{"newer", "format", "9 PCkTC4e0vIsHuTz2", "has format 9, and this version of Bellhop works with format 8"},
+		{"older", "format", "7 PCkTC4e0vIsHuTz2", "has format 7, and this version of Bellhop works with format 8"},
 		{"foreign", "format", "x", "has format x,"},
 		{"alike", "format", "10 ID", "has format 10,"},
 		{"from before", "epoch", "7", "from before formats had numbers"},

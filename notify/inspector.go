@@ -29,7 +29,7 @@ type Info struct {
 	ID    string
 	State State
 
-	Due    time.Time // when a Scheduled message is due, or since when a Ready one is
+	Due    time.Time // when a Scheduled message is due, or since when a Ready or Blocked one is
 	Until  time.Time // when the lease of a Leased message ends, or the id of a Done one is free
 	Died   time.Time // when a Dead message died
 	Reason string    // why it died
@@ -38,6 +38,7 @@ type Info struct {
 	History  []Attempt // of the last attempts that failed, oldest first
 	By       string    // name of the worker that has a Leased message, or that acknowledged a Done one; empty: unknown
 	Since    time.Time // when that claimed it; zero: unknown
+	Behind   []string  // ids of those of its key that a Blocked message waits for
 	Ended    time.Time // when a Done message was acknowledged; zero: only its id is taken
 	Result   []byte    // that the acknowledgement of a Done message left; nil: none
 	Snoozed  int       // how often it was snoozed
@@ -94,7 +95,7 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
 		Snoozed: look.Snoozed, Next: look.Next,
-		History: look.History, By: look.By, Since: look.Since, Ended: look.Ended, Result: look.Result,
+		History: look.History, By: look.By, Since: look.Since, Behind: look.Behind, Ended: look.Ended, Result: look.Result,
 		Record: look.Record, Fault: look.Fault,
 	}
 	if look.Moved > 0 {

@@ -30,7 +30,7 @@ type Page struct {
 }
 
 // List returns a page of up to limit messages of a topic in one state, by time: the
-// due time of Scheduled and Ready ones, the end of the lease, the time of death, the time until which a
+// due time of Scheduled and Ready ones, of Blocked ones key and due time, the end of the lease, the time of death, the time until which a
 // Done one is kept. Done are those that are kept with what AckWith left: other ids that
 // stay taken are in no list. It
 // goes on at the cursor of the page before; an empty cursor is the beginning. A page
@@ -38,7 +38,7 @@ type Page struct {
 // or that of the connection.
 func (i *Inspector) List(ctx context.Context, topic string, state State, limit int, cursor string) (Page, error) {
 	if placeOf[state] == 0 {
-		return Page{}, fault.New("state", "state %v: use Scheduled, Ready, Leased, Dead or Done", state)
+		return Page{}, fault.New("state", "state %v: use Scheduled, Ready, Blocked, Leased, Dead or Done", state)
 	}
 	return i.list(ctx, topic, placeOf[state], state, false, limit, cursor)
 }
@@ -79,7 +79,7 @@ func (i *Inspector) Broadcasts(ctx context.Context, topic string, limit int, cur
 
 // placeOf is the place of the messages in a state.
 var placeOf = map[State]script.Place{
-	Scheduled: script.PlaceScheduled, Ready: script.PlaceReady, Leased: script.PlaceLeased, Dead: script.PlaceDead,
+	Scheduled: script.PlaceScheduled, Ready: script.PlaceReady, Blocked: script.PlaceBlocked, Leased: script.PlaceLeased, Dead: script.PlaceDead,
 	Done: script.PlaceDone,
 }
 

@@ -23,8 +23,10 @@ type Message struct {
 	ID string `field:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names it, so that a publish may be repeated, a broadcast until it is sent; missing: one is made"`
 
 	// Key names what the message is about, such as an account: up to 128 bytes of A-Z a-z 0-9
-	// . _ ~ : -, not beginning with ~; empty: nothing. Handlers get it, and a search finds it.
-	Key string `field:"key" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"acct-7" doc:"names what it is about, such as an account; is kept with it, handed to its handler, and found by key:"`
+	// . _ ~ : -, not beginning with ~; empty: nothing. Of the messages of a key in a topic one
+	// at a time is ready or leased, or waits for another attempt; the next is the one due
+	// first, then by id. Handlers get the key, and a search finds it.
+	Key string `field:"key" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"acct-7" doc:"names what it is about, such as an account: of a key one message goes at a time, the one due first; is handed to its handler, and found by key:"`
 
 	// Delay is how long after Redis accepts the message it is due. Due is the time
 	// itself; one in the past becomes the time of the publish, except for a broadcast.
@@ -146,6 +148,7 @@ type State = record.State
 const (
 	Scheduled = record.Scheduled // waits for its due time
 	Ready     = record.Ready     // due, waits for a worker
+	Blocked   = record.Blocked   // due, waits until another message of its key has ended
 	Leased    = record.Leased    // a worker has it
 	Dead      = record.Dead      // out of attempts, expired or refused for good
 	Done      = record.Done      // ended, and its id stays taken for Message.UniqueFor

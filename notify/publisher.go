@@ -332,7 +332,7 @@ func (out *outgoing) as() *store.As {
 func (out *outgoing) publish() store.Publish {
 	return store.Publish{
 		Topic: out.Topic, Member: record.Member(out.Topic, out.ID), Tail: out.tail,
-		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Restored: out.restored, As: out.as(),
+		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Restored: out.restored, As: out.as(),
 	}
 }
 

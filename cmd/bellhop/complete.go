@@ -91,7 +91,7 @@ func (a *app) listenersLike(ctx context.Context, s *session, begun string) ([]st
 
 // states returns the names of all states.
 func states() (names []string) {
-	for _, s := range []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead, notify.Done} {
+	for _, s := range []notify.State{notify.Scheduled, notify.Ready, notify.Blocked, notify.Leased, notify.Dead, notify.Done} {
 		names = append(names, s.String())
 	}
 	return names

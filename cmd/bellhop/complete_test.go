@@ -52,7 +52,7 @@ func TestCompletion(t *testing.T) {
 		{"topics settings mail ", ""},
 		{"work mail m", ""},
 		{"work mail -- m", ""},
-		{"inspect mail --state ", "scheduled ready leased dead done"},
+		{"inspect mail --state ", "scheduled ready blocked leased dead done"},
 		{"listeners remove ", "billing n"},
 		{"listeners remove b", "billing"},
 		{"listen mail --name b", "billing"},

@@ -38,7 +38,7 @@ func (a *app) findCommand() *cobra.Command {
 		Long: `Find messages of all topics. All terms must hold:
 
   topic:order.*,refund    of these topics, or those of a pattern
-  state:dead,leased       scheduled, ready, leased, dead or done
+  state:dead,leased       scheduled, ready, blocked, leased, dead or done
   id:order-47*            * stands for any text
   reason~timeout          in the reason of a death
   header.tenant=acme      with this header
@@ -52,8 +52,8 @@ terms for the shell, which takes < > * itself.
 
 With --requeue, --cancel, --purge or --reschedule-in act on all that match, once
 their number was shown and confirmed, or at once with --all. Requeue and purge are for
-dead letters, the others for scheduled and ready messages; what matches otherwise
-stays as it is. Ctrl-C stops; the cursor that is printed then goes on.`,
+dead letters, the others for scheduled, ready and blocked messages; what matches
+otherwise stays as it is. Ctrl-C stops; the cursor that is printed then goes on.`,
 		Example: `  bellhop find state:dead 'reason~timeout'
   bellhop find id:order-4711
   bellhop find 'topic:order.*' 'header.tenant=acme' --json
@@ -65,10 +65,10 @@ stays as it is. Ctrl-C stops; the cursor that is printed then goes on.`,
 	flags.IntVar(&f.limit, "limit", 50, "messages to show")
 	flags.StringVar(&f.cursor, "cursor", "", "where to go on, as the call before printed")
 	flags.BoolVar(&f.requeue, "requeue", false, "make the dead ones ready again")
-	flags.BoolVar(&f.cancel, "cancel", false, "cancel the scheduled and ready ones")
+	flags.BoolVar(&f.cancel, "cancel", false, "cancel the scheduled, ready and blocked ones")
 	flags.BoolVar(&f.purge, "purge", false, "remove the dead ones for good")
-	flags.StringVar(&f.delay, "reschedule-in", "", "make the scheduled and ready ones due after a `DELAY` from now, such as 1h; 0s: at once")
-	flags.StringVar(&f.due, "reschedule-at", "", "make the scheduled and ready ones due at a `TIME` such as 2030-01-02T15:04:05Z")
+	flags.StringVar(&f.delay, "reschedule-in", "", "make the scheduled, ready and blocked ones due after a `DELAY` from now, such as 1h; 0s: at once")
+	flags.StringVar(&f.due, "reschedule-at", "", "make the scheduled, ready and blocked ones due at a `TIME` such as 2030-01-02T15:04:05Z")
 	flags.BoolVar(&f.all, "all", false, "act on all that match, without asking")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only count those that an act is for")
 	flags.StringVar(&f.output, "export", "", "write all that match as lines of JSON to this `FILE`; it is replaced")

@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		"find state:dead --requeue --cursor x":     "give --all",
 		"find id:1 --cursor " + cursor[1]:          "another question",
 		"find id:1 --reschedule-in soon --all":     "write a duration",
-		"find state:dead --cancel --all":           "cancel works on scheduled and ready messages",
+		"find state:dead --cancel --all":           "cancel works on scheduled, ready and blocked messages",
 		"find id:1 --reschedule-at tomorrow --all": "write a time",
 		"find id:1 --reschedule-in= --all":         "such as delay=0s for at once",
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ code says how it ended:
 		Args: takes("TOPIC", "[ID]"),
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, leased, dead or done")
+	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, blocked, leased, dead or done")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
 	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the scheduled broadcasts")
 	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
@@ -235,6 +236,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, now time.Time) {
 		row("leased by", i.By)
 		row("leased since", a.when(i.Since, now))
 	}
+	row("behind", strings.Join(i.Behind, " "))
 	row("died", a.when(i.Died, now))
 	row("reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))
@@ -350,8 +352,8 @@ func (a *app) rescheduleCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "reschedule TOPIC ID",
 		Short: "Give a message another due time",
-		Long: `Give a scheduled or ready message, or a scheduled broadcast, another due time. A
-leased message is refused; bellhop dead requeue requeues a dead one.`,
+		Long: `Give a scheduled, ready or blocked message, or a scheduled broadcast, another due
+time. A leased message is refused; bellhop dead requeue requeues a dead one.`,
 		Example: `  bellhop reschedule order.timeout order-4711 --delay 1h
   bellhop reschedule order.timeout order-4711 --now`,
 		Args: takes("TOPIC", "ID"),

@@ -72,12 +72,12 @@ func settingDocs() string {
 	var b strings.Builder
 	for _, f := range fields.In[notify.SettingsChange]() {
 		text := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
-		for i, line := range wrap(text, 64) {
+		for i, line := range wrap(text, 61) {
 			name := f.Name
 			if i > 0 {
 				name = ""
 			}
-			fmt.Fprintf(&b, "  %-12s %s\n", name, line)
+			fmt.Fprintf(&b, "  %-15s %s\n", name, line)
 		}
 	}
 	return b.String()

@@ -29,8 +29,9 @@ func (a *app) topicsCommand() *cobra.Command {
 		Use:   "topics [PATTERN]",
 		Short: "Count the messages of each topic, or show and change settings",
 		Long: `Count the messages of each topic, or of those that match a pattern: scheduled,
-ready, leased and dead ones, and waiting subscribers. Overdue is how long the oldest
-ready message has been due. Late is how late the last message was claimed, or that
+ready, leased and dead ones, those that are blocked by others of their keys, if
+there are any, and waiting subscribers. Overdue is how long the oldest ready
+message has been due. Late is how late the last message was claimed, or that
 the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
 ones that are kept. --watch counts each second, shows the worst topics first, and how
 many messages are published, acknowledged and broadcast per second.
@@ -173,6 +174,7 @@ var topicColumns = []struct {
 	{"TOPIC", 0, func(r topicRow) string { return r.Topic }},
 	{"SCHED", 3, func(r topicRow) string { return strconv.FormatInt(r.Scheduled, 10) }},
 	{"READY", 1, func(r topicRow) string { return strconv.FormatInt(r.Ready, 10) }},
+	{"BLOCKED", 1, func(r topicRow) string { return strconv.FormatInt(r.Blocked, 10) }},
 	{"LEASED", 6, func(r topicRow) string { return strconv.FormatInt(r.Leased, 10) }},
 	{"DEAD", 1, func(r topicRow) string { return strconv.FormatInt(r.Dead, 10) }},
 	{"WAITING", 2, func(r topicRow) string { return strconv.FormatInt(r.Waiting, 10) }},
@@ -186,7 +188,7 @@ var topicColumns = []struct {
 }
 
 // firstRate is the first column of the rates, which are not always known.
-const firstRate = 10
+const firstRate = 11
 
 // leastTopic is the width of a name for which other columns are left out.
 const leastTopic = 16
@@ -199,6 +201,9 @@ func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	}
 	if rows[0].per == nil {
 		kept = kept[:firstRate]
+	}
+	if !slices.ContainsFunc(rows, func(r topicRow) bool { return r.Blocked > 0 }) {
+		kept = slices.DeleteFunc(kept, func(i int) bool { return topicColumns[i].head == "BLOCKED" })
 	}
 	cells, out := cellsOf(rows, kept), []string{}
 	for width > 0 && len(kept) > 2 {

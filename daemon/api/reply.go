@@ -15,7 +15,7 @@ type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
 	ID    string       `json:"id" doc:"the given id, or a generated one" example:"order-4711"`
 	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis; now, if the requested time is past; missing if done"`
-	State notify.State `json:"state" enum:"scheduled,ready,leased,done" doc:"scheduled, or ready if it is due already; leased if it follows the message of its id that is leased; done if the one that is kept has ended, and its id stays taken"`
+	State notify.State `json:"state" enum:"scheduled,ready,blocked,leased,done" doc:"scheduled, or ready if it is due already; blocked if it is, and others of its key keep it back; leased if it follows the message of its id that is leased; done if the one that is kept has ended, and its id stays taken"`
 
 	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"of a publish: a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due; missing if there was none, or a dead one"`
@@ -29,7 +29,7 @@ func PublicationOf(p notify.Publication) Publication {
 // Cancelled says that a message is cancelled, and what its state was.
 type Cancelled struct {
 	Cancelled bool         `json:"cancelled" doc:"true"`
-	Was       notify.State `json:"was" enum:"scheduled,ready,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
+	Was       notify.State `json:"was" enum:"scheduled,ready,blocked,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
 }
 
 // CancelledOf returns a cancellation in its JSON form.
@@ -69,8 +69,8 @@ type Message struct {
 	Topic        string       `json:"topic" example:"order.timeout"`
 	ID           string       `json:"id" example:"order-4711"`
 	Mode         string       `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
-	State        notify.State `json:"state" enum:"scheduled,ready,leased,dead,done" doc:"done: it was acknowledged and is kept, or it has ended and only its id stays taken; ended tells them apart"`
-	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled or ready"`
+	State        notify.State `json:"state" enum:"scheduled,ready,blocked,leased,dead,done" doc:"blocked: it is due, and waits for another of its key, see behind; done: it was acknowledged and is kept, or it has ended and only its id stays taken; ended tells them apart"`
+	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled, ready or blocked"`
 	FirstDue     *time.Time   `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
 	Until        *time.Time   `json:"until,omitempty" doc:"end of its lease, if leased"`
 	Died         *time.Time   `json:"died,omitempty" doc:"when it died, if dead"`
@@ -79,6 +79,7 @@ type Message struct {
 	History      []Attempt    `json:"history,omitempty" doc:"its last attempts that failed, oldest first, up to 10; missing: none did, or the topic's setting history is off"`
 	Worker       string       `json:"worker,omitempty" doc:"name of the worker that has it, if leased, or that acknowledged it, if done; missing: unknown"`
 	Claimed      *time.Time   `json:"claimed,omitempty" doc:"when that worker claimed it"`
+	Behind       []string     `json:"behind,omitempty" doc:"if blocked, the ids of those of its key that it waits for: they are ready, leased or put off, or died where on_dead is stop"`
 	Ended        *time.Time   `json:"ended,omitempty" doc:"when it was acknowledged, if done and kept"`
 	Snoozed      int          `json:"snoozed,omitempty" doc:"how often it was put off without using up an attempt"`
 	Expires      *time.Time   `json:"expires,omitempty" doc:"end of its time to live"`
@@ -100,7 +101,7 @@ func MessageOf(i notify.Info) Message {
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
 		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
-		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
+		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Behind: i.Behind, Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
 		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}
 	if i.Next != nil {

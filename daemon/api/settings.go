@@ -20,16 +20,21 @@ import (
 
 // Settings are the effective settings of a topic.
 type Settings struct {
-	Topic        string   `json:"topic" example:"mail" doc:"* for the defaults of topics without settings of their own"`
-	Attempts     int      `json:"attempts" example:"5" doc:"limit of attempts of a message without a limit of its own"`
-	LeaseMs      int64    `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
-	BackoffMinMs int64    `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
-	BackoffMaxMs int64    `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
-	RingOnly     bool     `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
-	ArchiveAcked bool     `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
-	Paused       bool     `json:"paused" doc:"no message is handed out"`
-	History      bool     `json:"history" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept"`
-	Own          []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
+	Topic        string `json:"topic" example:"mail" doc:"* for the defaults of topics without settings of their own"`
+	Attempts     int    `json:"attempts" example:"5" doc:"limit of attempts of a message without a limit of its own"`
+	LeaseMs      int64  `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
+	BackoffMinMs int64  `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
+	BackoffMaxMs int64  `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
+	RingOnly     bool   `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
+	ArchiveAcked bool   `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
+	Paused       bool   `json:"paused" doc:"no message is handed out"`
+	History      bool   `json:"history" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept"`
+
+	KeyConcurrency int    `json:"key_concurrency" example:"1" doc:"how many messages of one key are ready or leased at once"`
+	OnRetry        string `json:"on_retry" enum:"block,pass" doc:"whether a message that failed or was put off keeps the next of its key back"`
+	OnDead         string `json:"on_dead" enum:"go,stop" doc:"whether a message that died keeps all of its key back"`
+
+	Own []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
 
 // SettingsOf returns the settings of a topic in their JSON form.
@@ -37,7 +42,8 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, History: s.History, Own: append([]string{}, s.Own...),
+		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, History: s.History,
+		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead, Own: append([]string{}, s.Own...),
 	}
 }
 
@@ -107,6 +113,7 @@ func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
 var settingKinds = map[reflect.Type]struct{ is, write string }{
 	reflect.TypeFor[*int]():           {"number", "write a whole number, such as %s"},
 	reflect.TypeFor[*time.Duration](): {"string", "write a string, such as %q"},
+	reflect.TypeFor[*string]():        {"string", "write a string, such as %q"},
 	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
 	reflect.TypeFor[*notify.Switch](): {"boolean", "write true or false"},
 }

@@ -87,7 +87,7 @@ var _ = define(Call{
 
 type listInput struct {
 	OfTopic
-	State string `query:"state" enum:"scheduled,ready,leased,dead,done,broadcasts" default:"scheduled" doc:"state of the messages; done lists those that are kept with their results, broadcasts lists scheduled broadcasts"`
+	State string `query:"state" enum:"scheduled,ready,blocked,leased,dead,done,broadcasts" default:"scheduled" doc:"state of the messages; done lists those that are kept with their results, broadcasts lists scheduled broadcasts"`
 	paged
 }
 

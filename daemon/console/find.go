@@ -51,7 +51,7 @@ type findView struct {
 	question find.Query
 }
 
-// Requeues and Moves report whether acts on dead letters, and on scheduled and ready messages, can change what is asked for.
+// Requeues and Moves report whether acts on dead letters, and on scheduled, ready and blocked messages, can change what is asked for.
 func (f *findView) Requeues() bool { return f.Act && f.question.Permits(find.Requeue) }
 func (f *findView) Moves() bool    { return f.question.Permits(find.Reschedule) }
 

@@ -249,9 +249,9 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 				page = v.post(path, page.sent()...).is(http.StatusServiceUnavailable)
 				return !strings.Contains(page.body, "Rescheduled 0 of 0")
 			})
-			page.says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>").hides("changed meanwhile")
+			page.says("It stopped", "Rescheduled 20 of 20 scheduled, ready and blocked messages so far", "Go on</button>").hides("changed meanwhile")
 			last := page.sent()
-			page = v.post(path, last...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled and ready messages so far", "Go on</button>")
+			page = v.post(path, last...).is(http.StatusServiceUnavailable).says("It stopped", "Rescheduled 20 of 20 scheduled, ready and blocked messages so far", "Go on</button>")
 			page.field(regexp.MustCompile(`name="cursor" value="([^"]+)"`))
 			f.works(t)
 			page = v.post(path, last...).is(http.StatusConflict).says("It stopped", "This form was sent before", "Rescheduled 20 of 20", "Go on</button>")
@@ -260,7 +260,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 				page = v.post(path, page.sent()...)
 				return !strings.Contains(page.body, "Go on</button>")
 			})
-			page.says("Rescheduled 120 of 120 scheduled and ready messages<")
+			page.says("Rescheduled 120 of 120 scheduled, ready and blocked messages<")
 			if log := s.log.String(); strings.Count(log, `act="act on all that match" what="reschedule all of topic:order.a"`) < 2 || !strings.Contains(log, `count=20`) {
 				t.Errorf("the log lacks the act: %s", log)
 			}

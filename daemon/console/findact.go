@@ -69,8 +69,8 @@ func actOf(v *visit, given url.Values) (view *actView, q find.Query, act find.Ac
 var actWords = map[string]struct{ Do, Did, What string }{
 	"requeue":    {"Requeue", "Requeued", "dead letters"},
 	"purge":      {"Purge", "Purged", "dead letters"},
-	"cancel":     {"Cancel", "Cancelled", "scheduled and ready messages"},
-	"reschedule": {"Reschedule", "Rescheduled", "scheduled and ready messages"},
+	"cancel":     {"Cancel", "Cancelled", "scheduled, ready and blocked messages"},
+	"reschedule": {"Reschedule", "Rescheduled", "scheduled, ready and blocked messages"},
 }
 
 // Do, Did and What are the words for the act.

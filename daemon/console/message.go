@@ -148,9 +148,9 @@ func (m *messageView) title() string { return m.ID + " of " + m.Topic }
 // refuse shows why the form was refused.
 func (m *messageView) refuse(f *pageFault) { m.Refused = f }
 
-// Waits reports whether the message is scheduled or ready.
+// Waits reports whether the message is scheduled, ready or blocked.
 func (m *messageView) Waits() bool {
-	return m.Info != nil && (m.State == notify.Scheduled || m.State == notify.Ready)
+	return m.Info != nil && (m.State == notify.Scheduled || m.State == notify.Ready || m.State == notify.Blocked)
 }
 
 // Cancels reports whether the message can be cancelled, or its id be freed.
@@ -174,6 +174,8 @@ func (m *messageView) Headline() string {
 		return "Scheduled, due " + soon(m.Now, m.Info.Due)
 	case notify.Ready:
 		return "Ready, due for " + short(max(m.Now.Sub(m.Info.Due), 0))
+	case notify.Blocked:
+		return "Blocked by " + brief(strings.Join(m.Info.Behind, ", ")) + ", due for " + short(max(m.Now.Sub(m.Info.Due), 0))
 	case notify.Leased:
 		return "Leased to " + orUnknown(m.By) + ", the lease " + ends(m.Now, m.Until)
 	case notify.Dead:
@@ -242,6 +244,8 @@ func lifeOf(i notify.Info) []event {
 		add(event{At: i.Due, What: "Due"})
 	case notify.Ready:
 		add(event{At: i.Due, What: "Ready"})
+	case notify.Blocked:
+		add(event{At: i.Due, What: "Blocked"})
 	case notify.Leased:
 		add(event{At: i.Since, What: "Claimed", By: i.By})
 		add(event{At: i.Until, What: "Lease ends"})

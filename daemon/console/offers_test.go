@@ -175,7 +175,7 @@ func TestCompletesByKeyboard(t *testing.T) {
 
 	p.Type(box, "state:dead,ready,")
 	p.Await("#offers", "leased")
-	p.Until("those that are there are not offered", "document.querySelectorAll('#offers li').length === 3")
+	p.Until("those that are there are not offered", "document.querySelectorAll('#offers li').length === 4")
 	p.Type(box, "topic:order.")
 	p.Await("#offers", "order.slow")
 	p.Press("ArrowDown")

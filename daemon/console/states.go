@@ -11,7 +11,7 @@ import (
 )
 
 // states are those that a search can ask for, in the order of a message's life.
-var states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead, notify.Done}
+var states = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked, notify.Leased, notify.Dead, notify.Done}
 
 // A stateChoice is a state that a link puts into a question, or takes out of it if it is chosen.
 type stateChoice struct {
@@ -56,5 +56,5 @@ func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[not
 		return nil
 	}
 	one := counts[0]
-	return map[notify.State]int64{notify.Scheduled: one.Scheduled + one.Broadcasts, notify.Ready: one.Ready, notify.Leased: one.Leased, notify.Dead: one.Dead}
+	return map[notify.State]int64{notify.Scheduled: one.Scheduled + one.Broadcasts, notify.Ready: one.Ready, notify.Blocked: one.Blocked, notify.Leased: one.Leased, notify.Dead: one.Dead}
 }

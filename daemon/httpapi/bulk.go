@@ -24,7 +24,7 @@ type bulkResult struct {
 	Topic string       `json:"topic,omitempty" example:"order.timeout"`
 	ID    string       `json:"id,omitempty" doc:"the given id, or a generated one" example:"order-4711"`
 	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis"`
-	State notify.State `json:"state,omitempty" enum:"scheduled,ready,leased,done"`
+	State notify.State `json:"state,omitempty" enum:"scheduled,ready,blocked,leased,done"`
 
 	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due"`

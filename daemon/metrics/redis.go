@@ -120,6 +120,7 @@ func topicFigures(overdue *prometheus.Desc) []topicFigure {
 	return []topicFigure{
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofNamed, []string{"scheduled"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, ofNamed, []string{"ready"}},
+		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Blocked) }, ofNamed, []string{"blocked"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofOther, []string{"scheduled_or_ready"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},

@@ -101,7 +101,8 @@
 // and two are under way at a time; further ones get a 429.
 //
 // A request to change settings names the ones to change: attempts, lease, backoff_min,
-// backoff_max, ring_only, archive_acked, history, and paused, which only single topics have.
+// backoff_max, ring_only, archive_acked, history, key_concurrency, on_retry, on_dead, and
+// paused, which only single topics have.
 // Null restores the default. Settings apply to every way to claim, not to NATS alone.
 //
 // The reply is JSON (package daemon/api). An error has the headers

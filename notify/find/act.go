@@ -20,8 +20,8 @@ type Kind string
 // The kinds of acts.
 const (
 	Requeue    Kind = "requeue"    // makes dead letters ready again
-	Cancel     Kind = "cancel"     // removes scheduled and ready messages
-	Reschedule Kind = "reschedule" // changes the due time of scheduled and ready messages
+	Cancel     Kind = "cancel"     // removes scheduled, ready and blocked messages
+	Reschedule Kind = "reschedule" // changes the due time of scheduled, ready and blocked messages
 	Purge      Kind = "purge"      // removes dead letters for good
 )
 
@@ -29,7 +29,7 @@ const (
 func Kinds() []Kind { return []Kind{Requeue, Cancel, Reschedule, Purge} }
 
 // An Act is what is done to all messages that a question asks for. Requeue and Purge work on dead ones,
-// the others on scheduled and ready ones; whatever else matches is left alone.
+// the others on scheduled, ready and blocked ones; whatever else matches is left alone.
 type Act struct {
 	Kind  Kind
 	Due   time.Time      // of Reschedule; past: at once
@@ -103,12 +103,15 @@ func (a Act) check(dryRun bool) error {
 	return nil
 }
 
+// waiting are the states of messages that nobody has yet.
+var waiting = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked}
+
 // states returns the states of messages that can be acted on so.
 func (k Kind) states() []notify.State {
 	if k == Requeue || k == Purge {
 		return []notify.State{notify.Dead}
 	}
-	return []notify.State{notify.Scheduled, notify.Ready}
+	return waiting
 }
 
 // Permits reports whether an act can change what a question asks for.
@@ -117,15 +120,18 @@ func (q Query) Permits(k Kind) bool { return len(q.changedBy(k)) > 0 }
 // changedBy returns the states that a question asks for and an act works on.
 func (q Query) changedBy(k Kind) []notify.State {
 	asked := q.asked()
-	return slices.DeleteFunc(k.states(), func(state notify.State) bool { return !slices.Contains(asked, state) })
+	return slices.DeleteFunc(slices.Clone(k.states()), func(state notify.State) bool { return !slices.Contains(asked, state) })
 }
 
 // narrow leaves out messages that an act does not work on.
 func (s *search) narrow(k Kind) error {
 	s.query.states = s.query.changedBy(k)
 	if len(s.query.states) == 0 {
-		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them",
-			k, strings.Join(strings.Split(joined(k.states(), notify.State.String), ","), " and "))
+		names := joined(k.states(), notify.State.String)
+		if last := strings.LastIndex(names, ","); last >= 0 {
+			names = strings.ReplaceAll(names[:last], ",", ", ") + " and " + names[last+1:]
+		}
+		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them", k, names)
 	}
 	s.places = s.query.places()
 	return nil
@@ -232,17 +238,17 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 	return nil
 }
 
-// change cancels or reschedules a message, and reports whether it was scheduled or ready.
+// change cancels or reschedules a message, and reports whether it was waiting.
 func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, now time.Time) (bool, error) {
 	member := record.Member(i.Topic, i.ID)
 	if a.act.Kind == Cancel {
 		state, err := shard.CancelWaiting(ctx, i.Topic, member)
-		return state == notify.Scheduled || state == notify.Ready, err
+		return slices.Contains(waiting, state), err
 	}
 	when := store.When(0)
 	if a.at.Due > ms(now) {
 		when = store.At(time.UnixMilli(a.at.Due))
 	}
 	state, _, err := shard.Reschedule(ctx, i.Topic, member, when)
-	return state == notify.Scheduled || state == notify.Ready, err
+	return slices.Contains(waiting, state), err
 }

@@ -3,7 +3,7 @@
 // A question is a line of terms, which all must hold:
 //
 //	topic:order.*,refund    of these topics, or of those that match a pattern
-//	state:dead,leased       scheduled, ready, leased, dead or done
+//	state:dead,leased       scheduled, ready, blocked, leased, dead or done
 //	id:order-47*            * stands for any text
 //	reason~timeout          in the reason of a death
 //	key:acct-7              the whole key
@@ -12,7 +12,7 @@
 //	due<2026-12-01 due>-1h  a day of UTC, a time of RFC 3339, or how long from now
 //
 // A value with spaces stands in double quotes, in which \" and \\ are a quote and a backslash. Texts
-// are compared byte by byte. The due time is that of a scheduled or ready message, and of any other
+// are compared byte by byte. The due time is that of a scheduled, ready or blocked message, and of any other
 // that of its first attempt; what succeeded and is kept has none, and no body. Now is when the search
 // began, by Redis's clock.
 //

@@ -280,7 +280,7 @@ func (p *parser) setStates(value string) (wrong string) {
 	for text := range strings.SplitSeq(value, ",") {
 		state, err := record.ParseState(text)
 		if err != nil {
-			return fmt.Sprintf("%.60q is no state; use scheduled, ready, leased, dead or done, with commas between several", text)
+			return fmt.Sprintf("%.60q is no state; use scheduled, ready, blocked, leased, dead or done, with commas between several", text)
 		}
 		p.states = append(p.states, state)
 	}

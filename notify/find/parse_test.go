@@ -75,7 +75,7 @@ func TestParseFaults(t *testing.T) {
 		"topic:a..b":                         `"a..b" is no topic; use tokens`,
 		"topic:a,,b":                         `"" is no topic`,
 		"topic:a topic:b":                    `at character 9 stands "topic:b": topic: is there before; give it once`,
-		"state:deaf":                         `at character 7 stands "deaf": "deaf" is no state; use scheduled, ready, leased, dead or done`,
+		"state:deaf":                         `at character 7 stands "deaf": "deaf" is no state; use scheduled, ready, blocked, leased, dead or done`,
 		"id:a/b":                             "an id has letters, digits",
 		"id:" + strings.Repeat("*a", 17):     "there are 17 stars; use up to 16",
 		"id:" + strings.Repeat("a", 129):     "an id has at most 128 bytes",

@@ -120,7 +120,7 @@ func (q Query) wantsTopic(topic string) bool {
 func (q Query) asked() []notify.State {
 	states := q.states
 	if len(states) == 0 {
-		states = []notify.State{notify.Scheduled, notify.Ready, notify.Leased, notify.Dead, notify.Done}
+		states = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked, notify.Leased, notify.Dead, notify.Done}
 	}
 	return slices.DeleteFunc(slices.Clone(states), func(s notify.State) bool {
 		return s != notify.Dead && q.reason != "" || s == notify.Done && (q.key != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil)
@@ -172,10 +172,10 @@ func (q Query) wantsHeaders(of map[string]string) bool {
 	return true
 }
 
-// dueOf returns the due time of a message; of one that is neither scheduled nor ready that of its
+// dueOf returns the due time of a message; of one that is not scheduled, ready or blocked that of its
 // first attempt.
 func dueOf(i *notify.Info) time.Time {
-	if i.State == notify.Scheduled || i.State == notify.Ready {
+	if i.State == notify.Scheduled || i.State == notify.Ready || i.State == notify.Blocked {
 		return i.Due
 	}
 	return i.FirstDue
@@ -202,7 +202,7 @@ func (q Query) places() (all []script.Place) {
 }
 
 var placeOf = map[notify.State]script.Place{
-	notify.Scheduled: script.PlaceScheduled, notify.Ready: script.PlaceReady, notify.Leased: script.PlaceLeased, notify.Dead: script.PlaceDead,
+	notify.Scheduled: script.PlaceScheduled, notify.Ready: script.PlaceReady, notify.Blocked: script.PlaceBlocked, notify.Leased: script.PlaceLeased, notify.Dead: script.PlaceDead,
 	notify.Done: script.PlaceDone,
 }
 

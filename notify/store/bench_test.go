@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -127,4 +129,124 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 	for name, all := range figures {
 		b.ReportMetric(slices.Min(all), "us/"+name)
 	}
+}
+
+// BenchmarkLives measures whole lives of messages, published, claimed and acknowledged, one at a time and 100 in a call, without
+// keys, with a key of their own, and all of one key: us of Redis for each.
+func BenchmarkLives(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		for _, keys := range []struct {
+			name string
+			of   func(i int) string
+		}{
+			{"plain", func(int) string { return "" }},
+			{"keyed", func(i int) string { return "acct-" + strconv.Itoa(i%1000) }},
+			{"one key", func(int) string { return "acct" }},
+		} {
+			b.Run(fmt.Sprintf("%s, %d", keys.name, size), func(b *testing.B) { benchmarkLives(b, size, keys.of) })
+		}
+	}
+}
+
+func benchmarkLives(b *testing.B, size int, keyOf func(i int) string) {
+	s := storetest.At(b, storetest.Server(b, "--save", "").URL(), "bench")
+	shard := s.Of("t")
+	batch := make([]store.Publish, size)
+	n, began := 0, usedBy(b, s)
+	for b.Loop() {
+		for i := range batch {
+			batch[i] = store.Publish{Topic: "t", Member: "t:" + record.NewID(), Tail: "\nhello"}
+			if batch[i].Key = keyOf(n + i); batch[i].Key != "" {
+				batch[i].Tail = `,{"key":"` + batch[i].Key + "\"}\nhello"
+			}
+		}
+		if _, err := shard.Publish(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+		for left := size; left > 0; {
+			got, err := shard.Claim(b.Context(), store.Claim{Topic: "t", Max: size, Lease: time.Hour})
+			if err != nil || len(got.Messages) == 0 {
+				b.Fatal("nothing is ready", err)
+			}
+			leases := make([]store.Lease, len(got.Messages))
+			for i, m := range got.Messages {
+				leases[i] = m.Lease
+			}
+			if _, err := shard.Ack(b.Context(), "t", leases); err != nil {
+				b.Fatal(err)
+			}
+			left -= len(leases)
+		}
+		n += size
+	}
+	b.ReportMetric((usedBy(b, s)-began)/float64(n), "redis-us/life")
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "lives/s")
+}
+
+// usedBy returns how long a Redis has run functions, in us.
+func usedBy(b *testing.B, s *notify.Store) (us float64) {
+	info, err := s.Client().Info(b.Context(), "commandstats").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, found := range scriptStats.FindAllStringSubmatch(info, -1) {
+		one, _ := strconv.ParseFloat(found[2], 64)
+		us += one
+	}
+	return us
+}
+
+// BenchmarkCarryOfKeys measures how long a call of the carrier takes that blocks 200 messages of 10 keys, and how much memory a
+// blocked message takes.
+func BenchmarkCarryOfKeys(b *testing.B) {
+	s := storetest.At(b, storetest.Server(b, "--save", "").URL(), "bench")
+	shard := s.Of("t")
+	election, err := shard.Elect(b.Context(), "me", 24*time.Hour, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const n, size = 100_000, 500
+	due := time.Now().Add(5 * time.Second)
+	batch := make([]store.Publish, size)
+	for range n / size {
+		for i := range batch {
+			key := fmt.Sprintf("account-%08d", i%10)
+			batch[i] = store.Publish{Topic: "t", Member: "t:" + record.NewID(), Key: key, Tail: `,{"key":"` + key + "\"}\nhello", When: store.At(due)}
+		}
+		if _, err := shard.Publish(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	time.Sleep(time.Until(due))
+	before := memoryOf(b, s)
+	var took []time.Duration
+	for b.Loop() {
+		for moved := 1; moved > 0; {
+			c, err := shard.Carry(b.Context(), store.Carry{Token: election.Token, Epoch: election.Epoch, Lease: 24 * time.Hour, Batch: 200, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if moved = c.Moved; moved > 0 {
+				took = append(took, c.Took)
+			}
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "us/call-p50")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds()), "us/call-max")
+	b.ReportMetric((memoryOf(b, s)-before)/n, "bytes/message")
+}
+
+// memoryOf returns how much memory a Redis uses for its data.
+func memoryOf(b *testing.B, s *notify.Store) float64 {
+	info, err := s.Client().Info(b.Context(), "memory").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	found := regexp.MustCompile(`used_memory_dataset:(\d+)`).FindStringSubmatch(info)
+	used, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return used
 }

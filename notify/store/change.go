@@ -42,7 +42,7 @@ func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
 	return state, r.End()
 }
 
-// Reschedule changes the due time of a Scheduled or Ready message, or of a broadcast
+// Reschedule changes the due time of a Scheduled, Ready or Blocked message, or of a broadcast
 // that waits. It returns the state that the message had, and its new place: if the
 // state is Leased or Dead nothing was changed; 0 means that there is none. The only
 // Refusal is TooLate. Errors: ErrUnreplicated, or that of the connection.
@@ -51,7 +51,7 @@ func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) 
 	if err != nil {
 		return 0, Placed{}, err
 	}
-	if was = r.State(); was == record.Scheduled || was == record.Ready {
+	if was = r.State(); was == record.Scheduled || was == record.Ready || was == record.Blocked {
 		now, broadcast := r.Integer(), r.Flag()
 		placed = placedIn(r, now, broadcast)
 	}

@@ -30,7 +30,7 @@
 //	                     │ requeue             lease ended    │ refused for good
 //	                   dead ◀─────────────────────────────────┘
 //	                     ▲
-//	                     └── scheduled or ready: time to live over
+//	                     └── scheduled, ready or blocked: time to live over
 //
 // A message that becomes due alone, while a subscriber waits and nothing older of its
 // topic is ready, is handed over: publish or carry lease it at once, for a second, and
@@ -51,6 +51,21 @@
 // message from any place but a lease; reschedule moves one between scheduled and
 // ready.
 //
+// Of the messages that have a key one has its seat: it is ready, leased or put off. What is
+// due and finds no seat free is blocked: it stands in the topic's line until the one before
+// it has ended, or as the settings of the topic say. So the ready set holds only what may go
+// now, and a claim looks at no key:
+//
+//	             due, a seat is free
+//	scheduled ───────────────────────▶ ready ───▶ leased ───▶ gone, dead, or put off:
+//	    │                                ▲                         the seat is free
+//	    └── due, none is ─▶ blocked ─────┘
+//	                           called up: first of its key in the line
+//
+// A call takes note of the seats that are left, and gives them away when all else is done
+// (script/lua/shared/seats.lua). A script that stops before leaves a seat of nobody, which
+// the housekeeping finds.
+//
 // Each arrow is a pair of functions in script/lua/shared that all scripts use: one puts
 // a message into its new place, the other takes it out of the old one.
 //
@@ -60,6 +75,7 @@
 //	ready        put_ready, then ring last    take_ready, take_oldest_ready, index_ready
 //	whole        put_all_ready: of a topic, from scheduled to ready; then ring last
 //	by its time  Enter.place: each way in, and a release; then ring last
+//	blocked      Seats.put_ready, which makes ready what has a seat   Seats.leave, Seats.settle
 //	leased       put_leased; put_handed, send_handed last   take_leased
 //	broadcasts   put_broadcasts               take_first_broadcasts, once carry has appended them to a log
 //	dead         bury, put_dead               take_dead

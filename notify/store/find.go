@@ -20,7 +20,7 @@ type Sought struct {
 	Parts        []string // of ids, with any text between them: the first at the beginning, the last at the end; nil: any
 	Head         []string // parts of what stands before the body in a record
 	Reason, Body string   // parts of them; a reason only of the dead
-	From, To     int64    // due times in Unix ms, both included: of a scheduled or ready message its own, of others that of the first attempt; 0: any
+	From, To     int64    // due times in Unix ms, both included: of a scheduled, ready or blocked message its own, of others that of the first attempt; 0: any
 }
 
 // bounds returns the due times as arguments of a script.

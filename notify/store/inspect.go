@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -26,6 +27,7 @@ type Inspected struct {
 	History  []record.Attempt // of the last attempts that failed, oldest first
 	By       string           // name of the worker that has a leased message, or that acknowledged one that is kept; empty: unknown
 	Since    time.Time        // when that claimed it; zero: unknown
+	Behind   []string         // of a blocked message the ids of those of its key that have a seat, or that died and keep the others back
 	Ended    time.Time        // when a message that is kept was acknowledged; zero: it is not kept
 	Result   []byte           // of a message that is kept; nil: none
 	Size     int              // bytes of its record
@@ -78,7 +80,10 @@ func inspectedIn(r *script.Reply, l *script.Reply) Inspected {
 	look.Reason, _ = l.TextOrNone()
 	raw, there := l.TextOrNone()
 	noted := l.Text()
-	if l.More() {
+	switch {
+	case look.State == record.Blocked:
+		look.Behind = strings.Fields(l.Text())
+	case l.More():
 		look.By, look.Since = l.Text(), sinceOf(l.Text())
 	}
 	if l.End() != nil {

@@ -40,9 +40,10 @@ type Publish struct {
 	When      When          // a time in the past stays so for a broadcast, and is now for others
 	TTL       time.Duration // counted from When, cut to the millisecond; zero: never expires
 	Broadcast bool
-	Marked    bool // its record begins with a +
+	Marked    bool   // its record begins with a +
+	Key       string // empty: none
 
-	Restored *Restored // of a message from an export; it replaces When, TTL and Broadcast
+	Restored *Restored // of a message from an export; it replaces When, TTL, Broadcast and Key
 
 	As *As // what PublishAs alone takes; nil: Publish does
 }
@@ -84,9 +85,10 @@ type Restored struct {
 	Expires   int64  `json:"expires,omitempty"` // zero: never
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
-	Times     string `json:"times,omitempty"`  // of its record, see [record.EncodeTimes]; empty: those of a new message
-	Used      string `json:"used,omitempty"`   // attempts used up, as [record.EncodeAttempts] returns them
-	Died      int64  `json:"died,omitempty"`   // of a dead letter, which has no Due
+	Key       string `json:"key,omitempty"`
+	Times     string `json:"times,omitempty"` // of its record, see [record.EncodeTimes]; empty: those of a new message
+	Used      string `json:"used,omitempty"`  // attempts used up, as [record.EncodeAttempts] returns them
+	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
 	Reason    string `json:"reason,omitempty"`
 	Extras    int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]
 }
@@ -121,7 +123,7 @@ type Placed struct {
 
 	Outcome  Outcome
 	Previous time.Time    // due time of the message that was there; zero: there was none, or it was dead or had ended
-	State    record.State // of PublishAs: Leased for one that follows a leased message
+	State    record.State // Blocked behind another of its key; of PublishAs also Leased, for one that follows a leased message; 0: as Ready says
 }
 
 // Publish publishes messages, and returns what became of each, in their order. A
@@ -140,8 +142,15 @@ func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	for _, i := range order {
 		all[i] = placedIn(r, now, batch[i].Broadcast)
 	}
-	if len(batch) == 1 && r.More() && r.Flag() {
-		s.store.handedOver.Add(1)
+	for r.More() {
+		switch n := r.Integer(); {
+		case n == 1 && len(batch) == 1:
+			s.store.handedOver.Add(1)
+		case n < 0 && int(-n) <= len(order):
+			all[order[-n-1]].State = record.Blocked
+		default:
+			r.Fail("that it was handed over, or which ones are blocked", n)
+		}
 	}
 	return all, r.End()
 }
@@ -177,7 +186,7 @@ func (p *Publish) when() any {
 	if p.Restored != nil {
 		return p.Restored.String()
 	}
-	if !p.Marked && !p.Broadcast && p.TTL == 0 {
+	if !p.Marked && !p.Broadcast && p.TTL == 0 && p.Key == "" {
 		return int64(p.When)
 	}
 	text := strconv.FormatInt(int64(p.When), 10)
@@ -186,6 +195,9 @@ func (p *Publish) when() any {
 		text = "*" + text
 	case p.TTL > 0:
 		text += "/" + strconv.FormatInt(p.TTL.Milliseconds(), 10) // as in the record
+	}
+	if p.Key != "" {
+		text += "#" + p.Key
 	}
 	if p.Marked {
 		text = "!" + text
@@ -211,6 +223,7 @@ type asking struct {
 	TTL       int64    `json:"ttl,omitempty"`
 	Broadcast bool     `json:"broadcast,omitempty"`
 	Marked    bool     `json:"marked,omitempty"`
+	Key       string   `json:"key,omitempty"`
 	IfExists  IfExists `json:"if_exists,omitempty"`
 	MaxWait   int64    `json:"max_wait,omitempty"`
 	Unique    int64    `json:"unique,omitempty"`
@@ -224,7 +237,7 @@ func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error)
 	for i := range batch {
 		p := &batch[i]
 		asks, _ := json.Marshal(asking{ // never fails: it has only numbers and text
-			When: int64(p.When), TTL: p.TTL.Milliseconds(), Broadcast: p.Broadcast, Marked: p.Marked,
+			When: int64(p.When), TTL: p.TTL.Milliseconds(), Broadcast: p.Broadcast, Marked: p.Marked, Key: p.Key,
 			IfExists: p.As.IfExists, MaxWait: p.As.MaxWait.Milliseconds(), Unique: p.As.Unique.Milliseconds(), After: p.As.After,
 		})
 		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)

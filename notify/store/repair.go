@@ -19,6 +19,7 @@ var (
 	repairTopicsScript    = script.New("repair/topics")
 	repairListenersScript = script.New("repair/listeners")
 	repairCountersScript  = script.New("repair/counters")
+	repairSeatsScript     = script.New("repair/seats")
 	repairHooksScript     = script.New("repair/hooks")
 )
 
@@ -57,6 +58,12 @@ func (s Shard) RepairPlace(ctx context.Context, place script.Place, topic string
 // those of ids that stay taken which no set says so of.
 func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairRecordsScript, nil, step)
+}
+
+// RepairSeats checks a page of what is kept of a topic's messages that have keys: of their keys, their
+// seats or the line, see [script.Keys]. It finds seats of nobody, messages without one, and entries of nothing.
+func (s Shard) RepairSeats(ctx context.Context, of func(script.Keys, string) string, topic string, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairSeatsScript, func(k script.Keys) string { return of(k, topic) }, step, topic)
 }
 
 // RepairAttempts checks a page of the counts of attempts. It finds those without a message.
@@ -192,7 +199,7 @@ const scanPage = 512
 // which its messages are found, and with foreign members there. It may call on more
 // than once for a topic. The error is that of the connection.
 func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
-	for _, key := range []func(script.Keys) string{script.Keys.ScheduledTopics, script.Keys.ReadyTopics, script.Keys.PausedTopics, script.Keys.TopicNames} {
+	for _, key := range []func(script.Keys) string{script.Keys.ScheduledTopics, script.Keys.ReadyTopics, script.Keys.PausedTopics, script.Keys.TopicNames, script.Keys.KeyedTopics} {
 		if err := s.members(ctx, key, on); err != nil {
 			return err
 		}
@@ -203,6 +210,11 @@ func (s Shard) IndexedTopics(ctx context.Context, on func(topic string)) error {
 		topic, _, _ := strings.Cut(field, ":")
 		on(topic)
 	})
+}
+
+// KeyedTopics calls on with each topic that the index of those with keys has. The error is that of the connection.
+func (s Shard) KeyedTopics(ctx context.Context, on func(topic string)) error {
+	return s.members(ctx, script.Keys.KeyedTopics, on)
 }
 
 // HandedListeners calls on with each named listener that has leased broadcasts, as

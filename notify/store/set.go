@@ -40,7 +40,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	}
 	args := []any{topic, missing}
 	c.changed(func(one setting, to reflect.Value) {
-		args = append(args, one.name, writtenNumber(to))
+		args = append(args, one.name, one.writtenNumber(to))
 	})
 	r, err := s.Repeat(ctx, setScript, args...)
 	if err != nil {
@@ -145,7 +145,7 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 		} else if n, set = common[one.name]; !set {
 			n = one.fallback
 		}
-		setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
+		one.setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
 	}
 	return t, errors.Join(errOwn, errCommon)
 }

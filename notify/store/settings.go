@@ -24,6 +24,10 @@ type Settings struct {
 	ArchiveAcked bool          // what is acknowledged goes to the archive, too, if there is one
 	Paused       bool          // nothing is handed out
 	History      bool          // of attempts that failed it is kept when, by whom and why
+
+	KeyConcurrency int    // messages of a key that are ready or leased at once
+	OnRetry        string // block: a message that failed, was put off or whose lease ended keeps its seat; pass: the next of its key goes
+	OnDead         string // go: the next of a dead letter's key goes; stop: none does until that is requeued, purged or replaced
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -35,7 +39,7 @@ const (
 )
 
 // DefaultSettings are these defaults as Settings.
-var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax, History: true}
+var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"}
 
 // A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
 // zero returns it to the default. It has a field for each field of [Settings], in
@@ -49,6 +53,10 @@ type SettingsChange struct {
 	ArchiveAcked *bool          `field:"archive_acked" example:"true" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
 	History      *Switch        `field:"history" example:"false" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept, which is the default"`
+
+	KeyConcurrency *int    `field:"key_concurrency" minimum:"1" maximum:"100" example:"2" doc:"how many messages of one key are ready or leased at once"`
+	OnRetry        *string `field:"on_retry" enum:"block,pass" example:"pass" doc:"a message that failed or was put off: block keeps the next of its key back until it is done, pass lets that go"`
+	OnDead         *string `field:"on_dead" enum:"go,stop" example:"stop" doc:"a message that died: go lets the next of its key go, stop keeps all of them back until it is requeued, purged or replaced"`
 }
 
 // A Switch changes a setting that is on by default.
@@ -81,10 +89,12 @@ type TopicSettings struct {
 // ErrSettings is the error of settings that are not what this package writes.
 var ErrSettings = errors.New("unreadable settings")
 
-// A setting is one field of Settings. Its value is a number: a duration in ms; true is 1.
+// A setting is one field of Settings. Its value is a number: a duration in ms; true is 1; of
+// words their place, from 0 on.
 type setting struct {
 	name                  string
-	field                 int // index in Settings, and in SettingsChange
+	field                 int      // index in Settings, and in SettingsChange
+	words                 []string // nil: it is none of some
 	least, most, fallback int64
 }
 
@@ -98,8 +108,12 @@ var settings = func() (all []setting) {
 	for i := range reflect.TypeFor[SettingsChange]().NumField() {
 		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
 		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1}
-		one.fallback = numberIn(reflect.ValueOf(DefaultSettings).Field(i))
-		if one.isSwitch() {
+		if text, ok := tag.Lookup("enum"); ok {
+			one.words = strings.Split(text, ",")
+			one.most = int64(len(one.words)) - 1
+		}
+		one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).Field(i))
+		if one.isSwitch() || one.words != nil {
 			one.least = 0
 		}
 		if text, ok := tag.Lookup("minimum"); ok {
@@ -116,9 +130,11 @@ var settings = func() (all []setting) {
 	return all
 }()
 
-// numberIn returns the value of a setting as a number.
-func numberIn(field reflect.Value) int64 {
+// numberIn returns the value of a setting as a number; less than 0 if it is none.
+func (s setting) numberIn(field reflect.Value) int64 {
 	switch value := field.Interface().(type) {
+	case string:
+		return int64(slices.Index(s.words, value))
 	case time.Duration:
 		return value.Milliseconds()
 	case bool:
@@ -131,8 +147,10 @@ func numberIn(field reflect.Value) int64 {
 }
 
 // setNumber sets a setting to a number.
-func setNumber(field reflect.Value, n int64) {
+func (s setting) setNumber(field reflect.Value, n int64) {
 	switch field.Interface().(type) {
+	case string:
+		field.SetString(s.words[n])
 	case time.Duration:
 		field.SetInt(n * int64(time.Millisecond))
 	case bool:
@@ -144,15 +162,17 @@ func setNumber(field reflect.Value, n int64) {
 
 // writtenNumber returns the new value of a setting as scripts write it; empty is the
 // default.
-func writtenNumber(to reflect.Value) any {
-	n := numberIn(to)
+func (s setting) writtenNumber(to reflect.Value) any {
+	n := s.numberIn(to)
 	switch to.Interface() {
+	case "":
+		return ""
 	case SwitchOn:
 		return 1
 	case SwitchOff:
 		return 0
 	}
-	if n == 0 {
+	if n == 0 && s.words == nil {
 		return ""
 	}
 	return n
@@ -179,6 +199,10 @@ func (c SettingsChange) Check() error {
 		case time.Duration:
 			if value != 0 {
 				faults = append(faults, fault.Within(one.name, one.name, value, record.Ms(one.least), record.Ms(one.most)))
+			}
+		case string:
+			if value != "" && !slices.Contains(one.words, value) {
+				faults = append(faults, fault.New(one.name, "%s %.100q: use %s", one.name, value, strings.Join(one.words, " or ")))
 			}
 		}
 	})

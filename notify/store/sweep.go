@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,6 +18,8 @@ type Sweep struct {
 
 	Done int64 // rank from which it checks the topics that keep what succeeded; 0 at first
 
+	Seat string // where it goes on to look at the seats of keys; empty at first
+
 	KeepDeadCount int           // dead letters that a topic keeps
 	KeepDeadAge   time.Duration // how long a topic keeps them
 	KeepDoneCount int           // messages that succeeded that a topic keeps
@@ -27,12 +30,13 @@ type Sweep struct {
 
 // Swept is what a step of the housekeeping removed.
 type Swept struct {
-	Rank  int64 // for the next step
-	Old   int64 // for the next step
-	Done  int64 // for the next step
-	Soon  bool  // there is more to do
-	More  bool  // there are more topics to check
-	Whole bool  // all topics that have dead letters were checked
+	Rank  int64  // for the next step
+	Old   int64  // for the next step
+	Done  int64  // for the next step
+	Seat  string // for the next step
+	Soon  bool   // there is more to do
+	More  bool   // there are more topics to check
+	Whole bool   // all topics that have dead letters were checked
 
 	Forgotten  int64     // topics
 	ByDeaths   int64     // dead letters that deaths removed since the last step
@@ -52,7 +56,7 @@ type Removed struct {
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	r, err := s.Run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
 		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old,
-		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done)
+		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done, cmp.Or(w.Seat, "0 0 0"))
 	if err != nil {
 		return Swept{}, err
 	}
@@ -64,6 +68,6 @@ func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 		topic := l.Text()
 		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.Integer()})
 	}
-	m.Done, m.TooMany = r.Integer(), r.Integer()
+	m.Done, m.TooMany, m.Seat = r.Integer(), r.Integer(), r.Text()
 	return m, r.End()
 }

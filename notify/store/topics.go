@@ -26,6 +26,7 @@ type Counts struct {
 	Topic     string        `json:"topic"`
 	Scheduled int64         `json:"scheduled"`
 	Ready     int64         `json:"ready"`
+	Blocked   int64         `json:"blocked"` // due, behind others of their keys
 	Leased    int64         `json:"leased"`
 	Dead      int64         `json:"dead"`
 	Waiting   int64         `json:"waiting"`   // subscribers on the topic's waiting list
@@ -62,7 +63,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Published: r.Integer(), Acked: r.Integer(), Overdue: time.Duration(r.Integer()) * time.Millisecond,
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
-			Dropped: r.Integer(),
+			Dropped: r.Integer(), Blocked: r.Integer(),
 		})
 	}
 	return all, r.End()

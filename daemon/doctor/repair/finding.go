@@ -13,6 +13,7 @@ const (
 	TwoPlaces                      // a member is in two places
 	NoReason                       // a dead letter has no reason
 	OfNothing                      // attempts, an expiry, a reason or extras of a message that does not exist, or the end of an id that is not taken
+	WrongSeat                      // the seat of a key is nobody's, or a message that is ready or leased has none
 	NotTaken                       // the record of an id that stays taken, and is missing where that ends
 	WrongIndex                     // the entry of a topic or a listener in an index is missing or wrong
 	WrongCount                     // a counter disagrees with what it counts
@@ -33,6 +34,7 @@ var faults = [...]struct{ name, words string }{
 	TwoPlaces:     {"two places", "a member that is in another place, too"},
 	NoReason:      {"no reason", "a dead letter without a reason"},
 	OfNothing:     {"of nothing", "it belongs to no message"},
+	WrongSeat:     {"seat", "the seat of its key is nobody's, or it has none"},
 	NotTaken:      {"not taken", "an id that stays taken, and is missing where that ends"},
 	WrongIndex:    {"index", "its entry there is missing or wrong"},
 	WrongCount:    {"count", "a counter that disagrees with what it counts"},

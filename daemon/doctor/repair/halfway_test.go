@@ -149,6 +149,72 @@ var halfways = []halfway{
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Due: time.Now().Add(-time.Hour), TTL: time.Millisecond})
 	}, call: carries},
 	{name: "carry what was leased", ready: both(isLeased("a"), leaseEnds), stays: []string{"a"}, call: carries},
+	{name: "publish one with a key", call: publishes(notify.Message{ID: "new", Key: "k"}), again: unpublished, stays: []string{"new"}},
+	{name: "publish behind another of its key", ready: holdsKey, call: publishes(notify.Message{ID: "new", Key: "k"}), again: unpublished, stays: []string{"a", "new"}},
+	{name: "acknowledge before another of its key", settles: true, ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: acknowledges},
+	{name: "bury before another of its key", ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Bury(context.Background(), "a test")
+		return err
+	})},
+	{name: "give back before another of its key", ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Nack(context.Background(), 0, "a test")
+		return err
+	})},
+	{name: "let another of its key pass", ready: both(passes, both(holdsKey, isBlocked)), stays: []string{"a", "b"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Nack(context.Background(), 0, "a test")
+		return err
+	})},
+	{name: "carry several of a key", ready: areDueOfOneKey, stays: []string{"a", "b"}, call: carries},
+	{name: "carry what was leased before another of its key", ready: both(both(holdsKey, isBlocked), leaseEnds), stays: []string{"a", "b"}, call: carries},
+	{name: "carry what was leased, and let another of its key pass", ready: both(both(passes, both(holdsKey, isBlocked)), leaseEnds), stays: []string{"a", "b"}, call: carries},
+	{name: "reschedule what is blocked", ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: func(t *testing.T, db *notify.Store) error {
+		_, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), mail, "b", time.Millisecond)
+		return err
+	}},
+	{name: "replace what is blocked", ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: publishes(notify.Message{ID: "b", Key: "other", IfExists: notify.Replace})},
+	{name: "cancel what is blocked", ready: both(holdsKey, isBlocked), stays: []string{"a"}, call: cancelOf("b")},
+	{name: "requeue one with a key", ready: both(holdsKey, isBuried), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
+		_, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")
+		return err
+	}, again: func(t *testing.T, db *notify.Store) {
+		if _, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a"); err != nil {
+			t.Error(err)
+		}
+	}},
+}
+
+// holdsKey leases the message a, which has a key.
+func holdsKey(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Key: "k"})
+	claimIt(t, db)
+}
+
+// isBlocked publishes the message b, which is blocked by a.
+func isBlocked(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "b", Body: []byte("b"), Key: "k", TTL: time.Hour})
+}
+
+// isBuried buries the leased message.
+func isBuried(t *testing.T, db *notify.Store) {
+	d := held(t, db)
+	if _, err := d.Bury(t.Context(), "a test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// passes has messages that are put off let others of their keys pass.
+func passes(t *testing.T, db *notify.Store) {
+	storetest.Set(t, db, mail, notify.SettingsChange{OnRetry: new("pass")})
+}
+
+// areDueOfOneKey has two messages of a key be overdue.
+func areDueOfOneKey(t *testing.T, db *notify.Store) {
+	isOverdue("a", "b")(t, db)
+	for _, id := range []string{"a", "b"} {
+		if err := publishes(notify.Message{ID: id, Key: "k", IfExists: notify.Replace, Delay: time.Millisecond})(t, db); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // acknowledges acknowledges the leased message.
@@ -537,7 +603,7 @@ func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
 
 func mustCarrier(t *testing.T, db *notify.Store) *carrier.Carrier {
 	t.Helper()
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
+	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -559,6 +625,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	for _, key := range []string{
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
+		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

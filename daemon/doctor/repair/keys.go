@@ -12,13 +12,14 @@ import (
 type found struct {
 	topics map[string]bool           // topics that have a key
 	places map[script.Place][]string // the topics that have each kind of place
+	keyed  map[string]bool           // topics that have messages with keys
 	names  map[string]bool           // listeners that have a key
 	empty  bool                      // there is no key
 }
 
 // keys reads the names of all keys of the shard, and reports foreign ones.
 func (r *run) keys(ctx context.Context) (found, error) {
-	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), names: make(map[string]bool)}
+	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), keyed: make(map[string]bool), names: make(map[string]bool)}
 	seen := 0
 	err := r.shard.Walk(ctx, func(keys []reach.Key) {
 		seen += len(keys)
@@ -46,6 +47,9 @@ func (r *run) note(f *found, key reach.Key) {
 		r.report(Finding{Fault: WrongType, Key: r.short(key.Short), Whole: key.Name})
 	case perTopic:
 		f.topics[topic] = true
+		for _, ofKeys := range []func(script.Keys, string) string{script.Keys.KeysOf, script.Keys.Seats, script.Keys.Line, script.Keys.Heads} {
+			f.keyed[topic] = f.keyed[topic] || key.Name == ofKeys(r.shard.Keys(), topic)
+		}
 		if place := key.Place(); place != 0 {
 			f.places[place] = append(f.places[place], topic)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -124,9 +125,11 @@ func (r *run) look(ctx context.Context) (found, error) {
 // message taken out of a wrong place is put into the right one.
 func (r *run) contents(ctx context.Context, found found) error {
 	for _, pass := range []func() error{
+		func() error { return r.lines(ctx, found.keyed) },
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
 		func() error { return r.records(ctx) },
+		func() error { return r.seats(ctx, found.keyed) },
 		func() error { return r.leftovers(ctx) },
 		func() error { return r.listeners(ctx, found.names) },
 		func() error { return r.counters(ctx, script.PlaceLeased) },
@@ -175,6 +178,37 @@ func (r *run) topics(ctx context.Context, found found) error {
 		return err
 	}
 	return r.named(ctx, topics, r.shard.RepairTopics)
+}
+
+// lines examines the lines of topics whose messages have keys, before anything is called up from there.
+func (r *run) lines(ctx context.Context, keyed map[string]bool) error {
+	return r.ofKeys(ctx, keyed, script.Keys.Line)
+}
+
+// seats examines the keys and seats of topics, also of those of which the records showed that they have some.
+func (r *run) seats(ctx context.Context, keyed map[string]bool) error {
+	if err := r.shard.KeyedTopics(ctx, func(topic string) { keyed[topic] = record.CheckAnyTopic(topic) == nil }); err != nil {
+		return err
+	}
+	return r.ofKeys(ctx, keyed, script.Keys.KeysOf, script.Keys.Seats)
+}
+
+// ofKeys examines some of what topics keep of messages that have keys.
+func (r *run) ofKeys(ctx context.Context, keyed map[string]bool, all ...func(script.Keys, string) string) error {
+	for _, topic := range slices.Sorted(maps.Keys(keyed)) {
+		for _, of := range all {
+			if !keyed[topic] {
+				continue
+			}
+			_, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
+				return r.shard.RepairSeats(ctx, of, topic, step)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (r *run) leftovers(ctx context.Context) error {

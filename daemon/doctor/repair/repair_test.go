@@ -110,11 +110,16 @@ func fill(t *testing.T, store *notify.Store) {
 		notify.Message{Topic: "orders", ID: "scheduled", Body: []byte("scheduled"), Delay: soon},
 		notify.Message{Topic: "orders", ID: "ready", Body: []byte("ready")},
 		notify.Message{Topic: "orders", ID: "all", Body: []byte("all"), Delay: soon, Broadcast: true},
+		notify.Message{Topic: "ledger", ID: "holds", Body: []byte("holds"), Key: "k"},
 	)
+	if got, err := claimer.Claim(t.Context(), "ledger", subscribers.ClaimOptions{Max: 1, Lease: soon}); err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	storetest.Publish(t, store, notify.Message{Topic: "ledger", ID: "behind", Body: []byte("behind"), Key: "k"})
 }
 
 // everything is what fill publishes: messages for workers, then broadcasts.
-var everything = []string{"again", "dead", "leased", "ready", "scheduled", "broadcast all"}
+var everything = []string{"again", "behind", "dead", "holds", "leased", "ready", "scheduled", "broadcast all"}
 
 func without(ids ...string) []string {
 	return slices.DeleteFunc(slices.Clone(everything), func(id string) bool { return slices.Contains(ids, id) })
@@ -124,7 +129,7 @@ func without(ids ...string) []string {
 // message is delivered once and nothing is left.
 func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	t.Helper()
-	for _, topic := range []string{"orders", "mail"} {
+	for _, topic := range []string{"orders", "mail", "ledger"} {
 		if _, err := storetest.Inspector(t, store).RequeueAll(t.Context(), topic, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +146,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, topic := range []string{"orders", "mail"} {
+	for _, topic := range []string{"orders", "mail", "ledger"} {
 		err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -220,7 +225,7 @@ var damages = []struct {
 	}, []string{"index ghost ready", "index no topic ready"}, nil},
 	{"the leases are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "leased")
-	}, []string{"no place orders:leased messages", "count orders topics"}, nil},
+	}, []string{"no place orders:leased messages", "no place ledger:holds messages", "count orders topics", "count ledger topics"}, nil},
 	{"the dead letters are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "dead:orders")
 	}, []string{"no place orders:dead messages", "of nothing orders:dead deaths"}, nil},
@@ -230,6 +235,7 @@ var damages = []struct {
 		"no record orders:all broadcasts", "no record orders:leased leased", "no record orders:ready ready:orders",
 		"no record orders:scheduled scheduled:orders", "no record orders:again scheduled:orders", "no record orders:dead dead:orders",
 		"of nothing orders:again attempts", "of nothing orders:again expiries", "of nothing orders:dead attempts",
+		"no record ledger:holds leased", "of nothing ledger:holds keys:ledger", "of nothing ledger:behind keys:ledger", "no record ledger:behind line:ledger",
 	}, []string{}},
 	{"members without a record", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "scheduled:orders", 1, "orders:ghost")
@@ -270,6 +276,28 @@ var damages = []struct {
 		do(t, store, "ZADD", "broadcasts", 1, "orders:ready")
 		do(t, store, "HSET", "topics", "orders:broadcasts", 2)
 	}, []string{"two places orders:ready broadcasts"}, nil},
+	{"the keys are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "keys:ledger")
+	}, []string{"index ledger:holds keys:ledger", "index ledger:behind keys:ledger", "no place ledger:behind messages", "no record ledger:behind line:ledger"}, nil},
+	{"the seats are lost", func(t *testing.T, store *notify.Store) {
+		do(t, store, "DEL", "seats:ledger")
+	}, []string{"seat ledger:holds seats:ledger"}, nil},
+	{"the seat of nobody", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "seats:ledger", "k", "gone", "other", "gone !gone")
+	}, []string{"seat ledger:gone seats:ledger", "seat ledger:gone seats:ledger", "seat ledger:gone seats:ledger", "seat ledger:holds seats:ledger"}, nil},
+	{"the line is lost", func(t *testing.T, store *notify.Store) {
+		for _, key := range []string{"line:ledger", "heads:ledger", "keyed"} {
+			do(t, store, "DEL", key)
+		}
+	}, []string{"no place ledger:behind keys:ledger", "index ledger keyed"}, nil},
+	{"blocked and ready", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "ready:ledger", 1, "ledger:behind")
+		do(t, store, "ZADD", "ready", 1, "ledger")
+	}, []string{"two places ledger:behind line:ledger"}, nil},
+	{"a line of nothing", func(t *testing.T, store *notify.Store) {
+		do(t, store, "ZADD", "line:ledger", 0, "k\x00000000000000001\x00ghost", 0, "x")
+		do(t, store, "HSET", "keys:ledger", "ghost", "k")
+	}, []string{"no record ledger:ghost line:ledger", "no record x line:ledger", "of nothing ledger:ghost keys:ledger"}, nil},
 	{"reasons are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "deaths")
 	}, []string{"no reason orders:dead dead:orders"}, nil},
@@ -321,10 +349,10 @@ var damages = []struct {
 	}, []string{"index orders deaths-oldest"}, nil},
 	{"the topics that may be forgotten are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "topics-seen")
-	}, []string{"index orders topics-seen"}, nil},
+	}, []string{"index orders topics-seen", "index ledger topics-seen"}, nil},
 	{"the names of topics are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "DEL", "topics-names")
-	}, []string{"index orders topics-names"}, nil},
+	}, []string{"index orders topics-names", "index ledger topics-names"}, nil},
 	{"names that are none, and one out of order", func(t *testing.T, store *notify.Store) {
 		do(t, store, "ZADD", "topics-names", 7, "orders", 0, "no topic", 0, "*")
 	}, []string{"index orders topics-names", "index no topic topics-names", "index * topics-names"}, nil},
@@ -354,7 +382,7 @@ var damages = []struct {
 		}
 	}, []string{
 		"no place orders:all messages", "no place orders:leased messages", "no place orders:ready messages", "no place orders:scheduled messages",
-		"no place orders:again messages", "no place orders:dead messages",
+		"no place orders:again messages", "no place orders:dead messages", "no place ledger:holds messages",
 	}, nil},
 }
 
@@ -690,7 +718,7 @@ func TestRandomDamage(t *testing.T) {
 			}
 			want := []string{}
 			for _, member := range left {
-				id := strings.TrimPrefix(member, "orders:")
+				_, id, _ := strings.Cut(member, ":")
 				if id == "all" {
 					id = "broadcast all"
 				}

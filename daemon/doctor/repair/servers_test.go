@@ -54,7 +54,7 @@ func TestCluster(t *testing.T) {
 	if got, _ := run(t, store, true); !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
-	if got, sum := run(t, store, false); len(got) > 0 || sum.Messages != 6 {
+	if got, sum := run(t, store, false); len(got) > 0 || sum.Messages != 8 {
 		t.Errorf("found again: %v, %+v", got, sum)
 	}
 	stop()

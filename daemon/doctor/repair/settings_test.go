@@ -80,7 +80,7 @@ func TestSettingsHoldThen(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	counts, err := storetest.Collect(inspector.Topics(t.Context()))
-	if err != nil || len(counts) != 2 || counts[0].Topic != "mail" || !counts[0].Paused {
+	if err != nil || len(counts) != 3 || counts[1].Topic != "mail" || !counts[1].Paused {
 		t.Errorf("got %+v, %v", counts, err)
 	}
 	if survey, err := inspector.Survey(t.Context(), 10); err != nil || len(survey.Paused) != 1 {

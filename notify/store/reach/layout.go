@@ -117,7 +117,7 @@ func slotOf(tag string) int {
 // hooks and the outbox of an archive.
 //
 // 7: what waits for its due time is the scheduled set, and the keys are called so.
-const Format = 7
+const Format = 8
 
 // formatMark is the beginning of the value of the format key in a store of one shard.
 var formatMark = strconv.Itoa(Format) + " "

@@ -61,7 +61,7 @@ func FuzzTag(f *testing.F) {
 
 // A layout is read as it is written, and nothing else is one.
 func FuzzLayoutIn(f *testing.F) {
-	for _, text := range []string{"", "7 id", "7/8/0 id", "7/3/0 id", "7/1/0 id", "7/512/0 id", "6/8/0 id", "7/8/-1 id", "7/8 id", "7/08/0 id", "7/8/+1 id", "8 id"} {
+	for _, text := range []string{"", "8 id", "8/8/0 id", "8/3/0 id", "8/1/0 id", "8/512/0 id", "7/8/0 id", "8/8/-1 id", "8/8 id", "8/08/0 id", "8/8/+1 id", "9 id"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -80,17 +80,17 @@ func FuzzLayoutIn(f *testing.F) {
 
 // The values of a format key.
 func TestLayoutIn(t *testing.T) {
-	for text, want := range map[string]layout{"": {shards: 1}, "7 id": {shards: 1}, "7/8/0 id": {shards: 8}, "7/256/7 id": {256, 7}} {
+	for text, want := range map[string]layout{"": {shards: 1}, "8 id": {shards: 1}, "8/8/0 id": {shards: 8}, "8/256/7 id": {256, 7}} {
 		if got, ok := layoutIn(text); !ok || got != want {
 			t.Errorf("%q is %+v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"7", "6 id", "7/1/0 id", "7/3/0 id", "7/512/0 id", "7/8 id", "7/8/-1 id", "7/8/x id", "8/8/0 id", "x"} {
+	for _, text := range []string{"8", "7 id", "8/1/0 id", "8/3/0 id", "8/512/0 id", "8/8 id", "8/8/-1 id", "8/8/x id", "9/8/0 id", "x"} {
 		if got, ok := layoutIn(text); ok {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
-	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "7/8/3 7 " {
+	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "8/8/3 8 " {
 		t.Errorf("the marks are %q", got)
 	}
 }

@@ -13,14 +13,15 @@ type State int
 const (
 	Scheduled State = iota + 1 // waits for its due time
 	Ready                      // is due, and waits for a worker
+	Blocked                    // is due, and waits until another message of its key has ended
 	Leased                     // was claimed by a worker
 	Dead                       // is out of attempts, expired or buried
 	Done                       // ended, and its id stays taken
 )
 
-var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Leased: "leased", Dead: "dead", Done: "done"}
+var stateNames = [...]string{Scheduled: "scheduled", Ready: "ready", Blocked: "blocked", Leased: "leased", Dead: "dead", Done: "done"}
 
-// String returns the state's name, "scheduled", "ready", "leased", "dead" or "done".
+// String returns the state's name, "scheduled", "ready", "blocked", "leased", "dead" or "done".
 func (s State) String() string {
 	if s < Scheduled || s > Done {
 		return fmt.Sprintf("State(%d)", int(s))
@@ -44,5 +45,5 @@ func ParseState(name string) (State, error) {
 			return s, nil
 		}
 	}
-	return 0, fault.New("state", "state %.100q: use scheduled, ready, leased, dead or done", name)
+	return 0, fault.New("state", "state %.100q: use scheduled, ready, blocked, leased, dead or done", name)
 }

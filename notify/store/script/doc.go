@@ -31,6 +31,14 @@
 //	scheduled:TOPIC         zset     members that wait for their due time → due ms
 //	ready                   zset     topics that have something ready → due ms of the first, or of an earlier one that is gone
 //	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
+//	keyed                   zset     topics that have messages with keys → due ms of the first that is blocked, or of an earlier one
+//	                                 that is gone; inf: nothing was
+//	keys:TOPIC              hash     ids of messages that have a key → KEY; while it is blocked a space and its due ms, 15 digits,
+//	                                 behind it
+//	seats:TOPIC             hash     keys → the id of the message that has the seat: it is ready, leased or put off
+//	line:TOPIC              zset     KEY, due ms of 15 digits, and ID of each blocked message, a NUL between → 0, so that they sort by
+//	                                 key, due time and id
+//	heads:TOPIC             zset     keys that have something in the line → due ms of the first, or of an earlier one that is gone
 //	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 3e15 if rung since, by 6e15 if handed a
 //	                                 message since
 //	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if

@@ -119,6 +119,21 @@ func (k Keys) Messages() string { return k.one("MESSAGES") }
 // is in use.
 func (k Keys) Room(share int) string { return k.each("room_of", strconv.Itoa(share)) }
 
+// KeyedTopics is the sorted set of the topics that have messages with keys, by the due time of the first that is blocked.
+func (k Keys) KeyedTopics() string { return k.one("KEYED") }
+
+// KeysOf is the hash of the keys of a topic's messages by id.
+func (k Keys) KeysOf(topic string) string { return k.each("keys_of", topic) }
+
+// Seats is the hash of the ids that have the seats of a topic's keys, by key.
+func (k Keys) Seats(topic string) string { return k.each("seats_of", topic) }
+
+// Line is the sorted set of a topic's blocked messages, by key, due time and id.
+func (k Keys) Line(topic string) string { return k.each("line_of", topic) }
+
+// Heads is the sorted set of a topic's keys that have a line, by the due time of the first.
+func (k Keys) Heads(topic string) string { return k.each("heads_of", topic) }
+
 // Attempts is the hash of attempts used up by member.
 func (k Keys) Attempts() string { return k.one("ATTEMPTS") }
 

@@ -34,6 +34,11 @@ var table = []row{
 	{lua: "scheduled_of", name: "scheduled:", of: "topic", kind: kindZSet, holds: "members that wait for their due time", with: "due ms", place: PlaceScheduled},
 	{lua: "READY", name: "ready", kind: kindZSet, holds: "topics that have something ready", with: "due ms of the first, or of an earlier one that is gone"},
 	{lua: "ready_of", name: "ready:", of: "topic", kind: kindZSet, holds: "members that are due", with: "due ms; after a lease, when that ended", place: PlaceReady},
+	{lua: "KEYED", name: "keyed", kind: kindZSet, holds: "topics that have messages with keys", with: "due ms of the first that is blocked, or of an earlier one that is gone; inf: nothing was"},
+	{lua: "keys_of", name: "keys:", of: "topic", kind: kindHash, holds: "ids of messages that have a key", with: "KEY; while it is blocked a space and its due ms, 15 digits, behind it"},
+	{lua: "seats_of", name: "seats:", of: "topic", kind: kindHash, holds: "keys", with: "the id of the message that has the seat: it is ready, leased or put off"},
+	{lua: "line_of", name: "line:", of: "topic", kind: kindZSet, holds: "KEY, due ms of 15 digits, and ID of each blocked message, a NUL between", with: "0, so that they sort by key, due time and id", place: PlaceBlocked},
+	{lua: "heads_of", name: "heads:", of: "topic", kind: kindZSet, holds: "keys that have something in the line", with: "due ms of the first, or of an earlier one that is gone"},
 	{lua: "waiting_of", name: "waiting:", of: "topic", kind: kindZSet, holds: "inboxes of subscribers that wait", with: "us since which; more by 3e15 if rung since, by 6e15 if handed a message since"},
 	{lua: "LEASED", name: "leased", kind: kindZSet, holds: "leased members", with: "receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if it was handed over and is not confirmed", place: PlaceLeased},
 	{lua: "BROADCASTS", name: "broadcasts", kind: kindZSet, holds: "members of broadcasts that wait", with: "due ms", place: PlaceBroadcasts},
@@ -115,7 +120,7 @@ func (r row) isGiven() bool {
 	return r.of == "" && r.kind != kindChannel && !strings.HasPrefix(r.lua, "FORMAT")
 }
 
-// A Place is a sorted set that holds members.
+// A Place is a sorted set that holds messages, by their members.
 type Place int
 
 // The places, in the order in which a repair checks them.
@@ -124,6 +129,7 @@ const (
 	PlaceBroadcasts
 	PlaceReady     // of a topic
 	PlaceScheduled // of a topic
+	PlaceBlocked   // of a topic; in it a message is KEY, DUE and ID, see the table
 	PlaceDead      // of a topic
 	PlaceDone      // of a topic
 )

@@ -40,7 +40,9 @@ end
 local function run(name, keys, args)
   local refusal = begin_call(keys, args)
   if refusal then return refusal end
-  return TRANSITIONS[name]()
+  local reply = TRANSITIONS[name]()
+  if current.free then Seats.settle() end
+  return reply
 end
 
 -- Makes a transition a function of the library.

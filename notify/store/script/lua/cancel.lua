@@ -1,5 +1,5 @@
 -- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
--- ARGV: topic, member, 1 to cancel its successor alone, or 2 to cancel nothing that is neither scheduled nor ready.
+-- ARGV: topic, member, 1 to cancel its successor alone, or 2 to cancel nothing that is neither scheduled, ready nor blocked.
 -- Reply: the state that it had (leased: nothing was changed; done: it had ended, and its id was taken), or '' if there is none. For a successor leased.
 local topic, member, what = unpack(ARGV)
 if what == '1' then
@@ -9,8 +9,9 @@ if what == '1' then
   return { 'leased' }
 end
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
-if what == '2' and not (try('ZSCORE', scheduled_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)) then
-  return { '' }
+if what == '2' then
+  local waits = try('ZSCORE', scheduled_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)
+  if not waits and not Seats.blocked_since(topic, member) then return { '' } end
 end
 if call('EXISTS', EXTRAS) == 1 then Ends.note_ends({ member }, 'cancelled') end
 if Messages.forget_from(scheduled_of(topic), member) then
@@ -25,6 +26,11 @@ end
 if Messages.forget_from(ready_of(topic), member) then
   Places.index_ready(topic)
   return { 'ready' }
+end
+local key, since = Seats.key_of(topic, member)
+if since then
+  or_undo(function() Seats.put_back(topic, member, key, since) end, Messages.forget, { member })
+  return { 'blocked' }
 end
 if Messages.forget_from(dead_of(topic), member) then
   Dead.take_reasons({ member })

@@ -17,7 +17,7 @@ for i = 1, #page, 2 do
   local member = page[i]
   seen = i
   if not mixed or topic_of(member) == topic then
-    members[#members + 1] = member
+    members[#members + 1] = Marks.member_in(KEY, topic, member)
     if #members == limit then break end
   end
 end

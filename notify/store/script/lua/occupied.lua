@@ -6,7 +6,7 @@
 local most, what, from, to, n = unpack(ARGV, 1, 5)
 most = tonumber(most)
 local of_members = what == '1'
-local INDEXES = { ['scheduled:'] = SCHEDULED, ['ready:'] = READY, ['dead:'] = NEWEST, ['done:'] = DONE }
+local INDEXES = { ['scheduled:'] = SCHEDULED, ['ready:'] = READY, ['line:'] = KEYED, ['dead:'] = NEWEST, ['done:'] = DONE }
 local places, names, sums = {}, {}, {}
 
 for _, place in ipairs(column(6, tonumber(n))) do

@@ -1,7 +1,7 @@
 -- Publishes messages that say what happens if their id is in use, follow a leased one, or keep their id taken after their end: one after
 -- the other, each as if alone. What is due at once becomes ready; it is not handed over.
 -- ARGV: for each message: topic, member, JSON of what it asks for, its record without its times. The JSON has when: -DELAY, 0 for at
---   once, or DUE, all in ms (as publish.lua); ttl, unique and max_wait in ms; broadcast; marked: its record is to begin with a +;
+--   once, or DUE, all in ms (as publish.lua); ttl, unique and max_wait in ms; key; broadcast; marked: its record is to begin with a +;
 --   if_exists, missing: refuse; after: it follows one that is leased.
 -- Reply: now in ms, then for each message: created, kept, replaced, moved or refused; its due time in ms (0: it ended, and its id is
 --   taken), or why it is refused: -1 to -6 as publish.lua, -7 it is leased, -8 it is dead, -9 the key of extras is foreign; the due time

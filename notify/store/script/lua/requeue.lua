@@ -37,10 +37,11 @@ if #broadcasts > 0 then
 end
 if #due > 0 then
   Leases.turn_receipts(topic)
-  local state, fault = Enter.place(topic, due, now, false, now)
+  Seats.revive(topic, due.members)
+  local state, fault, ready = Enter.place(topic, due, now, false, now)
   if not state then return Enter.foreign(topic, fault) end
   Dead.take_dead(topic, due.members)
   for _, member in ipairs(due.members) do Messages.put_first_due(member, now) end
-  if state == 'ready' then Rings.ring(topic, #due.members, us) end
+  if state == 'ready' then Rings.ring(topic, ready, us) end
 end
 return { #due.members + #broadcasts.members, left, looked }

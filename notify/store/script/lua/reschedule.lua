@@ -1,8 +1,9 @@
--- Changes the due time of a scheduled or ready message, or of a broadcast that waits; its time to live counts from there. Unless the
--- message has used up an attempt, that of its first attempt changes, too; else it is noted when it was moved.
+-- Changes the due time of a scheduled, ready or blocked message, or of a broadcast that waits; its time to live counts from there. One
+-- that is due later gives up its seat. Unless the message has used up an attempt, that of its first attempt changes, too; else it is
+-- noted when it was moved.
 -- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past means now except for broadcasts, and a time to
 --   live counts from DUE.
--- Reply: the state that it had, '' if there is none, and if that was scheduled or ready: now in ms, 1 for a broadcast, and its due
+-- Reply: the state that it had, '' if there is none, and if that was scheduled, ready or blocked: now in ms, 1 for a broadcast, and its due
 --   time in ms, -2 past the year 9999.
 local topic, member, when = unpack(ARGV)
 local us, now = clock()
@@ -10,11 +11,11 @@ if call('ZSCORE', LEASED, member) then return { 'leased' } end
 local key, ready = scheduled_of(topic), ready_of(topic)
 local broadcast = try('ZSCORE', BROADCASTS, member)
 local scheduled = broadcast or try('ZSCORE', key, member)
-if not scheduled and not call('ZSCORE', ready, member) then
+local state = scheduled and 'scheduled' or call('ZSCORE', ready, member) and 'ready' or Seats.blocked_since(topic, member) and 'blocked'
+if not state then
   if call('ZSCORE', dead_of(topic), member) then return { 'dead' } end
   return { '' }
 end
-local state = scheduled and 'scheduled' or 'ready'
 
 local due, asked = Enter.due_of(tonumber(when), us, now, broadcast)
 if due > MAX then return { state, now, 0, -2 } end
@@ -30,7 +31,7 @@ local function is_behind_another()
   return head and head <= now
 end
 
-local later = due > now or is_behind_another()
+local later, n_ready = due > now or is_behind_another(), 0
 if later and (scheduled == nil or not try('ZCARD', SCHEDULED)) then return Places.foreign_scheduled(topic) end
 local ttl = Messages.options_of(call('HGET', MESSAGES, member)).ttl
 local expiry = ttl and math.min(asked + ttl, MAX)
@@ -40,14 +41,16 @@ if later then
   Places.put_scheduled(topic, { due, member }, due)
   if scheduled then
     Places.index_scheduled(topic) -- it may have been the first there, due earlier
-  else
+  elseif state == 'ready' then
     Places.take_ready(topic, member)
   end
+  Seats.leave(topic, { member })
 else
-  if not Places.put_ready(topic, { due, member }, due) then return Places.foreign_ready(topic) end
+  n_ready = Seats.put_ready(topic, { due, member }, due)
+  if not n_ready then return Places.foreign_ready(topic) end
   if scheduled then Places.take_scheduled(topic, member) end
 end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
 if Leases.used_in(try('HGET', ATTEMPTS, member)) == 0 then Messages.put_first_due(member, due) else Extras.put_extra(member, 'moved', now) end
-if not later then Rings.ring(topic, 1, us) end
+if n_ready > 0 then Rings.ring(topic, n_ready, us) end
 return { state, now, 0, due }

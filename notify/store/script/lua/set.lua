@@ -46,6 +46,13 @@ local function index_pause()
   if Settings.get('paused', before, nil) == 1 and ready > 0 then Rings.ring(topic, ready, us) end
 end
 
+-- Calls up what a new limit of each key lets go: some of the keys, and the housekeeping the others.
+local function call_up()
+  local SOME = 500
+  if changes.key_concurrency and Seats.are_in(topic) then Seats.mend(topic, '-', '0', SOME) end
+end
+
 if after ~= '' then Counters.remember(topic) elseif before then Counters.forget_if_unused(topic) end
 index_pause()
+call_up()
 return { 1, after, common or '' }

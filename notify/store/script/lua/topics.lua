@@ -3,7 +3,7 @@
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one has been
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, how many us after its due time, plus
 --   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused, messages that were
---   dropped.
+--   dropped, that are blocked.
 local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings', 'dropped' }
 local _, now = clock()
 local fields = {}
@@ -35,6 +35,6 @@ for i, topic in ipairs(ARGV) do
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
   reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', log_of(topic))
   reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), Settings.get('paused', own, nil) == 1 and 1 or 0
-  reply[at + 15] = number(dropped)
+  reply[at + 15], reply[at + 16] = number(dropped), size('ZCARD', line_of(topic))
 end
 return reply

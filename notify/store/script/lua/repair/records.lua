@@ -1,10 +1,10 @@
--- Checks records: messages that have no place are made ready, as due now, and broadcasts without one wait for the carrier, due now.
+-- Checks records: their keys must be noted; messages that have no place are made ready, as due now, and broadcasts without one wait for the carrier, due now.
 -- Those of ids that stay taken must be in the set of these.
 -- Records with a foreign name are only reported.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
 local us, now = clock()
-local next_page, members = Repair.page_of('HSCAN', MESSAGES)
+local next_page, members, records = Repair.page_of('HSCAN', MESSAGES)
 
 local function send(topic, member)
   local head = head_of(BROADCASTS)
@@ -15,9 +15,10 @@ local function send(topic, member)
 end
 
 local function make_ready(topic, member)
-  if not Places.put_ready(topic, { now, member }, now) then return Repair.cannot_repair() end
+  local ready = Seats.put_ready(topic, { now, member }, now)
+  if not ready then return Repair.cannot_repair() end
   Counters.remember(topic)
-  Rings.ring(topic, 1, us)
+  if ready > 0 then Rings.ring(topic, ready, us) end
 end
 
 local function keep_until(member, time)
@@ -48,7 +49,17 @@ local function examine(topic, member)
   end
 end
 
+-- Checks that the key of a message is noted.
+local function examine_key(topic, member, record)
+  local key = string.find(record, '"key":', 1, true) and not Messages.is_done(record) and Messages.options_of(record).key
+  if not key or Seats.key_of(topic, member) == key then return end
+  if Repair.wrong('index', member, keys_of(topic), 'set to the key in its record') then
+    Seats.note(topic, { string.sub(member, #topic + 2), key })
+  end
+end
+
 for topic, list in pairs(Repair.members_by_topic(members)) do
+  for _, member in ipairs(topic ~= '' and list or {}) do examine_key(topic, member, records[member]) end
   for i, where in ipairs(Repair.places_with(topic, list)) do
     if #where == 0 then examine(topic, list[i]) end
   end

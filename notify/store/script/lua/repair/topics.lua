@@ -71,6 +71,11 @@ local function examine_done(topic)
   if Repair.wrong('index', topic, DONE, 'set to the time at which the first is over') then call('ZADD', DONE, text(first), topic) end
 end
 
+local function examine_keyed(topic)
+  if not try('ZSCORE', KEYED, topic) or call('EXISTS', keys_of(topic), line_of(topic)) > 0 then return end
+  if Repair.wrong('index', topic, KEYED, 'removed, since no message of it has a key') then call('ZREM', KEYED, topic) end
+end
+
 -- Whether something ever happened in a topic, or it has settings.
 local function is_known(topic)
   for _, n in ipairs(Counters.ever(topic) or {}) do
@@ -119,6 +124,7 @@ for _, topic in ipairs(topics) do
     examine_done(topic)
     examine_names(topic)
     examine_pause(topic)
+    examine_keyed(topic)
   elseif try('ZSCORE', NAMES, topic) and Repair.wrong('index', topic, NAMES, 'removed, since it is no topic') then
     call('ZREM', NAMES, topic)
   end

@@ -1,18 +1,18 @@
 -- Messages that are published in one call, topic by topic, or imported.
 
--- The due time of a message, its expiry if it has one, whether it is a broadcast that waits, whether its record begins with a +, and what
--- it had in an export, if it is from one.
+-- The due time of a message, its expiry if it has one, whether it is a broadcast that waits, whether its record begins with a +, its
+-- key, and what it had in an export, if it is from one.
 local function read(when, us, now)
   local asked = tonumber(when)
   if asked then return (Enter.due_of(asked, us, now)) end -- as most
   if string.byte(when) == 123 then
     local had = cjson.decode(when)
-    return had.died or had.due, had.expires, had.broadcast and not had.died, had.marked, had
+    return had.died or had.due, had.expires, had.broadcast and not had.died, had.marked, had.key, had
   end
-  local mark, all, number, ttl = string.match(when, '^(!?)(%*?)(%-?%d+)/?(%d*)$')
+  local mark, all, number, ttl, key = string.match(when, '^(!?)(%*?)(%-?%d+)/?(%d*)#?(%S*)$')
   local due, from = Enter.due_of(tonumber(number), us, now, all == '*')
   ttl = tonumber(ttl)
-  return due, ttl and math.min(from + ttl, MAX), all == '*', mark == '!'
+  return due, ttl and math.min(from + ttl, MAX), all == '*', mark == '!', key ~= '' and key or nil
 end
 
 local function append(list, one, two)
@@ -34,7 +34,7 @@ end
 
 -- Adds the i-th message, of a topic that has these lists, by its place, unless its id is in use. Returns its due time, or why it is refused.
 local function add(b, i, lists, member, when, tail)
-  local due, expiry, broadcast, marked, had = read(when, b.us, b.now)
+  local due, expiry, broadcast, marked, key, had = read(when, b.us, b.now)
   local taken = b.taken[i]
   if b.seen[member] or taken and not Messages.is_freed(member, taken, b.now) then return -1 end
   if due > MAX then return -2 end
@@ -50,6 +50,10 @@ local function add(b, i, lists, member, when, tail)
     if had.died then kind = 'dead' end
   end
   b.seen[member] = i
+  if key then
+    lists.keys = lists.keys or {}
+    append(lists.keys, string.match(member, ':(.*)$'), key)
+  end
   append(b.records, member, (marked and '+' or '') .. times .. tail)
   if expiry then append(b.expiries, expiry, member) end
   local list = lists[kind]
@@ -74,15 +78,15 @@ local function take_back(b, list, fault)
   Messages.forget(gone)
 end
 
--- Puts a list of a topic into its place, counts it and rings; or takes it back.
-local function place(b, topic, kind, list)
+-- Puts a list of a topic, some of which may have keys, into its place, counts it and rings; or takes it back.
+local function place(b, topic, kind, list, keyed)
   local n = #list / 2
-  local fault
+  local fault, n_ready
   if kind == 'dead' then
     list.state = Dead.put_dead(topic, list, list.earliest, list.latest) and kind
     fault = not list.state and -6
   else
-    list.state, fault = Enter.place(topic, list, list.earliest, kind == 'broadcast', b.now)
+    list.state, fault, n_ready = Enter.place(topic, list, list.earliest, kind == 'broadcast', b.now, not keyed)
   end
   if fault then
     take_back(b, list, fault)
@@ -93,7 +97,7 @@ local function place(b, topic, kind, list)
     b.published = b.published + n
     Counters.count_published(topic, n, b.now)
   end
-  if list.state == 'ready' then Rings.ring(topic, n, b.us) end
+  if list.state == 'ready' then Rings.ring(topic, n_ready, b.us) end
 end
 
 local KINDS = { 'broadcast', 'scheduled', 'ready', 'dead' }
@@ -101,7 +105,7 @@ local KINDS = { 'broadcast', 'scheduled', 'ready', 'dead' }
 local function each_list(b, f)
   for t, lists in ipairs(b.lists) do
     for _, kind in ipairs(KINDS) do
-      if lists[kind] then f(b, ARGV[2 * t], kind, lists[kind]) end
+      if lists[kind] then f(b, ARGV[2 * t], kind, lists[kind], lists.keys) end
     end
   end
 end
@@ -134,6 +138,9 @@ function Batch.publish(us, now)
   if #restored.used > 0 then call('HSET', ATTEMPTS, unpack(restored.used)) end
   if #restored.extras > 0 then call('HSET', EXTRAS, unpack(restored.extras)) end
   if #restored.reasons > 0 then Dead.put_reasons(restored.reasons) end
+  for t, lists in ipairs(b.lists) do
+    if lists.keys then Seats.note(ARGV[2 * t], lists.keys) end
+  end
   call('HSET', MESSAGES, unpack(b.records))
   local placed, fault = pcall(each_list, b, place)
   Counters.count_all('published', b.published)
@@ -141,5 +148,7 @@ function Batch.publish(us, now)
     each_list(b, take_back_unplaced)
     error(fault, 0)
   end
+  if current.free then Seats.settle() end
+  for member in pairs(current.blocked or {}) do b.reply[#b.reply + 1] = -b.seen[member] end
   return b.reply
 end

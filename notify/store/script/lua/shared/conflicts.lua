@@ -11,7 +11,9 @@ local function place_of(topic, member)
   time = try('ZSCORE', BROADCASTS, member)
   if time then return 'scheduled', time, true end
   time = try('ZSCORE', dead_of(topic), member)
-  return time and 'dead' or '', time
+  if time then return 'dead', time end
+  time = Seats.blocked_since(topic, member)
+  return time and 'blocked' or '', time
 end
 
 -- The record of a message, as if published at a time.
@@ -30,7 +32,7 @@ local function place(c, one)
     c.later[one.topic], one.is_put_off = true, true
     return 'scheduled'
   end
-  local state, fault = Enter.place(one.topic, { text(one.due), one.member }, one.due, one.broadcast, c.now)
+  local state, fault = Enter.place(one.topic, { text(one.due), one.member }, one.due, one.broadcast, c.now, not one.key)
   if state == 'ready' then c.rings[one.topic] = (c.rings[one.topic] or 0) + 1 end
   return state, fault
 end
@@ -47,20 +49,40 @@ local function take_from(one, state, was_broadcast, is)
   end
 end
 
+-- Gives a message its key, if it had another or none, and returns what takes that back. With another key it leaves its seat, or the line.
+local function put_key(one)
+  local topic, member = one.topic, one.member
+  local id = string.sub(member, #topic + 2)
+  local key, since = Seats.key_of(topic, member)
+  if key == one.key then return function() end end
+  local function undo()
+    if key then Seats.restore(topic, member, key, since) else Seats.forget(topic, { member }) end
+  end
+  or_undo(undo, function()
+    Seats.forget(topic, { member })
+    if one.key then Seats.note(topic, { id, one.key }) end
+  end)
+  return undo
+end
+
 -- Writes a message and places it. Before is the record of the one that it replaces; that and its place come back if it cannot be placed.
 -- What leads to a message is written before it, and what is noted of the one before goes when that is out of its place. Was is what is
 -- noted of that, if anything.
 local function write(c, one, before, stays, was)
   local member, record = one.member, record_of(one, one.at or c.now)
-  local noted = noted_in(one)
+  local noted, unkey = noted_in(one), nil
   local function undo()
     if not before then return Messages.forget({ member }) end
+    if unkey then unkey() end
     call('HSET', MESSAGES, member, before)
     Extras.put_noted(member, was or '')
   end
   if noted ~= '' and not Extras.put_noted(member, noted) then return nil, -9 end
   if one.expiry then call('ZADD', EXPIRIES, before and 'GT' or 'CH', one.expiry, member) end -- at first the later of the two
-  call('HSET', MESSAGES, member, record)
+  if one.key or one.keyed then unkey = put_key(one) end
+  or_undo(function()
+    if unkey then unkey() end
+  end, call, 'HSET', MESSAGES, member, record)
   local state, fault = stays, nil
   if not stays then
     or_undo(undo, function() state, fault = place(c, one) end)
@@ -70,7 +92,7 @@ local function write(c, one, before, stays, was)
     end
   end
   c.latest = {}
-  if one.is_put_off then c.latest = { member = member, record = record, due = one.due, bare = noted == '' and not one.expiry } end
+  if one.is_put_off then c.latest = { member = member, record = record, due = one.due, bare = noted == '' and not one.expiry and not one.key } end
   return state
 end
 
@@ -121,24 +143,30 @@ end
 -- Takes the place of a message that waits, is ready or is dead, and of its successor.
 local function replace(c, one, before, state, time, was_broadcast)
   local debounce, stays = one.if_exists == 'debounce', nil
-  local kept = one.member == c.latest.member and c.latest.bare and 0 or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS: three
-  local noted = kept >= 3 and try('HMGET', EXTRAS, '*', one.member) or {}
+  local kept = one.member == c.latest.member and c.latest.bare and 0
+    or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keys_of(one.topic), keys_of(one.topic)) -- the last two count as two each
+  local noted = kept >= 2 and try('HMGET', EXTRAS, '*', one.member) or {}
   one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
+  one.keyed = kept >= 2 and Seats.are_in(one.topic)
   one.time_before = state == 'scheduled' and not was_broadcast and time
   if debounce then
     one.at = Messages.published_of(before) or c.now
     local asked = one.due
     one.due = debounced_due(c, one, one.at)
-    if one.due <= c.now and time <= c.now then one.due, stays = time, state end -- it is due, and stays so in its place
+    if one.due <= c.now and time <= c.now then -- it is due, and stays so in its place, unless another key has other seats
+      one.due, stays = time, not (one.keyed and Seats.key_of(one.topic, one.member) ~= one.key) and state or nil
+    end
     if one.expiry then one.expiry = math.min(one.expiry - asked + one.due, MAX) end
   end
   local function die_again()
     if state ~= 'dead' then return end
     call('ZADD', dead_of(one.topic), time, one.member)
+    Seats.stay(one.topic, one.member)
     Ends.forget_ends({ one.member })
   end
   if state == 'dead' and noted[1] then Dead.note_removed(one.topic, { one.member }, { try('HGET', DEATHS, one.member) }, c.now) end
   if state == 'dead' then call('ZREM', dead_of(one.topic), one.member) end -- first: it has another record then
+  if state == 'dead' and one.keyed then Seats.leave(one.topic, { one.member }) end -- its key is no longer barred
   local is, fault
   or_undo(die_again, function() is, fault = write(c, one, before, stays, noted[2]) end)
   if fault then
@@ -147,6 +175,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   end
   if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
+  if one.keyed and one.key and is == 'scheduled' then Seats.leave(one.topic, { one.member }) end
   if kept > 0 then renew(one) end
   if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then Enter.count(one.topic, c.now) end

@@ -89,7 +89,7 @@ local function keep_most(place, added, now)
   if over <= 0 then return end
   local gone = {}
   for _, member in ipairs(call('ZRANGE', dead_of(place), 0, math.min(over, 2) - 1)) do
-    if member ~= added then gone[#gone + 1] = member end
+    if member ~= added and not Seats.bars(place, member) then gone[#gone + 1] = member end
   end
   if #gone == 0 then return end
   Dead.remove_dead(place, gone, now)
@@ -110,6 +110,7 @@ function Dead.bury(place, member, reason, attempts, now)
   if at_home then
     if not followed then try('HSET', DEATHS, member, reason) end
     if topic and is_topic(topic) then
+      Seats.die(topic, member)
       Counters.count(topic, 'died', 1)
       Counters.count_all('died', 1)
     end

@@ -5,7 +5,8 @@ Describe.VOLUME = 1024 -- so many bytes of records cost as much as a member
 
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up and what is known of
 -- them, as in ATTEMPTS, expiry in ms, reason of death, record; each of the last four may be missing; and what is noted beside the
--- record. Of a leased one the name of the worker that has it and since when in ms follow, if that told its name. A message that ended
+-- record. Of a leased one the name of the worker that has it and since when in ms follow, if that told its name; of a
+-- blocked one the ids of those of its key that have a seat or are dead. A message that ended
 -- is done until a time in ms, and has its record if it is kept.
 function Describe.describe(topic, member, record)
   local places = {
@@ -29,6 +30,11 @@ function Describe.describe(topic, member, record)
     end
   end
   local worker, since
+  if state == '' then
+    local key
+    key, time = Seats.key_of(topic, member)
+    if time then state, worker = 'blocked', string.gsub(table.concat(Seats.sitting(topic, key), ' '), '!', '') end
+  end
   if state == 'leased' then worker, since = Attempts.holder_of(topic, call('ZSCORE', LEASED, member)) end
   return {
     member, state, time or false, try('HGET', ATTEMPTS, member) or false, try('ZSCORE', EXPIRIES, member) or false,

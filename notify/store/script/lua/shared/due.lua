@@ -14,7 +14,7 @@ end
 
 -- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
 local function hand_over(c, topic)
-  local taker = is_topic(topic) and Handover.taker_of(topic)
+  local taker = is_topic(topic) and not (c.keyed and Seats.are_in(topic)) and Handover.taker_of(topic)
   local due = taker and Move.due_in(scheduled_of(topic), c.now, 2)
   if not due or #due ~= 2 or topic_of(due[1]) ~= topic then return false end
   local member, at = due[1], due[2]
@@ -55,13 +55,13 @@ local function add_runs(c, list)
   end
 end
 
--- Makes all that is scheduled of a topic ready in one step, if it has one due time and nothing is ready yet: that takes as long for
+-- Makes all that is scheduled of a topic ready in one step, if it has one due time, and nothing is ready yet or has a key: that takes as long for
 -- many as for one. Members of one time are sorted by name, so if the first and the last are of the topic, all are. Returns whether it
 -- did.
 local function carry_whole(c, topic, key, n)
   local own, oldest, newest = topic .. ':', call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', key, -1, -1, 'WITHSCORES')
   local is_one_run = oldest[2] == newest[2] and string.sub(oldest[1], 1, #own) == own and string.sub(newest[1], 1, #own) == own
-  if not is_one_run or call('EXISTS', ready_of(topic)) == 1 then return false end
+  if not is_one_run or call('EXISTS', ready_of(topic), keys_of(topic)) > 0 then return false end
   Places.put_all_ready(topic, oldest[2])
   Rings.ring(topic, n, c.us)
   c.moved = c.moved + n

@@ -44,6 +44,7 @@ end
 function Endings.keep_taken(member, ms, us)
   local over = math.min(math.ceil(us / 1000) + ms, MAX)
   Endings.free_over(2, math.floor(us / 1000))
+  Seats.forget(topic_of(member), { member })
   try('HDEL', ATTEMPTS, member)
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, over, member)
@@ -56,14 +57,18 @@ function Endings.publish_successor(member, noted, us, now, ended)
   local topic, record, before = topic_of(member), Extras.successor_in(noted), call('HGET', MESSAGES, member)
   local options, due = Messages.options_of(record), Messages.first_due_of(record) or now
   local state
+  local key_before = Seats.key_of(topic, member)
   local function undo()
     Extras.put_noted(member, noted)
+    if key_before then Seats.note(topic, { string.sub(member, #topic + 2), key_before }) end
     if before then call('HSET', MESSAGES, member, before) end
   end
   or_undo(undo, function()
     try('HDEL', ATTEMPTS, member)
     if options.ttl then try('ZADD', EXPIRIES, math.min(due + options.ttl, MAX), member) else try('ZREM', EXPIRIES, member) end
     Extras.put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
+    Seats.forget(topic, { member })
+    if options.key then Seats.note(topic, { string.sub(member, #topic + 2), options.key }) end
     call('HSET', MESSAGES, member, record)
     state = Enter.place(topic, { due, member }, due, false, now)
   end)

@@ -9,9 +9,10 @@ function Enter.due_of(asked, us, now, broadcast)
 end
 
 -- Puts a list of a topic, which is due at once, or later, or of broadcasts, into its place: what is due at once waits behind what is
--- overdue. Earliest is the least of its times. Returns the state it has there, or nil and why it is refused: a number, as publish.lua
--- replies. If that is ready, the caller rings, when all else is done.
-function Enter.place(topic, list, earliest, broadcast, now)
+-- overdue, and is blocked if its key has no seat free. Earliest is the least of its times. Plain: none has a key. Returns the state it has
+-- there, or nil and why it is refused: a number, as publish.lua replies; and how many are ready, for which the caller rings, when all else
+-- is done.
+function Enter.place(topic, list, earliest, broadcast, now, plain)
   if broadcast then
     if Places.put_broadcasts(list, earliest) then return 'scheduled' end
     return nil, -4
@@ -20,8 +21,10 @@ function Enter.place(topic, list, earliest, broadcast, now)
     if Places.put_scheduled(topic, list, earliest) then return 'scheduled' end
     return nil, -5
   end
-  if Places.put_ready(topic, list, earliest) then return 'ready' end
-  return nil, -3
+  local n
+  if plain then n = Places.put_ready(topic, list, earliest) and #list / 2 else n = Seats.put_ready(topic, list, earliest) end
+  if not n then return nil, -3 end
+  return n > 0 and 'ready' or 'blocked', nil, n
 end
 
 -- The answer of a script to which place returned why it is refused.
@@ -47,7 +50,7 @@ function Enter.alone(topic, member, asked, tail, us, now)
   local placed = pcall(function()
     if due <= now and #record <= Handover.LARGEST then taker, nobody = Handover.taker_of(topic) end
     if taker and Places.is_behind(topic, now) then taker = nil end
-    if taker then Handover.put_handed(taker, member, 0, us) else state = Enter.place(topic, { due, member }, due, false, now) end
+    if taker then Handover.put_handed(taker, member, 0, us) else state = Enter.place(topic, { due, member }, due, false, now, true) end
   end)
   if not placed or not taker and not state then
     call('HDEL', MESSAGES, member)

@@ -44,7 +44,7 @@ end
 local function is_candidate(c, member, topic, score)
   local of, own = string.match(member, '^([^:]+):(.*)$')
   if not of or topic and of ~= topic or not topic and not begins_as_wanted(c, member) or not is_named(c, own) then return false end
-  return not c.by_score or tonumber(score) >= c.from and tonumber(score) <= c.to
+  return not (c.by_score or c.in_line) or tonumber(score) >= c.from and tonumber(score) <= c.to
 end
 
 -- Whether a whole has a part from a byte on.
@@ -55,7 +55,7 @@ end
 
 -- Whether a message has all that is looked for beside the reason, but its headers: these are compared by what stands in its record, roughly.
 local function is_match(c, record)
-  if c.ranged and not c.by_score then
+  if c.ranged and not c.by_score and not c.in_line then
     local due = Messages.first_due_of(record)
     if not due or due < c.from or due > c.to then return false end
   end
@@ -82,25 +82,26 @@ local function records_from(c, members, first)
 end
 
 -- Looks at a page of a place, and returns how much of it: not all if it is full before.
-local function look_at(c, page, topic)
+local function look_at(c, place, page, topic)
   local members = {}
   for i = 1, #page, 2 do
-    if is_candidate(c, page[i], topic, page[i + 1]) then members[#members + 1] = page[i] end
+    local member, time = Marks.member_in(place, topic, page[i], page[i + 1])
+    if is_candidate(c, member, topic, time) then members[#members + 1] = member end
   end
   local reasons = c.reason ~= '' and #members > 0 and try('HMGET', DEATHS, unpack(members)) or {}
   local records, read, n = {}, 0, 0 -- the last ones, how many were skipped before, and how many members there were
   for i = 1, #page, 2 do
     if i > 1 and Find.is_full(c) then return i - 1 end
-    local of = topic or topic_of(page[i])
+    local of, member = topic or topic_of(page[i]), Marks.member_in(place, topic, page[i])
     if c.mixed and of then c.looked_of[of] = (c.looked_of[of] or 0) + 1 end
     c.looked, c.work = c.looked + 1, c.work + 1
-    local is_next = page[i] == members[n + 1]
+    local is_next = member == members[n + 1]
     if is_next then n = n + 1 end
     if is_next and (c.reason == '' or has(c, reasons[n] or '', c.reason, 1)) then
       if n > read + #records then read, records = n - 1, records_from(c, members, n) end
       local record = records[n - read]
       if record and is_match(c, record) then
-        c.described[#c.described + 1] = Describe.describe(of, page[i], record)
+        c.described[#c.described + 1] = Describe.describe(of, member, record)
         c.work = c.work + Describe.MATCH
       end
     end
@@ -110,7 +111,7 @@ end
 
 -- Goes through a place behind the last one seen. Returns whether it came to its end.
 function Find.go_through(c, place, topic)
-  c.work = c.work + 1
+  c.work, c.in_line = c.work + 1, topic and place == line_of(topic)
   if (try('ZCARD', place) or 0) == 0 then return true end
   local rank = 0
   if c.time ~= '' then
@@ -121,7 +122,7 @@ function Find.go_through(c, place, topic)
   repeat
     local wanted = math.min(WIDEST, math.max(1, math.ceil(c.most_work - c.work)))
     local page = call('ZRANGE', place, rank, rank + wanted - 1, 'WITHSCORES')
-    local seen = look_at(c, page, topic)
+    local seen = look_at(c, place, page, topic)
     if seen == #page and (#page < 2 * wanted or c.by_score and tonumber(page[seen]) > c.to) then return true end
     rank, c.time, c.last = rank + seen / 2, page[seen], page[seen - 1]
   until Find.is_full(c)

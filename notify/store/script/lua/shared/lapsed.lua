@@ -52,6 +52,7 @@ local function make_ready_again(c, again, dead)
     end
   end
   for topic, list in pairs(topics) do
+    for i = 2, c.keyed and #list or 0, 2 do Seats.put_off(topic, list[i]) end
     local least = list[1] -- a hand-over that ended later may have begun earlier
     for i = 3, #list, 2 do least = math.min(least, list[i]) end
     local fault = Move.make_ready(c, topic, list, least)

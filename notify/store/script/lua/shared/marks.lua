@@ -28,7 +28,16 @@ end
 function Marks.place_named(name, topic)
   if name == 'scheduled:' then return scheduled_of(topic) end
   if name == 'ready:' then return ready_of(topic) end
+  if name == 'line:' then return line_of(topic) end
   if name == 'dead:' then return dead_of(topic) end
   if name == 'done:' then return done_of(topic) end
   return name == 'leased' and LEASED or BROADCASTS
+end
+
+-- The member that an entry of a place stands for, and its time: in all but lines it is the member, and its score the time.
+function Marks.member_in(key, topic, entry, score)
+  if not topic or key ~= line_of(topic) then return entry, score end
+  local _, due, id = Seats.entry_parts(entry)
+  if not id then return entry, score end
+  return topic .. ':' .. id, due
 end

@@ -37,8 +37,8 @@ function Messages.is_freed(member, record, now)
 end
 
 -- What scripts read of a record, each nil if it is missing or invalid: in ms its ttl, lease, timeout of a try, how late it may be
--- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; and whether
--- it is a broadcast.
+-- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; its key; and
+-- whether it is a broadcast.
 function Messages.options_of(record)
   record = record or ''
   local object = string.match(record, '^%+?%d+,({[^\n]*)') or string.match(record, '^%+?%d+,%d+,({[^\n]*)')
@@ -51,6 +51,7 @@ function Messages.options_of(record)
   return {
     ttl = number(options.ttl), attempts = number(options.attempts), lease = number(options.lease), try = number(options.try),
     late_after = number(options.late_after), unique = number(options.unique), fail = options.fail, late = options.late,
+    key = type(options.key) == 'string' and options.key or nil,
     broadcast = options.mode == 'broadcast',
   }
 end
@@ -99,14 +100,18 @@ function Messages.records_of(members)
   return records
 end
 
--- Forgets messages altogether. It removes their records last, so that they are whole if the script stops before. Kept is how many of
--- these keys there are, if the caller has looked.
+-- Forgets messages of a topic altogether. It removes their records last, so that they are whole if the script stops before. Kept is 1 if
+-- the caller has looked, and found that none has a key, and that nothing is noted of any.
 function Messages.forget(members, kept)
-  kept = kept or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, EXTRAS) -- EXTRAS counts as three
+  kept = kept or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, KEYED, KEYED) -- the last two count as two each
   if kept > 0 then
     try('HDEL', ATTEMPTS, unpack(members))
     try('ZREM', EXPIRIES, unpack(members))
-    if kept >= 3 then try('HDEL', EXTRAS, unpack(members)) end
+  end
+  if kept >= 2 then
+    try('HDEL', EXTRAS, unpack(members))
+    local topic = topic_of(members[1])
+    if topic then Seats.forget(topic, members) end
   end
   call('HDEL', MESSAGES, unpack(members))
 end

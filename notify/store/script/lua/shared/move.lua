@@ -47,10 +47,13 @@ function Move.drop(c, take, back, topic, member, reason, attempts)
   c.dropped[n + 1], c.dropped[n + 2], c.dropped[n + 3] = member, reason, attempts
 end
 
--- Makes a list, pairs of time and member, ready. Least is the first of its times. Returns the reason if the ready set is foreign.
+-- Makes a list, pairs of time and member, ready, but what is blocked. Least is the first of its times. Returns the reason if the ready set is
+-- foreign.
 function Move.make_ready(c, topic, list, least)
-  if not Places.put_ready(topic, list, least) then return 'ready set is foreign (WRONGTYPE)' end
-  Rings.ring(topic, #list / 2, c.us)
+  local n = #list / 2
+  if c.keyed then n = Seats.put_ready(topic, list, least) elseif not Places.put_ready(topic, list, least) then n = nil end
+  if not n then return 'ready set is foreign (WRONGTYPE)' end
+  if n > 0 then Rings.ring(topic, n, c.us) end
   c.moved = c.moved + #list / 2
 end
 

@@ -28,6 +28,7 @@ end
 function Nack.retry(c)
   local due = due_again(c)
   if not Places.put_scheduled(c.topic, { due, c.member }, due) then return Places.foreign_scheduled(c.topic) end
+  Seats.put_off(c.topic, c.member)
   Leases.no_longer_leased(c.member, c.now)
   local used, forgetful = use_up(c)
   no_longer_leased(c)
@@ -44,6 +45,7 @@ function Nack.put_off(c)
   if not expiry and snoozed >= MOST_OFTEN then return { 'often', snoozed } end
   Leases.turn_receipts(c.topic)
   if not Places.put_scheduled(c.topic, { due, member }, due) then return Places.foreign_scheduled(c.topic) end
+  Seats.put_off(c.topic, member)
   Extras.put_extra(member, 'snoozed', snoozed + 1)
   no_longer_leased(c)
   return { 'scheduled', c.used < math.huge and c.used or 0, due, 0 }

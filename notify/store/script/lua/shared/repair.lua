@@ -21,12 +21,13 @@ function Repair.report(next_page, looked, us)
   return { next_page, looked, clock() - us, current.findings or {} }
 end
 
--- A page of a hash or a sorted set: the cursor of the next one, and its fields or members. Empty if the key is foreign.
+-- A page of a hash or a sorted set: the cursor of the next one, its fields or members, and by these their values or scores. Empty if the
+-- key is foreign.
 function Repair.page_of(command, key)
   local page = try(command, key, ARGV[2], 'COUNT', ARGV[3]) or { '0', {} }
-  local names = {}
-  for i = 1, #page[2], 2 do names[#names + 1] = page[2][i] end
-  return page[1], names
+  local names, values = {}, {}
+  for i = 1, #page[2], 2 do names[#names + 1], values[page[2][i]] = page[2][i], page[2][i + 1] end
+  return page[1], names, values
 end
 
 -- Groups members by their topics. Those without a valid topic are under ''.
@@ -65,7 +66,15 @@ local function places_for(topic)
   return { LEASED, ready_of(topic), scheduled_of(topic), BROADCASTS, dead_of(topic) }
 end
 
--- The places that members of a topic are in: a list of keys for each member.
+-- Adds the line of a topic to the places of members that are blocked.
+local function add_line(where, topic, members)
+  if topic == '' or not Seats.are_in(topic) then return end
+  for i, member in ipairs(members) do
+    if Seats.blocked_since(topic, member) then where[i][#where[i] + 1] = line_of(topic) end
+  end
+end
+
+-- The places that members of a topic are in: a list of keys for each member. What is blocked is in the line, by what is noted of it.
 function Repair.places_with(topic, members)
   local where = {}
   for i = 1, #members do where[i] = {} end
@@ -74,6 +83,7 @@ function Repair.places_with(topic, members)
       if score then where[i][#where[i] + 1] = key end
     end
   end
+  add_line(where, topic, members)
   return where
 end
 

@@ -7,6 +7,7 @@ local STRIKES = 100 -- inboxes without a subscriber that are struck off waiting 
 local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
 local OLD_LOGS = 20 -- old logs removed in one call
+local SEATS = 1700 -- keys whose seats are looked at in one call, and as many that have a line
 local IDS = 500 -- ids freed in one call
 local DONE_TOPICS = 50 -- topics checked for too many that succeeded
 local KEPT_ONES = 50 -- of these removed in one call
@@ -24,22 +25,34 @@ function Sweep.begin(arguments, us, now)
     rank = tonumber(arguments[2]), most_dead = arguments[3], keep = tonumber(arguments[3]), age = tonumber(arguments[4]),
     remember = tonumber(arguments[5]),
     young = now - arguments[6], -- ms: what is older in a log is too old
-    log_rank = tonumber(arguments[7]), most_done = arguments[8], done_age = arguments[9], done_rank = tonumber(arguments[10]),
+    log_rank = tonumber(arguments[7]), most_done = arguments[8], done_age = arguments[9], done_rank = tonumber(arguments[10]), seat = arguments[11],
     soon = 0, -- 1: there is more to do soon
     full = 0, -- 1: there are more topics to check
     forgotten = 0, removed = {}, left = LETTERS, strikes = STRIKES,
   }
 end
 
--- Removes the n oldest dead letters of a topic, as far as this call may.
-local function remove(c, topic, n)
-  if n > c.left then n, c.soon = c.left, 1 end
-  if n > 0 then
-    Dead.remove_dead(topic, call('ZRANGE', dead_of(topic), 0, n - 1), c.now)
-    c.removed[#c.removed + 1] = topic
-    c.removed[#c.removed + 1] = n
-    c.left = c.left - n
+-- Of some dead letters of a topic those that bar no key.
+local function not_barring(topic, members)
+  if not Seats.are_in(topic) then return members end
+  local free = {}
+  for _, member in ipairs(members) do
+    if not Seats.bars(topic, member) then free[#free + 1] = member end
   end
+  return free
+end
+
+-- Removes the n oldest dead letters of a topic, as far as this call may, but those that bar a key.
+local function remove(c, topic, n)
+  local most = math.min(n, c.left)
+  local gone = most > 0 and not_barring(topic, call('ZRANGE', dead_of(topic), 0, most - 1)) or {}
+  if n > most and gone[1] then c.soon = 1 end
+  if gone[1] then
+    Dead.remove_dead(topic, gone, c.now)
+    c.removed[#c.removed + 1] = topic
+    c.removed[#c.removed + 1] = #gone
+  end
+  c.left = c.left - most
   Dead.note_oldest(topic)
 end
 
@@ -122,7 +135,8 @@ local function is_empty(c, topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
-  return call('EXISTS', scheduled_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic)) == 0 and not is_waited_for(c, topic)
+  return call('EXISTS', scheduled_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic), keys_of(topic)) == 0
+    and not is_waited_for(c, topic)
 end
 
 -- The topics, of some, that have messages or dead letters, which may stay for long.
@@ -278,6 +292,22 @@ end
 function Sweep.forget_workers()
   for _, id in ipairs(try('HRANDFIELD', WORKERS, MOST_WORKERS) or {}) do
     if call('PUBSUB', SHARDED and 'SHARDNUMSUB' or 'NUMSUB', AT .. here_of(id))[2] == 0 then call('HDEL', WORKERS, id) end
+  end
+end
+
+-- Mends the seats of a topic that has keys, a page of them in each step.
+function Sweep.mend_seats(c)
+  local rank, seats, heads = string.match(c.seat, '^(%d+) (%S+) (%S+)$')
+  local topic = (try('ZRANGE', KEYED, rank or 0, rank or 0) or {})[1]
+  if not topic then
+    c.seat = '0 0 0'
+  else
+    seats, heads = Seats.mend(topic, seats or '0', heads or '0', SEATS)
+    if seats .. heads == '--' then
+      Seats.index(topic)
+      rank, seats, heads = try('ZSCORE', KEYED, topic) and rank + 1 or rank, '0', '0'
+    end
+    c.seat, c.full = rank .. ' ' .. seats .. ' ' .. heads, 1
   end
 end
 

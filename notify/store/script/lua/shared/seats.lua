@@ -1,0 +1,435 @@
+-- Keys. Of the messages of a topic that have one key only some have a seat, one unless the topic's settings say more: each of these is ready
+-- or leased, or was put off, by its handler or for another attempt. The others that are due are blocked: they stand in the topic's line, by
+-- key, due time and id. The first of them gets the next seat. Where the settings say so, a message that is put off leaves its seat, and one
+-- that died keeps it, and bars the key: nobody gets a seat.
+--
+-- keys_of has ID → KEY of each message that has one, as long as it has a record, and behind a space its due time while it is blocked.
+-- seats_of has KEY → the ids that sit, with a ! before one that died: names, not a number, so that a seat of nobody is found. heads_of has
+-- the keys that have a line.
+-- A topic whose messages have no keys has none of these.
+
+-- Whether messages of a topic have keys.
+function Seats.are_in(topic)
+  return call('EXISTS', keys_of(topic)) == 1
+end
+
+-- A setting of a topic, all of which are read once in a call.
+local function setting(topic, name)
+  current.settings = current.settings or {}
+  local of = current.settings[topic]
+  if not of then
+    local own, common = Settings.settings_of(topic)
+    of = { own = own, common = common }
+    current.settings[topic] = of
+  end
+  return Settings.get(name, of.own, of.common)
+end
+
+local function id_of(topic, member)
+  return string.sub(member, #topic + 2)
+end
+
+local function ids_of(topic, members)
+  local ids = {}
+  for i, member in ipairs(members) do ids[i] = id_of(topic, member) end
+  return ids
+end
+
+-- The key in a value of keys_of, and the due time, '' unless the message is blocked.
+local function parts_of(value)
+  local key, due = string.match(value, '^(%S+) ?(%d*)$')
+  return key or value, due or ''
+end
+
+-- A due time as it stands in a line: with as many digits as MAX has.
+local function digits(due)
+  return string.format('%015.0f', math.max(math.min(tonumber(due), MAX), 0))
+end
+
+local function entry_of(key, due, id)
+  return key .. '\0' .. due .. '\0' .. id
+end
+
+-- Key, due time and id of an entry in a line; nil if it is foreign.
+function Seats.entry_parts(entry)
+  return string.match(entry, '^([^%z]+)%z(%d+)%z(.+)$')
+end
+
+-- The first n entries of a key in the line of a topic.
+local function first_of(topic, key, n)
+  return try('ZRANGE', line_of(topic), '[' .. key .. '\0', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, n) or {}
+end
+
+-- Notes by what a key's line begins with that it has one, or with nil that it has none.
+local function index_line(topic, key, first)
+  local due = first and string.match(first, '%z(%d+)%z')
+  if due then try('ZADD', heads_of(topic), due, key) else try('ZREM', heads_of(topic), key) end
+end
+
+-- Indexes a topic by the first of its messages that is blocked, or takes it out of the index if none has a key.
+function Seats.index(topic)
+  if call('EXISTS', keys_of(topic), line_of(topic)) == 0 then return try('ZREM', KEYED, topic) end
+  try('ZADD', KEYED, head_of(heads_of(topic)) or '+inf', topic)
+end
+
+-- Notes the keys of messages, a list of pairs of id and key. Call it before their records are written.
+function Seats.note(topic, list)
+  try('ZADD', KEYED, 'NX', '+inf', topic)
+  call('HSET', keys_of(topic), unpack(list))
+end
+
+-- The key of a message, and its due time, as text, if it is blocked. Nothing if it has no key.
+function Seats.key_of(topic, member)
+  local value = try('HGET', keys_of(topic), id_of(topic, member))
+  if not value then return nil end
+  local key, due = parts_of(value)
+  return key, due ~= '' and text(tonumber(due)) or nil
+end
+
+-- The due time of a message that is blocked, as text; nil if it is not.
+function Seats.blocked_since(topic, member)
+  local _, due = Seats.key_of(topic, member)
+  return due
+end
+
+-- Takes a message that is blocked out of the line; its key stays. Returns whether it was there.
+function Seats.take_blocked(topic, member)
+  local key, due = Seats.key_of(topic, member)
+  if not due then return false end
+  local id = id_of(topic, member)
+  call('HSET', keys_of(topic), id, key)
+  try('ZREM', line_of(topic), entry_of(key, digits(due), id))
+  index_line(topic, key, first_of(topic, key, 1)[1])
+  return true
+end
+
+-- What is to be put into a line.
+local function queue()
+  return { line = {}, noted = {}, ids = {}, heads = {}, before = {}, earliest = math.huge }
+end
+
+-- Adds a message, which is due at a time, to a queue. Was is its due time if it is in the line already, or ''.
+local function block(q, key, id, due, was)
+  due = digits(due)
+  if was ~= '' and was ~= due then q.before[#q.before + 1] = entry_of(key, was, id) end
+  q.line[#q.line + 1], q.line[#q.line + 2] = 0, entry_of(key, due, id)
+  q.noted[#q.noted + 1], q.noted[#q.noted + 2] = id, key .. ' ' .. due
+  q.ids[#q.ids + 1] = id
+  if not q.heads[key] or tonumber(due) < tonumber(q.heads[key]) then q.heads[key] = due end
+  q.earliest = math.min(q.earliest, tonumber(due))
+end
+
+-- Puts a queue into the line: what leads there first, and takes out last what stood there before. Returns whether it could: the line may be
+-- foreign.
+local function put_blocked(topic, q)
+  if not q.line[1] then return true end
+  local heads = {}
+  for key, due in pairs(q.heads) do heads[#heads + 1], heads[#heads + 2] = due, key end
+  try('ZADD', KEYED, 'LT', text(q.earliest), topic)
+  if not try('ZADD', heads_of(topic), 'LT', unpack(heads)) or not try('ZADD', line_of(topic), unpack(q.line)) then return false end
+  call('HSET', keys_of(topic), unpack(q.noted))
+  current.blocked = current.blocked or {} -- members that this call blocked, and did not call up
+  for _, id in ipairs(q.ids) do current.blocked[topic .. ':' .. id] = true end
+  if q.before[1] then call('ZREM', line_of(topic), unpack(q.before)) end
+  return true
+end
+
+-- Puts a message that was blocked, as key_of said, into the line again.
+function Seats.put_back(topic, member, key, due)
+  local q = queue()
+  block(q, key, id_of(topic, member), due, '')
+  put_blocked(topic, q)
+end
+
+-- Notes that a seat of a key may be free, so that settle calls up the next. Returns the ids that leave their seats of that key.
+local function note_free(topic, key)
+  current.free = current.free or {}
+  local all = current.free[topic] or {}
+  current.free[topic] = all
+  all[key] = all[key] or {}
+  return all[key]
+end
+
+-- The ids in a value of seats_of, as a list and by name, but those that leave; in the list with a ! before one that died.
+local function sitters_in(value, leaving)
+  local ids, sits = {}, {}
+  for word in string.gmatch(value or '', '%S+') do
+    local id = string.match(word, '^!?(.*)$')
+    if not (leaving and leaving[id]) then ids[#ids + 1], sits[id] = word, true end
+  end
+  return ids, sits
+end
+
+-- How many seats of a topic's key are free beside those that sit: none while one that died is among them.
+local function free_beside(topic, ids)
+  for _, word in ipairs(ids) do
+    if string.byte(word) == 33 then return 0 end
+  end
+  return math.max(setting(topic, 'key_concurrency') - #ids, 0)
+end
+
+-- Divides a list, pairs of time and member, into what has no key, and messages by their keys.
+local function by_key(topic, list)
+  local members, plain, names, groups = {}, {}, {}, {}
+  for i = 2, #list, 2 do members[#members + 1] = list[i] end
+  local ids = ids_of(topic, members)
+  for i, value in ipairs(try('HMGET', keys_of(topic), unpack(ids)) or {}) do
+    local time, member = list[2 * i - 1], members[i]
+    if value then
+      local key, was = parts_of(value)
+      if not groups[key] then names[#names + 1], groups[key] = key, {} end
+      table.insert(groups[key], { id = ids[i], time = time, member = member, was = was })
+    else
+      plain[#plain + 1], plain[#plain + 2] = time, member
+    end
+  end
+  return plain, names, groups
+end
+
+-- Puts a list of a topic, pairs of time and member that are due, into its ready set, but into the line what gets no seat. A message gets
+-- one if a seat is free and its key has no line. Where several of a key would, all go into the line, which sorts them, and settle calls up
+-- the first. Earliest is the least of the times. Returns how many are ready; nil, and changes nothing, if the ready set is foreign.
+function Seats.put_ready(topic, list, earliest)
+  local n = #list / 2
+  if not Seats.are_in(topic) then return Places.put_ready(topic, list, earliest) and n end
+  if not try('ZCARD', ready_of(topic)) then return nil end
+  local ready, names, groups = by_key(topic, list)
+  local seats, lines = {}, {}
+  if names[1] then seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {} end
+  local q, seated, free = queue(), {}, {}
+  for k, key in ipairs(names) do
+    local leaving = (current.free and current.free[topic] or {})[key]
+    local all, had = sitters_in(seats[k]) -- one that leaves has its seat until settle
+    local _, sits = sitters_in(seats[k], leaving)
+    local waiting = {}
+    for _, one in ipairs(groups[key]) do
+      if sits[one.id] then ready[#ready + 1], ready[#ready + 2] = one.time, one.member else waiting[#waiting + 1] = one end
+    end
+    local one, may_sit = waiting[1], waiting[1] and free_beside(topic, all) > 0
+    if #waiting == 1 and one.was == '' and not lines[k] and may_sit then
+      if leaving then leaving[one.id] = nil end -- it may as well stay
+      if not had[one.id] then
+        all[#all + 1] = one.id
+        seated[#seated + 1], seated[#seated + 2] = key, table.concat(all, ' ')
+      end
+      ready[#ready + 1], ready[#ready + 2] = one.time, one.member
+    else
+      for _, each in ipairs(waiting) do block(q, key, each.id, each.time, each.was) end
+      if may_sit then free[#free + 1] = key end
+    end
+  end
+  if seated[1] then try('HSET', seats_of(topic), unpack(seated)) end
+  if not put_blocked(topic, q) then return Places.put_ready(topic, list, earliest) and n end
+  for _, key in ipairs(free) do note_free(topic, key) end
+  if ready[1] and not Places.put_ready(topic, ready, earliest) then return nil end
+  return #ready / 2
+end
+
+-- Notes that messages of a topic leave their seats: settle takes these away when all else is done, so that what fails before keeps them.
+-- What is blocked leaves the line at once. Returns the ids of those that have keys.
+function Seats.leave(topic, members)
+  if not Seats.are_in(topic) then return {} end
+  local ids, keyed = ids_of(topic, members), {}
+  for i, value in ipairs(try('HMGET', keys_of(topic), unpack(ids)) or {}) do
+    if value then
+      local key, due = parts_of(value)
+      keyed[#keyed + 1] = ids[i]
+      if due ~= '' then Seats.take_blocked(topic, members[i]) else note_free(topic, key)[ids[i]] = true end
+    end
+  end
+  return keyed
+end
+
+-- Takes note that a message of a topic was put off: it leaves its seat if the settings say so.
+function Seats.put_off(topic, member)
+  if Seats.are_in(topic) and setting(topic, 'on_retry') == 1 then Seats.leave(topic, { member }) end
+end
+
+-- Takes note that a message of a topic died: it leaves its seat, or bars its key if the settings say so, whether it had a seat or not.
+function Seats.die(topic, member)
+  if not Seats.are_in(topic) then return end
+  if setting(topic, 'on_dead') ~= 1 then return Seats.leave(topic, { member }) end
+  local key, id = Seats.key_of(topic, member), id_of(topic, member)
+  if not key then return end
+  Seats.take_blocked(topic, member)
+  local ids = sitters_in(try('HGET', seats_of(topic), key), { [id] = true })
+  table.insert(ids, 1, '!' .. id)
+  try('HSET', seats_of(topic), key, table.concat(ids, ' '))
+end
+
+-- Whether a dead letter of a topic bars its key.
+function Seats.bars(topic, member)
+  local key = Seats.key_of(topic, member)
+  local words = key and try('HGET', seats_of(topic), key) or ''
+  return string.find(' ' .. words .. ' ', ' !' .. id_of(topic, member) .. ' ', 1, true) ~= nil
+end
+
+-- Takes note that dead letters of a topic are to be ready again. One that bars its key does no longer, and has its seat, unless others
+-- have all.
+function Seats.revive(topic, members)
+  if not Seats.are_in(topic) then return end
+  for _, member in ipairs(members) do
+    if Seats.bars(topic, member) then
+      local key, id = Seats.key_of(topic, member), id_of(topic, member)
+      local ids, n = sitters_in(try('HGET', seats_of(topic), key), { [id] = true }), 0
+      for _, word in ipairs(ids) do
+        if string.byte(word) ~= 33 then n = n + 1 end
+      end
+      table.insert(ids, 1, id)
+      if n < setting(topic, 'key_concurrency') then
+        try('HSET', seats_of(topic), key, table.concat(ids, ' '))
+        note_free(topic, key)
+      else
+        note_free(topic, key)[id] = true
+      end
+    end
+  end
+end
+
+-- Undoes leave for a message that has a seat.
+function Seats.stay(topic, member)
+  local key = current.free and Seats.key_of(topic, member)
+  if key then note_free(topic, key)[id_of(topic, member)] = nil end
+end
+
+-- Lets messages of a topic leave, and forgets their keys. Call it before their records are removed.
+function Seats.forget(topic, members)
+  local keyed = Seats.leave(topic, members)
+  if not keyed[1] then return end
+  call('HDEL', keys_of(topic), unpack(keyed))
+  if not Seats.are_in(topic) then try('ZREM', KEYED, topic) end
+end
+
+-- Adds those of a key that are called up to what is to be written, and their ids to those that sit. An entry that is not that of its
+-- message is only removed, and settle looks again.
+local function call_up(topic, key, free, now, w, sit)
+  local entries = first_of(topic, key, free + 1)
+  w.heads[#w.heads + 1] = { key, table.remove(entries, free + 1) }
+  for _, entry in ipairs(entries) do
+    local _, due, id = Seats.entry_parts(entry)
+    w.gone[#w.gone + 1] = entry
+    if id and call('HGET', keys_of(topic), id) == key .. ' ' .. due then
+      w.noted[#w.noted + 1], w.noted[#w.noted + 2] = id, key
+      w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(now), topic .. ':' .. id
+      sit[#sit + 1] = id
+      if current.blocked then current.blocked[topic .. ':' .. id] = nil end
+    else
+      note_free(topic, key)
+    end
+  end
+end
+
+local function settle_topic(topic, leaving, us, now)
+  local names, w = {}, { seats = {}, empty = {}, noted = {}, ready = {}, gone = {}, heads = {} }
+  for key in pairs(leaving) do names[#names + 1] = key end
+  local seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {}
+  for k, key in ipairs(names) do
+    local ids = sitters_in(seats[k], leaving[key])
+    local free = lines[k] and free_beside(topic, ids) or 0
+    if free > 0 then call_up(topic, key, free, now, w, ids) end
+    local sit = table.concat(ids, ' ')
+    if sit == '' then
+      if seats[k] then w.empty[#w.empty + 1] = key end
+    elseif sit ~= seats[k] then
+      w.seats[#w.seats + 1], w.seats[#w.seats + 2] = key, sit
+    end
+  end
+  if w.seats[1] then try('HSET', seats_of(topic), unpack(w.seats)) end
+  if w.empty[1] then try('HDEL', seats_of(topic), unpack(w.empty)) end
+  if w.ready[1] and not Places.put_ready(topic, w.ready, now) then return end -- foreign: the housekeeping finds the seats of nobody
+  if w.noted[1] then call('HSET', keys_of(topic), unpack(w.noted)) end
+  if w.gone[1] then call('ZREM', line_of(topic), unpack(w.gone)) end
+  for _, head in ipairs(w.heads) do index_line(topic, head[1], head[2]) end
+  if w.ready[1] then Rings.ring(topic, #w.ready / 2, us) end
+end
+
+-- Takes away the seats that messages left in this call, and calls up those that are next: they are ready from now on. It comes last in a call.
+function Seats.settle()
+  local us, now = clock()
+  for _ = 1, 100 do -- once, but where a line has entries of nothing
+    local all = current.free
+    current.free = nil
+    for topic, leaving in pairs(all or {}) do settle_topic(topic, leaving, us, now) end
+    if not current.free then return end
+  end
+end
+
+-- The ids that sit of a key, with a ! before one that died.
+function Seats.sitting(topic, key)
+  return (sitters_in(try('HGET', seats_of(topic), key)))
+end
+
+-- Whether an id sits of a key.
+function Seats.sits(topic, key, id)
+  local _, sits = sitters_in(try('HGET', seats_of(topic), key))
+  return sits[id] == true
+end
+
+-- Whether a message stands in the line where it is noted to stand.
+function Seats.is_in_line(topic, key, due, id)
+  return try('ZSCORE', line_of(topic), entry_of(key, digits(due), id)) ~= false
+end
+
+-- Gives an id a seat, for a repair: more may sit then than there are seats.
+function Seats.seat(topic, key, id)
+  local ids = Seats.sitting(topic, key)
+  ids[#ids + 1] = id
+  try('HSET', seats_of(topic), key, table.concat(ids, ' '))
+end
+
+-- Takes the seat of an id away, and calls up the next; '' calls up alone.
+function Seats.unseat(topic, key, id)
+  note_free(topic, key)[id] = true
+end
+
+-- Indexes the line of a key.
+function Seats.index_key(topic, key)
+  index_line(topic, key, first_of(topic, key, 1)[1])
+end
+
+-- Corrects the index of the keys that have a line, of the first ones, and calls up the next of each where a seat is free; and indexes the topic.
+function Seats.mend_heads(topic)
+  local FIRST = 500
+  for _, key in ipairs(try('ZRANGE', heads_of(topic), 0, FIRST - 1) or {}) do
+    Seats.index_key(topic, key)
+    note_free(topic, key)
+  end
+  Seats.index(topic)
+end
+
+-- Undoes forget for a message that had a key, as key_of said. It writes as little as it can, since a right may be missing.
+function Seats.restore(topic, member, key, due)
+  local id, noted = id_of(topic, member), due and key .. ' ' .. digits(due) or key
+  if due then
+    try('ZADD', heads_of(topic), 'LT', due, key)
+    call('ZADD', line_of(topic), 0, entry_of(key, digits(due), id))
+  end
+  call('HSET', keys_of(topic), id, noted)
+  Seats.stay(topic, member)
+end
+
+-- Looks at a page of the seats of a topic, and at one of the keys that have a line: seats of messages that are in no such place are taken away,
+-- and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
+function Seats.mend(topic, seats, heads, n)
+  local page = seats ~= '-' and try('HSCAN', seats_of(topic), seats, 'COUNT', n) or { '0', {} }
+  local of, words, members, found = {}, {}, {}, {}
+  for i = 1, #page[2], 2 do
+    for _, word in ipairs((sitters_in(page[2][i + 1]))) do
+      of[#of + 1], words[#words + 1], members[#members + 1] = page[2][i], word, topic .. ':' .. string.match(word, '^!?(.*)$')
+    end
+  end
+  for _, place in ipairs(members[1] and { LEASED, ready_of(topic), scheduled_of(topic), dead_of(topic) } or {}) do
+    for i, score in ipairs(try('ZMSCORE', place, unpack(members)) or {}) do
+      found[i] = found[i] or score and (place == dead_of(topic)) == (string.byte(words[i]) == 33)
+    end
+  end
+  for i, member in ipairs(members) do
+    if not found[i] then Seats.unseat(topic, of[i], id_of(topic, member)) end
+  end
+  local lines, names = heads ~= '-' and try('ZSCAN', heads_of(topic), heads, 'COUNT', n) or { '0', {} }, {}
+  for i = 1, #lines[2], 2 do names[#names + 1] = lines[2][i] end
+  for i, taken in ipairs(names[1] and try('HMGET', seats_of(topic), unpack(names)) or {}) do
+    if free_beside(topic, (sitters_in(taken))) > 0 then note_free(topic, names[i]) end
+  end
+  return page[1] == '0' and '-' or page[1], lines[1] == '0' and '-' or lines[1]
+end

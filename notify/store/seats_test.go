@@ -1,0 +1,457 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+var histories = flag.Int("seats.histories", 300, "how many random histories of keyed messages are played")
+
+// keyed is a topic whose messages have keys, and what a random history does to it.
+type keyed struct {
+	t         *testing.T
+	topic     string
+	db        *notify.Store
+	shard     store.Shard
+	publisher *notify.Publisher
+	token     string
+	rand      *rand.Rand
+	held      []store.ClaimedMessage // that the history has claimed; the leases of some are over
+	log       []string
+	limit     int // of messages of a key
+	most      int // the greatest limit of messages of a key that the topic ever had
+}
+
+// places is what a shard has of a topic at one moment.
+type places struct {
+	keys, seats, records           map[string]string
+	ready, scheduled, leased, dead map[string]float64
+	line                           []string
+	heads                          map[string]float64
+	index                          *float64 // of the topic among those with keys; nil: it is in none
+}
+
+func openKeyed(t *testing.T, db *notify.Store, topic string, seed uint64) *keyed {
+	t.Helper()
+	k := &keyed{t: t, topic: topic, db: db, shard: db.Of(topic), publisher: storetest.Publisher(t, db), rand: rand.New(rand.NewPCG(seed, 0))}
+	elected, err := k.shard.Elect(t.Context(), "me", time.Minute, 0)
+	if err != nil || !elected.Won {
+		t.Fatal(elected, err)
+	}
+	k.token, k.limit, k.most = elected.Token, 1, 1
+	return k
+}
+
+// read reads all places at one moment.
+func (k *keyed) read() places {
+	k.t.Helper()
+	keys := k.db.KeysOf(k.topic)
+	tx := k.db.Client().TxPipeline()
+	ctx := k.t.Context()
+	noted, seats, records := tx.HGetAll(ctx, keys.KeysOf(k.topic)), tx.HGetAll(ctx, keys.Seats(k.topic)), tx.HGetAll(ctx, keys.Messages())
+	ready, scheduled := tx.ZRangeWithScores(ctx, keys.Ready(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Scheduled(k.topic), 0, -1)
+	leased, dead := tx.ZRangeWithScores(ctx, keys.Leased(), 0, -1), tx.ZRangeWithScores(ctx, keys.Dead(k.topic), 0, -1)
+	line, heads, index := tx.ZRange(ctx, keys.Line(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Heads(k.topic), 0, -1), tx.ZScore(ctx, keys.KeyedTopics(), k.topic)
+	if _, err := tx.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		k.t.Fatal(err)
+	}
+	scores := func(list []redis.Z) map[string]float64 {
+		all := make(map[string]float64)
+		for _, z := range list {
+			if name := z.Member.(string); strings.HasPrefix(name, k.topic+":") {
+				all[strings.TrimPrefix(name, k.topic+":")] = z.Score
+			} else if !strings.Contains(name, ":") {
+				all[name] = z.Score
+			}
+		}
+		return all
+	}
+	p := places{
+		keys: noted.Val(), seats: seats.Val(), records: make(map[string]string), ready: scores(ready.Val()), scheduled: scores(scheduled.Val()),
+		leased: scores(leased.Val()), dead: scores(dead.Val()), line: line.Val(), heads: scores(heads.Val()),
+	}
+	for member, text := range records.Val() {
+		if id, of := strings.CutPrefix(member, k.topic+":"); of && !strings.HasPrefix(text, "=") {
+			p.records[id] = text
+		}
+	}
+	if score, err := index.Result(); err == nil {
+		p.index = &score
+	}
+	return p
+}
+
+// check reports what is wrong with the seats and the line.
+func (p places) check(limit, most int) (wrong []string) {
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	first, of := make(map[string]string), make(map[string]string) // the first due time of each key that is blocked, and the key of each that is
+	for _, entry := range p.line {
+		key, due, id := parts(entry)
+		if p.keys[id] != key+" "+due {
+			fail("%q is in the line, and noted as %q", entry, p.keys[id])
+		}
+		if _, known := first[key]; !known {
+			first[key] = due
+		}
+		of[id] = key
+	}
+	for id, text := range p.records {
+		r, err := record.Decode(text)
+		key, _, blocked := strings.Cut(p.keys[id], " ")
+		if err != nil || r.Key != key {
+			fail("%s has the key %q, noted as %q: %v", id, r.Key, p.keys[id], err)
+		}
+		var in []string
+		for name, place := range map[string]map[string]float64{"ready": p.ready, "scheduled": p.scheduled, "leased": p.leased, "dead": p.dead} {
+			if _, is := place[id]; is {
+				in = append(in, name)
+			}
+		}
+		if _, is := of[id]; is {
+			in = append(in, "line")
+		}
+		if len(in) != 1 || blocked != (in[0] == "line") {
+			fail("%s is in %v, and noted as %q", id, in, p.keys[id])
+		}
+		if key != "" && (slices.Contains(in, "ready") || slices.Contains(in, "leased")) && !slices.Contains(p.sitting(key), id) {
+			fail("%s is %v without a seat: of %s sits %q", id, in, key, p.seats[key])
+		}
+	}
+	for id := range p.keys {
+		if _, is := p.records[id]; !is {
+			fail("%s has a key and no record", id)
+		}
+	}
+	for key := range p.seats {
+		n := 0
+		for _, word := range strings.Fields(p.seats[key]) {
+			id, died := strings.CutPrefix(word, "!")
+			_, ready := p.ready[id]
+			_, leased := p.leased[id]
+			_, off := p.scheduled[id]
+			_, dead := p.dead[id]
+			if died != dead || !ready && !leased && !off && !dead || p.keys[id] != key {
+				fail("%q has a seat of %s, and is noted as %q: ready %v, leased %v, put off %v, dead %v", word, key, p.keys[id], ready, leased, off, dead)
+			}
+			if !died {
+				n++
+			}
+		}
+		if n > most {
+			fail("of %s sit %q, more than %d", key, p.seats[key], most)
+		}
+	}
+	for key, due := range first {
+		at, _ := strconv.ParseFloat(due, 64)
+		if len(strings.Fields(p.seats[key])) < limit && !strings.Contains(p.seats[key], "!") {
+			fail("%s has a line and a free seat: %q", key, p.seats[key])
+		}
+		if head, is := p.heads[key]; !is || head > at {
+			fail("%s is first due at %s, and indexed as %v, %v", key, due, head, is)
+		}
+		if p.index == nil || *p.index > at {
+			fail("%s is first due at %s, and its topic is indexed as %v", key, due, p.index)
+		}
+	}
+	for key := range p.heads {
+		if first[key] == "" {
+			fail("%s is indexed, and has no line", key)
+		}
+	}
+	if len(p.keys) > 0 && p.index == nil {
+		fail("the topic is not among those with keys")
+	}
+	return wrong
+}
+
+// sitting returns the ids that have the seats of a key, but those of dead letters.
+func (p places) sitting(key string) []string {
+	return slices.DeleteFunc(strings.Fields(p.seats[key]), func(word string) bool { return word[0] == '!' })
+}
+
+// parts returns what an entry of a line has.
+func parts(entry string) (key, due, id string) {
+	key, rest, _ := strings.Cut(entry, "\x00")
+	due, id, _ = strings.Cut(rest, "\x00")
+	return key, due, id
+}
+
+// inOrder reports what was called up before its turn: each key's next is the first of its line.
+func inOrder(before, after places) (wrong []string) {
+	for key := range after.seats {
+		for _, id := range after.sitting(key) {
+			if !strings.HasPrefix(before.keys[id], key+" ") {
+				continue // it was not in the line
+			}
+			for _, entry := range before.line {
+				of, due, other := parts(entry)
+				if of == key && after.keys[other] == key+" "+due && entry < key+"\x00"+strings.TrimPrefix(before.keys[id], key+" ")+"\x00"+id {
+					wrong = append(wrong, fmt.Sprintf("%s of %s was called up before %s", id, key, other))
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+func (k *keyed) must(err error) {
+	k.t.Helper()
+	if err != nil && !errors.Is(err, notify.ErrExists) && !errors.Is(err, notify.ErrLeased) && !errors.Is(err, notify.ErrInvalid) && !errors.Is(err, notify.ErrDead) {
+		k.t.Fatalf("%v\n%s", err, strings.Join(k.log, "\n"))
+	}
+}
+
+func (k *keyed) one(of ...string) string { return of[k.rand.IntN(len(of))] }
+
+func (k *keyed) id() string { return strconv.Itoa(k.rand.IntN(10)) }
+
+func (k *keyed) message() notify.Message {
+	m := notify.Message{Topic: k.topic, ID: k.id(), Key: k.one("", "a", "a", "a", "b", "b", "ab")}
+	m.Delay = []time.Duration{0, 0, 0, time.Millisecond, 3 * time.Millisecond, time.Hour}[k.rand.IntN(6)]
+	m.IfExists = notify.IfExists(k.one("", "", "keep", "replace", "replace", "debounce"))
+	if k.rand.IntN(4) == 0 {
+		m.TTL = 4 * time.Millisecond
+	}
+	if k.rand.IntN(4) == 0 {
+		m.MaxAttempts = 1 + k.rand.IntN(2)
+	}
+	if k.rand.IntN(5) == 0 {
+		m.Fail = notify.FailDrop
+	}
+	if k.rand.IntN(6) == 0 {
+		m.LateAfter, m.Late = time.Millisecond, notify.Late(k.one("mark", "drop", "bury"))
+	}
+	if k.rand.IntN(6) == 0 {
+		m.UniqueFor = 2 * time.Millisecond
+	}
+	if k.rand.IntN(5) == 0 {
+		m.Then = notify.After
+	}
+	return m
+}
+
+// settings returns some, and notes the limit.
+func (k *keyed) settings() store.SettingsChange {
+	most := 1 + k.rand.IntN(3)
+	k.limit, k.most = most, max(k.most, most)
+	return store.SettingsChange{KeyConcurrency: &most, OnRetry: new(k.one("block", "pass")), OnDead: new(k.one("go", "stop"))}
+}
+
+// step does something, and returns what.
+func (k *keyed) step(ctx context.Context) string {
+	member := func(id string) string { return k.topic + ":" + id }
+	lease := store.Lease{Member: member(k.id()), Receipt: 1}
+	if len(k.held) > 0 {
+		lease = k.held[k.rand.IntN(len(k.held))].Lease
+	}
+	switch what := k.rand.IntN(16); what {
+	case 0, 1:
+		m := k.message()
+		_, err := k.publisher.Publish(ctx, m)
+		k.must(err)
+		return fmt.Sprintf("publish %+v: %v", m, err)
+	case 2:
+		var all []notify.Message
+		for range 1 + k.rand.IntN(6) {
+			m := notify.Message{Topic: k.topic, ID: k.id(), Key: k.one("", "a", "b", "ab"), Delay: []time.Duration{0, 2 * time.Millisecond}[k.rand.IntN(2)]}
+			all = append(all, m)
+		}
+		for _, r := range k.publisher.PublishMany(ctx, all) {
+			k.must(r.Err)
+		}
+		return fmt.Sprintf("publish many %+v", all)
+	case 3, 4:
+		_, err := k.shard.Carry(ctx, store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0", Beat: k.rand.IntN(2) == 0})
+		k.must(err)
+		return "carry"
+	case 5, 6, 7:
+		c := store.Claim{Topic: k.topic, Max: 1 + k.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[k.rand.IntN(2)], AckNow: k.rand.IntN(5) == 0}
+		claimed, err := k.shard.Claim(ctx, c)
+		k.must(err)
+		if !c.AckNow {
+			k.held = append(k.held, claimed.Messages...)
+		}
+		return fmt.Sprintf("claim %+v: %v", c, claimed)
+	case 8:
+		var some []store.Lease
+		for range 1 + k.rand.IntN(3) {
+			if len(k.held) > 0 {
+				some = append(some, k.held[k.rand.IntN(len(k.held))].Lease)
+			}
+		}
+		if len(some) > 0 {
+			lost, err := k.shard.Ack(ctx, k.topic, some)
+			k.must(err)
+			return fmt.Sprintf("ack %v, lost %v", some, lost)
+		}
+		return ""
+	case 9:
+		_, _, err := k.shard.AckWith(ctx, k.topic, lease, store.Result{Keep: time.Millisecond * time.Duration(k.rand.IntN(2))})
+		k.must(err)
+		return fmt.Sprintf("ack with %v", lease)
+	case 10:
+		n := store.Nack{Lease: lease, Delay: 2 * time.Millisecond, Reason: "x", Bury: k.rand.IntN(3) == 0}
+		n.Keep = !n.Bury && k.rand.IntN(2) == 0
+		done, err := k.shard.Nack(ctx, k.topic, n)
+		k.must(err)
+		return fmt.Sprintf("nack %+v: %+v", n, done)
+	case 11:
+		back := store.Return{Lease: lease}
+		if k.rand.IntN(2) == 0 {
+			back.Due = time.Now().Add(-time.Second)
+		}
+		lost, err := k.shard.Release(ctx, k.topic, reach.Inbox{}, []store.Return{back})
+		k.must(err)
+		return fmt.Sprintf("release %v, lost %v", back, lost)
+	case 12:
+		id, when := k.id(), []store.When{0, store.In(time.Millisecond), store.In(time.Hour)}[k.rand.IntN(3)]
+		was, _, err := k.shard.Reschedule(ctx, k.topic, member(id), when)
+		k.must(err)
+		return fmt.Sprintf("reschedule %s %v: %v", id, when, was)
+	case 13:
+		id := k.id()
+		cancel := k.shard.Cancel
+		if k.rand.IntN(2) == 0 {
+			cancel = k.shard.CancelWaiting
+		}
+		was, err := cancel(ctx, k.topic, member(id))
+		k.must(err)
+		return fmt.Sprintf("cancel %s: %v", id, was)
+	case 14:
+		c := k.settings()
+		_, err := k.shard.Set(ctx, k.topic, c, false)
+		k.must(err)
+		return fmt.Sprintf("set %d %s %s", *c.KeyConcurrency, *c.OnRetry, *c.OnDead)
+	default:
+		letters := store.Letters{Oldest: 1 + k.rand.IntN(3)}
+		deal := k.shard.Requeue
+		if k.rand.IntN(4) == 0 {
+			deal = k.shard.Purge
+		}
+		done, err := deal(ctx, k.topic, letters)
+		k.must(err)
+		return fmt.Sprintf("deal %v: %v", letters, done)
+	}
+}
+
+// play plays a history, and looks at all places after each step.
+func (k *keyed) play(steps int) bool {
+	ctx := k.t.Context()
+	before := k.read()
+	for range steps {
+		k.log = append(k.log, k.step(ctx))
+		after := k.read()
+		if wrong := append(after.check(k.limit, k.most), inOrder(before, after)...); len(wrong) > 0 {
+			k.t.Errorf("%s\nbefore: %+v\nafter: %+v\nthe history:\n%s", strings.Join(wrong, "\n"), before, after, strings.Join(k.log[max(0, len(k.log)-25):], "\n"))
+			return false
+		}
+		before = after
+	}
+	return true
+}
+
+// drain handles all that is left, and reports whether nothing stayed blocked, and no key, seat or line stayed.
+func (k *keyed) drain() {
+	ctx := k.t.Context()
+	for range 200 {
+		p := k.read()
+		if len(p.records) == 0 && len(p.keys)+len(p.seats)+len(p.line)+len(p.heads) == 0 {
+			return
+		}
+		_, err := k.shard.Requeue(ctx, k.topic, store.Letters{Oldest: 50})
+		k.must(err)
+		for id := range p.scheduled {
+			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0)
+			k.must(err)
+		}
+		_, err = k.shard.Carry(ctx, store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
+		k.must(err)
+		for _, m := range k.held {
+			_, err := k.shard.Ack(ctx, k.topic, []store.Lease{m.Lease})
+			k.must(err)
+		}
+		claimed, err := k.shard.Claim(ctx, store.Claim{Topic: k.topic, Max: 100, Lease: time.Minute})
+		k.must(err)
+		k.held = claimed.Messages
+	}
+	k.t.Errorf("still there: %+v\nthe history:\n%s", k.read(), strings.Join(k.log, "\n"))
+}
+
+// Of a key no more messages than its limit are ready, leased or put off, whatever is done to the messages; the next one is
+// the one due first; and nothing is blocked for ever.
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	playAll(t, storetest.Open(t), *histories)
+}
+
+// The in-memory server of bellhop dev keeps seats, too.
+func TestSeatsInMemory(t *testing.T) {
+	t.Parallel()
+	playAll(t, storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "seats"), 20)
+}
+
+// playAll plays n random histories, each on a topic of its own.
+func playAll(t *testing.T, db *notify.Store, n int) {
+	t.Helper()
+	for i := range n {
+		seed := rand.Uint64()
+		k := openKeyed(t, db, fmt.Sprint("t", i), seed)
+		if k.play(40) {
+			k.drain()
+		}
+		if t.Failed() {
+			t.Fatalf("history %d of the seed %d", i, seed)
+		}
+		if _, err := k.shard.Resign(t.Context(), k.token, "", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A publish of several reports which of them are blocked.
+func TestPublishReportsWhatIsBlocked(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	publisher := storetest.Publisher(t, db)
+	message := func(id, key string, delay time.Duration) notify.Message {
+		return notify.Message{Topic: "ledger", ID: id, Key: key, Delay: delay}
+	}
+	got := make(map[string]notify.State)
+	note := func(results ...notify.Result) {
+		for _, r := range results {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+			got[r.ID] = r.State
+		}
+	}
+	note(publisher.PublishMany(t.Context(), []notify.Message{
+		message("c", "acct-7", 0), message("plain", "", 0), message("b", "acct-7", 0), message("a", "acct-7", 0), message("later", "acct-7", time.Hour), message("other", "acct-8", 0),
+	})...)
+	one, err := publisher.Publish(t.Context(), message("d", "acct-8", 0))
+	note(notify.Result{Publication: one, Err: err})
+	want := map[string]notify.State{
+		"a": notify.Ready, "b": notify.Blocked, "c": notify.Blocked, "d": notify.Blocked, "plain": notify.Ready, "other": notify.Ready, "later": notify.Scheduled,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
