@@ -173,10 +173,11 @@ local function by_key(topic, list)
   local members, plain, names, groups = {}, {}, {}, {}
   for i = 2, #list, 2 do members[#members + 1] = list[i] end
   local ids = ids_of(topic, members)
-  for i, value in ipairs(try('HMGET', keys_of(topic), unpack(ids)) or {}) do
-    local time, member = list[2 * i - 1], members[i]
-    if value then
-      local key, was = parts_of(value)
+  local values = try('HMGET', keys_of(topic), unpack(ids)) or {} -- of a foreign key none is read
+  for i, member in ipairs(members) do
+    local time = list[2 * i - 1]
+    if values[i] then
+      local key, was = parts_of(values[i])
       if not groups[key] then names[#names + 1], groups[key] = key, {} end
       table.insert(groups[key], { id = ids[i], time = time, member = member, was = was })
     else
