@@ -39,6 +39,8 @@ type Delivery struct {
 	History []notify.Attempt // of the last attempts that failed, oldest first
 	IsLate  bool             // it was claimed later than its publisher wants, who asked for LateMark
 
+	Fence int64 // of a message with a key a number that is greater than those of all deliveries of the key before; else 0
+
 	HandedOver bool // it came with the ring: nobody claimed it. While that is not confirmed, the lease lasts a second and uses up no attempt when it ends
 	notify.Record
 

@@ -21,12 +21,18 @@ type ledger struct {
 	entries map[string][]string
 	wrong   []string
 	n       int // done
+	fences  map[string]int64
 }
 
 // begin notes that a handler has a message; end that it is done.
-func (l *ledger) begin(key, id string) {
+func (l *ledger) begin(d *subscribers.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	key, id := d.Key, d.ID
+	if d.Fence <= l.fences[key] {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s of %s has the fence %d behind %d", id, key, d.Fence, l.fences[key]))
+	}
+	l.fences[key] = d.Fence
 	if other := l.under[key]; other != "" {
 		l.wrong = append(l.wrong, fmt.Sprintf("%s and %s of %s at once", other, id, key))
 	}
@@ -51,10 +57,10 @@ func TestKeysAreHandledInOrder(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1000)})
-	l := &ledger{under: make(map[string]string), entries: make(map[string][]string)}
+	l := &ledger{under: make(map[string]string), entries: make(map[string][]string), fences: make(map[string]int64)}
 	for range 5 {
 		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-			l.begin(d.Key, d.ID)
+			l.begin(d)
 			time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 			switch rand.IntN(10) {
 			case 0:

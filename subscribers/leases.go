@@ -173,6 +173,9 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 			got.unreadable = append(got.unreadable, badRecord{d, err})
 			continue
 		}
+		if d.Key != "" {
+			d.Fence = m.Fence
+		}
 		got.deliveries = append(got.deliveries, d)
 	}
 	return got, nil

@@ -121,6 +121,8 @@ func TestWorkGetsTheKey(t *testing.T) {
 	s.call("publish", "ledger", "--id", "a", "--key", "acct-7", "--body", "x")
 	contains(t, s.call("inspect", "ledger", "a"), "acct-7")
 	contains(t, s.call("find", "key:acct-7"), "a")
-	r := s.feed("", "work", "ledger", "--count", "1", "--", "sh", "-c", `echo "key $MESSAGE_KEY"`)
-	contains(t, r.out, "key acct-7")
+	r := s.feed("", "work", "ledger", "--count", "1", "--", "sh", "-c", `echo "key $MESSAGE_KEY, fence $MESSAGE_FENCE"`)
+	if !regexp.MustCompile(`key acct-7, fence [1-9]`).MatchString(r.out) {
+		t.Errorf("it gets %s", r.out)
+	}
 }

@@ -117,7 +117,7 @@ func (c *command) handle(ctx context.Context, d *subscribers.Delivery) error {
 
 // produce is handle that also writes the command's standard output to result.
 func (c *command) produce(ctx context.Context, d *subscribers.Delivery, result io.Writer) error {
-	env, err := environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record)
+	env, err := environment(d.Topic, d.ID, d.Attempt, d.Due, d.Record, d.Fence)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *command) produce(ctx context.Context, d *subscribers.Delivery, result i
 
 // receive runs the command for one broadcast.
 func (c *command) receive(ctx context.Context, b *subscribers.Broadcast) error {
-	env, err := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record)
+	env, err := environment(b.Topic, b.ID, b.Attempt, b.Due, b.Record, 0)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (c *command) explain(err error) error {
 // environment returns the variables that describe a message or a broadcast. Their
 // names do not begin with BELLHOP_: the command may call bellhop, which rejects
 // unknown settings. The error, of two headers with one variable, is a subscribers.ErrBury.
-func environment(topic, id string, attempt int, due time.Time, r notify.Record) ([]string, error) {
+func environment(topic, id string, attempt int, due time.Time, r notify.Record, fence int64) ([]string, error) {
 	env := []string{
 		"MESSAGE_TOPIC=" + topic,
 		"MESSAGE_ID=" + id,
@@ -263,7 +263,7 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record) 
 	if !r.FirstDue.IsZero() { // a broadcast has none
 		env = append(env, "MESSAGE_FIRST_DUE="+r.FirstDue.UTC().Format(stampLayout))
 	}
-	for _, one := range asked.Attributes(&r) {
+	for _, one := range asked.Attributes(&r, fence) {
 		env = append(env, "MESSAGE_"+strings.ToUpper(one.Name)+"="+one.Text)
 	}
 	names := make(map[string]string, len(r.Headers)) // by their variables

@@ -246,7 +246,7 @@ func (a *app) showBroadcast(s *session, named bool) broadcastHandler {
 		if !a.json {
 			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
-		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record)}
+		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record, 0)}
 		if named {
 			one.Attempt = b.Attempt
 		}

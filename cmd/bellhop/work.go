@@ -30,8 +30,9 @@ Without CMD each message is printed on a line and acknowledged; a body that is n
 printable there is quoted, and --json prints it unchanged. With CMD the command is
 run for each message, with the body on its standard input, and MESSAGE_TOPIC,
 MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_LATE_MS,
-MESSAGE_CONTENT_TYPE, MESSAGE_KEY if it has one and, for each header, MESSAGE_HEADER_NAME in its environment; a
-message with two headers of one variable is buried. MESSAGE_LATE=true if the message
+MESSAGE_CONTENT_TYPE, MESSAGE_KEY and MESSAGE_FENCE if it has a key and, for each
+header, MESSAGE_HEADER_NAME in its environment; a message with two headers of one
+variable is buried. MESSAGE_LATE=true if the message
 was claimed later than its late_after allows. The exit code of CMD decides:
 
   0   done: the message is acknowledged
@@ -272,7 +273,7 @@ type shown struct {
 func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
 	late, out := d.Late(), upTo(ctx, a.out)
 	if a.json {
-		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record)})
+		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
 	}
 	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
 }

@@ -167,9 +167,9 @@ type Handed struct {
 }
 
 // HandedOf returns a due time and a record in their JSON form.
-func HandedOf(due time.Time, r notify.Record) Handed {
+func HandedOf(due time.Time, r notify.Record, fence int64) Handed {
 	return Handed{
-		Due: due.UTC(), Published: r.Published.UTC(), Delivered: asked.DeliveredOf(&r), Text: TextOf(r.Body),
+		Due: due.UTC(), Published: r.Published.UTC(), Delivered: asked.DeliveredOf(&r, fence), Text: TextOf(r.Body),
 	}
 }
 
@@ -190,7 +190,7 @@ type Delivery struct {
 func DeliveryOf(d subscribers.Delivery) Delivery {
 	return Delivery{
 		Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()), Late: d.IsLate,
-		FirstDue: given(d.FirstDue), History: historyOf(d.History), Handed: HandedOf(d.Due, d.Record),
+		FirstDue: given(d.FirstDue), History: historyOf(d.History), Handed: HandedOf(d.Due, d.Record, d.Fence),
 	}
 }
 
@@ -228,7 +228,7 @@ type Broadcast struct {
 
 // BroadcastOf returns a broadcast in its JSON form.
 func BroadcastOf(b *subscribers.Broadcast) Broadcast {
-	return Broadcast{Key{b.Topic, b.ID}, HandedOf(b.Due, b.Record)}
+	return Broadcast{Key{b.Topic, b.ID}, HandedOf(b.Due, b.Record, 0)}
 }
 
 // Gap reports to a listener that broadcasts of a topic were removed before they were

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -22,8 +23,9 @@ func TestKey(t *testing.T) {
 	claimed := read[api.Claimed](s.call("POST", "/v1/topics/ledger/claim", "").is(200).says(`"key":"acct-7"`)).Messages[0]
 	s.call("POST", messages+"/tx-9/nack?delay=0s&receipt="+fmt.Sprint(claimed.Receipt), "").is(204)
 	carry(t, s.store)
-	if got := s.call("POST", "/v1/topics/ledger/claim?as=body&wait=1m", "").is(200); got.header.Get("Bellhop-Key") != "acct-7" {
-		t.Errorf("the headers are %v", got.header)
+	got := s.call("POST", "/v1/topics/ledger/claim?as=body&wait=1m", "").is(200).header
+	if fence, err := strconv.ParseInt(got.Get("Bellhop-Fence"), 10, 64); err != nil || claimed.Fence <= 0 || fence <= claimed.Fence || got.Get("Bellhop-Key") != "acct-7" {
+		t.Errorf("the headers are %v behind %+v", got, claimed)
 	}
 	for query, says := range map[string]string{
 		"key=~x": "letters, digits and . _ ~ : -, not ~ first", "key=a%20b": `key \"a b\"`, "key=": "it is empty",

@@ -96,7 +96,7 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))
 	}
 	h.Set("Bellhop-Published", d.Published.UTC().Format(time.RFC3339Nano))
-	for _, one := range asked.Attributes(&d.Record) {
+	for _, one := range asked.Attributes(&d.Record, d.Fence) {
 		h.Set(one.Header(), one.Text)
 	}
 	for name, value := range d.Headers {

@@ -242,7 +242,7 @@ func (g *Gate) tooLarge(m outgoing, err error) {
 
 // outgoing returns a broadcast as sent to NATS.
 func (t *term) outgoing(b *subscribers.Broadcast) outgoing {
-	h := eventHeader(t.source(), b.Topic, b.ID, b.Due, b.Record)
+	h := eventHeader(t.source(), b.Topic, b.ID, b.Due, b.Record, 0)
 	h.Set("Bellhop-Position", b.Position.String())
 	// An id may be used again for another broadcast; a position is never used again in its shard.
 	sender := t.store.Prefix()

@@ -71,13 +71,16 @@ func TestClaim(t *testing.T) {
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"a~1"}, "ce-source": {"/" + store.Keys().Prefix() + "/" + topic}, "ce-type": {topic},
 		"ce-time": {"2001-02-03T04:05:06.007Z"}, "ce-datacontenttype": {"text/plain;%20title=%2250%25%20%C3%A4%22"},
-		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"}, "Bellhop-Key": {"acct-7"},
+		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"}, "Bellhop-Key": {"acct-7"}, "Bellhop-Fence": got.Header["Bellhop-Fence"],
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {
 		t.Error(diff)
 	}
 	if late, err := strconv.ParseInt(got.Header.Get("Bellhop-Late-Ms"), 10, 64); err != nil || late < 25*365*24*3_600_000 {
 		t.Errorf("it is %d ms late, %v", late, err)
+	}
+	if fence, err := strconv.ParseInt(got.Header.Get("Bellhop-Fence"), 10, 64); err != nil || fence <= 0 {
+		t.Errorf("its fence is %d, %v", fence, err)
 	}
 	if string(got.Data) != string(m.Body) || !strings.HasPrefix(got.Reply, "bellhop.settle.") {
 		t.Errorf("the data is %q, the reply subject %s", got.Data, got.Reply)

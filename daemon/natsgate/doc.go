@@ -120,8 +120,8 @@
 //
 // The answer to a claim is one message for each claimed message, and at the end an empty
 // one with the header Status: 204. A claim never waits. A claimed message has the body
-// as its data, the headers of CloudEvents' binary mode, Bellhop-Key if it has one,
-// Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
+// as its data, the headers of CloudEvents' binary mode, Bellhop-Key and Bellhop-Fence if it
+// has a key, Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
 // late it was claimed, Bellhop-Late, which is true if that is later than it allows, and
 // Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is done,
 // +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which may be

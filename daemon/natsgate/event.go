@@ -20,7 +20,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 // eventHeader returns the headers of a message as an event in the binary mode
 // of CloudEvents (NATS protocol binding 1.0.3), and the message's own headers. The
 // source names the topic, since an id is unique only in its topic.
-func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats.Header {
+func eventHeader(source, topic, id string, due time.Time, of notify.Record, fence int64) nats.Header {
 	h := nats.Header{}
 	attribute := func(name, value string) { h.Set("ce-"+name, percentEncode(value)) }
 	attribute("specversion", "1.0")
@@ -31,7 +31,7 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 	if of.ContentType != "" {
 		attribute("datacontenttype", of.ContentType)
 	}
-	for _, one := range asked.Attributes(&of) {
+	for _, one := range asked.Attributes(&of, fence) {
 		h.Set(one.Header(), one.Text)
 	}
 	for name, value := range of.Headers {
@@ -42,7 +42,7 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record) nats
 
 // deliveryHeader returns the headers of a claimed message: those of the event, and Bellhop's.
 func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
-	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record)
+	h := eventHeader(g.source(), d.Topic, d.ID, d.Due, d.Record, d.Fence)
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
 	if !d.FirstDue.IsZero() {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(timeFormat))

@@ -3,6 +3,7 @@
 package asked
 
 import (
+	"fmt"
 	"maps"
 	"net/textproto"
 	"reflect"
@@ -46,14 +47,15 @@ func (o Options) Into(r *notify.Record) { fields.Fill(r, &o) }
 // Delivered is what a handler gets of that, beside the body.
 type Delivered struct {
 	Key         string            `json:"key,omitempty" doc:"what the message is about; missing: it has no key" example:"acct-7"`
+	Fence       int64             `json:"fence,omitempty" doc:"a number that is greater than those of all deliveries of the key before, so that what a late worker writes can be told: UPDATE … SET fence = F WHERE fence < F; missing: it has no key" example:"1795761174263330"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 }
 
-// DeliveredOf returns what a handler gets of what was asked for by a record.
-func DeliveredOf(r *notify.Record) (d Delivered) {
-	fields.Fill(&d, r)
-	return d
+// DeliveredOf returns what a handler gets of what was asked for by a record, and the fence of
+// its delivery; 0: it has none.
+func DeliveredOf(r *notify.Record, fence int64) Delivered {
+	return Delivered{Key: r.Key, Fence: fence, ContentType: r.ContentType, Headers: r.Headers}
 }
 
 // attributes are the fields of Delivered that have no form of their own in headers and in
@@ -67,12 +69,13 @@ var attributes = sync.OnceValue(func() []reflect.StructField {
 // nameOf returns the name of a field in JSON.
 func nameOf(f reflect.StructField) string { return strings.TrimSuffix(f.Tag.Get("json"), ",omitempty") }
 
-// Attributes returns the attributes of a record that are given, for headers and variables.
-func Attributes(r *notify.Record) (all []Named) {
-	of := reflect.ValueOf(DeliveredOf(r))
+// Attributes returns the attributes of a record and of its delivery that are given, for headers
+// and variables.
+func Attributes(r *notify.Record, fence int64) (all []Named) {
+	of := reflect.ValueOf(DeliveredOf(r, fence))
 	for _, f := range attributes() {
-		if text := of.FieldByIndex(f.Index).String(); text != "" {
-			all = append(all, Named{nameOf(f), text})
+		if value := of.FieldByIndex(f.Index); !value.IsZero() {
+			all = append(all, Named{nameOf(f), fmt.Sprint(value.Interface())})
 		}
 	}
 	return all

@@ -93,15 +93,15 @@ func TestNamed(t *testing.T) {
 
 // A handler gets the key as it gets the content type and the headers: each transport by the same name.
 func TestDelivered(t *testing.T) {
-	text, err := json.Marshal(asked.DeliveredOf(&all))
-	if want := `{"key":"acct-7","content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`; err != nil || string(text) != want {
+	text, err := json.Marshal(asked.DeliveredOf(&all, 7))
+	if want := `{"key":"acct-7","fence":7,"content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`; err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
 	}
-	got := asked.Attributes(&all)
-	if diff := cmp.Diff([]asked.Named{{"key", "acct-7"}}, got); diff != "" || got[0].Header() != "Bellhop-Key" {
+	got := asked.Attributes(&all, 7)
+	if diff := cmp.Diff([]asked.Named{{"key", "acct-7"}, {"fence", "7"}}, got); diff != "" || got[0].Header() != "Bellhop-Key" {
 		t.Error(diff, got)
 	}
-	if none := asked.Attributes(&notify.Record{}); none != nil {
+	if none := asked.Attributes(&notify.Record{}, 0); none != nil {
 		t.Errorf("nothing is %v", none)
 	}
 	for _, one := range asked.Describe() {

@@ -47,6 +47,7 @@ type ClaimedMessage struct {
 	Lease
 	Length  time.Duration    // of the lease
 	Late    bool             // it is later than the publisher wants it
+	Fence   int64            // greater than those of all claimed before of the topic; zero if no message of it has a key
 	Due     time.Time        // since when it is ready; zero if that is foreign
 	Used    int              // attempts used up; zero if that is foreign
 	History []record.Attempt // of the last attempts that failed, oldest first
@@ -83,6 +84,11 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		case "claimed":
 			got.Lease = record.Ms(r.Integer())
 			got.Messages = readClaimed(r, r.Integer(), got.Lease, attempts)
+		case "fence":
+			fence := r.Integer()
+			for i := range got.Messages {
+				got.Messages[i].Fence = fence + int64(i)
+			}
 		case "own":
 			readOwnLeases(r.List(), got.Messages)
 		case "buried":

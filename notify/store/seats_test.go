@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -36,8 +37,9 @@ type keyed struct {
 	rand      *rand.Rand
 	held      []store.ClaimedMessage // that the history has claimed; the leases of some are over
 	log       []string
-	limit     int // of messages of a key
-	most      int // the greatest limit of messages of a key that the topic ever had
+	fence     int64 // of the last claim
+	limit     int   // of messages of a key
+	most      int   // the greatest limit of messages of a key that the topic ever had
 }
 
 // places is what a shard has of a topic at one moment.
@@ -286,6 +288,12 @@ func (k *keyed) step(ctx context.Context) string {
 		c := store.Claim{Topic: k.topic, Max: 1 + k.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[k.rand.IntN(2)], AckNow: k.rand.IntN(5) == 0}
 		claimed, err := k.shard.Claim(ctx, c)
 		k.must(err)
+		for _, m := range claimed.Messages {
+			if m.Fence <= k.fence && m.Fence != 0 {
+				k.t.Errorf("%s has the fence %d behind %d", m.Member, m.Fence, k.fence)
+			}
+			k.fence = max(k.fence, m.Fence)
+		}
 		if !c.AckNow {
 			k.held = append(k.held, claimed.Messages...)
 		}
@@ -453,5 +461,80 @@ func TestPublishReportsWhatIsBlocked(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Where a key of the seats is foreign no message is lost: it goes as if it had no key.
+func TestForeignSeats(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(script.Keys, string) string{
+		"keys": script.Keys.KeysOf, "seats": script.Keys.Seats, "line": script.Keys.Line, "heads": script.Keys.Heads,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			k := openKeyed(t, db, "ledger", 0)
+			for _, id := range []string{"a", "b", "c"} {
+				storetest.Publish(t, db, notify.Message{Topic: "ledger", ID: id, Key: "acct-7", Delay: time.Hour})
+			}
+			if err := db.Client().Del(t.Context(), of(db.KeysOf("ledger"), "ledger")).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Client().Set(t.Context(), of(db.KeysOf("ledger"), "ledger"), "foreign", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Hasten(t, db, time.Hour, "ledger")
+			got := make(map[string]bool)
+			for range 10 {
+				_, err := k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
+				k.must(err)
+				claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: "ledger", Max: 10, Lease: time.Minute})
+				k.must(err)
+				for _, m := range claimed.Messages {
+					got[m.Member] = true
+					lost, err := k.shard.Ack(t.Context(), "ledger", []store.Lease{m.Lease})
+					k.must(err)
+					if len(lost) > 0 {
+						t.Errorf("the lease of %s is lost", m.Member)
+					}
+				}
+			}
+			if len(got) != 3 {
+				t.Errorf("claimed %v, want all", got)
+			}
+		})
+	}
+}
+
+// A fence is greater than those before, also if the clock was set back; what has no key in a topic without keys has none.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	k := openKeyed(t, db, "ledger", 0)
+	claim := func(topic string) (all []int64) {
+		claimed, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 10, Lease: time.Minute})
+		k.must(err)
+		for _, m := range claimed.Messages {
+			all = append(all, m.Fence)
+		}
+		return all
+	}
+	storetest.Publish(t, db, notify.Message{Topic: "plain", ID: "a"}, notify.Message{Topic: "ledger", ID: "a", Key: "1"}, notify.Message{Topic: "ledger", ID: "b", Key: "2"})
+	if got := claim("plain"); !slices.Equal(got, []int64{0}) {
+		t.Errorf("without keys fences are %v", got)
+	}
+	first := claim("ledger")
+	if len(first) != 2 || first[0] < 1e15 || first[1] != first[0]+1 {
+		t.Errorf("the first fences are %v", first)
+	}
+	const later = 4e15 // us, in the year 2096
+	if err := db.Client().HSet(t.Context(), db.KeysOf("ledger").Topics(), "ledger:fence", int64(later)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3) {
+		storetest.Publish(t, db, notify.Message{Topic: "ledger", Key: fmt.Sprint("later", i)})
+		if got := claim("ledger"); !slices.Equal(got, []int64{later + i}) {
+			t.Errorf("behind %d the fences are %v", int64(later), got)
+		}
 	}
 }

@@ -6,8 +6,9 @@
 --   not received a hand-over yet; ripe, in how many ms the oldest ready one is old enough, if none was; attempts, those used up by each, as
 --   in ATTEMPTS; claimed, behind which stand the lease in ms, the receipt of each that has used up no attempt, members, their due times,
 --   each with how many in a row have it, and their records (missing if a message was buried or dropped instead: it expired, is too late,
---   its record is missing, or it is of another topic); own, of each that has its own lease or is late its place among those that have
---   records, its lease in ms, and 1 if it is late; buried and dropped, member and reason of each.
+--   its record is missing, or it is of another topic); fence, of the first that has a record, if messages of the topic have keys: each other
+--   has one more; own, of each that has its own lease or is late its place among those that have records, its lease in ms, and 1 if it is
+--   late; buried and dropped, member and reason of each.
 local topic, most, lease, age, inbox, received, worker = unpack(ARGV, 1, 7)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
@@ -26,7 +27,7 @@ if not members[1] then
 end
 if lease == 0 then lease = Settings.get('lease', own, common) end
 local n = #members
-local records, expiries, attempts = Claim.read(members)
+local records, expiries, attempts, keyed = Claim.read(topic, members)
 local short = n < most and n == #members
 if short then Claim.wait(topic, inbox, us) elseif inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 local runs, all_own = Claim.runs_of(ready, topic, members, dues)
@@ -36,6 +37,7 @@ local c = {
   records = records, expiries = expiries, attempts = attempts, all_own = all_own,
   receipt = Leases.receipt_of(us + lease * 1000, released), -- of what has used up no attempt
   on_time = us - age * 1000, -- the due time, in us, of what is not late
+  fence = keyed and Claim.fence_of(topic, us) or nil,
 }
 local leases = Claim.leases_of(c)
 Claim.put_leased(c, leases, worker)

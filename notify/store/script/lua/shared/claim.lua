@@ -24,12 +24,12 @@ function Claim.find(ready, before, most)
   return members, dues
 end
 
--- Returns the records, the expiries and the attempts of as many members as fit into one reply, and takes the others out of the list: they
--- stay ready.
-function Claim.read(members)
+-- Returns the records, the expiries and the attempts of as many members of a topic as fit into one reply, and whether messages of the topic
+-- have keys; and takes the others out of the list: they stay ready.
+function Claim.read(topic, members)
   local records, expiries, attempts = Messages.records_of(members), {}, {}
-  local n = #records
-  if call('EXISTS', EXPIRIES, ATTEMPTS) > 0 then
+  local n, kept = #records, call('EXISTS', EXPIRIES, ATTEMPTS, keys_of(topic), keys_of(topic), keys_of(topic)) -- the last counts as three
+  if kept % 3 > 0 then
     expiries, attempts = try('ZMSCORE', EXPIRIES, unpack(members, 1, n)) or {}, try('HMGET', ATTEMPTS, unpack(members, 1, n)) or {}
     local size = 0
     for i = 1, #attempts do
@@ -38,7 +38,7 @@ function Claim.read(members)
     end
   end
   for i = #members, n + 1, -1 do members[i] = nil end
-  return records, expiries, attempts
+  return records, expiries, attempts, kept >= 3
 end
 
 -- Adds messages of the same due time to runs.
@@ -120,6 +120,13 @@ function Claim.leases_of(c)
   return leases
 end
 
+-- The fence of the first of some messages that are claimed of a topic whose messages have keys: greater than those of all before, also if
+-- the clock was set back. The others have one more each.
+function Claim.fence_of(topic, us)
+  local last = tonumber(try('HGET', TOPICS, topic .. ':fence') or nil)
+  return last and last >= us and last < LAST and last or us
+end
+
 -- Leases the messages to a worker, if it tells its name.
 function Claim.put_leased(c, leases, worker)
   local first = leases[2]
@@ -130,7 +137,12 @@ function Claim.put_leased(c, leases, worker)
     Counters.count(c.topic, 'leased', #leases / 2)
   end
   local oldest = first == c.members[1] and c.runs[1] or call('ZSCORE', c.ready, first)
-  try('HSET', TOPICS, c.topic .. ':lateness', text(math.min(c.on_time - oldest * 1000, LAST))) -- in us
+  local late = text(math.min(c.on_time - oldest * 1000, LAST)) -- in us
+  if c.fence then
+    try('HSET', TOPICS, c.topic .. ':lateness', late, c.topic .. ':fence', text(c.fence + #c.members))
+  else
+    try('HSET', TOPICS, c.topic .. ':lateness', late)
+  end
 end
 
 -- Counts how late the messages were. All are counted, also those that are not leased, which are taken off when that is decided. They are
@@ -158,6 +170,7 @@ end
 function Claim.reply(c, short)
   local reply, others = { short, c.us, 'claimed', c.lease, c.receipt, c.members, c.runs, c.records }, c.others
   if #c.attempts > 0 then reply = { short, c.us, 'attempts', c.attempts, 'claimed', c.lease, c.receipt, c.members, c.runs, c.records } end
+  if c.fence then reply[#reply + 1], reply[#reply + 2] = 'fence', c.fence end
   if not others then return reply end
   for name, list in pairs({ own = others.leases, buried = others.dead, dropped = others.dropped }) do
     if #list > 0 then reply[#reply + 1], reply[#reply + 2] = name, list end
