@@ -376,15 +376,20 @@ func (k *keyed) play(steps int) bool {
 	return true
 }
 
-// drain handles all that is left, and reports whether nothing stayed blocked, and no key, seat or line stayed.
+// drain handles all that is left, and checks that nothing stays blocked, and no key, seat or line stays. What dies again and again,
+// since its time to live is shorter than this takes, is purged in the end.
 func (k *keyed) drain() {
 	ctx := k.t.Context()
-	for range 200 {
+	for round := range 200 {
 		p := k.read()
 		if len(p.records) == 0 && len(p.keys)+len(p.seats)+len(p.line)+len(p.heads) == 0 {
 			return
 		}
-		_, err := k.shard.Requeue(ctx, k.topic, store.Letters{Oldest: 50})
+		deal := k.shard.Requeue
+		if round >= 20 {
+			deal = k.shard.Purge
+		}
+		_, err := deal(ctx, k.topic, store.Letters{Oldest: 50})
 		k.must(err)
 		for id := range p.scheduled {
 			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0)
