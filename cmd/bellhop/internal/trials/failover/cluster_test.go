@@ -34,13 +34,16 @@ func startCluster(t *testing.T) *cluster {
 }
 
 // replaceLost lets the nodes that are left replace a lost master soon.
-func (c *cluster) replaceLost(t *testing.T, lost *redisserver.Server) {
+func (c *cluster) replaceLost(t *testing.T, lost *redisserver.Server) { c.timeOut(t, soon, lost) }
+
+// timeOut sets the timeout of all nodes but one that is lost.
+func (c *cluster) timeOut(t *testing.T, after time.Duration, lost *redisserver.Server) {
 	t.Helper()
 	for _, s := range c.servers() {
 		if s == lost {
 			continue
 		}
-		if err := connect(t, s).ConfigSet(t.Context(), "cluster-node-timeout", strconv.FormatInt(soon.Milliseconds(), 10)).Err(); err != nil {
+		if err := connect(t, s).ConfigSet(t.Context(), "cluster-node-timeout", strconv.FormatInt(after.Milliseconds(), 10)).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,8 +81,10 @@ func promoted(t *testing.T, replica *redisserver.Server) {
 }
 
 // takesOver has a replica take the place of its master, and waits for that. Redis gives up one that takes more than five
-// seconds, without a word: https://redis.io/docs/latest/commands/cluster-failover.
-func takesOver(t *testing.T, replica *redisserver.Server) {
+// seconds, without a word: https://redis.io/docs/latest/commands/cluster-failover. Then the replica begins no other, and the
+// masters vote in none, before some node timeouts have passed (clusterHandleSlaveFailover and clusterSendFailoverAuthIfNeeded
+// of its cluster.c), so these are short from then on.
+func (c *cluster) takesOver(t *testing.T, replica *redisserver.Server) {
 	t.Helper()
 	client, asked := connect(t, replica), time.Time{}
 	storetest.Eventually(t, "the replica takes over", func() bool {
@@ -88,6 +93,9 @@ func takesOver(t *testing.T, replica *redisserver.Server) {
 			return err == nil
 		}
 		if time.Since(asked) > 10*time.Second {
+			if !asked.IsZero() {
+				c.timeOut(t, soon, nil)
+			}
 			asked = time.Now()
 			if err := client.ClusterFailover(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -180,5 +188,6 @@ func TestClusterKillMaster(t *testing.T) {
 // An operator replaces the master of the shard, which stays as a replica.
 func TestClusterPlannedFailover(t *testing.T) {
 	t.Parallel()
-	startCluster(t).endure(t, func(_, replica *redisserver.Server) { takesOver(t, replica) }, func(*redisserver.Server, *redisserver.Server) {})
+	c := startCluster(t)
+	c.endure(t, func(_, replica *redisserver.Server) { c.takesOver(t, replica) }, func(*redisserver.Server, *redisserver.Server) {})
 }
