@@ -4,7 +4,8 @@
 local topic = ARGV[1]
 
 -- Most calls acknowledge one message, and few messages have a time to live or a key, used up an attempt or have more noted.
-local kept = call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keys_of(topic), keys_of(topic)) -- the last two count as two each
+local keyed = keys_of(topic)
+local kept = call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keyed, keyed) -- the last two count as two each
 if #ARGV == 4 and kept == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
   local receipt, member, safe = ARGV[2], ARGV[4], redis.pcall
   call('ZREM', LEASED, member)
@@ -41,9 +42,10 @@ local function lease_again()
 end
 
 if #mine > 0 then
-  if kept >= 2 then Leases.can_put_back() end
+  local ends = kept >= 2 -- else there is nothing to do but to forget them
+  if ends then Leases.can_put_back() end
   local acked = Leases.take_leased(mine) -- one that is named twice counts once
-  or_undo(lease_again, kept >= 2 and Endings.end_messages or Messages.forget, mine, kept >= 2 and 'acked' or kept)
+  or_undo(lease_again, ends and Endings.end_messages or Messages.forget, mine, ends and 'acked' or kept)
   Counters.count(topic, 'leased', -acked)
   Counters.count(topic, 'acked', acked)
   Counters.count_all('acked', acked)

@@ -16,8 +16,8 @@ function Carry.begin(beats)
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
   c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED)
-    or call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED, KEYED, KEYED, KEYED)
-  c.keyed = c.rare >= (beats and 8 or 4) -- KEYED counts as more than all others
+    or call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED)
+  if beats then c.keyed = c.rare >= 8 else c.keyed = c.rare > 0 and call('EXISTS', KEYED) == 1 end -- at rest without another call
   if beats and c.rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
   for i = 1, #PLACES do
     local place = PLACES[i]

@@ -28,8 +28,9 @@ end
 -- have keys; and takes the others out of the list: they stay ready.
 function Claim.read(topic, members)
   local records, expiries, attempts = Messages.records_of(members), {}, {}
-  local n, kept = #records, call('EXISTS', EXPIRIES, ATTEMPTS, keys_of(topic), keys_of(topic), keys_of(topic)) -- the last counts as three
-  if kept % 3 > 0 then
+  local n, kept = #records, call('EXISTS', EXPIRIES, ATTEMPTS, keys_of(topic))
+  local keyed = kept > 0 and Seats.are_in(topic)
+  if kept > (keyed and 1 or 0) then
     expiries, attempts = try('ZMSCORE', EXPIRIES, unpack(members, 1, n)) or {}, try('HMGET', ATTEMPTS, unpack(members, 1, n)) or {}
     local size = 0
     for i = 1, #attempts do
@@ -38,7 +39,7 @@ function Claim.read(topic, members)
     end
   end
   for i = #members, n + 1, -1 do members[i] = nil end
-  return records, expiries, attempts, kept >= 3
+  return records, expiries, attempts, keyed
 end
 
 -- Adds messages of the same due time to runs.

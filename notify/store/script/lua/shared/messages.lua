@@ -100,15 +100,16 @@ function Messages.records_of(members)
   return records
 end
 
--- Forgets messages of a topic altogether. It removes their records last, so that they are whole if the script stops before. Kept is 1 if
--- the caller has looked, and found that none has a key, and that nothing is noted of any.
-function Messages.forget(members, kept)
-  kept = kept or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, KEYED, KEYED) -- the last two count as two each
+-- Forgets messages of a topic altogether. It removes their records last, so that they are whole if the script stops before. Plain is
+-- given if the caller has looked, and found that none has a key, and that nothing is noted of any: 0 if none has a time to live or used up
+-- an attempt, either.
+function Messages.forget(members, plain)
+  local kept = plain or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, KEYED)
   if kept > 0 then
     try('HDEL', ATTEMPTS, unpack(members))
     try('ZREM', EXPIRIES, unpack(members))
   end
-  if kept >= 2 then
+  if kept > 0 and not plain then
     try('HDEL', EXTRAS, unpack(members))
     local topic = topic_of(members[1])
     if topic then Seats.forget(topic, members) end
