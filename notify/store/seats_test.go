@@ -543,3 +543,42 @@ func TestFence(t *testing.T) {
 		}
 	}
 }
+
+// A limit that grows by far calls up as many as one call may, and the housekeeping the others.
+func TestLimitGrows(t *testing.T) {
+	t.Parallel()
+	const keys, each, limit = 60, 110, 100
+	db := storetest.Open(t)
+	k := openKeyed(t, db, "ledger", 0)
+	for i := range each {
+		var some []notify.Message
+		for key := range keys {
+			some = append(some, notify.Message{Topic: k.topic, ID: fmt.Sprint(key, "-", i), Key: fmt.Sprint(key)})
+		}
+		storetest.Publish(t, db, some...)
+	}
+	if _, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{KeyConcurrency: new(limit)}, false); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(k.read().ready); n <= keys || n >= keys*limit {
+		t.Errorf("%d are ready at once", n)
+	}
+	w := store.Sweep{Token: k.token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	for range 10 {
+		swept, err := k.shard.Sweep(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Seat = swept.Seat
+		if !swept.Soon {
+			break
+		}
+	}
+	p := k.read()
+	if len(p.ready) != keys*limit || len(p.line) != keys*(each-limit) {
+		t.Errorf("%d are ready, and %d blocked", len(p.ready), len(p.line))
+	}
+	for _, wrong := range p.check(limit, limit) {
+		t.Error(wrong)
+	}
+}

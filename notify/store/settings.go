@@ -202,7 +202,7 @@ func (c SettingsChange) Check() error {
 			}
 		case string:
 			if value != "" && !slices.Contains(one.words, value) {
-				faults = append(faults, fault.New(one.name, "%s %.100q: use %s", one.name, value, strings.Join(one.words, " or ")))
+				faults = append(faults, fault.New(one.name, "%s %.100q: use %s", one.name, value, strings.Join(one.words, ", ")))
 			}
 		}
 	})

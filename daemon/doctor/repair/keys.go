@@ -48,7 +48,9 @@ func (r *run) note(f *found, key reach.Key) {
 	case perTopic:
 		f.topics[topic] = true
 		for _, ofKeys := range []func(script.Keys, string) string{script.Keys.KeysOf, script.Keys.Seats, script.Keys.Line, script.Keys.Heads} {
-			f.keyed[topic] = f.keyed[topic] || key.Name == ofKeys(r.shard.Keys(), topic)
+			if key.Name == ofKeys(r.shard.Keys(), topic) {
+				f.keyed[topic] = true
+			}
 		}
 		if place := key.Place(); place != 0 {
 			f.places[place] = append(f.places[place], topic)

@@ -187,7 +187,12 @@ func (r *run) lines(ctx context.Context, keyed map[string]bool) error {
 
 // seats examines the keys and seats of topics, also of those of which the records showed that they have some.
 func (r *run) seats(ctx context.Context, keyed map[string]bool) error {
-	if err := r.shard.KeyedTopics(ctx, func(topic string) { keyed[topic] = record.CheckAnyTopic(topic) == nil }); err != nil {
+	err := r.shard.KeyedTopics(ctx, func(topic string) {
+		if record.CheckAnyTopic(topic) == nil {
+			keyed[topic] = true
+		}
+	})
+	if err != nil {
 		return err
 	}
 	return r.ofKeys(ctx, keyed, script.Keys.KeysOf, script.Keys.Seats)
@@ -197,9 +202,6 @@ func (r *run) seats(ctx context.Context, keyed map[string]bool) error {
 func (r *run) ofKeys(ctx context.Context, keyed map[string]bool, all ...func(script.Keys, string) string) error {
 	for _, topic := range slices.Sorted(maps.Keys(keyed)) {
 		for _, of := range all {
-			if !keyed[topic] {
-				continue
-			}
 			_, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
 				return r.shard.RepairSeats(ctx, of, topic, step)
 			})

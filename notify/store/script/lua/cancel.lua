@@ -29,7 +29,7 @@ if Messages.forget_from(ready_of(topic), member) then
 end
 local key, since = Seats.key_of(topic, member)
 if since then
-  or_undo(function() Seats.put_back(topic, member, key, since) end, Messages.forget, { member })
+  or_undo(function() Seats.restore(topic, member, key, since) end, Messages.forget, { member })
   return { 'blocked' }
 end
 if Messages.forget_from(dead_of(topic), member) then

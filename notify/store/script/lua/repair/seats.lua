@@ -29,7 +29,7 @@ local function examine_key(id)
       if place == LEASED or place == ready_of(topic) then Seats.seat(topic, key, id) end
     end
   elseif since and not Seats.is_in_line(topic, key, since, id) then
-    if Repair.wrong('no place', member, KEY, 'put into the line') then Seats.put_back(topic, member, key, since) end
+    if Repair.wrong('no place', member, KEY, 'put into the line') then Seats.restore(topic, member, key, since) end
   elseif (place == LEASED or place == ready_of(topic)) and not Seats.sits(topic, key, id) then
     if Repair.wrong('seat', member, seats_of(topic), 'given its seat') then Seats.seat(topic, key, id) end
   end

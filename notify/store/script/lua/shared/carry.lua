@@ -15,9 +15,8 @@ function Carry.begin(beats)
   local us, now = clock()
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
-  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED, KEYED)
+  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX, KEYED)
     or call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED)
-  if beats then c.keyed = c.rare >= 8 else c.keyed = c.rare > 0 and call('EXISTS', KEYED) == 1 end -- at rest without another call
   if beats and c.rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
   for i = 1, #PLACES do
     local place = PLACES[i]
@@ -45,6 +44,7 @@ function Carry.carry_all(c)
   c.batch = math.max(tonumber(ARGV[4]), 2) -- at least one for the topic furthest behind, and one for that least behind
   c.slow = math.ceil(c.batch / 5) -- leases, and expiries, take longer than a message
   c.keep_count, c.keep_age = ARGV[5], tonumber(ARGV[6])
+  c.keyed = c.rare > 0 and call('EXISTS', KEYED) == 1
   c.handed, c.lapsed, c.runs, c.buried, c.dropped = 0, 0, {}, {}, {}
   for _, place in ipairs(PLACES) do carry(c, place) end
   c.first = math.huge

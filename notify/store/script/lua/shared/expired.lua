@@ -25,7 +25,7 @@ local function expire(c, topic, member)
     elseif since then
       Places.put_ready(topic, { since, member }, since)
     else
-      Seats.put_back(topic, member, key, blocked)
+      Seats.restore(topic, member, key, blocked)
     end
   end
   if not due and not since and not blocked then

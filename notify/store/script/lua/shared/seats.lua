@@ -8,6 +8,8 @@
 -- the keys that have a line.
 -- A topic whose messages have no keys has none of these.
 
+local AT_ONCE, ROUNDS = 500, 4 -- messages of a topic that are called up together; how often in a call
+
 -- Whether messages of a topic have keys.
 function Seats.are_in(topic)
   return call('EXISTS', keys_of(topic)) == 1
@@ -134,14 +136,8 @@ local function put_blocked(topic, q)
   return true
 end
 
--- Puts a message that was blocked, as key_of said, into the line again.
-function Seats.put_back(topic, member, key, due)
-  local q = queue()
-  block(q, key, id_of(topic, member), due, '')
-  put_blocked(topic, q)
-end
-
--- Notes that a seat of a key may be free, so that settle calls up the next. Returns the ids that leave their seats of that key.
+-- Notes that a seat of a key may be free, so that settle calls up the next. Returns the ids that leave their seats of that key, with true, or
+-- with ! if they bar it from then on.
 local function note_free(topic, key)
   current.free = current.free or {}
   local all = current.free[topic] or {}
@@ -160,10 +156,13 @@ local function sitters_in(value, leaving)
   return ids, sits
 end
 
--- How many seats of a topic's key are free beside those that sit: none while one that died is among them.
-local function free_beside(topic, ids)
+-- How many seats of a topic's key are free beside those that sit: none while one that died is among them, or among those that leave.
+local function free_beside(topic, ids, leaving)
   for _, word in ipairs(ids) do
     if string.byte(word) == 33 then return 0 end
+  end
+  for _, how in pairs(leaving or {}) do
+    if how == '!' then return 0 end
   end
   return math.max(setting(topic, 'key_concurrency') - #ids, 0)
 end
@@ -206,7 +205,7 @@ function Seats.put_ready(topic, list, earliest)
     for _, one in ipairs(groups[key]) do
       if sits[one.id] then ready[#ready + 1], ready[#ready + 2] = one.time, one.member else waiting[#waiting + 1] = one end
     end
-    local one, may_sit = waiting[1], waiting[1] and free_beside(topic, all) > 0
+    local one, may_sit = waiting[1], waiting[1] and free_beside(topic, all, leaving) > 0
     if #waiting == 1 and one.was == '' and not lines[k] and may_sit then
       if leaving then leaving[one.id] = nil end -- it may as well stay
       if not had[one.id] then
@@ -250,12 +249,10 @@ end
 function Seats.die(topic, member)
   if not Seats.are_in(topic) then return end
   if setting(topic, 'on_dead') ~= 1 then return Seats.leave(topic, { member }) end
-  local key, id = Seats.key_of(topic, member), id_of(topic, member)
+  local key = Seats.key_of(topic, member)
   if not key then return end
   Seats.take_blocked(topic, member)
-  local ids = sitters_in(try('HGET', seats_of(topic), key), { [id] = true })
-  table.insert(ids, 1, '!' .. id)
-  try('HSET', seats_of(topic), key, table.concat(ids, ' '))
+  note_free(topic, key)[id_of(topic, member)] = '!'
 end
 
 -- Whether a dead letter of a topic bars its key.
@@ -326,7 +323,14 @@ local function settle_topic(topic, leaving, us, now)
   local seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {}
   for k, key in ipairs(names) do
     local ids = sitters_in(seats[k], leaving[key])
+    for id, how in pairs(leaving[key]) do
+      if how == '!' then table.insert(ids, 1, '!' .. id) end
+    end
     local free = lines[k] and free_beside(topic, ids) or 0
+    if free > AT_ONCE - #w.gone then
+      free = AT_ONCE - #w.gone
+      note_free(topic, key)
+    end
     if free > 0 then call_up(topic, key, free, now, w, ids) end
     local sit = table.concat(ids, ' ')
     if sit == '' then
@@ -344,15 +348,19 @@ local function settle_topic(topic, leaving, us, now)
   if w.ready[1] then Rings.ring(topic, #w.ready / 2, us) end
 end
 
--- Takes away the seats that messages left in this call, and calls up those that are next: they are ready from now on. It comes last in a call.
+-- Takes away the seats that messages left in this call, and calls up those that are next: they are ready from now on. It comes last in a
+-- call. Once is enough, but where a line has entries of nothing, or many more seats are free than messages left, since there are more seats
+-- now. Returns whether it called up as many as it may; the housekeeping goes on.
 function Seats.settle()
   local us, now = clock()
-  for _ = 1, 100 do -- once, but where a line has entries of nothing
+  for _ = 1, ROUNDS do
     local all = current.free
     current.free = nil
     for topic, leaving in pairs(all or {}) do settle_topic(topic, leaving, us, now) end
-    if not current.free then return end
+    if not current.free then return false end
   end
+  current.free = nil
+  return true
 end
 
 -- The ids that sit of a key, with a ! before one that died.
@@ -378,7 +386,7 @@ function Seats.seat(topic, key, id)
   try('HSET', seats_of(topic), key, table.concat(ids, ' '))
 end
 
--- Takes the seat of an id away, and calls up the next; '' calls up alone.
+-- Takes the seat of an id away, and calls up the next.
 function Seats.unseat(topic, key, id)
   note_free(topic, key)[id] = true
 end
@@ -398,7 +406,7 @@ function Seats.mend_heads(topic)
   Seats.index(topic)
 end
 
--- Undoes forget for a message that had a key, as key_of said. It writes as little as it can, since a right may be missing.
+-- Gives a message its key and its place in the line again, which key_of said. It writes as little as it can, since a right may be missing.
 function Seats.restore(topic, member, key, due)
   local id, noted = id_of(topic, member), due and key .. ' ' .. digits(due) or key
   if due then

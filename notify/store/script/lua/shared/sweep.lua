@@ -302,7 +302,8 @@ function Sweep.mend_seats(c)
   if not topic then
     c.seat = '0 0 0'
   else
-    seats, heads = Seats.mend(topic, seats or '0', heads or '0', SEATS)
+    local next_seats, next_heads = Seats.mend(topic, seats or '0', heads or '0', SEATS)
+    if Seats.settle() then c.soon = 1 else seats, heads = next_seats, next_heads end -- else it looks at the same ones again
     if seats .. heads == '--' then
       Seats.index(topic)
       rank, seats, heads = try('ZSCORE', KEYED, topic) and rank + 1 or rank, '0', '0'
