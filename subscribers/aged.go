@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/backoff"
@@ -21,7 +22,8 @@ const lull = 50 * time.Millisecond
 // there are any callers.
 type agedPolls struct {
 	*leases
-	ended context.Context // ends when the claimer's Run does
+	ended   context.Context // ends when the claimer's Run does
+	waiting atomic.Int64
 
 	mu          sync.Mutex
 	bells       map[string]map[chan struct{}]bool // what wakes the callers, by topic
@@ -38,6 +40,8 @@ func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, e
 		return nil, err
 	}
 	defer a.leave(bell, topics)
+	a.waiting.Add(1)
+	defer a.waiting.Add(-1)
 	for {
 		ds, next, err := a.takeAny(context.WithoutCancel(ctx), topics, o)
 		var missing *store.MissingError

@@ -48,10 +48,10 @@ type Claimer struct {
 	callers callers
 	loop    *progress.Loop // of the events of the subscription
 	ran     atomic.Bool
-	begun   chan struct{}   // closed when Run begins
+	early   atomic.Int64    // callers that wait for Run to begin
+	begun   chan struct{}   // closed when it does
 	ended   context.Context // ends when Run does
 	end     context.CancelFunc
-	waiting atomic.Int64
 	polls   polls // of callers whose topics are in one shard
 	across  polls // of those whose topics are in several
 	aged    agedPolls
@@ -138,8 +138,6 @@ func (c *Claimer) claimBy(ctx context.Context, topics []string, o ClaimOptions) 
 	case spans:
 		wait = c.across.wait
 	}
-	c.waiting.Add(1)
-	defer c.waiting.Add(-1)
 	timer := time.NewTimer(o.Wait)
 	defer timer.Stop()
 	if running, err := c.awaitRun(ctx, o.Wait); err != nil {
@@ -160,6 +158,13 @@ func (c *Claimer) claimNow(ctx context.Context, topics []string, o ClaimOptions)
 // awaitRun waits for some time until Run was called, perhaps in a goroutine that has
 // not begun, and reports whether it was.
 func (c *Claimer) awaitRun(ctx context.Context, wait time.Duration) (running bool, err error) {
+	select {
+	case <-c.begun:
+		return true, nil
+	default:
+	}
+	c.early.Add(1)
+	defer c.early.Add(-1)
 	timer := time.NewTimer(min(wait, reach.Patience))
 	defer timer.Stop()
 	select {
@@ -255,7 +260,8 @@ func (c *Claimer) subscribe(ctx context.Context) {
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
 	fallbacks := c.polls.fallbacks.Load() + c.across.fallbacks.Load()
-	return ClaimerStats{Waiting: c.waiting.Load(), Fallbacks: fallbacks, Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
+	waiting := c.early.Load() + c.polls.waiting.Load() + c.across.waiting.Load() + c.aged.waiting.Load()
+	return ClaimerStats{Waiting: waiting, Fallbacks: fallbacks, Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil

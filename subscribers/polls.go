@@ -26,6 +26,7 @@ type polls struct {
 	*leases
 	inbox     reach.Inbox
 	ended     context.Context // ends when the claimer's Run does
+	waiting   atomic.Int64    // callers that stand in queues
 	fallbacks atomic.Int64
 
 	stats handovers
@@ -115,6 +116,8 @@ func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <
 	if err := p.enter(topics, one); err != nil {
 		return nil, err
 	}
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
 	select {
 	case got := <-one.done:
 		return got.deliveries, got.err
