@@ -544,6 +544,29 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// What was blocked is not handed out before it is due, also if the clock was set back meanwhile.
+func TestCallUpIsNotEarly(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	k := openKeyed(t, db, "ledger", 0)
+	storetest.Publish(t, db, notify.Message{Topic: k.topic, ID: "a", Key: "1"}, notify.Message{Topic: k.topic, ID: "b", Key: "1"})
+	key, was, _ := parts(k.read().line[0])
+	const due = 4_000_000_000_000 // ms: for Redis's clock it is as if it was set back by decades
+	keys, noted := db.KeysOf(k.topic), fmt.Sprintf("%015d", int64(due))
+	tx := db.Client().TxPipeline()
+	tx.ZRem(t.Context(), keys.Line(k.topic), key+"\x00"+was+"\x00b")
+	tx.ZAdd(t.Context(), keys.Line(k.topic), redis.Z{Member: key + "\x00" + noted + "\x00b"})
+	tx.HSet(t.Context(), keys.KeysOf(k.topic), "b", key+" "+noted)
+	if _, err := tx.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 10, AckNow: true})
+	k.must(err)
+	if p := k.read(); len(claimed.Messages) != 1 || p.ready["b"] != due || len(p.line) > 0 {
+		t.Errorf("claimed %d messages; b is ready at %.0f, want %d", len(claimed.Messages), p.ready["b"], int64(due))
+	}
+}
+
 // A limit that grows by far calls up as many as one call may, and the housekeeping the others.
 func TestLimitGrows(t *testing.T) {
 	t.Parallel()

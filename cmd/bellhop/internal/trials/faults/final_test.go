@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // examine returns an error if the doctor finds anything to repair.
@@ -40,7 +41,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 	r := &reader{ctx: ctx, store: w.store, client: w.store.Client()}
 	f := history.Final{
 		Now: r.now(), Heads: map[string]int64{}, ReadySet: map[string]int64{},
-		Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
+		Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Blocked: map[string]map[string]int64{}, Dead: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Broadcasts: map[string]int64{}, Expiries: map[string]int64{}, Attempts: map[string]int64{},
 		Leases: map[string]int64{}, Waiting: map[string]int64{}, Streams: w.nats != nil,
 		Versions: map[string]string{}, Next: map[string]string{}, Dropped: map[string]int64{}, Done: map[string]string{},
@@ -71,7 +72,7 @@ const rootFormat = notify.DefaultPrefix + ":{0}:format"
 // read reads a key of a shard.
 func (r *reader) read(f *history.Final, name string) {
 	kind, topic, _ := strings.Cut(name, ":")
-	if topic != "" && strings.Contains(" scheduled ready dead log ", " "+kind+" ") {
+	if topic != "" && strings.Contains(" scheduled ready line dead log ", " "+kind+" ") {
 		r.belongs(f, topic, name)
 	}
 	switch kind {
@@ -87,6 +88,8 @@ func (r *reader) read(f *history.Final, name string) {
 		} else {
 			f.Ready[topic] = r.sorted(name)
 		}
+	case "line":
+		f.Blocked[topic] = r.line(topic)
 	case "dead":
 		f.Dead[topic] = r.sorted(name)
 	case "leased":
@@ -109,7 +112,7 @@ func (r *reader) read(f *history.Final, name string) {
 		f.Logs = append(f.Logs, r.log(topic)...)
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
-		"claims", "workers", "done", "done-first", "hooks", "outbox", "standbys":
+		"claims", "workers", "keyed", "keys", "seats", "heads", "done", "done-first", "hooks", "outbox", "standbys":
 	case "extended": // which goes by itself, also where its message went before
 		if !r.goes(name) {
 			f.Foreign = append(f.Foreign, r.base+name+" without a time to live")
@@ -253,6 +256,17 @@ func (r *reader) sorted(key string) map[string]int64 {
 	members := make(map[string]int64)
 	for _, z := range got(r, all, err) {
 		members[z.Member.(string)] = int64(z.Score)
+	}
+	return members
+}
+
+// line reads the due times of messages in a line, of which each entry is key, due time and id.
+func (r *reader) line(topic string) map[string]int64 {
+	members := make(map[string]int64)
+	for entry := range r.sorted("line:" + topic) {
+		if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
+			members[record.Member(topic, parts[2])] = r.integer(parts[1])
+		}
 	}
 	return members
 }

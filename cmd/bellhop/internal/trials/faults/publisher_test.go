@@ -25,6 +25,7 @@ var (
 	askedTopic      = "asked"                            // over NATS, by claims
 	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
 	slowTopic       = "slow"                             // subscribers of few hands
+	keyedTopic      = "keyed"                            // claimers, of messages with keys
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -126,9 +127,9 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic})
 	if p.lodges {
-		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic})
+		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {
@@ -139,6 +140,9 @@ func (p *publishing) message() notify.Message {
 		m.TTL = time.Duration(200+p.rnd.IntN(1000)) * time.Millisecond
 	case 1, 2:
 		m.MaxAttempts = 1 + p.rnd.IntN(3)
+	}
+	if m.Topic == keyedTopic {
+		m.Key = []string{"", "a", "b", "c"}[p.rnd.IntN(4)]
 	}
 	if slices.Contains(handledTopics, m.Topic) || slices.Contains(claimedTopics, m.Topic) {
 		askFor(p.rnd.IntN, &m)

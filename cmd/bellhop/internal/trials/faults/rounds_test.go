@@ -147,7 +147,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 	}
 	if p.Sharded { // then both daemons carry
 		b.Shards, b.Beside = shards, lateBeside+slack
-		b.Apart = slices.Concat(handledTopics, claimedTopics, sharedHandled, []string{deliveredTopic, orderedTopic, slowTopic, commandedTopic})
+		b.Apart = slices.Concat(handledTopics, claimedTopics, sharedHandled, []string{deliveredTopic, orderedTopic, slowTopic, commandedTopic, keyedTopic})
 		for _, kind := range []string{"kill -9", "SIGTERM", "SIGSTOP"} {
 			b.Takeover[kind+" standby"] = b.Takeover[kind+" carrier"]
 		}

@@ -449,7 +449,7 @@ func (w *world) drain(ctx context.Context) error {
 	var left []notify.Counts
 	if err := until("every message is settled", func() bool {
 		counts, err := storetest.Collect(w.inspector.Topics(ctx))
-		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Leased+c.Broadcasts == 0 })
+		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Blocked+c.Leased+c.Broadcasts == 0 })
 		return err == nil && len(left) == 0
 	}); err != nil {
 		return fmt.Errorf("%w; left: %+v", err, left)

@@ -308,7 +308,7 @@ local function call_up(topic, key, free, now, w, sit)
     w.gone[#w.gone + 1] = entry
     if id and call('HGET', keys_of(topic), id) == key .. ' ' .. due then
       w.noted[#w.noted + 1], w.noted[#w.noted + 2] = id, key
-      w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(now), topic .. ':' .. id
+      w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(math.max(now, tonumber(due))), topic .. ':' .. id -- the clock may be set back
       sit[#sit + 1] = id
       if current.blocked then current.blocked[topic .. ':' .. id] = nil end
     else

@@ -38,6 +38,8 @@ const (
 	Debounced   Rule = "debounced"   // a debounced message is due max_wait after its first publish at the latest
 	Refused     Rule = "refused"     // a publish is refused, or another one kept, only while the id is in use
 	Unique      Rule = "unique"      // no message has an id that is still taken
+	Seat        Rule = "seat"        // of a key one message at a time is between its first handout and its end
+	KeyOrder    Rule = "key order"   // the messages of a key are handed out in the order in which they are due
 	Successor   Rule = "successor"   // no successor is handed out while the message before it is in hand
 	Dropped     Rule = "dropped"     // what was dropped is counted, and leaves no dead letter
 	TooLate     Rule = "too late"    // what is claimed too late is marked, dropped or buried, as it asks
@@ -115,8 +117,9 @@ type checker struct {
 	bounds Bounds
 
 	messages  map[string]*message
-	ids       map[string]*identity // by member, of those that were published with versions
-	kept      map[string]bool      // topics with unrecorded claims of others
+	ids       map[string]*identity     // by member, of those that were published with versions
+	keys      map[[2]string][]*message // that have a key, by topic and key
+	kept      map[string]bool          // topics with unrecorded claims of others
 	claims    []*op
 	open      map[string][]*op // topic → claims whose outcome is unknown
 	taking    map[string][]*op // topic → those of them that acknowledge
@@ -143,7 +146,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	c := &checker{
 		final: final, bounds: bounds, stats: newStats(),
 		messages: make(map[string]*message), kept: make(map[string]bool), open: make(map[string][]*op),
-		ids: make(map[string]*identity), taking: make(map[string][]*op),
+		keys: make(map[[2]string][]*message), ids: make(map[string]*identity), taking: make(map[string][]*op),
 		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op), beats: make(map[int][]*op),
 	}
 	if len(records) > 0 {
@@ -171,6 +174,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 		c.checkIdentity(id)
 	}
 	c.checkOrder()
+	c.checkKeys()
 	c.checkHands()
 	c.checkAsked()
 	c.dropped()

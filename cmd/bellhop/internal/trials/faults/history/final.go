@@ -14,6 +14,7 @@ type Final struct {
 	Scheduled  map[string]map[string]int64 // topic → member → due ms
 	ReadySet   map[string]int64            // topic → due ms, its score in the index of ready topics
 	Ready      map[string]map[string]int64 // topic → member → due ms
+	Blocked    map[string]map[string]int64 // topic → member → due ms
 	Leased     map[string]int64            // member → end of the lease in us
 	Dead       map[string]map[string]int64 // topic → member → time of death in ms
 	Broadcasts map[string]int64            // member → due ms, of broadcasts to come
@@ -53,7 +54,7 @@ func (f *Final) places() map[string][]string {
 			places[member] = append(places[member], name)
 		}
 	}
-	for name, topics := range map[string]map[string]map[string]int64{"scheduled": f.Scheduled, "ready": f.Ready, "dead": f.Dead} {
+	for name, topics := range map[string]map[string]map[string]int64{"scheduled": f.Scheduled, "ready": f.Ready, "blocked": f.Blocked, "dead": f.Dead} {
 		for _, members := range topics {
 			add(name, members)
 		}

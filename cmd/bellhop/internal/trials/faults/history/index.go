@@ -81,6 +81,7 @@ type message struct {
 	id          *identity // nil for one without a version
 	version     string
 	topic       string
+	key         string // its own, of the topic; empty: it has none
 	broadcast   bool
 	publishes   []*op
 	cancels     []*op
@@ -194,6 +195,7 @@ func (c *checker) file(o *op) error {
 		m := c.message(r)
 		m.broadcast = r.Op == Broadcast
 		m.publishes = append(m.publishes, o)
+		m.key = r.Key
 	case Cancel:
 		m := c.message(r)
 		m.cancels = append(m.cancels, o)
@@ -313,6 +315,9 @@ func (c *checker) relate() {
 	c.identify()
 	for _, m := range c.messages {
 		m.relate(c.clock)
+		if m.key != "" {
+			c.keys[m.of()] = append(c.keys[m.of()], m)
+		}
 	}
 }
 

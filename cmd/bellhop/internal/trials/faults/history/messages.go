@@ -255,12 +255,14 @@ func (c *checker) late(m *message, i int) {
 		return
 	}
 	h := m.handouts[i]
-	late := h.claimed - h.call.Due
-	due := h.at - late*1000
-	if late < 0 || c.clock.jumped(due, h.at) || i > 0 && h.call.Due <= m.handouts[i-1].claimed {
+	due := h.at - (h.claimed-h.call.Due)*1000
+	if m.key != "" {
+		due = max(due, c.freed(m, h)) // until then it may have been blocked
+	}
+	if due > h.at || c.clock.jumped(due, h.at) || i > 0 && h.call.Due <= m.handouts[i-1].claimed {
 		return
 	}
-	took := time.Duration(late) * time.Millisecond
+	took := time.Duration(h.at-due) * time.Microsecond
 	limit := due + c.bounds.Late.Microseconds()
 	quiet := true
 	for _, w := range c.windows {

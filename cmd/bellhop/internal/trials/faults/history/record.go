@@ -80,6 +80,7 @@ type Record struct {
 	Due      int64  `json:"due,omitempty"`      // Unix ms by Redis's clock
 	TTL      int64  `json:"ttl,omitempty"`      // ms
 	Limit    int    `json:"limit,omitempty"`    // limit of attempts
+	Key      string `json:"key,omitempty"`      // of which one message at a time is handed out
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
 	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
 	Hands    int    `json:"hands,omitempty"`    // how many messages of the topic the process takes at a time; 0: unknown

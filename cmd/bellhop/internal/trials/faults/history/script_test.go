@@ -48,7 +48,7 @@ func read(t *testing.T, text string) *script {
 
 func empty() history.Final {
 	return history.Final{
-		Heads: map[string]int64{}, ReadySet: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{},
+		Heads: map[string]int64{}, ReadySet: map[string]int64{}, Scheduled: map[string]map[string]int64{}, Ready: map[string]map[string]int64{}, Blocked: map[string]map[string]int64{},
 		Leased: map[string]int64{}, Dead: map[string]map[string]int64{}, Broadcasts: map[string]int64{},
 		Attempts: map[string]int64{}, Expiries: map[string]int64{}, Leases: map[string]int64{}, Waiting: map[string]int64{},
 		Trimmed: map[string]int64{}, Versions: map[string]string{}, Next: map[string]string{}, Done: map[string]string{},
@@ -187,6 +187,8 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Position = s.ms(value)
 		case "ttl":
 			r.TTL = s.number(value)
+		case "key":
+			r.Key = value
 		case "limit":
 			r.Limit = int(s.number(value))
 		case "hands":
@@ -323,6 +325,8 @@ func (s *script) place(where, id string, at int64) {
 		for _, due := range f.Ready[topic] {
 			f.ReadySet[topic] = min(f.ReadySet[topic], due)
 		}
+	case "blocked":
+		set(f.Blocked)
 	case "dead":
 		set(f.Dead)
 		f.Deaths = append(f.Deaths, member)
