@@ -81,8 +81,9 @@ type Options struct {
 
 // A Term lasts from an election until the carrier loses its lease of a shard or gives it up.
 type Term struct {
-	Name  string // Options.Name
-	Epoch int64  // number of the election
+	Name  string    // Options.Name
+	Epoch int64     // number of the election
+	Since time.Time // of that, by Redis's clock
 	Shard store.Shard
 }
 

@@ -332,8 +332,8 @@ func TestExpiryWhileLeased(t *testing.T) {
 	}{
 		"released":           {2 * time.Minute, release},
 		"nacked":             {2 * time.Minute, nack},
-		"released, shorter":  {record.MinLease, release},
-		"nacked, shorter":    {record.MinLease, nack},
+		"released, shorter":  {30 * time.Second, release},
+		"nacked, shorter":    {30 * time.Second, nack},
 		"its lease, shorter": {record.MinLease, leave},
 	} {
 		t.Run(name, func(t *testing.T) {

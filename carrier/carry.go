@@ -37,6 +37,7 @@ type term struct {
 	*mover
 	token string
 	epoch int64
+	since time.Time // of the election, by Redis's clock
 
 	batch  int    // adapted to the speed of Redis
 	ready  string // cursor from which the next beat checks the topics with something ready
@@ -50,9 +51,9 @@ type term struct {
 	sampler sampler
 }
 
-func newTerm(m *mover, token string, epoch int64) *term {
+func newTerm(m *mover, e store.Election) *term {
 	return &term{
-		mover: m, token: token, epoch: epoch, batch: m.o.Batch, ready: "0",
+		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, batch: m.o.Batch, ready: "0",
 		beat: min(reach.Heartbeat, m.o.Lease/3),
 	}
 }

@@ -67,7 +67,7 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 
 func TestBatchAdaptsToRedis(t *testing.T) {
 	t.Parallel()
-	tm := newTerm(&mover{o: Options{Batch: 500, Lease: DefaultLease}}, "", 1)
+	tm := newTerm(&mover{o: Options{Batch: 500, Lease: DefaultLease}}, store.Election{Epoch: 1})
 	for _, test := range []struct {
 		took time.Duration
 		more bool

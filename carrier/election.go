@@ -124,7 +124,7 @@ func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 	if err != nil || !e.Won {
 		return nil, e.Left, err
 	}
-	return newTerm(m, e.Token, e.Epoch), 0, nil
+	return newTerm(m, e), 0, nil
 }
 
 // resign gives up the lease so that a standby takes over at once.

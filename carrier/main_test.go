@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		storetest.MainWaiting(m)
 		return
 	}
+	storetest.Patient()
 	if err := runCarrier(prefix); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

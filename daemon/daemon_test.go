@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		storetest.Main(m)
 		return
 	}
+	storetest.Patient()
 	if err := runDaemon(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -201,7 +202,7 @@ func TestRunBesideNATS(t *testing.T) {
 	elected(t, store)
 	for range 2 {
 		n := startNATS(t, port)
-		conn, err := nats.Connect(url, nats.NoReconnect())
+		conn, err := nats.Connect(url, nats.NoReconnect(), nats.Timeout(storetest.Deadline))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestRunBesideNATS(t *testing.T) {
 		stopNATS(n)
 	}
 	startNATS(t, port)
-	conn, err := nats.Connect(url)
+	conn, err := nats.Connect(url, nats.Timeout(storetest.Deadline))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestTableHasAllKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, standby.Run)
-	conn, err := nats.Connect(string(c.NatsURL))
+	conn, err := nats.Connect(string(c.NatsURL), nats.Timeout(storetest.Deadline))
 	if err != nil {
 		t.Fatal(err)
 	}

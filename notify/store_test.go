@@ -499,12 +499,15 @@ func archive(t *testing.T, db *notify.Store) {
 func announce(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	ctx := t.Context()
-	var stops []func()
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	if err != nil {
-		t.Fatal(err)
+	carry := func(keep time.Duration) (stop func()) {
+		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease, KeepAge: keep, Sweep: carrier.MinSweep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return storetest.Run(t, c.Run)
 	}
-	stops = append(stops, storetest.Run(t, c.Run))
+	stopKeeping := carry(0)
+	var stops []func()
 	for _, change := range []func() error{
 		func() error { _, err := pub.Broadcast(ctx, announcement("cancelled", future)); return err },
 		func() error { _, err := pub.RescheduleIn(ctx, topic, "cancelled", anHour); return err },
@@ -544,6 +547,8 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))
 	storetest.Receive(t, "what was given back", heard)
+	stopKeeping()
+	stops = append(stops, carry(carrier.MinKeepAge))
 	if names, err := pub.Listeners(ctx); err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
@@ -564,7 +569,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	var stops []func()
 	for range 2 { // one stands by
-		c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
+		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -194,8 +194,8 @@ func (p *polls) missing(one *poll) error {
 	}
 	missing := &store.MissingError{}
 	for _, part := range one.parts {
-		if i := slices.IndexFunc(part, func(q *topicQueue) bool { return q.away != nil }); i >= 0 {
-			missing.Add(p.store.Of(part[i].topic), part[i].away)
+		if err := p.away(part); err != nil {
+			missing.Add(p.store.Of(part[0].topic), err)
 		}
 	}
 	return missing.Among(len(one.parts))

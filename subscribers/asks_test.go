@@ -231,7 +231,7 @@ func TestTryTimesOut(t *testing.T) {
 			db := storetest.Open(t)
 			carry(t, db)
 			causes := make(chan error, 10)
-			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: time.Second, MaxAttempts: 1}))
+			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: brief, MaxAttempts: 1})) // longer than a machine stands still
 			handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 				<-ctx.Done()
 				causes <- context.Cause(ctx)

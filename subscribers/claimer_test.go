@@ -130,7 +130,7 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 }
 
 // quiet is beating where nothing is handed over: without a carrier, what is not confirmed
-// within a second would be lost for good.
+// in time would be lost for good.
 func quiet(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})

@@ -40,7 +40,7 @@ func TestHandoverIsNotConfirmed(t *testing.T) {
 		f.handler = f.untilEnd
 		f.fault = func(kind string, _ int) error { return map[string]error{"extend": errAway}[kind] }
 		f.start()
-		f.handOver("a", 1, 400*time.Millisecond)
+		f.handOver("a", 1, record.HandoverLease-600*time.Millisecond)
 		f.at(record.HandoverLease + record.HandoverLease/24)
 		if len(f.notes["over"]) != 1 || f.notes["over"][0] < "600ms a: lease lost" {
 			t.Errorf("its handler ended: %v", f.notes["over"])

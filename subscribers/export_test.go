@@ -6,6 +6,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
+func init() { departFor = 30 * time.Second }
+
 // ListenerBound is how long the loop of a listener takes at most to come around.
 const ListenerBound = listenerBound
 

@@ -19,7 +19,7 @@ const confirmAfter = 2 * time.Millisecond
 
 // handoverLost is how long after a hand-over that did not arrive its message is ready
 // again, with some time for the carrier.
-const handoverLost = record.HandoverLease + 100*time.Millisecond
+func handoverLost() time.Duration { return record.HandoverLease + 100*time.Millisecond }
 
 // A sample is one of Redis's clock.
 type sample struct {

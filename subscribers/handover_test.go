@@ -200,9 +200,10 @@ func TestHandoverIsSettled(t *testing.T) {
 	}
 }
 
-// A hand-over that is lost, such as to a subscriber that hangs, ends after a second.
+// A hand-over that is lost, such as to a subscriber that hangs, ends with its lease.
 // No attempt is used up, and the next subscriber gets the message by a ring.
 func TestLostHandover(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	one := newHand(t, db, "one")
 	storetest.Publish(t, db, body("a"))
@@ -235,6 +236,7 @@ func TestLostHandover(t *testing.T) {
 func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 	for name, put := range map[string]*store.Nack{"published": nil, "failed": {}, "snoozed": {Keep: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			db := storetest.Open(t)
 			one := newHand(t, db, "one")
 			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Delay: time.Millisecond, Body: []byte("a")})
@@ -268,6 +270,7 @@ func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 
 // A message that no hand-over survives uses up its attempts: each one that ends is followed by a claim.
 func TestPoisonIsHandedOverUntilItDies(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), Lease: new(record.MinLease)})
@@ -570,8 +573,9 @@ func TestHandoversOfManyTopics(t *testing.T) {
 	}
 }
 
-// A hand-over that never arrives keeps the other messages of the topic from a claimer's caller for a second at the most.
+// A hand-over that never arrives keeps the other messages of the topic from a claimer's caller for its lease at the most.
 func TestClaimerMissesAHandover(t *testing.T) {
+	t.Parallel()
 	db := beating(t, storetest.Open(t)) // without a carrier, no ring is repeated
 	p, _ := newPoller(t, db)
 	first := claimLater(t.Context(), t, p, long())
@@ -587,6 +591,7 @@ func TestClaimerMissesAHandover(t *testing.T) {
 
 // A claimer that stops while it is handed messages uses up no attempt of any.
 func TestClaimerStopsDuringHandovers(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	const rounds = 20
@@ -766,6 +771,7 @@ func TestOrderOfHandovers(t *testing.T) {
 
 // A subscriber that stops while it is handed messages uses up no attempt of any.
 func TestStopDuringHandovers(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
 	handled := make(chan subscribers.Delivery, 1000)
@@ -891,6 +897,7 @@ func TestHandoverComesTwice(t *testing.T) {
 func TestHandoverExpires(t *testing.T) {
 	for name, answers := range map[string]bool{"acknowledged": true, "lost": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			db := storetest.Open(t)
 			one := newHand(t, db, "one")
 			m := body("a")

@@ -387,7 +387,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	}
 	q.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
-		p.ringAfter(q, handoverLost)
+		p.ringAfter(q, handoverLost())
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)

@@ -60,10 +60,9 @@ func hostAndPID() string {
 	return name[:min(len(name), store.MaxWorkerName-len(pid))] + pid
 }
 
-const (
-	arriveFor = 3 * time.Second        // a call that notes a worker is waited for
-	departFor = 500 * time.Millisecond // one that forgets it, when it stops
-)
+const arriveFor = 3 * time.Second // a call that notes a worker is waited for
+
+var departFor = 500 * time.Millisecond // one that forgets it, when it stops; tests wait for longer
 
 // mostTopics is how many topics the entry of a worker names, and how many names under which it listens.
 const mostTopics = 100

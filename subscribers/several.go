@@ -237,7 +237,7 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 		taken += s.Max
 	}
 	for _, i := range found.OnTheWay { // it rings when it arrives
-		p.ringAfter(part[i], handoverLost)
+		p.ringAfter(part[i], handoverLost())
 	}
 	if err != nil && one.goesOn(err) {
 		setAway(part, err)

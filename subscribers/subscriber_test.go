@@ -352,7 +352,7 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	db := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(300 * time.Millisecond)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief), RingOnly: new(true)})
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()

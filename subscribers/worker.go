@@ -44,7 +44,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	case w.isAged():
 		more, again = w.nextAged(got)
 	case got.onTheWay: // it rings when it arrives
-		again = handoverLost
+		again = handoverLost()
 	}
 	if err == nil {
 		w.clock.note(got.now)

@@ -14,10 +14,9 @@ import (
 
 // A shell asks for completions at each press of Tab. It gets at most
 // maxCompletions, and none if Redis does not answer within completeWithin.
-const (
-	completeWithin = time.Second
-	maxCompletions = 100
-)
+const maxCompletions = 100
+
+var completeWithin = time.Second // tests wait for longer
 
 // complete sets, for a command and all below it whose first argument is a topic,
 // that the shell completes it from Redis.

@@ -114,6 +114,7 @@ func TestWorkers(t *testing.T) {
 	if out := s.call("workers", "--json"); out != "[]\n" {
 		t.Errorf("got %q", out)
 	}
+	storetest.Beat(t, storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")))
 	s.publish("t", 1)
 	p := s.start("work", "t", "--name", "shop-1", "--", "sh", "-c", "echo began; exec sleep 60")
 	p.await(1, "began")

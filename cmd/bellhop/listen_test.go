@@ -480,7 +480,7 @@ func TestListenerTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.serve()
-	args := []string{"t", "--name", "n", "--lease", "500ms"}
+	args := []string{"t", "--name", "n", "--lease", "12s"} // longer than a machine stands still
 	a := s.launch(s.command(append(append([]string{"listen"}, args...), "--", "sh", "-c", `echo "began $MESSAGE_ID"; exec sleep 60`)...))
 	a.await(1, "msg=listening")
 	s.broadcast("t 1")

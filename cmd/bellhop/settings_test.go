@@ -130,7 +130,7 @@ func TestWorkerKeepsTheLeaseOfItsClaim(t *testing.T) {
 		}
 		return at
 	}
-	s.call("topics", "set", "mail", "lease=3s")
+	s.call("topics", "set", "mail", "lease=12s") // longer than a machine stands still
 	s.call("publish", "mail", "--id", "a", "--body", "x")
 	s.call("publish", "mail", "--id", "b", "--body", "x", "--delay", "1h")
 	p := s.start("work", "mail", "--count", "2", "--", "cat", gate)

@@ -17,6 +17,7 @@ import (
 // TestMain is also the other process of TestProcesses.
 func TestMain(m *testing.M) {
 	if os.Getenv(otherProcess) != "" {
+		storetest.Patient()
 		runOther()
 		return
 	}

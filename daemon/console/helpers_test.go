@@ -33,6 +33,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(watchedURL); url != "" {
+		storetest.Patient()
 		os.Exit(watch(url))
 	}
 	console.Extend()

@@ -23,7 +23,7 @@ var hostile = []string{
 // is none.
 func carry(t testing.TB, store *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{Logger: discard})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

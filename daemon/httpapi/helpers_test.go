@@ -18,7 +18,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -56,36 +55,12 @@ func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpap
 // carry runs a carrier on a store.
 func carry(t testing.TB, store *notify.Store) *carrier.Carrier {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease}) // one term
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
 	return c
-}
-
-// beat has beats that name no topic received until the test ends, as if there were a carrier: a ring that is lost is not repeated,
-// and no connection is made anew, after which those who wait look for themselves.
-func beat(t testing.TB, db *notify.Store) {
-	t.Helper()
-	publish := db.Client().Publish
-	if storetest.Shards() > 1 {
-		publish = db.Client().SPublish
-	}
-	every := time.NewTicker(reach.Heartbeat / 10)
-	t.Cleanup(every.Stop)
-	storetest.Run(t, func(ctx context.Context) error {
-		for {
-			for _, keys := range db.KeysOfAll() {
-				_ = publish(ctx, keys.Beat(), "0 1").Err() // one that fails does no harm
-			}
-			select {
-			case <-every.C:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
 }
 
 // heardBy returns the epochs of the carriers that a carrier hears.

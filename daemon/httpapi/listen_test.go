@@ -298,6 +298,7 @@ func TestStreamTellsOfLostData(t *testing.T) {
 func TestStreamsShareASubscription(t *testing.T) {
 	t.Parallel()
 	user := storetest.NewUser(t)
+	storetest.Beat(t, user.Admin)
 	store := user.Store
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)

@@ -26,7 +26,7 @@ func TestPollIsWoken(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	beat(t, store)
+	storetest.Beat(t, store)
 	got := h.claim(client(t), "orders", "wait=5m&max=3")
 	h.waiting(1)
 	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "one", Body: []byte("x")})
@@ -140,6 +140,7 @@ func TestPollOfHalfClosedClient(t *testing.T) {
 func TestPollsShareASubscription(t *testing.T) {
 	t.Parallel()
 	user := storetest.NewUser(t)
+	storetest.Beat(t, user.Admin)
 	h := serve(t, user.Store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
 	const topics, each = 20, 10

@@ -157,6 +157,7 @@ func TestRedisRefusesTheUser(t *testing.T) {
 	poor := storetest.NewUser(t)
 	poor.ACL(t, "-hset", "-zadd")
 	admin, prefix := poor.Admin, poor.Admin.Keys().Prefix()
+	storetest.Beat(t, admin)
 	s := serveOn(t, poor.Store, httpapi.Options{})
 	same := s.unchangedIn(admin)
 	for _, a := range s.everyCall() {

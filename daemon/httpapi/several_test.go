@@ -126,7 +126,7 @@ func TestPollsOfSeveralTopics(t *testing.T) {
 	t.Parallel()
 	tokens := file(t, "tokens", "old "+tokenOf("old")+" consume >\nkept "+tokenOf("kept")+" consume >\n")
 	store := storetest.Open(t)
-	beat(t, store)
+	storetest.Beat(t, store)
 	h := serve(t, store, httpapi.Options{TokensFile: tokens}, httpapi.Timing{})
 	with := func(name string) *http.Client {
 		return &http.Client{Transport: bearer{client(t).Transport, tokenOf(name)}}

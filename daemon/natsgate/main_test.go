@@ -72,7 +72,7 @@ func (n *natsd) restart(change func(*server.Options)) {
 // connect returns a client of the server.
 func (n *natsd) connect(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
-	conn, err := nats.Connect(n.ClientURL(), options...)
+	conn, err := nats.Connect(n.ClientURL(), append(options, nats.Timeout(storetest.Deadline))...)
 	if err != nil {
 		n.t.Fatal(err)
 	}

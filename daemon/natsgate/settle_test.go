@@ -132,7 +132,7 @@ func TestWorkInProgressIsFenced(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
 	carry(t, db)
-	old := claimOne(t, conn, db, `{"lease":"3s"}`, body("a")) // time for an answer
+	old := claimOne(t, conn, db, `{"lease":"12s"}`, body("a")) // longer than a machine stands still
 	settle(t, conn, old, "+WPI")
 	storetest.Eventually(t, "the lease ends", func() bool { return info(t, db, "a").State == notify.Ready })
 	for _, verb := range []string{"+WPI", "+ACK", "-NAK", "+TERM"} {

@@ -56,9 +56,8 @@ func (t *term) of() string {
 
 // announceElection sends the event of an election as soon as NATS is connected.
 func (t *term) announceElection(ctx context.Context) {
-	elected, _ := t.store.Now(ctx) // this carrier has just been elected: Redis answers
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		if c := t.await(ctx); c != nil && c.nc.PublishMsg(t.beatMessage("event.carrier", elected)) == nil {
+		if c := t.await(ctx); c != nil && c.nc.PublishMsg(t.beatMessage("event.carrier", t.Since)) == nil {
 			return
 		}
 	}

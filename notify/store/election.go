@@ -28,6 +28,7 @@ type Election struct {
 	Won   bool
 	Token string        // of the lease that was won; every call of the carrier needs it
 	Epoch int64         // number of the election that was won
+	Since time.Time     // of that, by Redis's clock
 	Left  time.Duration // if lost: how long the other carrier's lease lasts at most
 }
 
@@ -44,7 +45,7 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carr
 	e.Won = r.Flag()
 	token, number := r.Text(), r.Integer()
 	if e.Won {
-		e.Token, e.Epoch = token, number
+		e.Token, e.Epoch, e.Since = token, number, carrierOf(token).Since
 	} else {
 		e.Left = time.Duration(number) * time.Millisecond
 	}

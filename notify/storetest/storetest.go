@@ -27,6 +27,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -36,10 +37,19 @@ const Deadline = time.Minute
 var server *redisserver.Server
 
 // Main runs the tests of a package with one redis-server for them all, and fails if
-// they leave goroutines behind. TestMain calls it.
+// they leave goroutines behind. It makes the process Patient. TestMain calls it.
 func Main(m *testing.M) {
-	os.Exit(run(m))
+	Patient()
+	MainInTime(m)
 }
+
+// MainInTime is Main for tests of what is late by how much, and of programs that are not Patient.
+func MainInTime(m *testing.M) { os.Exit(run(m)) }
+
+// Patient makes the lease of a hand-over, and a wait for replicas, longer than a machine stands
+// still, and short enough to be waited for. All processes of a test have to agree: a test binary
+// that is also another process calls Patient there.
+func Patient() { record.HandoverLease, reach.ReplicaWait = 5*time.Second, reach.Patience }
 
 // MainWaiting is Main for tests that wait more than they compute: four of those that
 // are parallel run at a time, unless -parallel says how many.
@@ -432,4 +442,28 @@ func heads(t testing.TB, client redis.UniversalClient, keys script.Keys) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("heads of the scheduled sets (-sets +index):\n%s", diff)
 	}
+}
+
+// Beat has beats that name no topic received until the test ends, as if there were a carrier: a ring that is lost is not repeated,
+// and no connection is made anew, after which those who wait look for themselves.
+func Beat(t testing.TB, db *notify.Store) {
+	t.Helper()
+	publish := db.Client().Publish
+	if Shards() > 1 {
+		publish = db.Client().SPublish
+	}
+	every := time.NewTicker(reach.Heartbeat / 10)
+	t.Cleanup(every.Stop)
+	Run(t, func(ctx context.Context) error {
+		for {
+			for _, keys := range db.KeysOfAll() {
+				_ = publish(ctx, keys.Beat(), "0 1").Err() // one that fails does no harm
+			}
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
 }

@@ -118,8 +118,9 @@ func (d *shard) wayTo(node redis.UniversalClient) *way {
 	return d.ways.to("")
 }
 
-// replicaWait is how long replicas may take to confirm a call.
-const replicaWait = time.Second
+// ReplicaWait is how long replicas may take to confirm a call. Only a test binary changes it,
+// before it uses a store: there a machine that stands still must not fail a call.
+var ReplicaWait = time.Second
 
 // writeMark is short enough to be sent each time.
 const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
@@ -136,7 +137,7 @@ func (d *shard) confirm(ctx context.Context, node redis.UniversalClient, call se
 	}
 	if confirmed < d.replicas {
 		return nil, fmt.Errorf("%w: %d of %d replicas confirmed it within %v, the outcome is unknown; make the call again",
-			ErrUnreplicated, confirmed, d.replicas, replicaWait)
+			ErrUnreplicated, confirmed, d.replicas, ReplicaWait)
 	}
 	return reply, nil
 }
@@ -147,7 +148,7 @@ func (d *shard) callAndWait(ctx context.Context, node redis.UniversalClient, cal
 	pipe := node.Pipeline()
 	called := call(ctx, pipe)
 	pipe.Eval(ctx, writeMark, []string{d.keys.Mark()})
-	wait := pipe.Do(ctx, "wait", d.replicas, replicaWait.Milliseconds())
+	wait := pipe.Do(ctx, "wait", d.replicas, ReplicaWait.Milliseconds())
 	_, _ = pipe.Exec(ctx) // the error is that of one of the calls
 	if reply, err = called.Slice(); err != nil {
 		return nil, 0, err

@@ -29,7 +29,7 @@ const topic = "orders"
 func TestMain(m *testing.M) {
 	role := os.Getenv("CRASH_ROLE")
 	if role == "" {
-		storetest.Main(m)
+		storetest.MainInTime(m)
 		return
 	}
 	if err := play(role); err != nil {

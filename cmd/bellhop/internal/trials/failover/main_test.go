@@ -24,7 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { storetest.MainInTime(m) }
 
 // The topics of workers in Go, of clients over HTTP, and of broadcasts.
 const (

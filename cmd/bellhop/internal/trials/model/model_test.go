@@ -38,7 +38,7 @@ const (
 func TestMain(m *testing.M) {
 	role := os.Getenv("MODEL_ROLE")
 	if role == "" {
-		storetest.Main(m)
+		storetest.MainInTime(m)
 		return
 	}
 	if err := play(role); err != nil {
