@@ -442,6 +442,14 @@ func useEverything(t *testing.T, db *notify.Store) {
 			must("cancel", err)
 		}
 	}
+	publish(t, pub, notify.Message{Topic: topic, ID: "first", Key: "k"})
+	publish(t, pub, notify.Message{Topic: topic, ID: "second", Key: "k"})
+	if keys, _, err := store.ListKeys(ctx, db, topic, store.MostBlocked, 1); err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	for _, id := range []string{"second", "first"} {
+		must("cancel", errOf(pub.Cancel(ctx, topic, id)))
+	}
 	deliver(t, db, pub)
 	announce(t, db, pub)
 	_, err = storetest.Collect(pub.Topics(ctx))

@@ -88,6 +88,7 @@ func sumOf(parts []Survey, most int) Survey {
 	}
 	sum.Overdue = merged(time.Time.Compare, func(s Survey) []Notable { return s.Overdue })
 	sum.Behind = merged(time.Time.Compare, func(s Survey) []Notable { return s.Behind })
+	sum.Blocked = merged(time.Time.Compare, func(s Survey) []Notable { return s.Blocked })
 	sum.Paused = merged(time.Time.Compare, func(s Survey) []Notable { return s.Paused })
 	sum.Deaths = merged(latestFirst, func(s Survey) []Notable { return s.Deaths })
 	sum.Busy = merged(latestFirst, func(s Survey) []Notable { return s.Busy })

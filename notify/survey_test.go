@@ -77,6 +77,7 @@ func TestSurvey(t *testing.T) {
 	s := survey(t, pub, 10)
 	wantNames(t, "overdue", s.Overdue, "older", "old")
 	wantNames(t, "behind", s.Behind, "late")
+	wantNames(t, "blocked", s.Blocked)
 	wantNames(t, "with deaths", s.Deaths, topic)
 	wantNames(t, "paused", s.Paused, "stopped")
 	busy := names(s.Busy)
@@ -90,11 +91,14 @@ func TestSurvey(t *testing.T) {
 	if s.Now.Before(now) {
 		t.Errorf("as of %v, before %v", s.Now, now)
 	}
-	s.Overdue, s.Behind, s.Deaths, s.Paused, s.Busy, s.Now = nil, nil, nil, nil, nil, time.Time{}
+	s.Overdue, s.Behind, s.Blocked, s.Deaths, s.Paused, s.Busy, s.Now = nil, nil, nil, nil, nil, nil, time.Time{}
 	want := notify.Survey{Topics: 5, Messages: 8, Leased: 1, Dead: 1, Broadcasts: 1, Published: 8, Acked: 1, Died: 1}
 	if diff := gocmp.Diff(want, s); diff != "" {
 		t.Errorf("in all (-want +got):\n%s", diff)
 	}
+	publish(t, pub, notify.Message{Topic: "later", ID: "first", Key: "k"})
+	publish(t, pub, notify.Message{Topic: "later", ID: "second", Key: "k"})
+	wantNames(t, "blocked", survey(t, pub, 10).Blocked, "later")
 	if err := pub.Resume(t.Context(), "stopped"); err != nil {
 		t.Fatal(err)
 	}

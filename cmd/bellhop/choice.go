@@ -85,7 +85,7 @@ type shownTopics struct {
 	rows []topicRow
 
 	topics                        int64 // all that match
-	waiting, leased, dead, bcasts int64 // in all that match; waiting are scheduled or ready
+	waiting, leased, dead, bcasts int64 // in all that match; waiting are scheduled, ready or blocked
 
 	missing error // names shards that are away, with their topics; nil: none is
 }
@@ -155,7 +155,7 @@ func (t *shownTopics) countWorst(ctx context.Context, s *session, c choice, surv
 		known[one.Topic] = true
 	}
 	var names []string
-	for _, list := range [][]notify.Notable{survey.Overdue, survey.Behind, survey.Deaths, survey.Paused, survey.Busy} {
+	for _, list := range [][]notify.Notable{survey.Overdue, survey.Behind, survey.Blocked, survey.Deaths, survey.Paused, survey.Busy} {
 		for _, n := range list {
 			if !known[n.Topic] && record.CheckTopic(n.Topic) == nil {
 				known[n.Topic] = true
@@ -179,7 +179,7 @@ func (t *shownTopics) countAll(ctx context.Context, a *app, s *session, c choice
 		}
 		for _, one := range counts {
 			t.topics++
-			t.waiting += one.Scheduled + one.Ready
+			t.waiting += one.Scheduled + one.Ready + one.Blocked
 			t.leased, t.dead, t.bcasts = t.leased+one.Leased, t.dead+one.Dead, t.bcasts+one.Broadcasts
 		}
 		t.add(counts, c)
@@ -227,8 +227,12 @@ func (t *shownTopics) sum() string {
 	if n := int64(len(t.rows)); n != t.topics {
 		topics += fmt.Sprintf(", %d shown", n)
 	}
+	waiting := "scheduled or ready"
+	if slices.ContainsFunc(t.rows, topicRow.isBlocked) {
+		waiting = "scheduled, ready or blocked"
+	}
 	return strings.Join([]string{
-		fmt.Sprintf("%s: %d scheduled or ready", topics, t.waiting), fmt.Sprintf("%d leased", t.leased),
+		fmt.Sprintf("%s: %d %s", topics, t.waiting, waiting), fmt.Sprintf("%d leased", t.leased),
 		fmt.Sprintf("%d dead", t.dead), plural(t.bcasts, "broadcast") + " to come",
 	}, ", ")
 }

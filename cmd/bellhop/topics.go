@@ -187,6 +187,9 @@ var topicColumns = []struct {
 	{"SENT/S", 7, func(r topicRow) string { return perSecond(r.per, func(p rates) float64 { return p.sent }) }},
 }
 
+// isBlocked reports whether messages of the topic are blocked.
+func (r topicRow) isBlocked() bool { return r.Blocked > 0 }
+
 // firstRate is the first column of the rates, which are not always known.
 const firstRate = 11
 
@@ -202,7 +205,7 @@ func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	if rows[0].per == nil {
 		kept = kept[:firstRate]
 	}
-	if !slices.ContainsFunc(rows, func(r topicRow) bool { return r.Blocked > 0 }) {
+	if !slices.ContainsFunc(rows, topicRow.isBlocked) {
 		kept = slices.DeleteFunc(kept, func(i int) bool { return topicColumns[i].head == "BLOCKED" })
 	}
 	cells, out := cellsOf(rows, kept), []string{}

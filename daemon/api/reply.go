@@ -242,13 +242,14 @@ type Gap struct {
 // Topic counts the messages of a topic.
 type Topic struct {
 	notify.Counts
-	OverdueMs  int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
-	LatenessMs int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
+	OverdueMs       int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
+	OldestBlockedMs int64 `json:"oldest_blocked_ms" doc:"how long its oldest blocked message has been due" example:"1500"`
+	LatenessMs      int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
 }
 
 // TopicOf returns the counts of a topic in their JSON form.
 func TopicOf(c notify.Counts) Topic {
-	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), LatenessMs: Ms(c.Lateness)}
+	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), OldestBlockedMs: Ms(c.OldestBlocked), LatenessMs: Ms(c.Lateness)}
 }
 
 // Topics counts the messages of topics, by name: one page.

@@ -44,6 +44,7 @@ type gates struct {
 func open(t *testing.T) *gates {
 	t.Helper()
 	store := storetest.Open(t)
+	storetest.Beat(t, store)
 	service, err := calls.NewService(store, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func open(t *testing.T) *gates {
 		all, err := storetest.Inspector(t, store).Workers(t.Context())
 		return err == nil && len(all) == 2
 	})
-	conn, err := nats.Connect(n.ClientURL())
+	conn, err := nats.Connect(n.ClientURL(), nats.Timeout(storetest.Deadline))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +182,9 @@ func TestCallsAreAlike(t *testing.T) {
 		g.prepare(topic)
 	}
 	storetest.Publish(t, g.store, notify.Message{Topic: "shop.read", ID: "sale", Broadcast: true, Due: time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)})
+	for _, id := range []string{"tx-1", "tx-2", "tx-3"} {
+		storetest.Publish(t, g.store, notify.Message{Topic: "shop.keyed", ID: id, Key: "acct-7"})
+	}
 	tested, table := make(map[string]bool), calls.Table()
 	for _, test := range []struct {
 		call    string
@@ -193,6 +197,10 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "list", values: map[string]any{"topic": "shop.none"}, has: `{"messages":[]}`},
 		{call: "listTopics", values: map[string]any{"limit": 1}, has: `"cursor":"`},
 		{call: "countTopic", values: map[string]any{"topic": "shop.read"}, has: `"scheduled":3`},
+		{call: "countTopic", values: map[string]any{"topic": "shop.keyed"}, has: `"blocked":2,"keys":1`},
+		{call: "listKeys", values: map[string]any{"topic": "shop.keyed"}, has: `{"keys":[{"key":"acct-7","blocked":2,"oldest":"20`},
+		{call: "listKeys", values: map[string]any{"topic": "shop.keyed", "sort": "oldest", "limit": 1}, has: `"behind":[{"id":"tx-1","state":"ready"}]}],"all":1}`},
+		{call: "listKeys", values: map[string]any{"topic": "shop.none"}, has: `{"keys":[],"all":0}`},
 		{call: "listDead", values: map[string]any{"topic": "shop.read"}, has: `"body":"<no>"`},
 		{call: "carrier", has: `"name":""`},
 		{call: "workers", has: `"workers":`},
@@ -255,7 +263,7 @@ func plain(t *testing.T, data []byte) string {
 	json.HTMLEscape(&escaped, data)
 	text := escaped.String()
 	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "").Replace(text)
-	for _, name := range []string{"overdue_ms", "lateness_ms", "seen", "lease_ms"} {
+	for _, name := range []string{"overdue_ms", "oldest_blocked_ms", "lateness_ms", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}
 	return text

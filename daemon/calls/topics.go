@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -35,6 +36,23 @@ var _ = define(Call{
 		return nil, err
 	}
 	return api.TopicOf(counts[0]), nil
+})
+
+type keysInput struct {
+	OfTopic
+	Sort  string `query:"sort" enum:"blocked,oldest" default:"blocked" doc:"blocked: those of which most messages are blocked first; oldest: by the due time of the first blocked message"`
+	Limit int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
+}
+
+var _ = define(Call{
+	Name: "listKeys", Method: "GET", Path: PathTopic + "/keys", Tag: TagOperate, Status: http.StatusOK, Reply: api.Keys{}, NATS: ByTopic, Lasts: true, Long: true,
+	Rights: []Right{MayPublish, MayConsume}, Summary: "List the keys of which messages are blocked, and what each waits for",
+}, func(ctx context.Context, s *Service, r *Request, in *keysInput) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	keys, all, err := store.ListKeys(ctx, s.Store, in.Topic, store.KeyOrder(in.Sort), in.Limit)
+	return reply(api.KeysOf(keys, all), err)
 })
 
 // ofSettings is the input of a call about settings.

@@ -54,6 +54,14 @@ type topicDetail struct {
 	InHand   []messageRow
 	Next     []messageRow // that fall due next
 	Sends    []messageRow // broadcasts that fall due next
+	Keys     []keyRow     // that have waited longest
+}
+
+// A keyRow is a key of which messages are blocked.
+type keyRow struct {
+	store.Key
+	Link   string // address of its messages
+	Behind string // for which they wait
 }
 
 // A settingRow is a setting of a topic.
@@ -213,6 +221,15 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 			return d, err
 		}
 		*list.into = rowsOf(page.Messages)
+	}
+	keys, _, err := store.ListKeys(ctx, c.store, topic, store.OldestBlocked, topicLists)
+	if err != nil {
+		return d, err
+	}
+	now := c.now(ctx)
+	for _, key := range keys {
+		behind := api.Behind(key.Seats, func(t time.Time) string { return short(max(now.Sub(t), 0)) })
+		d.Keys = append(d.Keys, keyRow{key, findPath("topic:" + topic + " key:" + key.Key), brief(behind)})
 	}
 	return d, nil
 }

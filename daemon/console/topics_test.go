@@ -73,6 +73,17 @@ func TestTopicsPage(t *testing.T) {
 	v.get("/ui/topics?sort=ready&page=99").says("page=2").hides("Next page")
 }
 
+// The page of a topic lists the keys that wait longest, and behind what; who may not see its messages sees no key.
+func TestKeysOfATopic(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	for _, id := range []string{"tx-1", "tx-2", "tx-3"} {
+		storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: id, Key: "acct-7"})
+	}
+	s.login("root").get("/ui/topics/order.a").is(http.StatusOK).
+		says("Blocked, of 1 key<", "Keys that wait longest", `<tr id="key:acct-7">`, "key%3Aacct-7", "tx-1, ready")
+	s.login("reader").get("/ui/topics/order.a").is(http.StatusOK).says("Blocked, of 1 key<").hides("acct-7", "tx-1")
+}
+
 func TestTopicsOfOthersAreHidden(t *testing.T) {
 	s := guarded(t, storetest.Open(t))
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"}, notify.Message{Topic: "secret.b", ID: "1"})

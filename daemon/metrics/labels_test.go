@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -66,6 +68,18 @@ func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Durat
 	}
 }
 
+// block makes the first blocked message of a key as old as it is to be.
+func block(t testing.TB, store *notify.Store, topic, key string, age time.Duration) {
+	t.Helper()
+	due := float64(time.Now().Add(-age).UnixMilli())
+	k := store.KeysOf(topic)
+	for _, at := range []struct{ index, member string }{{k.Heads(topic), key}, {k.KeyedTopics(), topic}} {
+		if err := store.Client().ZAddXX(t.Context(), at.index, redis.Z{Score: due, Member: at.member}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // die has the oldest message of a topic die.
 func die(t testing.TB, store *notify.Store, topic string) {
 	t.Helper()
@@ -91,6 +105,8 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	for _, topic := range []string{"z.late", "z.held", "z.dying", "vip"} {
 		publish(t, store, topic, 1, 0)
 	}
+	storetest.Publish(t, store, notify.Message{Topic: "z.keyed", ID: "a", Key: "k"}, notify.Message{Topic: "z.keyed", ID: "b", Key: "k"})
+	block(t, store, "z.keyed", "k", time.Hour)
 	storetest.Publish(t, store, notify.Message{Topic: "z.late", ID: "late", Body: []byte("x")})
 	overdue(t, store, "z.late", "late", 30*time.Minute)
 	die(t, store, "z.dying")
@@ -100,9 +116,13 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	got := together(scrape(t, m))
 	want(t, got, map[string]float64{
 		published("z.late"): 2, published("vip"): 1, published("never.used"): 0,
-		series("bellhop_paused", "z.held"): 1, `bellhop_messages{state="dead",topic="z.dying"}`: 1, "bellhop_topics": 10_004,
-		`bellhop_messages{state="dead",topic="other"}`: 0,
+		series("bellhop_paused", "z.held"): 1, `bellhop_messages{state="dead",topic="z.dying"}`: 1, "bellhop_topics": 10_005,
+		`bellhop_messages{state="blocked",topic="z.keyed"}`: 1,
+		`bellhop_messages{state="dead",topic="other"}`:      0,
 	})
+	if age := got[series("bellhop_oldest_blocked_seconds", "z.keyed")]; age < 3600 || age > 3601+time.Since(began).Seconds() {
+		t.Errorf("z.keyed is blocked for %v s", age)
+	}
 	if age := got[series("bellhop_oldest_overdue_seconds", "z.late")]; age < 1800 || age > 1801+time.Since(began).Seconds() {
 		t.Errorf("z.late is overdue by %v s", age)
 	}
@@ -118,7 +138,7 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 			all += value
 		}
 	}
-	if all != 10_005 {
+	if all != 10_007 {
 		t.Errorf("%v messages are shown, of other: %v", all, got[`bellhop_messages{state="scheduled_or_ready",topic="other"}`])
 	}
 }

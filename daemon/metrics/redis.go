@@ -111,7 +111,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 func topicFigures(overdue *prometheus.Desc) []topicFigure {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. For other, scheduled and ready are one state, scheduled_or_ready.", "topic", "state")
+	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. For other, scheduled, ready and blocked are one state, scheduled_or_ready.", "topic", "state")
 	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
 	ever := func(name, help string) *prometheus.Desc {
 		return of(name, help+" For other: since the first scrape of this process.")
@@ -126,6 +126,7 @@ func topicFigures(overdue *prometheus.Desc) []topicFigure {
 		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
 		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait for messages, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
 		{overdue, gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
+		{named("bellhop_oldest_blocked_seconds", "How long the oldest message of a topic that others of its key keep back has been due."), gauge, func(c notify.Counts) float64 { return c.OldestBlocked.Seconds() }, ofNamed, nil},
 		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
 		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
 		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},

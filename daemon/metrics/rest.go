@@ -21,8 +21,8 @@ type rest struct {
 }
 
 // counts notes the totals of a store and the counts of the topics with a label, and
-// returns those of the others as topic "other". Scheduled has the scheduled and the
-// ready messages, which only have a common total. A survey that is not whole says nothing
+// returns those of the others as topic "other". Scheduled has the scheduled, ready and
+// blocked messages, which only have a common total. A survey that is not whole says nothing
 // of how the totals grow: the next whole one does.
 func (r *rest) counts(s notify.Survey, named []notify.Counts, whole bool) notify.Counts {
 	if whole {
@@ -35,7 +35,7 @@ func (r *rest) counts(s notify.Survey, named []notify.Counts, whole bool) notify
 	has := make(map[string]bool, len(named))
 	for _, n := range named {
 		has[n.Topic] = true
-		c.Scheduled -= n.Scheduled + n.Ready
+		c.Scheduled -= n.Scheduled + n.Ready + n.Blocked
 		c.Leased -= n.Leased
 		c.Dead -= n.Dead
 		c.Broadcasts -= n.Broadcasts

@@ -77,7 +77,7 @@ func (t *topics) candidates(s notify.Survey) []string {
 	for _, name := range names {
 		known[name] = true
 	}
-	for _, list := range [][]notify.Notable{s.Busy, s.Overdue, s.Behind, s.Deaths, s.Paused} {
+	for _, list := range [][]notify.Notable{s.Busy, s.Overdue, s.Behind, s.Blocked, s.Deaths, s.Paused} {
 		for _, n := range list {
 			if !known[n.Topic] && n.Topic != other {
 				known[n.Topic] = true
@@ -176,6 +176,7 @@ func (t *topics) trouble(s notify.Survey) [][]string {
 		since(s.Deaths, func(age time.Duration) bool { return age <= recentDeath }),
 		since(s.Paused, func(time.Duration) bool { return true }),
 		since(s.Behind, long),
+		since(s.Blocked, long),
 	}
 }
 

@@ -58,6 +58,7 @@
 //	bellhop.list.TOPIC               {"state":"ready"}, or nothing for what is scheduled
 //	bellhop.list-topics              nothing, to count the messages of all topics
 //	bellhop.count-topic.TOPIC        nothing, to count those of one
+//	bellhop.list-keys.TOPIC          {"sort":"oldest"}, to list the keys of which messages are blocked
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
 //	bellhop.pause.TOPIC              nothing

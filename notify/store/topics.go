@@ -23,16 +23,18 @@ var (
 
 // Counts are the messages of a topic.
 type Counts struct {
-	Topic     string        `json:"topic"`
-	Scheduled int64         `json:"scheduled"`
-	Ready     int64         `json:"ready"`
-	Blocked   int64         `json:"blocked"` // due, behind others of their keys
-	Leased    int64         `json:"leased"`
-	Dead      int64         `json:"dead"`
-	Waiting   int64         `json:"waiting"`   // subscribers on the topic's waiting list
-	Published int64         `json:"published"` // ever
-	Acked     int64         `json:"acked"`     // ever
-	Overdue   time.Duration `json:"-"`         // how long the oldest ready message has been due
+	Topic         string        `json:"topic"`
+	Scheduled     int64         `json:"scheduled"`
+	Ready         int64         `json:"ready"`
+	Blocked       int64         `json:"blocked"` // due, behind others of their keys
+	Keys          int64         `json:"keys"`    // of those that are blocked
+	Leased        int64         `json:"leased"`
+	Dead          int64         `json:"dead"`
+	Waiting       int64         `json:"waiting"`   // subscribers on the topic's waiting list
+	Published     int64         `json:"published"` // ever
+	Acked         int64         `json:"acked"`     // ever
+	Overdue       time.Duration `json:"-"`         // how long the oldest ready message has been due
+	OldestBlocked time.Duration `json:"-"`         // how long the oldest blocked message has been due
 
 	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
 	Sent       int64 `json:"sent"`       // broadcasts, ever
@@ -63,7 +65,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Published: r.Integer(), Acked: r.Integer(), Overdue: time.Duration(r.Integer()) * time.Millisecond,
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
-			Dropped: r.Integer(), Blocked: r.Integer(),
+			Dropped: r.Integer(), Blocked: r.Integer(), Keys: r.Integer(), OldestBlocked: time.Duration(r.Integer()) * time.Millisecond,
 		})
 	}
 	return all, r.End()
@@ -137,6 +139,7 @@ type Survey struct {
 
 	Overdue []Notable // topics by their oldest ready message, oldest first, without paused ones
 	Behind  []Notable // topics with overdue scheduled messages, since the carrier is behind; oldest first
+	Blocked []Notable // topics by their oldest blocked message, or one that is gone, oldest first
 	Deaths  []Notable // topics by their newest dead letter, newest first
 	Paused  []Notable // topics that are paused, the first paused first
 	Busy    []Notable // topics that were published to lately, roughly those with most traffic first
@@ -160,7 +163,7 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 	sum := Survey{
 		Topics: r.Integer(), Messages: r.Integer(), Leased: r.Integer(), Dead: r.Integer(), Broadcasts: r.Integer(),
 		Published: r.Number(), Acked: r.Number(), Died: r.Number(), Sent: r.Number(), Dropped: r.Number(), Now: time.UnixMilli(r.Integer()),
-		Behind: notablesIn(r.List()), Paused: notablesIn(r.List()), Busy: notablesIn(r.List()),
+		Behind: notablesIn(r.List()), Blocked: notablesIn(r.List()), Paused: notablesIn(r.List()), Busy: notablesIn(r.List()),
 	}
 	s.Heed(sum.Now)
 	return sum, r.End()

@@ -454,6 +454,16 @@ func askings() []asking {
 				return err
 			},
 		},
+		{
+			name: "keys", right: []any{int64(1), "k", int64(2), "1000"}, takes: func(what string) bool { return what == "nothing behind 1 values" },
+			call: func(ctx context.Context, s store.Shard) error {
+				_, _, err := s.BlockedKeys(ctx, "t", 0, 10)
+				return err
+			},
+		},
+		{name: "sitting", right: []any{[]any{"1", "leased", "me", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
+			return s.Sitting(ctx, "t", make([]store.Key, 1))
+		}},
 		{name: "topics", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Topics(ctx, []string{"t"})
 			return err

@@ -1,7 +1,8 @@
--- Sums up what a shard holds, and lists which topics are behind, paused or busy.
+-- Sums up what a shard holds, and lists which topics are behind, blocked, paused or busy.
 -- ARGV: how many topics of each kind at the most.
 -- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; now in ms; then
---   three lists of topics and times in ms, behind: the oldest first, paused: in the order of being so, busy: the latest first.
+--   four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of being so, busy:
+--   the latest first.
 local most = tonumber(ARGV[1])
 local _, now = clock()
 
@@ -38,6 +39,7 @@ return {
   try('ZCARD', NAMES) or 0, (try('HLEN', MESSAGES) or 0) - (try('ZCARD', TAKEN) or 0), try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
   try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4),
   total(5), now,
-  listed(SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
+  listed(SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'),
+  listed(KEYED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
   listed(BUSY, 0, most - 1, 'REV', 'WITHSCORES'),
 }

@@ -3,7 +3,7 @@
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one has been
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, how many us after its due time, plus
 --   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused, messages that were
---   dropped, that are blocked.
+--   dropped, that are blocked, keys of these, and for how many ms the oldest of these has been due.
 local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings', 'dropped' }
 local _, now = clock()
 local fields = {}
@@ -18,6 +18,11 @@ local function number(counter)
   return n >= -LAST and n <= LAST and n or 0
 end
 
+-- For how many ms a time has passed: none if the clock was set back.
+local function age(time)
+  return math.max(number(now - (time or now)), 0)
+end
+
 local function size(command, key)
   return try(command, key) or 0
 end
@@ -26,15 +31,16 @@ local reply = {}
 for i, topic in ipairs(ARGV) do
   local ready_set, field, at = ready_of(topic), #WANTED * (i - 1), #reply
   local ready, overdue = size('ZCARD', ready_set), 0
-  if ready > 0 then -- its due time may be later than now if the clock was set back
-    overdue = math.max(number(now - call('ZRANGE', ready_set, 0, 0, 'WITHSCORES')[2]), 0)
-  end
+  if ready > 0 then overdue = age(call('ZRANGE', ready_set, 0, 0, 'WITHSCORES')[2]) end
   local leased, published, acked, broadcasts, sent, died, lateness, own, dropped = unpack(kept, field + 1, field + #WANTED)
   reply[at + 1], reply[at + 2], reply[at + 3] = size('ZCARD', scheduled_of(topic)), ready, number(leased)
   reply[at + 4], reply[at + 5] = size('ZCARD', dead_of(topic)), size('ZCARD', waiting_of(topic))
   reply[at + 6], reply[at + 7], reply[at + 8] = number(published), number(acked), overdue
   reply[at + 9], reply[at + 10], reply[at + 11] = number(broadcasts), number(sent), size('XLEN', log_of(topic))
   reply[at + 12], reply[at + 13], reply[at + 14] = number(died), number(lateness), Settings.get('paused', own, nil) == 1 and 1 or 0
-  reply[at + 15], reply[at + 16] = number(dropped), size('ZCARD', line_of(topic))
+  reply[at + 15], reply[at + 16], reply[at + 17], reply[at + 18] = number(dropped), size('ZCARD', line_of(topic)), 0, 0
+  if reply[at + 16] > 0 then
+    reply[at + 17], reply[at + 18] = size('ZCARD', heads_of(topic)), age((try('ZRANGE', heads_of(topic), 0, 0, 'WITHSCORES') or {})[2])
+  end
 end
 return reply

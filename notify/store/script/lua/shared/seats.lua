@@ -363,6 +363,11 @@ function Seats.settle()
   return true
 end
 
+-- How many messages of a key are blocked.
+function Seats.count_blocked(topic, key)
+  return try('ZLEXCOUNT', line_of(topic), '[' .. key .. '\0', '(' .. key .. '\1') or 0
+end
+
 -- The ids that sit of a key, with a ! before one that died.
 function Seats.sitting(topic, key)
   return (sitters_in(try('HGET', seats_of(topic), key)))
