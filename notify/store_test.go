@@ -555,6 +555,11 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))
 	storetest.Receive(t, "what was given back", heard)
+	storetest.Eventually(t, "a history is kept", func() bool {
+		now := time.Now().Unix()
+		all, err := db.Home().History(ctx, store.Seconds, now-600, now+600)
+		return err == nil && len(all) > 0
+	})
 	stopKeeping()
 	stops = append(stops, carry(carrier.MinKeepAge))
 	if names, err := pub.Listeners(ctx); err != nil || len(names) != 1 {

@@ -58,11 +58,17 @@ func TestClaimForWhoWentAway(t *testing.T) {
 	t.Parallel()
 	store := storetest.At(t, storetest.Lend(t), "gone")
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	storetest.Eventually(t, "the daemon is among the workers, and makes no call of its own", func() bool {
+		return store.Client().HLen(t.Context(), store.Keys().Workers()).Val() == 1
+	})
 	for i, query := range []string{"wait=1m", "wait=1m&min_age=1ms", "max=2", "as=body"} {
 		topic := fmt.Sprintf("orders%d", i)
 		storetest.Publish(t, store, notify.Message{Topic: topic, ID: "m", Body: []byte("x")})
 		hold(t, store, true)
 		w := h.dial(t).say("POST /v1/topics/" + topic + "/claim?" + query + " HTTP/1.1\nHost: x\n\n")
+		if strings.Contains(query, "wait") {
+			h.waiting(1)
+		}
 		storetest.Eventually(t, "the claim is under way", func() bool { return blocked(t, store) > 0 })
 		if query != "wait=1m" { // nothing notices the end before the answer does: a reset makes that fail
 			_ = w.Conn.(*net.TCPConn).SetLinger(0)
