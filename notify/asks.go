@@ -23,7 +23,7 @@ func (m *Message) Faults(except ...string) error {
 // checkAsks returns a joined Fault for each thing that a message asks for and that does not
 // go with the others.
 func (m *Message) checkAsks() error {
-	if m.Late == "" && m.IfExists == "" && m.Then == "" && m.MaxWait == 0 && m.UniqueFor == 0 {
+	if m.IfBusy == "" && m.Late == "" && m.IfExists == "" && m.Then == "" && m.MaxWait == 0 && m.UniqueFor == 0 {
 		return nil
 	}
 	var faults []error
@@ -33,6 +33,7 @@ func (m *Message) checkAsks() error {
 		}
 	}
 	unnamed := m.ID == ""
+	refuse(m.IfBusy != "" && m.Key == "" && !m.Broadcast, "if_busy", "if_busy %s: the key is missing; give the one of which others may be under way", m.IfBusy)
 	refuse(m.Late != "" && m.LateAfter == 0 && !m.Broadcast, "late", "late %s: late_after is missing; give how long after its first due time a claim is too late", m.Late)
 	refuse(m.UniqueFor != 0 && unnamed, "unique_for", "unique_for %v: the id is missing; name the message", m.UniqueFor)
 	refuse(m.IfExists != "" && m.IfExists != Refuse && unnamed, "if_exists", "if_exists %s: the id is missing; name the message", m.IfExists)

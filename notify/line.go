@@ -25,6 +25,7 @@ type Line struct {
 	Mode        string            `json:"mode,omitempty"` // message, which is the default, or broadcast
 	ID          string            `json:"id,omitempty"`
 	Key         string            `json:"key,omitempty"`
+	IfBusy      string            `json:"if_busy,omitempty"`
 	Delay       string            `json:"delay,omitempty"` // such as 90s, 1h30m or 1d
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339
 	TTL         string            `json:"ttl,omitempty"`   // such as 24h

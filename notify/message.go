@@ -28,6 +28,11 @@ type Message struct {
 	// first, then by id. Handlers get the key, and a search finds it.
 	Key string `field:"key" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"acct-7" doc:"names what it is about, such as an account: of a key one message goes at a time, the one due first; is handed to its handler, and found by key:"`
 
+	// IfBusy says what becomes of a message with a key when it is due first, and others of its
+	// key have all seats: wait, or drop it. Empty: wait. Publication.Outcome is dropped if that
+	// is so at once.
+	IfBusy string `field:"if_busy" of:"message" enum:"wait,drop" example:"drop" doc:"what becomes of it when it is due first, and another of its key is ready, leased or put off: wait until that has ended, or drop it; missing: wait"`
+
 	// Delay is how long after Redis accepts the message it is due. Due is the time
 	// itself; one in the past becomes the time of the publish, except for a broadcast.
 	// Give at most one of the two. Both are rounded up to a millisecond.
@@ -124,7 +129,7 @@ const After Then = "after"
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
-		Key: m.Key, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+		Key: m.Key, IfBusy: m.IfBusy, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
 		Lease: m.Lease, TryTimeout: m.TryTimeout, UniqueFor: m.UniqueFor, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
 	}
 }

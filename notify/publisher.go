@@ -317,15 +317,18 @@ func (p *Publisher) callBy(ctx context.Context, publish func(store.Shard, contex
 	}
 }
 
+// dropped is the value of Message.IfBusy that is no default.
+const dropped = "drop"
+
 // isAs reports whether what becomes of the message depends on another one of its id.
 func (out *outgoing) isAs() bool { return out.Restore == nil && out.as() != nil }
 
 // as returns what the message asks for that depends on another one of its id.
 func (out *outgoing) as() *store.As {
-	if (out.IfExists == "" || out.IfExists == Refuse) && out.Then == "" && out.UniqueFor == 0 {
+	if (out.IfExists == "" || out.IfExists == Refuse) && out.Then == "" && out.UniqueFor == 0 && out.IfBusy != dropped {
 		return nil
 	}
-	return &store.As{IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor}
+	return &store.As{IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor, Drop: out.IfBusy == dropped}
 }
 
 // publish returns the message as the store takes it.

@@ -1,6 +1,10 @@
 package notify
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/bellhopd/bellhop/notify/store"
+)
 
 // PublisherStats are what a Publisher counted since it was made: its publishes by their
 // outcome. A publish that failed otherwise, such as for a wrong field, is none of them.
@@ -13,7 +17,7 @@ type outcomes struct{ created, kept, replaced, moved, refused atomic.Int64 }
 func (o *outcomes) note(batch []*outgoing) {
 	for _, out := range batch {
 		switch out.result.Outcome {
-		case Created:
+		case Created, store.OutcomeDropped:
 			o.created.Add(1)
 		case Kept:
 			o.kept.Add(1)

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -208,6 +209,10 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 func (a *app) printPublication(p notify.Publication, now time.Time) error {
 	if a.json {
 		return a.printJSON(api.PublicationOf(p))
+	}
+	if p.Outcome == store.OutcomeDropped {
+		terminal.Printf(a.out, "%s %s dropped: another of its key is under way\n", p.Topic, p.ID)
+		return nil
 	}
 	terminal.Printf(a.out, "%s %s %s %s%s\n", p.Topic, p.ID, p.State, a.when(p.Due, now), a.outcome(p, now))
 	return nil

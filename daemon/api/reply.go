@@ -15,9 +15,9 @@ type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
 	ID    string       `json:"id" doc:"the given id, or a generated one" example:"order-4711"`
 	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis; now, if the requested time is past; missing if done"`
-	State notify.State `json:"state" enum:"scheduled,ready,blocked,leased,done" doc:"scheduled, or ready if it is due already; blocked if it is, and others of its key keep it back; leased if it follows the message of its id that is leased; done if the one that is kept has ended, and its id stays taken"`
+	State notify.State `json:"state" enum:"scheduled,ready,blocked,leased,done" doc:"scheduled, or ready if it is due already; blocked if it is, and others of its key keep it back; leased if it follows the message of its id that is leased; done if it was dropped, or if the one that is kept has ended, and its id stays taken"`
 
-	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"of a publish: a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
+	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved,dropped" doc:"of a publish: a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce; dropped, as if_busy says: another of its key is under way"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due; missing if there was none, or a dead one"`
 }
 

@@ -26,7 +26,7 @@ type bulkResult struct {
 	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis"`
 	State notify.State `json:"state,omitempty" enum:"scheduled,ready,blocked,leased,done"`
 
-	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved" doc:"a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce"`
+	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved,dropped" doc:"a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce; dropped, as if_busy says: another of its key is under way"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due"`
 
 	Error *api.Problem `json:"error,omitempty" doc:"why the line was refused"`

@@ -207,7 +207,7 @@ func example(p specParam) string {
 // companions returns the parameters without which that of a case is refused.
 func (c wrongCase) companions() []string {
 	return map[string][]string{
-		"late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
+		"if_busy": {"key=acct-7"}, "late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
 		"then": {"id=order-4714"}, "unique_for": {"id=order-4715"},
 	}[c.param.Name]
 }

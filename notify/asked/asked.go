@@ -23,6 +23,7 @@ import (
 // for the OpenAPI document, label is for people.
 type Options struct {
 	Key         string            `json:"key,omitempty" label:"key" doc:"what it is about" example:"acct-7"`
+	IfBusy      string            `json:"if_busy,omitempty" label:"if its key is busy" enum:"wait,drop" doc:"what becomes of it when it is due first, and another of its key is under way; missing: wait"`
 	MaxAttempts int               `json:"attempts,omitempty" label:"limit of attempts" doc:"its limit of attempts; missing: the default"`
 	TTL         int64             `json:"ttl_ms,omitempty" label:"time to live" doc:"its time to live" example:"86400000"`
 	Lease       int64             `json:"lease_ms,omitempty" label:"lease" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`

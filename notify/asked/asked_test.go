@@ -17,7 +17,7 @@ import (
 
 // all is a record that asks for everything.
 var all = notify.Record{
-	Key: "acct-7", MaxAttempts: 3, TTL: time.Hour, Lease: 45 * time.Second, TryTimeout: 5 * time.Minute, Fail: notify.FailDrop, LateAfter: 1500 * time.Millisecond,
+	Key: "acct-7", IfBusy: "drop", MaxAttempts: 3, TTL: time.Hour, Lease: 45 * time.Second, TryTimeout: 5 * time.Minute, Fail: notify.FailDrop, LateAfter: 1500 * time.Millisecond,
 	Late: notify.LateBury, UniqueFor: 24 * time.Hour, ContentType: "text/plain", Headers: map[string]string{"Tenant": "acme", "A": "b"},
 }
 
@@ -42,7 +42,7 @@ func TestEverythingIsShown(t *testing.T) {
 		t.Error(diff)
 	}
 	text, err := json.Marshal(asked.Of(all))
-	want := `{"key":"acct-7","attempts":3,"ttl_ms":3600000,"lease_ms":45000,"try_timeout_ms":300000,"fail":"drop","late_after_ms":1500,"late":"bury",` +
+	want := `{"key":"acct-7","if_busy":"drop","attempts":3,"ttl_ms":3600000,"lease_ms":45000,"try_timeout_ms":300000,"fail":"drop","late_after_ms":1500,"late":"bury",` +
 		`"unique_for_ms":86400000,"content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
@@ -61,7 +61,7 @@ func TestMessageHasAll(t *testing.T) {
 	var line notify.Line
 	fields.Fill(&line, &all, "FirstDue", "Body")
 	text, err := json.Marshal(line)
-	want := `{"topic":"","key":"acct-7","ttl":"1h0m0s","attempts":3,"lease":"45s","try_timeout":"5m0s","fail":"drop","late_after":"1.5s","late":"bury",` +
+	want := `{"topic":"","key":"acct-7","if_busy":"drop","ttl":"1h0m0s","attempts":3,"lease":"45s","try_timeout":"5m0s","fail":"drop","late_after":"1.5s","late":"bury",` +
 		`"unique_for":"24h0m0s","headers":{"A":"b","Tenant":"acme"},"content_type":"text/plain"}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
@@ -71,6 +71,7 @@ func TestMessageHasAll(t *testing.T) {
 func TestNamed(t *testing.T) {
 	want := []asked.Named{
 		{"key", "acct-7"},
+		{"if its key is busy", "drop"},
 		{"limit of attempts", "3"},
 		{"time to live", "1h"},
 		{"lease", "45s"},

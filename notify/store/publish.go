@@ -54,6 +54,7 @@ type As struct {
 	MaxWait  time.Duration // with Debounce; zero: without end
 	After    bool          // it follows a leased one
 	Unique   time.Duration // for how long the id stays taken after the end; zero: not at all
+	Drop     bool          // it is dropped where it would be blocked
 }
 
 // IfExists says what a publish does if a message of its id waits or is ready.
@@ -76,6 +77,7 @@ const (
 	OutcomeKept     Outcome = "kept"     // the one that was there stays, and this one is gone
 	OutcomeReplaced Outcome = "replaced" // it took the place of the one that was there
 	OutcomeMoved    Outcome = "moved"    // as Replaced, and it was put off: see Debounce
+	OutcomeDropped  Outcome = "dropped"  // it would be blocked, and is not to wait
 	OutcomeRefused  Outcome = "refused"  // nothing was changed
 )
 
@@ -86,6 +88,7 @@ type Restored struct {
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
 	Key       string `json:"key,omitempty"`
+	Drop      bool   `json:"drop,omitempty"`  // as of As
 	Times     string `json:"times,omitempty"` // of its record, see [record.EncodeTimes]; empty: those of a new message
 	Used      string `json:"used,omitempty"`  // attempts used up, as [record.EncodeAttempts] returns them
 	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
@@ -228,6 +231,7 @@ type asking struct {
 	MaxWait   int64    `json:"max_wait,omitempty"`
 	Unique    int64    `json:"unique,omitempty"`
 	After     bool     `json:"after,omitempty"`
+	Drop      bool     `json:"drop,omitempty"`
 }
 
 // PublishAs publishes messages whose As is set, one after the other, each as if
@@ -238,7 +242,7 @@ func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error)
 		p := &batch[i]
 		asks, _ := json.Marshal(asking{ // never fails: it has only numbers and text
 			When: int64(p.When), TTL: p.TTL.Milliseconds(), Broadcast: p.Broadcast, Marked: p.Marked, Key: p.Key,
-			IfExists: p.As.IfExists, MaxWait: p.As.MaxWait.Milliseconds(), Unique: p.As.Unique.Milliseconds(), After: p.As.After,
+			IfExists: p.As.IfExists, MaxWait: p.As.MaxWait.Milliseconds(), Unique: p.As.Unique.Milliseconds(), After: p.As.After, Drop: p.As.Drop,
 		})
 		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)
 	}
@@ -263,7 +267,7 @@ func placedAsIn(r *script.Reply, now int64) Placed {
 		r.Fail("an outcome that agrees with its due time and its state", string(outcome))
 	}
 	switch placed.Outcome = outcome; outcome {
-	case OutcomeCreated, OutcomeKept, OutcomeReplaced, OutcomeMoved, OutcomeRefused:
+	case OutcomeCreated, OutcomeKept, OutcomeReplaced, OutcomeMoved, OutcomeDropped, OutcomeRefused:
 	default:
 		r.Fail("an outcome", string(outcome))
 	}

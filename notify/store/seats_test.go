@@ -117,9 +117,13 @@ func (p places) check(limit, most int) (wrong []string) {
 	}
 	for id, text := range p.records {
 		r, err := record.Decode(text)
-		key, _, blocked := strings.Cut(p.keys[id], " ")
+		key, since, blocked := strings.Cut(p.keys[id], " ")
 		if err != nil || r.Key != key {
 			fail("%s has the key %q, noted as %q: %v", id, r.Key, p.keys[id], err)
+		}
+		undecided := since == "?"
+		if blocked = blocked && !undecided; undecided && (r.IfBusy != "drop" || p.scheduled[id] == 0 && p.dead[id] == 0) {
+			fail("%s is noted as %q, and is not scheduled to be dropped if its key is busy", id, p.keys[id])
 		}
 		var in []string
 		for name, place := range map[string]map[string]float64{"ready": p.ready, "scheduled": p.scheduled, "leased": p.leased, "dead": p.dead} {
@@ -246,6 +250,9 @@ func (k *keyed) message() notify.Message {
 	}
 	if k.rand.IntN(5) == 0 {
 		m.Then = notify.After
+	}
+	if m.Key != "" && k.rand.IntN(4) == 0 {
+		m.IfBusy = "drop"
 	}
 	return m
 }

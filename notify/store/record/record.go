@@ -22,6 +22,7 @@ type Record struct {
 	Published   time.Time // by Redis's clock, to the millisecond
 	FirstDue    time.Time // due time of the first attempt, which a retry does not change; zero for a broadcast
 	Key         string    // what the message is about; empty: nothing
+	IfBusy      string    // wait, or drop: what becomes of it when it is due, and another of its key is under way; empty: wait
 	ContentType string
 	Headers     map[string]string
 	TTL         time.Duration // counted from the due time; zero: never expires
@@ -57,9 +58,10 @@ const (
 )
 
 // recordObject is the OBJECT of a record. options_of of lua/shared/messages.lua reads all
-// but the key, the content type and the headers.
+// but the content type and the headers.
 type recordObject struct {
 	Key         string            `json:"key,omitempty"`
+	IfBusy      string            `json:"if_busy,omitempty"`
 	ContentType string            `json:"type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	TTL         int64             `json:"ttl,omitempty"`
@@ -98,7 +100,7 @@ func (r *Record) EncodeTail() (string, error) {
 		return "\n" + string(r.Body), nil
 	}
 	object, err := json.Marshal(recordObject{
-		Key: r.Key, ContentType: r.ContentType, Headers: r.Headers,
+		Key: r.Key, IfBusy: r.IfBusy, ContentType: r.ContentType, Headers: r.Headers,
 		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: r.Mode(),
 		Lease: r.Lease.Milliseconds(), Try: r.TryTimeout.Milliseconds(), Unique: r.UniqueFor.Milliseconds(),
 		Fail: r.Fail, LateAfter: r.LateAfter.Milliseconds(), Late: r.Late,
@@ -195,7 +197,7 @@ func (r Record) withObject(text string) (Record, error) {
 			return Record{}, fmt.Errorf("%w: a number in it is out of range", ErrRecord)
 		}
 	}
-	r.Key, r.ContentType, r.Headers, r.MaxAttempts = object.Key, object.ContentType, object.Headers, object.Attempts
+	r.Key, r.IfBusy, r.ContentType, r.Headers, r.MaxAttempts = object.Key, object.IfBusy, object.ContentType, object.Headers, object.Attempts
 	r.TTL, r.Lease, r.TryTimeout, r.UniqueFor = Ms(object.TTL), Ms(object.Lease), Ms(object.Try), Ms(object.Unique)
 	r.Fail, r.LateAfter, r.Late = object.Fail, Ms(object.LateAfter), object.Late
 	if r.Broadcast = object.Mode == ModeBroadcast; r.Broadcast {

@@ -42,6 +42,7 @@ local function run(name, keys, args)
   if refusal then return refusal end
   local reply = TRANSITIONS[name]()
   if current.free then Seats.settle() end
+  if current.drops then Endings.drop_blocked() end
   return reply
 end
 

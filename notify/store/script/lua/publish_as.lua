@@ -1,9 +1,9 @@
 -- Publishes messages that say what happens if their id is in use, follow a leased one, or keep their id taken after their end: one after
 -- the other, each as if alone. What is due at once becomes ready; it is not handed over.
 -- ARGV: for each message: topic, member, JSON of what it asks for, its record without its times. The JSON has when: -DELAY, 0 for at
---   once, or DUE, all in ms (as publish.lua); ttl, unique and max_wait in ms; key; broadcast; marked: its record is to begin with a +;
---   if_exists, missing: refuse; after: it follows one that is leased.
--- Reply: now in ms, then for each message: created, kept, replaced, moved or refused; its due time in ms (0: it ended, and its id is
+--   once, or DUE, all in ms (as publish.lua); ttl, unique and max_wait in ms; key; drop: it is dropped where it would be blocked; broadcast;
+--   marked: its record is to begin with a +; if_exists, missing: refuse; after: it follows one that is leased.
+-- Reply: now in ms, then for each message: created, kept, replaced, moved, dropped or refused; its due time in ms (0: it ended, and its id is
 --   taken), or why it is refused: -1 to -6 as publish.lua, -7 it is leased, -8 it is dead, -9 the key of extras is foreign; the due time
 --   before in ms, 0 if there was none; its state, '' if it is refused.
 local refusal, us, now = Memory.refuse_to_grow()
@@ -17,4 +17,11 @@ for i = 1, #ARGV, 4 do
 end
 for topic in pairs(c.later) do Places.index_scheduled(topic) end
 for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
+if current.drops then
+  if current.free then Seats.settle() end
+  Endings.drop_blocked()
+  for i = 2, #ARGV, 4 do
+    if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
+  end
+end
 return reply

@@ -53,6 +53,7 @@ local function add(b, i, lists, member, when, tail)
   if key then
     lists.keys = lists.keys or {}
     append(lists.keys, string.match(member, ':(.*)$'), key)
+    if had and had.drop then Seats.may_drop(member, true) end
   end
   append(b.records, member, (marked and '+' or '') .. times .. tail)
   if expiry then append(b.expiries, expiry, member) end
@@ -96,6 +97,9 @@ local function place(b, topic, kind, list, keyed)
   else
     b.published = b.published + n
     Counters.count_published(topic, n, b.now)
+  end
+  if list.state == 'scheduled' and keyed and current.may_drop then
+    for j = 2, #list, 2 do Seats.keep_may_drop(topic, { list[j] }) end
   end
   if list.state == 'ready' then Rings.ring(topic, n_ready, b.us) end
 end
@@ -149,6 +153,7 @@ function Batch.publish(us, now)
     error(fault, 0)
   end
   if current.free then Seats.settle() end
+  if current.drops then Endings.drop_blocked() end
   for member in pairs(current.blocked or {}) do b.reply[#b.reply + 1] = -b.seen[member] end
   return b.reply
 end

@@ -54,7 +54,13 @@ local function put_key(one)
   local topic, member = one.topic, one.member
   local id = string.sub(member, #topic + 2)
   local key, since = Seats.key_of(topic, member)
-  if key == one.key then return function() end end
+  if key == one.key then
+    if one.drop or not key or not Seats.decide(topic, member) then return function() end end
+    return function()
+      Seats.may_drop(member, true)
+      Seats.keep_may_drop(topic, { member })
+    end
+  end
   local function undo()
     if key then Seats.restore(topic, member, key, since) else Seats.forget(topic, { member }) end
   end
@@ -110,6 +116,7 @@ end
 local function create(c, one)
   local state, fault = write(c, one)
   if fault then return refused(fault) end
+  if one.drop and state == 'scheduled' then Seats.keep_may_drop(one.topic, { one.member }) end
   if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else Enter.count(one.topic, c.now) end
   return { 'created', one.due, 0, state }
 end
@@ -176,6 +183,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
   if one.keyed and one.key and is == 'scheduled' then Seats.leave(one.topic, { one.member }) end
+  if one.drop and is == 'scheduled' then Seats.keep_may_drop(one.topic, { one.member }) end
   if kept > 0 then renew(one) end
   if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then Enter.count(one.topic, c.now) end
@@ -189,6 +197,7 @@ function Conflicts.publish(c, one)
   local from
   one.due, from = Enter.due_of(one.when, c.us, c.now, one.broadcast)
   one.expiry = one.ttl and not one.broadcast and math.min(from + one.ttl, MAX)
+  if one.key then Seats.may_drop(one.member, one.drop) end
   if one.due > MAX then return refused(-2) end
   one.if_exists = one.if_exists or 'refuse'
   local mode, known = one.if_exists, one.member == c.latest.member

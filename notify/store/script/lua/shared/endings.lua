@@ -69,8 +69,10 @@ function Endings.publish_successor(member, noted, us, now, ended)
     Extras.put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
     Seats.forget(topic, { member })
     if options.key then Seats.note(topic, { string.sub(member, #topic + 2), options.key }) end
+    if options.drop then Seats.may_drop(member, true) end
     call('HSET', MESSAGES, member, record)
     state = Enter.place(topic, { due, member }, due, false, now)
+    if options.drop and state == 'scheduled' then Seats.keep_may_drop(topic, { member }) end
   end)
   if ended then ended() end
   if not state then Dead.bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
@@ -121,6 +123,25 @@ function Endings.end_messages(members, state, reasons, with)
   end
   Messages.forget(members)
   for i = #members, 1, -1 do members[i] = nil end
+end
+
+-- Drops those that are to be dropped where they would be blocked, and are. It comes last in a call, behind Seats.settle. current.dropped has
+-- them then.
+function Endings.drop_blocked()
+  for topic, members in pairs(current.drops) do
+    local gone, reasons = {}, {}
+    for member in pairs(members) do
+      if current.blocked[member] then gone[#gone + 1], reasons[#reasons + 1] = member, 'busy: another of its key was under way' end
+    end
+    current.dropped = current.dropped or {}
+    for _, member in ipairs(gone) do current.blocked[member], current.dropped[member] = nil, true end
+    local n = #gone
+    if n > 0 then
+      Endings.end_messages(gone, 'dropped', reasons)
+      Endings.count_dropped(topic, n)
+    end
+  end
+  current.drops = nil
 end
 
 -- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.

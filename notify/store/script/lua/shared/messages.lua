@@ -51,7 +51,7 @@ function Messages.options_of(record)
   return {
     ttl = number(options.ttl), attempts = number(options.attempts), lease = number(options.lease), try = number(options.try),
     late_after = number(options.late_after), unique = number(options.unique), fail = options.fail, late = options.late,
-    key = type(options.key) == 'string' and options.key or nil,
+    key = type(options.key) == 'string' and options.key or nil, drop = options.if_busy == 'drop',
     broadcast = options.mode == 'broadcast',
   }
 end

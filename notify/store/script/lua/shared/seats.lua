@@ -3,7 +3,8 @@
 -- key, due time and id. The first of them gets the next seat. Where the settings say so, a message that is put off leaves its seat, and one
 -- that died keeps it, and bars the key: nobody gets a seat.
 --
--- keys_of has ID → KEY of each message that has one, as long as it has a record, and behind a space its due time while it is blocked.
+-- keys_of has ID → KEY of each message that has one, as long as it has a record, and behind a space its due time while it is blocked, or ? if
+-- it is to be dropped where it would be blocked: that is decided once, when it is due first.
 -- seats_of has KEY → the ids that sit, with a ! before one that died: names, not a number, so that a seat of nobody is found. heads_of has
 -- the keys that have a line.
 -- A topic whose messages have no keys has none of these.
@@ -37,10 +38,10 @@ local function ids_of(topic, members)
   return ids
 end
 
--- The key in a value of keys_of, and the due time, '' unless the message is blocked.
+-- The key in a value of keys_of, the due time, '' unless the message is blocked, and whether it is to be dropped where it would be.
 local function parts_of(value)
-  local key, due = string.match(value, '^(%S+) ?(%d*)$')
-  return key or value, due or ''
+  local key, due = string.match(value, '^(%S+) ?([%d?]*)$')
+  return key or value, due ~= '?' and due or '', due == '?'
 end
 
 -- A due time as it stands in a line: with as many digits as MAX has.
@@ -105,14 +106,39 @@ function Seats.take_blocked(topic, member)
   return true
 end
 
+-- Notes whether a message that this call publishes is to be dropped where it would be blocked.
+function Seats.may_drop(member, drops)
+  current.may_drop = current.may_drop or {}
+  current.may_drop[member] = drops or nil
+end
+
+-- Notes the same of scheduled messages of a topic, for when they are due. Call it when they are scheduled.
+function Seats.keep_may_drop(topic, members)
+  local noted = {}
+  for _, member in ipairs(members) do
+    local key = current.may_drop and current.may_drop[member] and Seats.key_of(topic, member)
+    if key then noted[#noted + 1], noted[#noted + 2] = id_of(topic, member), key .. ' ?' end
+  end
+  if noted[1] then call('HSET', keys_of(topic), unpack(noted)) end
+end
+
+-- Forgets that a message is to be dropped where it would be blocked. Returns whether it was.
+function Seats.decide(topic, member)
+  local value = try('HGET', keys_of(topic), id_of(topic, member)) or ''
+  local key, _, drops = parts_of(value)
+  if drops then call('HSET', keys_of(topic), id_of(topic, member), key) end
+  return drops
+end
+
 -- What is to be put into a line.
 local function queue()
-  return { line = {}, noted = {}, ids = {}, heads = {}, before = {}, earliest = math.huge }
+  return { line = {}, noted = {}, ids = {}, heads = {}, before = {}, drops = {}, earliest = math.huge }
 end
 
 -- Adds a message, which is due at a time, to a queue. Was is its due time if it is in the line already, or ''.
-local function block(q, key, id, due, was)
-  due = digits(due)
+local function block(q, key, one)
+  local id, due, was = one.id, digits(one.time), one.was
+  q.drops[one.member] = one.may_drop or false
   if was ~= '' and was ~= due then q.before[#q.before + 1] = entry_of(key, was, id) end
   q.line[#q.line + 1], q.line[#q.line + 2] = 0, entry_of(key, due, id)
   q.noted[#q.noted + 1], q.noted[#q.noted + 2] = id, key .. ' ' .. due
@@ -132,6 +158,13 @@ local function put_blocked(topic, q)
   call('HSET', keys_of(topic), unpack(q.noted))
   current.blocked = current.blocked or {} -- members that this call blocked, and did not call up
   for _, id in ipairs(q.ids) do current.blocked[topic .. ':' .. id] = true end
+  for member, drops in pairs(q.drops) do
+    if drops or current.drops then
+      current.drops = current.drops or {} -- to be dropped, by topic, unless this call calls them up
+      current.drops[topic] = current.drops[topic] or {}
+      current.drops[topic][member] = drops or nil
+    end
+  end
   if q.before[1] then call('ZREM', line_of(topic), unpack(q.before)) end
   return true
 end
@@ -176,9 +209,11 @@ local function by_key(topic, list)
   for i, member in ipairs(members) do
     local time = list[2 * i - 1]
     if values[i] then
-      local key, was = parts_of(values[i])
+      local key, was, drops = parts_of(values[i])
       if not groups[key] then names[#names + 1], groups[key] = key, {} end
-      table.insert(groups[key], { id = ids[i], time = time, member = member, was = was })
+      table.insert(groups[key], {
+        id = ids[i], time = time, member = member, was = was, noted = drops, may_drop = drops or current.may_drop and current.may_drop[member],
+      })
     else
       plain[#plain + 1], plain[#plain + 2] = time, member
     end
@@ -196,7 +231,7 @@ function Seats.put_ready(topic, list, earliest)
   local ready, names, groups = by_key(topic, list)
   local seats, lines = {}, {}
   if names[1] then seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {} end
-  local q, seated, free = queue(), {}, {}
+  local q, seated, free, decided = queue(), {}, {}, {}
   for k, key in ipairs(names) do
     local leaving = (current.free and current.free[topic] or {})[key]
     local all, had = sitters_in(seats[k]) -- one that leaves has its seat until settle
@@ -212,13 +247,15 @@ function Seats.put_ready(topic, list, earliest)
         all[#all + 1] = one.id
         seated[#seated + 1], seated[#seated + 2] = key, table.concat(all, ' ')
       end
+      if one.noted then decided[#decided + 1], decided[#decided + 2] = one.id, key end
       ready[#ready + 1], ready[#ready + 2] = one.time, one.member
     else
-      for _, each in ipairs(waiting) do block(q, key, each.id, each.time, each.was) end
+      for _, each in ipairs(waiting) do block(q, key, each) end
       if may_sit then free[#free + 1] = key end
     end
   end
   if seated[1] then try('HSET', seats_of(topic), unpack(seated)) end
+  if decided[1] then call('HSET', keys_of(topic), unpack(decided)) end
   if not put_blocked(topic, q) then return Places.put_ready(topic, list, earliest) and n end
   for _, key in ipairs(free) do note_free(topic, key) end
   if ready[1] and not Places.put_ready(topic, ready, earliest) then return nil end
@@ -248,6 +285,7 @@ end
 -- Takes note that a message of a topic died: it leaves its seat, or bars its key if the settings say so, whether it had a seat or not.
 function Seats.die(topic, member)
   if not Seats.are_in(topic) then return end
+  Seats.decide(topic, member) -- once requeued it waits
   if setting(topic, 'on_dead') ~= 1 then return Seats.leave(topic, { member }) end
   local key = Seats.key_of(topic, member)
   if not key then return end
