@@ -75,7 +75,7 @@ func twoMasters(t *testing.T) (m masters) {
 	admins := make([]*redis.Client, len(m))
 	for i := range m {
 		m[i] = storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(buses[i]), "--cluster-announce-ip", "127.0.0.1",
-			"--cluster-require-full-coverage", "no", "--maxmemory-policy", "noeviction")
+			"--cluster-require-full-coverage", "no", "--cluster-node-timeout", "3600000", "--maxmemory-policy", "noeviction") // with the other one away none has a quorum
 		admins[i] = redis.NewClient(&redis.Options{Addr: m[i].Addr()})
 		t.Cleanup(func() { admins[i].Close() })
 		if err := admins[i].ClusterAddSlotsRange(t.Context(), i*8192, i*8192+8191).Err(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
@@ -198,23 +199,35 @@ func TestActOnAllThatMatch(t *testing.T) {
 }
 
 // A fickle is a store whose Redis refuses all scripts of its user while it is told to.
-type fickle struct{ *storetest.User }
+type fickle struct {
+	*storetest.User
+	called atomic.Pointer[func(script string)] // is told of each call, which the daemon makes at any time
+}
 
-// fails and works have Redis refuse everything, and nothing.
-func (f fickle) fails(t *testing.T) { t.Helper(); f.ACL(t, "-@all") }
-func (f fickle) works(t *testing.T) { t.Helper(); f.ACL(t, "+@all"); f.Store.Observe(nil) }
-
-// failsAfter has Redis refuse everything after so many calls of a script.
-func (f fickle) failsAfter(t *testing.T, calls int, of string) {
+func newFickle(t *testing.T) *fickle {
 	t.Helper()
-	n := 0
+	f := &fickle{User: storetest.NewUser(t)}
 	f.Store.Observe(func(script string, _ time.Duration, _ error) {
-		if script == of {
-			if n++; n == calls {
-				f.fails(t)
-			}
+		if called := f.called.Load(); called != nil {
+			(*called)(script)
 		}
 	})
+	return f
+}
+
+// fails and works have Redis refuse everything, and nothing.
+func (f *fickle) fails(t *testing.T) { t.Helper(); f.ACL(t, "-@all") }
+func (f *fickle) works(t *testing.T) { t.Helper(); f.ACL(t, "+@all"); f.called.Store(nil) }
+
+// failsAfter has Redis refuse everything after so many calls of a script.
+func (f *fickle) failsAfter(t *testing.T, calls int64, of string) {
+	t.Helper()
+	var n atomic.Int64
+	f.called.Store(new(func(script string) {
+		if script == of && n.Add(1) == calls {
+			f.fails(t)
+		}
+	}))
 }
 
 // sent returns the fields of a form in a page, beside the ones that are given.
@@ -230,7 +243,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 	for _, name := range []string{"root", "keeper"} {
 		t.Run(name, func(t *testing.T) {
 			const n, path = 120, "/ui/find/act"
-			f := fickle{storetest.NewUser(t)}
+			f := newFickle(t)
 			storetest.Fill(t, f.Admin, n, func(i int) notify.Message {
 				return notify.Message{Topic: "order.a", ID: fmt.Sprint(i), Delay: time.Hour * time.Duration(1+i)}
 			})
@@ -270,7 +283,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 
 // Acts on the ticked say and log what they did before Redis failed.
 func TestActsThatPartlySucceed(t *testing.T) {
-	f := fickle{storetest.NewUser(t)}
+	f := newFickle(t)
 	s := serve(t, f.Store, httpapi.Options{})
 	v := s.visitor()
 	const n = 501 // more than Redis gets at a time

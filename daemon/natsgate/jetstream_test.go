@@ -288,6 +288,7 @@ func TestStreamRemoved(t *testing.T) {
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(7, 5)...)
 	holds(t, js, 5)
+	storetest.Eventually(t, "all are acknowledged", func() bool { return d.Stats().Broadcasts == 5 })
 	if err := js.DeleteStream(t.Context(), streamName); err != nil {
 		t.Fatal(err)
 	}
