@@ -94,7 +94,7 @@ func again(roll func(n int) int, version string) notify.Message {
 // asked returns what a message asks for, as its publish is recorded.
 func asked(m notify.Message) history.Record {
 	return history.Record{
-		Topic: m.Topic, ID: m.ID, Key: m.Key, TTL: m.TTL.Milliseconds(), Limit: m.MaxAttempts, Version: versionOf(m.Topic, m.Body),
+		Topic: m.Topic, ID: m.ID, Key: m.Key, Busy: m.IfBusy == "drop", TTL: m.TTL.Milliseconds(), Limit: m.MaxAttempts, Version: versionOf(m.Topic, m.Body),
 		Lease: m.Lease.Milliseconds(), Try: m.TryTimeout.Milliseconds(), Fail: string(m.Fail),
 		LateAfter: m.LateAfter.Milliseconds(), LateMode: string(m.Late),
 		Mode: string(m.IfExists), After: m.Then == notify.After, MaxWait: m.MaxWait.Milliseconds(), Unique: m.UniqueFor.Milliseconds(),

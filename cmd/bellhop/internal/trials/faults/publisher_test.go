@@ -142,7 +142,9 @@ func (p *publishing) message() notify.Message {
 		m.MaxAttempts = 1 + p.rnd.IntN(3)
 	}
 	if m.Topic == keyedTopic {
-		m.Key = []string{"", "a", "b", "c"}[p.rnd.IntN(4)]
+		if m.Key = []string{"", "a", "b", "c"}[p.rnd.IntN(4)]; m.Key != "" && p.rnd.IntN(4) == 0 {
+			m.IfBusy = "drop"
+		}
 	}
 	if slices.Contains(handledTopics, m.Topic) || slices.Contains(claimedTopics, m.Topic) {
 		askFor(p.rnd.IntN, &m)
@@ -176,7 +178,7 @@ func published(op *history.Operation, result notify.Publication, err error) {
 	case inUse(err):
 		r.Outcome = string(notify.Refused)
 	case err == nil:
-		r.Due, r.State, r.Outcome, r.Previous = result.Due.UnixMilli(), result.State.String(), string(result.Outcome), dueOf(result.PreviousDue)
+		r.Due, r.State, r.Outcome, r.Previous = dueOf(result.Due), result.State.String(), string(result.Outcome), dueOf(result.PreviousDue)
 	}
 	if r.Outcome == string(notify.Kept) {
 		how = history.No

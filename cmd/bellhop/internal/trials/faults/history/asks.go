@@ -31,7 +31,7 @@ func (c *checker) mayDrop(m *message) bool {
 		if !p.maybe() {
 			return false
 		}
-		return p.call.LateMode == "drop" || p.call.Fail == "drop" && (p.call.TTL > 0 || c.mayUseUp(m)) || p.call.Op == Broadcast && p.call.TTL > 0
+		return p.call.Busy || p.call.LateMode == "drop" || p.call.Fail == "drop" && (p.call.TTL > 0 || c.mayUseUp(m)) || p.call.Op == Broadcast && p.call.TTL > 0
 	})
 }
 

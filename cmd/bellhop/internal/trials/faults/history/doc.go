@@ -39,7 +39,7 @@
 // rescheduled. Each message of a batch is an operation of its own. The fields of each
 // operation, beside At, Process, N and Op:
 //
-//   - Publish, Broadcast: Topic, ID, Key, TTL, Limit, Lease, Try, Fail, LateAfter, LateMode; of
+//   - Publish, Broadcast: Topic, ID, Key, Busy, TTL, Limit, Lease, Try, Fail, LateAfter, LateMode; of
 //     one with a Version: Mode, After, MaxWait, Unique. OK: Due as acknowledged, State,
 //     Outcome, Previous. One that was kept or refused ends with No.
 //   - Cancel, CancelNext: Topic, ID; OK: State it was in. Reschedule: Topic, ID; OK: Due.

@@ -54,7 +54,7 @@ func (c *checker) skipped(first, m *message, h *handout) {
 		return
 	}
 	moved := slices.ContainsFunc(slices.Concat(m.reschedules, m.requeues), (*op).maybe)
-	if moved || h.call.Attempt != 1 || c.unsure(first, p.from(), h) || c.diedUnseen(first, nil, h) {
+	if moved || p.call.Busy || h.call.Attempt != 1 || c.unsure(first, p.from(), h) || c.diedUnseen(first, nil, h) {
 		return
 	}
 	c.violate(KeyOrder, fmt.Sprintf("%s was handed out before %s of the same key, which was due %d ms earlier and had been published before it",

@@ -87,6 +87,13 @@ var wrongKeys = map[history.Rule]map[string]string{
 			72-73 x ack b ok receipt=1070
 			final dead a 50`,
 	},
+	history.Lost: {
+		"not to be dropped": `
+			0-2 p publish a ok key=k due=50
+			70-71 w takes a due=50
+			72-73 p publish b ok key=k due=72
+			74-75 w ack a ok receipt=1070`,
+	},
 	history.Late: {
 		"the seat had been free for long": `
 			0-2 p publish a ok key=k due=50
@@ -133,6 +140,12 @@ var rightKeys = map[string]string{
 		74-75 x ack b ok receipt=1072
 		74-75 y ack c ok receipt=1072
 		74-75 z ack d ok receipt=1072 topic=u`,
+	"dropped, since the key was busy": `
+		0-2 p publish a ok key=k due=50
+		3-4 p publish c ok key=k due=60 busy=true
+		70-71 w takes a due=50
+		72-73 p publish b ok key=k busy=true outcome=dropped
+		74-75 w ack a ok receipt=1070`,
 	"it may have been acknowledged": `
 		0-2 p publish a ok key=k due=50
 		3-4 p publish b ok key=k due=60

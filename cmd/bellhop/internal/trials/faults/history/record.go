@@ -78,6 +78,7 @@ type Record struct {
 	Topic    string `json:"topic,omitempty"`
 	ID       string `json:"id,omitempty"`
 	Due      int64  `json:"due,omitempty"`      // Unix ms by Redis's clock
+	Busy     bool   `json:"busy,omitempty"`     // it is dropped if another of its key is under way
 	TTL      int64  `json:"ttl,omitempty"`      // ms
 	Limit    int    `json:"limit,omitempty"`    // limit of attempts
 	Key      string `json:"key,omitempty"`      // of which one message at a time is handed out

@@ -189,6 +189,8 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.TTL = s.number(value)
 		case "key":
 			r.Key = value
+		case "busy":
+			r.Busy = value == "true"
 		case "limit":
 			r.Limit = int(s.number(value))
 		case "hands":
