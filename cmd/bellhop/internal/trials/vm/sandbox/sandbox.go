@@ -149,7 +149,8 @@ func (b *Sandbox) await() error {
 			return fmt.Errorf("systemd ended at once:\n%s", b.console)
 		default:
 		}
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/run/systemd/private", b.pid)); err == nil {
+		if conn, err := net.Dial("unix", fmt.Sprintf("/proc/%d/root/run/systemd/private", b.pid)); err == nil { // it is there before it listens
+			conn.Close()
 			break
 		}
 		if time.Now().After(end) {
