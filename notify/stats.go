@@ -7,7 +7,8 @@ import (
 )
 
 // PublisherStats are what a Publisher counted since it was made: its publishes by their
-// outcome. A publish that failed otherwise, such as for a wrong field, is none of them.
+// outcome; one that was dropped, as Message.IfBusy says, had been created. A publish that
+// failed otherwise, such as for a wrong field, is none of them.
 type PublisherStats struct{ Created, Kept, Replaced, Moved, Refused int64 }
 
 // outcomes counts publishes by their outcome.

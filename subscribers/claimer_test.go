@@ -125,7 +125,7 @@ func alone(t *testing.T) *notify.Store {
 // carrier would have every worker call.
 func beating(t *testing.T, db *notify.Store) *notify.Store {
 	t.Helper()
-	beat(t, db, func(script.Keys) string { return "0 1" }, nil)
+	storetest.Beat(t, db)
 	return db
 }
 
@@ -143,7 +143,7 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 	t.Helper()
 	lapsed = new(atomic.Int64)
 	tokens := make(map[store.Shard]string)
-	beat(t, db, func(script.Keys) string { return "0 1" }, func(ctx context.Context) {
+	storetest.BeatWith(t, db, func(script.Keys) string { return "0 1" }, func(ctx context.Context) {
 		shards, _ := db.Shards(ctx) // what fails is done the next time
 		for _, shard := range shards {
 			carried, err := shard.Carry(ctx, store.Carry{Token: tokens[shard], Batch: 100, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
@@ -157,32 +157,6 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 		}
 	})
 	return lapsed
-}
-
-// beat sends beats to all shards until the test ends, and calls beside, if it is not nil, before those.
-func beat(t *testing.T, db *notify.Store, payload func(script.Keys) string, beside func(context.Context)) {
-	t.Helper()
-	every := time.NewTicker(reach.Heartbeat / 10)
-	t.Cleanup(every.Stop)
-	publish := db.Client().Publish
-	if len(db.KeysOfAll()) > 1 {
-		publish = db.Client().SPublish
-	}
-	storetest.Run(t, func(ctx context.Context) error {
-		for {
-			if beside != nil {
-				beside(ctx)
-			}
-			for _, keys := range db.KeysOfAll() {
-				_ = publish(ctx, keys.Beat(), payload(keys)).Err() // one that fails does no harm
-			}
-			select {
-			case <-every.C:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
 }
 
 func TestPollWaitsForAMessage(t *testing.T) {

@@ -492,7 +492,7 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 		last[keys.Beat()] = beat.Payload
 	}
 	stopCarrier()
-	beat(t, db, func(keys script.Keys) string { return last[keys.Beat()] }, nil)
+	storetest.BeatWith(t, db, func(keys script.Keys) string { return last[keys.Beat()] }, nil)
 }
 
 // endedLeases returns how many broadcasts of a name anybody may take.

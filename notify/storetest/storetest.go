@@ -448,16 +448,25 @@ func heads(t testing.TB, client redis.UniversalClient, keys script.Keys) {
 // and no connection is made anew, after which those who wait look for themselves.
 func Beat(t testing.TB, db *notify.Store) {
 	t.Helper()
+	BeatWith(t, db, func(script.Keys) string { return "0 1" }, nil)
+}
+
+// BeatWith has beats with a payload received in each shard until the test ends, and calls beside, if it is not nil, before those.
+func BeatWith(t testing.TB, db *notify.Store, payload func(script.Keys) string, beside func(context.Context)) {
+	t.Helper()
 	publish := db.Client().Publish
-	if Shards() > 1 {
+	if len(db.KeysOfAll()) > 1 {
 		publish = db.Client().SPublish
 	}
 	every := time.NewTicker(reach.Heartbeat / 10)
 	t.Cleanup(every.Stop)
 	Run(t, func(ctx context.Context) error {
 		for {
+			if beside != nil {
+				beside(ctx)
+			}
 			for _, keys := range db.KeysOfAll() {
-				_ = publish(ctx, keys.Beat(), "0 1").Err() // one that fails does no harm
+				_ = publish(ctx, keys.Beat(), payload(keys)).Err() // one that fails does no harm
 			}
 			select {
 			case <-every.C:

@@ -33,8 +33,8 @@
 //	ready:TOPIC             zset     members that are due → due ms; after a lease, when that ended
 //	keyed                   zset     topics that have messages with keys → due ms of the first that is blocked, or of an earlier one
 //	                                 that is gone; inf: nothing was
-//	keys:TOPIC              hash     ids of messages that have a key → KEY; while it is blocked a space and its due ms, 15 digits,
-//	                                 behind it
+//	keys:TOPIC              hash     ids of messages that have a key → KEY; behind a space, while it is blocked, its due ms, 15 digits;
+//	                                 or ? if it is scheduled, and dropped if its key is busy then
 //	seats:TOPIC             hash     keys → the id of the message that has the seat: it is ready, leased or put off
 //	line:TOPIC              zset     KEY, due ms of 15 digits, and ID of each blocked message, a NUL between → 0, so that they sort by
 //	                                 key, due time and id

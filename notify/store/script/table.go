@@ -35,7 +35,7 @@ var table = []row{
 	{lua: "READY", name: "ready", kind: kindZSet, holds: "topics that have something ready", with: "due ms of the first, or of an earlier one that is gone"},
 	{lua: "ready_of", name: "ready:", of: "topic", kind: kindZSet, holds: "members that are due", with: "due ms; after a lease, when that ended", place: PlaceReady},
 	{lua: "KEYED", name: "keyed", kind: kindZSet, holds: "topics that have messages with keys", with: "due ms of the first that is blocked, or of an earlier one that is gone; inf: nothing was"},
-	{lua: "keys_of", name: "keys:", of: "topic", kind: kindHash, holds: "ids of messages that have a key", with: "KEY; while it is blocked a space and its due ms, 15 digits, behind it"},
+	{lua: "keys_of", name: "keys:", of: "topic", kind: kindHash, holds: "ids of messages that have a key", with: "KEY; behind a space, while it is blocked, its due ms, 15 digits; or ? if it is scheduled, and dropped if its key is busy then"},
 	{lua: "seats_of", name: "seats:", of: "topic", kind: kindHash, holds: "keys", with: "the id of the message that has the seat: it is ready, leased or put off"},
 	{lua: "line_of", name: "line:", of: "topic", kind: kindZSet, holds: "KEY, due ms of 15 digits, and ID of each blocked message, a NUL between", with: "0, so that they sort by key, due time and id", place: PlaceBlocked},
 	{lua: "heads_of", name: "heads:", of: "topic", kind: kindZSet, holds: "keys that have something in the line", with: "due ms of the first, or of an earlier one that is gone"},

@@ -41,8 +41,7 @@ local function run(name, keys, args)
   local refusal = begin_call(keys, args)
   if refusal then return refusal end
   local reply = TRANSITIONS[name]()
-  if current.free then Seats.settle() end
-  if current.drops then Endings.drop_blocked() end
+  Endings.settle()
   return reply
 end
 

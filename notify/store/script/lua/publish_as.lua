@@ -18,8 +18,7 @@ end
 for topic in pairs(c.later) do Places.index_scheduled(topic) end
 for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
 if current.drops then
-  if current.free then Seats.settle() end
-  Endings.drop_blocked()
+  Endings.settle()
   for i = 2, #ARGV, 4 do
     if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
   end

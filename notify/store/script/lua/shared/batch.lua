@@ -99,7 +99,7 @@ local function place(b, topic, kind, list, keyed)
     Counters.count_published(topic, n, b.now)
   end
   if list.state == 'scheduled' and keyed and current.may_drop then
-    for j = 2, #list, 2 do Seats.keep_may_drop(topic, { list[j] }) end
+    for j = 2, #list, 2 do Seats.keep_may_drop(topic, list[j]) end
   end
   if list.state == 'ready' then Rings.ring(topic, n_ready, b.us) end
 end
@@ -152,8 +152,7 @@ function Batch.publish(us, now)
     each_list(b, take_back_unplaced)
     error(fault, 0)
   end
-  if current.free then Seats.settle() end
-  if current.drops then Endings.drop_blocked() end
+  Endings.settle()
   for member in pairs(current.blocked or {}) do b.reply[#b.reply + 1] = -b.seen[member] end
   return b.reply
 end

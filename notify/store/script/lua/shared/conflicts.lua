@@ -58,7 +58,7 @@ local function put_key(one)
     if one.drop or not key or not Seats.decide(topic, member) then return function() end end
     return function()
       Seats.may_drop(member, true)
-      Seats.keep_may_drop(topic, { member })
+      Seats.keep_may_drop(topic, member)
     end
   end
   local function undo()
@@ -116,7 +116,7 @@ end
 local function create(c, one)
   local state, fault = write(c, one)
   if fault then return refused(fault) end
-  if one.drop and state == 'scheduled' then Seats.keep_may_drop(one.topic, { one.member }) end
+  if one.drop and state == 'scheduled' then Seats.keep_may_drop(one.topic, one.member) end
   if one.broadcast then Counters.count(one.topic, 'broadcasts', 1) else Enter.count(one.topic, c.now) end
   return { 'created', one.due, 0, state }
 end
@@ -183,7 +183,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
   if one.keyed and one.key and is == 'scheduled' then Seats.leave(one.topic, { one.member }) end
-  if one.drop and is == 'scheduled' then Seats.keep_may_drop(one.topic, { one.member }) end
+  if one.drop and is == 'scheduled' then Seats.keep_may_drop(one.topic, one.member) end
   if kept > 0 then renew(one) end
   if one.broadcast and not was_broadcast then Counters.count(one.topic, 'broadcasts', 1) end
   if state == 'dead' and not one.broadcast then Enter.count(one.topic, c.now) end

@@ -72,7 +72,7 @@ function Endings.publish_successor(member, noted, us, now, ended)
     if options.drop then Seats.may_drop(member, true) end
     call('HSET', MESSAGES, member, record)
     state = Enter.place(topic, { due, member }, due, false, now)
-    if options.drop and state == 'scheduled' then Seats.keep_may_drop(topic, { member }) end
+    if options.drop and state == 'scheduled' then Seats.keep_may_drop(topic, member) end
   end)
   if ended then ended() end
   if not state then Dead.bury(topic, member, 'its place is foreign (WRONGTYPE)', 0, now) end -- if that is foreign, too, a repair finds the record
@@ -125,9 +125,14 @@ function Endings.end_messages(members, state, reasons, with)
   for i = #members, 1, -1 do members[i] = nil end
 end
 
--- Drops those that are to be dropped where they would be blocked, and are. It comes last in a call, behind Seats.settle. current.dropped has
--- them then.
-function Endings.drop_blocked()
+-- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.
+function Endings.count_dropped(topic, n)
+  Counters.count(topic, 'dropped', n)
+  Counters.count_all('dropped', n)
+end
+
+-- Drops those that are to be dropped where they would be blocked, and are. current.dropped has them then.
+local function drop_blocked()
   for topic, members in pairs(current.drops) do
     local gone, reasons = {}, {}
     for member in pairs(members) do
@@ -144,8 +149,9 @@ function Endings.drop_blocked()
   current.drops = nil
 end
 
--- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.
-function Endings.count_dropped(topic, n)
-  Counters.count(topic, 'dropped', n)
-  Counters.count_all('dropped', n)
+-- Does what comes last in a call, when all else is done: takes the seats away that messages left, and calls up the next, and drops what is
+-- not to wait.
+function Endings.settle()
+  if current.free then Seats.settle() end
+  if current.drops then drop_blocked() end
 end

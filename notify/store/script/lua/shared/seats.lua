@@ -112,14 +112,10 @@ function Seats.may_drop(member, drops)
   current.may_drop[member] = drops or nil
 end
 
--- Notes the same of scheduled messages of a topic, for when they are due. Call it when they are scheduled.
-function Seats.keep_may_drop(topic, members)
-  local noted = {}
-  for _, member in ipairs(members) do
-    local key = current.may_drop and current.may_drop[member] and Seats.key_of(topic, member)
-    if key then noted[#noted + 1], noted[#noted + 2] = id_of(topic, member), key .. ' ?' end
-  end
-  if noted[1] then call('HSET', keys_of(topic), unpack(noted)) end
+-- Notes the same of one that may_drop named, for when it is due. Call it when that is scheduled.
+function Seats.keep_may_drop(topic, member)
+  local key = current.may_drop[member] and Seats.key_of(topic, member)
+  if key then call('HSET', keys_of(topic), id_of(topic, member), key .. ' ?') end
 end
 
 -- Forgets that a message is to be dropped where it would be blocked. Returns whether it was.
