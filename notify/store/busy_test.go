@@ -118,9 +118,9 @@ func TestIfBusy(t *testing.T) {
 			publish(k, k.picky("a", time.Millisecond))
 			k.carries()
 			a := k.take(t.Context())
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "b", Key: "k"}) // first: at once it waits behind what is overdue
 			_, err = k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: a.Lease, Delay: time.Millisecond})
 			k.must(err)
-			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "b", Key: "k"})
 			k.carries()
 			k.is("put off", map[string]record.State{"a": record.Blocked, "b": record.Ready})
 			k.dropped(0)
