@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -94,6 +95,11 @@ func storeAll(t *testing.T, s *notify.Store) {
 	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))
 	if err := errors.Join(buried, nacked, acked, kept, paused, ended); err != nil {
 		t.Fatal(err)
+	}
+	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(store.PerHour)})
+	storetest.Publish(t, s, notify.Message{Topic: "limited"}, notify.Message{Topic: "limited"})
+	if got, err := claimer.Claim(t.Context(), "limited", subscribers.ClaimOptions{Max: 2, Lease: time.Hour}); err != nil || len(got) != 1 {
+		t.Fatalf("claimed %v, %v", got, err)
 	}
 	sub, err := subscribers.NewSubscriber(s)
 	if err != nil {

@@ -390,6 +390,32 @@ func words(text string) []any {
 	return all
 }
 
+// limit reaches limits of a topic, and takes them away.
+func limit(t *testing.T, db *notify.Store, pub client) {
+	t.Helper()
+	claimer := subscriberstest.Claimer(t, db)
+	storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(1), Rate: new(store.PerHour), Burst: new(2)})
+	for _, id := range []string{"a", "b", "c"} {
+		publish(t, pub, message(id, past))
+	}
+	for range 2 { // the topic has a slot; then it has no token
+		first := claim(t, db, 1)
+		if more, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); err != nil || len(more) > 0 {
+			t.Fatalf("claimed %v, %v", more, err)
+		}
+		if err := first[0].Ack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); err != nil || len(more) > 0 {
+		t.Fatalf("claimed %v, %v", more, err)
+	}
+	storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(int), Rate: new(store.Rate), Burst: new(int)})
+	if _, err := pub.Cancel(t.Context(), topic, "c"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // useEverything makes every kind of call on an empty store.
 func useEverything(t *testing.T, db *notify.Store) {
 	t.Helper()
@@ -450,6 +476,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	for _, id := range []string{"second", "first"} {
 		must("cancel", errOf(pub.Cancel(ctx, topic, id)))
 	}
+	limit(t, db, pub)
 	deliver(t, db, pub)
 	announce(t, db, pub)
 	_, err = storetest.Collect(pub.Topics(ctx))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -34,6 +35,10 @@ type Settings struct {
 	OnRetry        string `json:"on_retry" enum:"block,pass" doc:"whether a message that failed or was put off keeps the next of its key back"`
 	OnDead         string `json:"on_dead" enum:"go,stop" doc:"whether a message that died keeps all of its key back"`
 
+	Concurrency int    `json:"concurrency" example:"200" doc:"how many messages of the topic are leased at once; 0: without a limit"`
+	Rate        string `json:"rate" example:"1000/s" doc:"how many messages of the topic are claimed in a second, a minute or an hour: N/s, N/m or N/h; none: without a limit"`
+	Burst       int    `json:"burst" example:"50" doc:"how many messages are claimed at once after a rest; 0: there is no rate"`
+
 	Own []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
 
@@ -43,7 +48,8 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
 		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, History: s.History,
-		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead, Own: append([]string{}, s.Own...),
+		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead,
+		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Own: append([]string{}, s.Own...),
 	}
 }
 
@@ -69,8 +75,13 @@ func Setting(f fields.Field, of notify.Settings) string {
 
 // written returns a value as text, as a user writes it.
 func written(value reflect.Value) string {
-	if d, ok := value.Interface().(time.Duration); ok {
-		return fault.Short(d)
+	switch is := value.Interface().(type) {
+	case time.Duration:
+		return fault.Short(is)
+	case int:
+		if is == 0 {
+			return "none"
+		}
 	}
 	return fmt.Sprint(value.Interface())
 }
@@ -114,6 +125,7 @@ var settingKinds = map[reflect.Type]struct{ is, write string }{
 	reflect.TypeFor[*int]():           {"number", "write a whole number, such as %s"},
 	reflect.TypeFor[*time.Duration](): {"string", "write a string, such as %q"},
 	reflect.TypeFor[*string]():        {"string", "write a string, such as %q"},
+	reflect.TypeFor[*store.Rate]():    {"string", "write a string, such as %q"},
 	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
 	reflect.TypeFor[*notify.Switch](): {"boolean", "write true or false"},
 }

@@ -18,7 +18,7 @@ import (
 
 // Each setting has a description, and a valid example.
 func TestSettingFields(t *testing.T) {
-	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "ring_only", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead"}, api.SettingNames()); diff != "" {
+	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "ring_only", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst"}, api.SettingNames()); diff != "" {
 		t.Error(diff)
 	}
 	for _, f := range fields.In[notify.SettingsChange]() {
@@ -74,7 +74,7 @@ func TestBadSettings(t *testing.T) {
 		`{"attempts":5`:   {"settings: not a JSON object"},
 		`{"attempts":5}x`: {"settings: not a JSON object"},
 		"{\"\xff\":5}":    {"settings: not a JSON object"},
-		`{}`:              {"settings: give one or more of attempts, lease, backoff_min, backoff_max, ring_only, archive_acked, paused, history, key_concurrency, on_retry, on_dead"},
+		`{}`:              {"settings: give one or more of attempts, lease, backoff_min, backoff_max, ring_only, archive_acked, paused, history, key_concurrency, on_retry, on_dead, concurrency, rate, burst"},
 		`{"atempts":5}`:   {`atempts: setting "atempts": it is unknown; did you mean attempts? use attempts, lease,`},
 		`{"lease_ms":5}`:  {"lease_ms: did you mean lease?"},
 		`{"Lease":"1m"}`:  {"Lease: did you mean lease?"},
@@ -139,7 +139,7 @@ func TestSettingsOf(t *testing.T) {
 	got, err := json.Marshal(api.SettingsOf("mail", notify.TopicSettings{
 		Settings: notify.Settings{Attempts: 5, Lease: time.Minute, BackoffMin: time.Second, BackoffMax: 10 * time.Minute, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"}, Own: []string{"attempts", "lease"},
 	}))
-	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"ring_only":false,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","own":["attempts","lease"]}`
+	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"ring_only":false,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","lease"]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}

@@ -346,7 +346,7 @@ func TestLeftOut(t *testing.T) {
 	if _, err := fmt.Sscan(rest, &used); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.store.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used)).Err(); err != nil {
+	if err := s.store.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*9/10)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	next := func() (d api.Delivery) {

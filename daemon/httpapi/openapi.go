@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -147,6 +148,9 @@ func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 		}
 		if field.Type == reflect.TypeFor[*notify.Switch]() {
 			field.Type = reflect.TypeFor[*bool]()
+		}
+		if field.Type == reflect.TypeFor[*store.Rate]() {
+			field.Type = reflect.TypeFor[*string]()
 		}
 		all.Properties[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema
 	}

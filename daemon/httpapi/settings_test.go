@@ -23,7 +23,7 @@ const (
 
 // builtIn returns the settings of a topic without any set.
 func builtIn(topic string) api.Settings {
-	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go", Own: []string{}}
+	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go", Rate: "none", Own: []string{}}
 }
 
 // wantSettings checks the settings in an answer.
@@ -100,7 +100,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%s: faults of %q, want %q", body, got, want)
 		}
 	}
-	s.call("PATCH", settingsPath, `{"atempts":5}`).says("did you mean attempts? use attempts, lease, backoff_min, backoff_max, ring_only, archive_acked, paused, history, key_concurrency, on_retry, on_dead")
+	s.call("PATCH", settingsPath, `{"atempts":5}`).says("did you mean attempts? use attempts, lease, backoff_min, backoff_max, ring_only, archive_acked, paused, history, key_concurrency, on_retry, on_dead, concurrency, rate, burst")
 	s.call("PATCH", commonPath, `{"paused":true,"attempts":-1}`).is(422).says("attempts \\\"-1\\\"").says("cannot be set for all topics; pause each one")
 	s.call("PATCH", settingsPath+"?attempts=5", `{"attempts":5}`).is(422).says("unknown")
 	s.call("PATCH", settingsPath, `{"attempts":5,"x":"`+strings.Repeat("x", 1<<20)+`"}`).is(413)

@@ -17,7 +17,7 @@ import (
 
 // builtIn are the settings of a topic if none is set.
 func builtIn(topic string) api.Settings {
-	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go", Own: []string{}}
+	return api.Settings{Topic: topic, Attempts: 10, LeaseMs: 30_000, BackoffMinMs: 1000, BackoffMaxMs: 600_000, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go", Rate: "none", Own: []string{}}
 }
 
 // wantSettings checks the answer to a request about settings.

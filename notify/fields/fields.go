@@ -167,6 +167,10 @@ func (f Field) Set(of reflect.Value, text string) error {
 			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
+	case *store.Rate:
+		r, err := store.ParseRate(f.Name, text)
+		*into = r
+		return err
 	case *time.Duration:
 		d, err := f.duration(text)
 		*into = d

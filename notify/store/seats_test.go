@@ -40,12 +40,14 @@ type keyed struct {
 	fence     int64 // of the last claim
 	limit     int   // of messages of a key
 	most      int   // the greatest limit of messages of a key that the topic ever had
+	slots     int   // the topic's concurrency; 0: none
 }
 
 // places is what a shard has of a topic at one moment.
 type places struct {
 	keys, seats, records           map[string]string
 	ready, scheduled, leased, dead map[string]float64
+	slots                          map[string]float64
 	line                           []string
 	heads                          map[string]float64
 	index                          *float64 // of the topic among those with keys; nil: it is in none
@@ -71,6 +73,7 @@ func (k *keyed) read() places {
 	noted, seats, records := tx.HGetAll(ctx, keys.KeysOf(k.topic)), tx.HGetAll(ctx, keys.Seats(k.topic)), tx.HGetAll(ctx, keys.Messages())
 	ready, scheduled := tx.ZRangeWithScores(ctx, keys.Ready(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Scheduled(k.topic), 0, -1)
 	leased, dead := tx.ZRangeWithScores(ctx, keys.Leased(), 0, -1), tx.ZRangeWithScores(ctx, keys.Dead(k.topic), 0, -1)
+	slots := tx.ZRangeWithScores(ctx, keys.Slots(k.topic), 0, -1)
 	line, heads, index := tx.ZRange(ctx, keys.Line(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Heads(k.topic), 0, -1), tx.ZScore(ctx, keys.KeyedTopics(), k.topic)
 	if _, err := tx.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		k.t.Fatal(err)
@@ -88,7 +91,7 @@ func (k *keyed) read() places {
 	}
 	p := places{
 		keys: noted.Val(), seats: seats.Val(), records: make(map[string]string), ready: scores(ready.Val()), scheduled: scores(scheduled.Val()),
-		leased: scores(leased.Val()), dead: scores(dead.Val()), line: line.Val(), heads: scores(heads.Val()),
+		leased: scores(leased.Val()), slots: scores(slots.Val()), dead: scores(dead.Val()), line: line.Val(), heads: scores(heads.Val()),
 	}
 	for member, text := range records.Val() {
 		if id, of := strings.CutPrefix(member, k.topic+":"); of && !strings.HasPrefix(text, "=") {
@@ -218,6 +221,22 @@ func inOrder(before, after places) (wrong []string) {
 	return wrong
 }
 
+// slotsOf reports what is wrong with the slots of a topic: those that are leased have one, where there is a limit, and no more are
+// leased than that, unless they were before.
+func slotsOf(before, after places, limit int) (wrong []string) {
+	leased := slices.Sorted(maps.Keys(after.leased))
+	if limit == 0 {
+		leased = nil
+	}
+	if slots := slices.Sorted(maps.Keys(after.slots)); !slices.Equal(slots, leased) {
+		wrong = append(wrong, fmt.Sprintf("slots have %v, and leased are %v of at most %d", slots, leased, limit))
+	}
+	if limit > 0 && len(after.leased) > max(limit, len(before.leased)) {
+		wrong = append(wrong, fmt.Sprintf("%d are leased of at most %d, behind %d", len(after.leased), limit, len(before.leased)))
+	}
+	return wrong
+}
+
 func (k *keyed) must(err error) {
 	k.t.Helper()
 	if err != nil && !errors.Is(err, notify.ErrExists) && !errors.Is(err, notify.ErrLeased) && !errors.Is(err, notify.ErrInvalid) && !errors.Is(err, notify.ErrDead) {
@@ -257,11 +276,11 @@ func (k *keyed) message() notify.Message {
 	return m
 }
 
-// settings returns some, and notes the limit.
+// settings returns some, and notes the limits.
 func (k *keyed) settings() store.SettingsChange {
 	most := 1 + k.rand.IntN(3)
-	k.limit, k.most = most, max(k.most, most)
-	return store.SettingsChange{KeyConcurrency: &most, OnRetry: new(k.one("block", "pass")), OnDead: new(k.one("go", "stop"))}
+	k.limit, k.most, k.slots = most, max(k.most, most), k.rand.IntN(4)
+	return store.SettingsChange{KeyConcurrency: &most, OnRetry: new(k.one("block", "pass")), OnDead: new(k.one("go", "stop")), Concurrency: new(k.slots)}
 }
 
 // step does something, and returns what.
@@ -354,7 +373,7 @@ func (k *keyed) step(ctx context.Context) string {
 		c := k.settings()
 		_, err := k.shard.Set(ctx, k.topic, c, false)
 		k.must(err)
-		return fmt.Sprintf("set %d %s %s", *c.KeyConcurrency, *c.OnRetry, *c.OnDead)
+		return fmt.Sprintf("set %d %s %s, %d", *c.KeyConcurrency, *c.OnRetry, *c.OnDead, *c.Concurrency)
 	default:
 		letters := store.Letters{Oldest: 1 + k.rand.IntN(3)}
 		deal := k.shard.Requeue
@@ -374,7 +393,8 @@ func (k *keyed) play(steps int) bool {
 	for range steps {
 		k.log = append(k.log, k.step(ctx))
 		after := k.read()
-		if wrong := append(after.check(k.limit, k.most), inOrder(before, after)...); len(wrong) > 0 {
+		wrong := slices.Concat(after.check(k.limit, k.most), inOrder(before, after), slotsOf(before, after, k.slots))
+		if len(wrong) > 0 {
 			k.t.Errorf("%s\nbefore: %+v\nafter: %+v\nthe history:\n%s", strings.Join(wrong, "\n"), before, after, strings.Join(k.log[max(0, len(k.log)-25):], "\n"))
 			return false
 		}
@@ -496,6 +516,7 @@ func TestForeignSeats(t *testing.T) {
 				t.Fatal(err)
 			}
 			storetest.Hasten(t, db, time.Hour, "ledger")
+			k.passes(time.Millisecond) // delays are rounded up
 			got := make(map[string]bool)
 			for range 10 {
 				_, err := k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})

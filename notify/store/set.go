@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error
 
 // Set changes settings of a topic, and returns those that hold then. If missing is
 // set it does not change settings that the topic has already, nor the backoff if its
-// bounds would contradict these. If it resumes the topic it rings waiting
+// bounds would contradict these. If more messages may be claimed then, Set rings waiting
 // subscribers. Set repeats a call that Redis did not carry out for about a second.
 // Errors: a Fault, and nothing was changed; an ErrUnreplicated; or that of the
 // connection.
@@ -56,6 +57,9 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	least, most := record.Ms(r.Integer()), record.Ms(r.Integer())
 	if err := r.End(); err != nil {
 		return TopicSettings{}, err
+	}
+	if most == 0 {
+		return TopicSettings{}, fault.New("burst", "burst: the topic has no rate; set rate, too, or burst to its default")
 	}
 	return TopicSettings{}, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", fault.Short(most), fault.Short(least))
 }
@@ -147,5 +151,6 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 		}
 		one.setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
 	}
+	t.Burst = cmp.Or(t.Burst, t.Rate.burst())
 	return t, errors.Join(errOwn, errCommon)
 }

@@ -28,6 +28,10 @@ type Settings struct {
 	KeyConcurrency int    // messages of a key that are ready or leased at once
 	OnRetry        string // block: a message that failed, was put off or whose lease ended keeps its seat; pass: the next of its key goes
 	OnDead         string // go: the next of a dead letter's key goes; stop: none does until that is requeued, purged or replaced
+
+	Concurrency int  // messages of the topic that are leased at once; 0: without a limit
+	Rate        Rate // of claims; 0: without a limit
+	Burst       int  // messages that may be claimed at once after a rest; 0: there is no rate
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -57,6 +61,55 @@ type SettingsChange struct {
 	KeyConcurrency *int    `field:"key_concurrency" minimum:"1" maximum:"100" example:"2" doc:"how many messages of one key are ready or leased at once"`
 	OnRetry        *string `field:"on_retry" enum:"block,pass" example:"pass" doc:"a message that failed or was put off: block keeps the next of its key back until it is done, pass lets that go"`
 	OnDead         *string `field:"on_dead" enum:"go,stop" example:"stop" doc:"a message that died: go lets the next of its key go, stop keeps all of them back until it is requeued, purged or replaced"`
+
+	Concurrency *int  `field:"concurrency" of:"topic" minimum:"1" maximum:"100000" example:"200" doc:"how many messages of the topic are leased at once, by all its subscribers"`
+	Rate        *Rate `field:"rate" of:"topic" minimum:"1" maximum:"3600000000" example:"1000/s" doc:"how many messages of the topic are claimed in a second (/s), a minute (/m) or an hour (/h)"`
+	Burst       *int  `field:"burst" of:"topic" minimum:"1" maximum:"1000000" example:"50" doc:"how many messages are claimed at once after a rest, where there is a rate; by default as many as that allows in 50 ms, at least 1"`
+}
+
+// A Rate is a number of messages per hour. As text it is N/s, N/m or N/h.
+type Rate int64
+
+// MaxRate is the greatest [Rate]: a million a second.
+const MaxRate = 1_000_000 * PerSecond
+
+// The rates of one message in a time.
+const (
+	PerHour   Rate = 1
+	PerMinute      = 60 * PerHour
+	PerSecond      = 60 * PerMinute
+)
+
+// String returns the rate in the shortest unit of which it is a whole number; none for 0.
+func (r Rate) String() string {
+	switch {
+	case r == 0:
+		return "none"
+	case r%PerSecond == 0:
+		return fmt.Sprintf("%d/s", r/PerSecond)
+	case r%PerMinute == 0:
+		return fmt.Sprintf("%d/m", r/PerMinute)
+	}
+	return fmt.Sprintf("%d/h", int64(r))
+}
+
+// ParseRate reads a rate as users write it, such as 1000/s. Its error is a Fault of the field that is named.
+func ParseRate(field, text string) (Rate, error) {
+	digits, unit, _ := strings.Cut(text, "/")
+	per := map[string]Rate{"s": PerSecond, "m": PerMinute, "h": PerHour}[unit]
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if rate := Rate(n) * per; err == nil && rate > 0 && rate <= MaxRate {
+		return rate, nil
+	}
+	return 0, fault.New(field, "%s %.100q: write N/s, N/m or N/h, such as 1000/s, of at most %v", field, text, MaxRate)
+}
+
+// burst returns how many messages may be claimed at once, unless that is set: those of 50 ms.
+func (r Rate) burst() int {
+	if r == 0 {
+		return 0
+	}
+	return max(int(r/(20*PerSecond)), 1)
 }
 
 // A Switch changes a setting that is on by default.
@@ -95,6 +148,7 @@ type setting struct {
 	name                  string
 	field                 int      // index in Settings, and in SettingsChange
 	words                 []string // nil: it is none of some
+	ofOne                 bool     // all topics together cannot have it
 	least, most, fallback int64
 }
 
@@ -107,7 +161,7 @@ func (s setting) isSwitch() bool {
 var settings = func() (all []setting) {
 	for i := range reflect.TypeFor[SettingsChange]().NumField() {
 		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
-		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1}
+		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1, ofOne: tag.Get("of") == "topic"}
 		if text, ok := tag.Lookup("enum"); ok {
 			one.words = strings.Split(text, ",")
 			one.most = int64(len(one.words)) - 1
@@ -192,6 +246,10 @@ func (c SettingsChange) Check() error {
 	var faults []error
 	c.changed(func(one setting, to reflect.Value) {
 		switch value := to.Interface().(type) {
+		case Rate:
+			if value < 0 || value > MaxRate {
+				faults = append(faults, fault.New(one.name, "%s %v: use at most %v", one.name, value, MaxRate))
+			}
 		case int:
 			if value != 0 {
 				faults = append(faults, fault.Within(one.name, one.name, int64(value), one.least, one.most))
@@ -209,12 +267,18 @@ func (c SettingsChange) Check() error {
 	return errors.Join(faults...)
 }
 
-// CheckForAll is Check for settings of all topics, which cannot be paused together.
+// CheckForAll is Check for settings of all topics, which cannot be paused or limited together.
 func (c SettingsChange) CheckForAll() error {
+	faults := []error{c.Check()}
 	if c.Paused != nil && *c.Paused {
-		return errors.Join(c.Check(), fault.New("paused", "paused: it cannot be set for all topics; pause each one"))
+		faults = append(faults, fault.New("paused", "paused: it cannot be set for all topics; pause each one"))
 	}
-	return c.Check()
+	c.changed(func(one setting, to reflect.Value) {
+		if one.ofOne && !to.IsZero() {
+			faults = append(faults, fault.New(one.name, "%[1]s: it is a limit of one topic; set it for each one", one.name))
+		}
+	})
+	return errors.Join(faults...)
 }
 
 // numbersOf reads settings, as scripts write them, by name. It skips unreadable

@@ -173,6 +173,20 @@ var halfways = []halfway{
 	}},
 	{name: "replace what is blocked", ready: both(holdsKey, isBlocked), stays: []string{"a", "b"}, call: publishes(notify.Message{ID: "b", Key: "other", IfExists: notify.Replace})},
 	{name: "cancel what is blocked", ready: both(holdsKey, isBlocked), stays: []string{"a"}, call: cancelOf("b")},
+	{name: "claim at a limit", ready: both(isLimited, isReady("a")), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
+		_, err := subscriberstest.Claimer(t, db).Claim(t.Context(), mail, subscribers.ClaimOptions{Max: 2, Lease: record.MinLease})
+		return err
+	}},
+	{name: "acknowledge at a limit", settles: true, ready: both(isLimited, isLeased("a")), stays: []string{"a"}, call: acknowledges},
+	{name: "give back at a limit", ready: both(isLimited, isLeased("a")), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Nack(context.Background(), 0, "a test")
+		return err
+	})},
+	{name: "release at a limit", ready: both(isLimited, isLeased("a")), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.ReleaseMany(context.Background(), mail, []subscribers.Delivery{d})
+		return err
+	})},
+	{name: "carry what was leased at a limit", ready: both(both(isLimited, isLeased("a")), leaseEnds), stays: []string{"a"}, call: carries},
 	{name: "requeue one with a key", ready: both(holdsKey, isBuried), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
 		_, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")
 		return err
@@ -200,6 +214,11 @@ func isBuried(t *testing.T, db *notify.Store) {
 	if _, err := d.Bury(t.Context(), "a test"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// isLimited lets one message of the topic be leased at a time, and many be claimed in a second.
+func isLimited(t *testing.T, db *notify.Store) {
+	storetest.Set(t, db, mail, notify.SettingsChange{Concurrency: new(1), Rate: new(store.MaxRate)})
 }
 
 // passes has messages that are put off let others of their keys pass.
@@ -625,7 +644,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	for _, key := range []string{
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
-		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail),
+		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

@@ -134,6 +134,9 @@ func (k Keys) Line(topic string) string { return k.each("line_of", topic) }
 // Heads is the sorted set of a topic's keys that have a line, by the due time of the first.
 func (k Keys) Heads(topic string) string { return k.each("heads_of", topic) }
 
+// Slots is the sorted set of what is leased of a topic that has a concurrency.
+func (k Keys) Slots(topic string) string { return k.each("slots_of", topic) }
+
 // Attempts is the hash of attempts used up by member.
 func (k Keys) Attempts() string { return k.one("ATTEMPTS") }
 

@@ -3,9 +3,9 @@
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
 
--- Most calls acknowledge one message, and few messages have a time to live or a key, used up an attempt or have more noted.
-local keyed = keys_of(topic)
-local kept = call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keyed, keyed) -- the last two count as two each
+-- Most calls acknowledge one message, and few messages have a time to live, a key or a limit, used up an attempt or have more noted.
+local keyed, slots = keys_of(topic), slots_of(topic)
+local kept = call('EXISTS', ATTEMPTS, EXPIRIES, slots, EXTRAS, EXTRAS, keyed, keyed) -- the last two count as two each
 if #ARGV == 4 and kept == 0 and call('ZSCORE', LEASED, ARGV[4]) == ARGV[2] then
   local receipt, member, safe = ARGV[2], ARGV[4], redis.pcall
   call('ZREM', LEASED, member)
@@ -44,6 +44,7 @@ end
 if #mine > 0 then
   local ends = kept >= 2 -- else there is nothing to do but to forget them
   if ends then Leases.can_put_back() end
+  if kept > 0 then Limits.leave(topic, mine) end
   local acked = Leases.take_leased(mine) -- one that is named twice counts once
   or_undo(lease_again, ends and Endings.end_messages or Messages.forget, mine, ends and 'acked' or kept)
   Counters.count(topic, 'leased', -acked)

@@ -38,6 +38,7 @@ local function keep_done()
 end
 
 Leases.can_put_back()
+Limits.leave(topic, left)
 Leases.take_leased(left)
 or_undo(function()
   if not left[1] then return end

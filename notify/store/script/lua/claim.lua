@@ -1,4 +1,5 @@
--- Leases ready messages of a topic to one subscriber, oldest due first, or acknowledges them at once; none while it is paused.
+-- Leases ready messages of a topic to one subscriber, oldest due first, or acknowledges them at once; none while it is paused, and no more
+-- than its limits let go.
 -- ARGV: topic; how many at the most; lease in ms, 0 for that of its settings, -1 to acknowledge; for how many ms they must have been
 --   due; the inbox that waits if there are fewer, or ''; when the last hand-over that it received was made, in us, or 0;
 --   and the name of the worker, if it tells that.
@@ -14,12 +15,13 @@ most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()
 if Claim.is_on_the_way(topic, inbox, received, us) then return { 1, us, 'on_the_way', 1 } end
 local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
-if Settings.get('paused', own, nil) == 1 then -- the inbox waits, so that it is rung when the topic is resumed
+local ready, room, rate = ready_of(topic), Limits.room(topic, own, us)
+if Settings.get('paused', own, nil) == 1 or room == 0 then -- the inbox waits, so that it is rung when that is over
   Claim.wait(topic, inbox, us)
+  if rate and rate.binds and call('EXISTS', ready) == 1 then Rings.wait_for_rate(topic, rate, 0) end
   return { 1, us }
 end
-local ready = ready_of(topic)
-local members, dues = Claim.find(ready, now - age, most)
+local members, dues = Claim.find(ready, now - age, math.min(most, room))
 if not members[1] then
   Claim.wait(topic, inbox, us)
   local first = age > 0 and (try('ZRANGE', ready, 0, 0, 'WITHSCORES') or {})[2]
@@ -37,10 +39,12 @@ local c = {
   records = records, expiries = expiries, attempts = attempts, all_own = all_own,
   receipt = Leases.receipt_of(us + lease * 1000, released), -- of what has used up no attempt
   on_time = us - age * 1000, -- the due time, in us, of what is not late
+  room = room, rate = rate,
   fence = keyed and Claim.fence_of(topic, us) or nil,
 }
 local leases = Claim.leases_of(c)
 Claim.put_leased(c, leases, worker)
+if n == room and short and rate and rate.binds then Rings.wait_for_rate(topic, rate, 0) end
 if history then Claim.count_late(c) end
 local reply = Claim.reply(c, short and 1 or 0)
 Claim.take(c, leases)

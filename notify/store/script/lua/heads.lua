@@ -18,7 +18,11 @@ for place = 1, #fields do
     on_the_way[#on_the_way + 1] = place
   else
     all[#all + 1] = topic
-    if Settings.get('paused', own, nil) ~= 1 then c.open[#c.open + 1] = { place = place, topic = topic, share = 0, at = 2, page = {} } end
+    local room, rate = Limits.room(topic, own, us)
+    if room == 0 and rate and rate.binds and call('EXISTS', ready_of(topic)) == 1 then Rings.wait_for_rate(topic, rate, 0) end
+    if Settings.get('paused', own, nil) ~= 1 and room > 0 then
+      c.open[#c.open + 1] = { place = place, topic = topic, room = room, share = 0, at = 2, page = {} }
+    end
   end
 end
 if oldest == '1' then Heads.share_oldest(c) else Heads.share_in_order(c) end

@@ -31,6 +31,7 @@ if n > 0 then
   end
   if #as_before > 0 and not Places.put_ready(topic, as_before, earliest) then return Places.foreign_ready(topic) end
   if #mine > 0 then
+    Limits.leave(topic, mine)
     Counters.count(topic, 'leased', -Leases.take_leased(mine))
     if call('EXISTS', EXPIRIES) == 1 then
       for _, member in ipairs(mine) do Leases.no_longer_leased(member, now) end

@@ -1,8 +1,8 @@
--- Changes settings of a topic, or of the store. It rings subscribers of a topic that it resumes.
+-- Changes settings of a topic, or of the store. It rings subscribers of a topic that it resumes, or whose limits it changes.
 -- ARGV: topic, or *; 1 to change only what is not set, and of the backoff only what agrees with what is; then name and number of
 --   each setting, '' to remove it.
--- Reply: 1, the settings of the topic now, and of the store, '' if there are none; or 0, if the longest wait after the first attempt
---   would be above that after many, and nothing is changed: both, in ms.
+-- Reply: 1, the settings of the topic now, and of the store, '' if there are none; or 0, and nothing is changed: if the longest wait after
+--   the first attempt would be above that after many, both, in ms; and 0 twice if there would be a burst without a rate.
 local topic, only_missing = ARGV[1], ARGV[2] == '1'
 local us, now = clock()
 local before, common = Settings.settings_of(topic)
@@ -28,6 +28,9 @@ if only_missing and least > most then -- the bound that is set already holds, an
 end
 if (changes.backoff_min or changes.backoff_max) and least > most then return { 0, least, most } end
 
+local function has(name, of) return Settings.get(name, of or '') > 0 end
+if has('burst', after) and not has('rate', after) then return { 0, 0, 0 } end
+
 if after ~= '' then
   call('HSET', TOPICS, topic .. ':settings', after)
 elseif before then
@@ -38,12 +41,20 @@ if of_store then
   return { 1, after, after }
 end
 
--- Updates the index of pauses, and rings if a pause is over.
-local function index_pause()
-  if Settings.get('paused', after, nil) == 1 then return try('ZADD', PAUSED, 'NX', now, topic) end
-  try('ZREM', PAUSED, topic)
+-- Updates the index of pauses, and what is kept for limits.
+local function index()
+  if has('paused', after) then try('ZADD', PAUSED, 'NX', now, topic) else try('ZREM', PAUSED, topic) end
+  if changes.concurrency then Limits.count_leases(topic, has('concurrency', before), has('concurrency', after)) end
+  if has('rate', before) and not has('rate', after) then
+    try('HDEL', TOPICS, topic .. ':spent')
+    Rings.forget_rate(topic)
+  end
+end
+
+-- Rings if more may be claimed now.
+local function ring()
   local ready = try('ZCARD', ready_of(topic)) or 0
-  if Settings.get('paused', before, nil) == 1 and ready > 0 then Rings.ring(topic, ready, us) end
+  if ready > 0 and (has('paused', before) or changes.concurrency or changes.rate or changes.burst) then Rings.ring(topic, ready, us) end
 end
 
 -- Calls up what a new limit of each key lets go: some of the keys, and the housekeeping the others.
@@ -53,6 +64,7 @@ local function call_up()
 end
 
 if after ~= '' then Counters.remember(topic) elseif before then Counters.forget_if_unused(topic) end
-index_pause()
+index()
 call_up()
+ring()
 return { 1, after, common or '' }

@@ -29,14 +29,16 @@ local function bell_of_beat(c)
   return Broadcasts.bell_of(since, math.floor(latest[2] or 0), topics)
 end
 
--- Rings again for a topic with ready messages, which may have lost a ring. Returns whether the beat is to name it: its waiting list is
--- empty, and may have been lost. Programs of any language are told again in either case.
+-- Rings again for a topic with ready messages that may be claimed, which may have lost a ring. Returns whether the beat is to name it: its
+-- waiting list is empty, and may have been lost. Programs of any language are told again in either case.
 local function ring_again(c, topic, ready)
+  ready = Rings.most(topic, ready, c.us)
+  if ready == 0 then return false end
   local waiting = waiting_of(topic)
   if (try('ZCARD', waiting) or 0) > 0 then
-    if lost_ring(waiting, c.us) and not Settings.paused(topic) then c.repeated = (c.repeated or 0) + 1 end
+    if lost_ring(waiting, c.us) then c.repeated = (c.repeated or 0) + 1 end
     Rings.ring(topic, ready, c.us)
-  elseif not Settings.paused(topic) then
+  else
     if SHARDED then tell_heard(WAKES, topic .. ' ' .. ready) else tell(wake_of(topic), ready) end
     return true
   end

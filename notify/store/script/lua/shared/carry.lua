@@ -15,7 +15,7 @@ function Carry.begin(beats)
   local us, now = clock()
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
-  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, READY, LOGS, TAKEN, OUTBOX, KEYED)
+  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED, READY, LOGS, TAKEN, OUTBOX)
     or call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED)
   if beats and c.rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
   for i = 1, #PLACES do

@@ -133,17 +133,16 @@ function Claim.put_leased(c, leases, worker)
   local first = leases[2]
   if not first then return end
   if c.lease >= 0 then
+    if c.room < math.huge then Limits.take(c.topic, leases) end
     if worker then Attempts.note_claim(c.receipt, c.others and c.others.leases or {}, c.lease, c.now, c.topic, worker) end
     Leases.put_leased(leases)
     Counters.count(c.topic, 'leased', #leases / 2)
   end
   local oldest = first == c.members[1] and c.runs[1] or call('ZSCORE', c.ready, first)
   local late = text(math.min(c.on_time - oldest * 1000, LAST)) -- in us
-  if c.fence then
-    try('HSET', TOPICS, c.topic .. ':lateness', late, c.topic .. ':fence', text(c.fence + #c.members))
-  else
-    try('HSET', TOPICS, c.topic .. ':lateness', late)
-  end
+  local topic, fence = c.topic, c.fence and text(c.fence + #c.members)
+  if c.rate then try('HSET', TOPICS, topic .. ':spent', Limits.spend(c.rate, #leases / 2)) end
+  if fence then try('HSET', TOPICS, topic .. ':lateness', late, topic .. ':fence', fence) else try('HSET', TOPICS, topic .. ':lateness', late) end
 end
 
 -- Counts how late the messages were. All are counted, also those that are not leased, which are taken off when that is decided. They are

@@ -149,9 +149,20 @@ local function drop_blocked()
   current.drops = nil
 end
 
--- Does what comes last in a call, when all else is done: takes the seats away that messages left, and calls up the next, and drops what is
--- not to wait.
+-- Rings for what the slots that became free let go, beside what this call rang for.
+local function ring_for(freed)
+  local us = clock()
+  for topic, n in pairs(freed) do
+    n = math.min(n, try('ZCARD', ready_of(topic)) or 0) - (current.left.rung[topic] or 0)
+    if n > 0 then Rings.ring(topic, n, us) end
+  end
+end
+
+-- Does what comes last in a call, when all else is done: gives back the slots of leases that ended; takes the seats away that messages left,
+-- and calls up the next; drops what is not to wait; and rings for the slots.
 function Endings.settle()
+  local freed = current.left and Limits.give_back()
   if current.free then Seats.settle() end
   if current.drops then drop_blocked() end
+  if freed then ring_for(freed) end
 end

@@ -1,18 +1,31 @@
--- Leases of named listeners that ended. A process of theirs may have died: another process of that name takes the broadcasts; if none
--- listens, the next one that begins does.
+-- Who waits for a time: named listeners for leases that ended, and topics for their rates.
 
 Handed.units = 1
 Handed.is_rare = true
 
 function Handed.key() return HANDED end
 
+-- Rings for a topic whose rate allows some messages again.
+local function ring(c, entry, topic)
+  call('ZREM', HANDED, entry)
+  local ready = try('ZCARD', ready_of(topic)) or 0
+  if ready > 0 then Rings.ring(topic, ready, c.us) end
+end
+
+-- Tells of leases of a named listener that ended. A process of its may have died: another process of that name takes the broadcasts; if none
+-- listens, the next one that begins does.
+local function pass_on(c, name)
+  if tell(name_of(name), '') == 0 then
+    call('ZREM', HANDED, name)
+  else
+    call('ZADD', HANDED, c.now + 1000, name) -- told again then, if that was lost
+  end
+end
+
 function Handed.carry(c)
   local ended = Move.due_in(HANDED, c.now, c.slow)
   for i = 1, #ended, 2 do
-    if tell(name_of(ended[i]), '') == 0 then
-      call('ZREM', HANDED, ended[i])
-    else
-      call('ZADD', HANDED, c.now + 1000, ended[i]) -- told again then, if that was lost
-    end
+    local topic = Rings.throttled_in(ended[i])
+    if topic then ring(c, ended[i], topic) else pass_on(c, ended[i]) end
   end
 end

@@ -7,9 +7,13 @@ local function give(c, one, n)
   c.most = c.most - n
 end
 
--- Notes the due time of the first message of a topic behind its share; nil if there is none. They are read a page at a time.
+-- Notes the due time of the first message of a topic behind its share; nil if there is none, or its limits let no more go. They are read a page at a time.
 local function note_due(c, one)
   local topic = one.topic
+  if one.share == one.room then
+    one.due = nil
+    return
+  end
   if one.at > #one.page then
     one.page, one.at = call('ZRANGE', ready_of(topic), '-inf', c.now - c.age, 'BYSCORE', 'LIMIT', one.share, Claim.FEW, 'WITHSCORES'), 2
   end
@@ -34,7 +38,7 @@ end
 function Heads.share_in_order(c)
   for _, one in ipairs(c.open) do
     local topic = one.topic
-    local n = c.most > 0 and math.min(c.most, call('ZCOUNT', ready_of(topic), '-inf', c.now - c.age)) or 0
+    local n = c.most > 0 and math.min(c.most, one.room, call('ZCOUNT', ready_of(topic), '-inf', c.now - c.age)) or 0
     if n > 0 then give(c, one, n) end
   end
 end

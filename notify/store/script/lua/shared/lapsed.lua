@@ -16,7 +16,7 @@ end
 local function limits_in(limits, topic)
   if not limits[topic] then
     local own, common = Settings.settings_of(topic)
-    limits[topic] = { attempts = Settings.get('attempts', own, common), history = Settings.get('history', own, common) }
+    limits[topic] = { attempts = Settings.get('attempts', own, common), history = Settings.get('history', own, common), own = own }
   end
   return limits[topic]
 end
@@ -38,8 +38,13 @@ local function end_lease(c, limits, member, score)
   return nil, { member = member, reason = cause .. ', out of attempts', attempts = used < math.huge and used or 0, score = score_of_dropped }
 end
 
+-- Gives back the slots of a topic's messages, every second of a list.
+local function leave(limits, topic, list)
+  for i = 2, limits[topic].own and #list or 0, 2 do Limits.leave(topic, { list[i] }) end
+end
+
 -- Makes pairs of member and time ready. Those that cannot be are added to the dead.
-local function make_ready_again(c, again, dead)
+local function make_ready_again(c, limits, again, dead)
   local topics = {}
   for i = 1, #again, 2 do
     local member, topic = again[i], topic_of(again[i])
@@ -52,6 +57,7 @@ local function make_ready_again(c, again, dead)
     end
   end
   for topic, list in pairs(topics) do
+    leave(limits, topic, list)
     for i = 2, c.keyed and #list or 0, 2 do Seats.put_off(topic, list[i]) end
     local least = list[1] -- a hand-over that ended later may have begun earlier
     for i = 3, #list, 2 do least = math.min(least, list[i]) end
@@ -60,7 +66,8 @@ local function make_ready_again(c, again, dead)
   end
 end
 
-local function drop(c, one)
+local function drop(c, limits, one)
+  leave(limits, one.topic, { 0, one.member })
   Move.drop(c, function() Leases.take_leased({ one.member }) end, function() Leases.put_leased({ one.score, one.member }) end,
     one.topic, one.member, one.reason, one.attempts)
   Counters.count(one.topic, 'leased', -1)
@@ -77,7 +84,7 @@ function Lapsed.carry(c)
       again[#again + 1], again[#again + 2] = ended[i], text(due)
     end
   end
-  make_ready_again(c, again, dead)
+  make_ready_again(c, limits, again, dead)
   local stay, drops, done = {}, {}, {}
   for _, one in ipairs(dead) do
     local topic = topic_of(one.member)
@@ -86,6 +93,7 @@ function Lapsed.carry(c)
       stay[one.member], drops[#drops + 1] = true, one
     else
       stay[one.member] = not Move.bury(c, LEASED, Lapsed.units, one.topic, one.member, one.reason, one.attempts)
+      if one.topic and not stay[one.member] then leave(limits, one.topic, { 0, one.member }) end
     end
   end
   for i = 1, #ended, 2 do
@@ -98,5 +106,5 @@ function Lapsed.carry(c)
       if topic and is_topic(topic) then Counters.count(topic, 'leased', -1) end
     end
   end)
-  for _, one in ipairs(drops) do drop(c, one) end
+  for _, one in ipairs(drops) do drop(c, limits, one) end
 end

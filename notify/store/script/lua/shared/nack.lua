@@ -20,6 +20,7 @@ local function use_up(c)
 end
 
 local function no_longer_leased(c)
+  Limits.leave(c.topic, { c.member }, c.own)
   Leases.take_leased({ c.member })
   Counters.count(c.topic, 'leased', -1)
 end
@@ -64,6 +65,7 @@ function Nack.drop(c)
   Leases.can_put_back()
   local used, forgetful = use_up(c)
   local left = { c.member }
+  Limits.leave(c.topic, left, c.own)
   Leases.take_leased(left)
   or_undo(function() lease_again(c, left) end, Endings.end_messages, left, 'dropped', c.reason, { used = used })
   Counters.count(c.topic, 'leased', -1)
@@ -81,6 +83,7 @@ function Nack.bury(c)
   end
   local buried = or_undo(stay_leased, function()
     if not Dead.bury(c.topic, c.member, c.reason, used, c.now) then return false end
+    Limits.leave(c.topic, { c.member }, c.own)
     Leases.take_leased({ c.member })
     return true
   end)

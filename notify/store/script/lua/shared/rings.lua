@@ -2,17 +2,58 @@
 
 Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
+local OF_TOPIC = '/' -- before a topic in HANDED: no listener has that in its name
+
+-- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
+function Rings.nudge(due, head)
+  if not head or due < tonumber(head) then tell(HEAD, text(due)) end
+end
+
+-- Has the carrier ring for a topic once its rate allows some messages again, beside so many that it allows now.
+function Rings.wait_for_rate(topic, rate, now)
+  local at = Limits.again(rate, now)
+  local first = try('ZRANGE', HANDED, 0, 0, 'WITHSCORES')
+  if not first then return end
+  call('ZADD', HANDED, 'LT', text(at), OF_TOPIC .. topic)
+  Rings.nudge(at, first[2])
+end
+
+-- The topic of an entry in HANDED for which the carrier is to ring; nil if it is a named listener.
+function Rings.throttled_in(entry)
+  return string.sub(entry, 1, 1) == OF_TOPIC and string.sub(entry, 2) or nil
+end
+
+-- Has the carrier ring no more for a topic's rate.
+function Rings.forget_rate(topic)
+  try('ZREM', HANDED, OF_TOPIC .. topic)
+end
+
+-- For how many of n ready messages of a topic subscribers may be rung now: none while it is paused, and no more than its limits let go. If
+-- its rate is why, and more of them wait than that, the carrier rings for the others.
+function Rings.most(topic, n, us)
+  local own = try('HGET', TOPICS, topic .. ':settings')
+  if not own then return n end
+  if Settings.get('paused', own) == 1 then return 0 end
+  local room, rate = Limits.room(topic, own, us)
+  if n <= room then return n end
+  if rate and rate.binds and (try('ZCOUNT', waiting_of(topic), '-inf', text(Rings.RUNG)) or 0) > room then
+    Rings.wait_for_rate(topic, rate, room)
+  end
+  return room
+end
 
 -- Rings up to n of the subscribers that wait for a topic, longest first, and
 -- wakes programs of any language. An inbox that was rung moves behind all that
 -- were not, until its subscriber claims, which gives it a new place: so a lost
 -- ring can be repeated, and a subscriber that hangs keeps no message from the
 -- others. An inbox that nobody is subscribed to is dropped. While the topic is
--- paused ring does nothing: the resume rings. It never fails: a foreign key, or
--- a PUBLISH that is refused, counts as a lost ring. Call it last, since a
+-- paused, or at a limit, ring does nothing: what ends that rings. It never fails: a
+-- foreign key, or a PUBLISH that is refused, counts as a lost ring. Call it last, since a
 -- subscriber that is rung claims at once. Nobody is set if no inbox waits.
 function Rings.ring(topic, n, us, nobody)
-  if Settings.paused(topic) then return end
+  n = Rings.most(topic, n, us)
+  if n == 0 then return end
+  if current.left then current.left.rung[topic] = (current.left.rung[topic] or 0) + n end
   if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end
   if nobody then return end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
@@ -31,9 +72,4 @@ function Rings.ring(topic, n, us, nobody)
     end
     if left == 0 or not dropped then return end
   end
-end
-
--- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
-function Rings.nudge(due, head)
-  if not head or due < tonumber(head) then tell(HEAD, text(due)) end
 end

@@ -16,7 +16,7 @@ local FEW_CLAIMS = 8 -- so few are looked at together
 local MOST_WORKERS = 100 -- checked in one call
 local MOST_LISTENERS = 200 -- named listeners: if there are more, their places in forgotten topics stay
 local OFTEN = 8 -- checks of a topic in the time for which it is remembered
-local EVER = { 'published', 'sent', 'acked', 'died', 'dropped', 'lateness', 'fence', 'released', 'idle' } -- counters that keep no topic alive
+local EVER = { 'published', 'sent', 'acked', 'died', 'dropped', 'lateness', 'fence', 'spent', 'released', 'idle' } -- counters that keep no topic alive
 
 -- The state of a step: its arguments, and what it has done. See sweep.lua.
 function Sweep.begin(arguments, us, now)
