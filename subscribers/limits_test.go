@@ -1,0 +1,102 @@
+package subscribers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// publishSome publishes n messages that are due at once.
+func publishSome(t testing.TB, db *notify.Store, n int) {
+	t.Helper()
+	var all []notify.Message
+	for i := range n {
+		all = append(all, notify.Message{Topic: topic, ID: fmt.Sprint(i)})
+	}
+	storetest.Publish(t, db, all...)
+}
+
+// No more handlers are at work than the topic's concurrency, over all subscribers, whatever becomes of the messages; and all are handled.
+func TestConcurrencyOfAllSubscribers(t *testing.T) {
+	t.Parallel()
+	const most, n = 3, 300
+	db := storetest.Open(t)
+	carry(t, db)
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1000), Concurrency: new(most)})
+	var now, done atomic.Int64
+	for range 5 {
+		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+			if at := now.Add(1); at > most {
+				t.Errorf("%d handlers are at work, want at most %d", at, most)
+			}
+			defer now.Add(-1)
+			time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+			switch rand.IntN(10) {
+			case 0:
+				return subscribers.RetryAfter(errors.New("not yet"), time.Millisecond)
+			case 1:
+				return subscribers.Snooze(time.Millisecond)
+			}
+			done.Add(1)
+			return nil
+		}, subscribers.HandleOptions{Concurrency: 8})
+	}
+	publishSome(t, db, n)
+	storetest.Eventually(t, "all are handled", func() bool { return done.Load() == n })
+	storetest.Eventually(t, "no slot is left", func() bool {
+		return db.Client().ZCard(t.Context(), db.KeysOf(topic).Slots(topic)).Val() == 0
+	})
+}
+
+// Subscribers handle no more in a time than the topic's rate, and all without a beat: the carrier rings for those that wait.
+func TestRateOfAllSubscribers(t *testing.T) {
+	t.Parallel()
+	const perSecond, n = 1000, 400
+	db := storetest.Open(t)
+	carry(t, db)
+	storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(perSecond * store.PerSecond), Burst: new(1)})
+	var done atomic.Int64
+	for range 3 {
+		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+			done.Add(1)
+			return nil
+		}, subscribers.HandleOptions{Concurrency: 2})
+	}
+	begun := time.Now()
+	publishSome(t, db, n)
+	storetest.Eventually(t, "all are handled", func() bool { return done.Load() == n })
+	if took := time.Since(begun); took < (n-1)*time.Second/perSecond {
+		t.Errorf("%d were handled in %v", n, took)
+	}
+}
+
+// BenchmarkRate has five subscribers handle messages for ten seconds at a rate of 1,000/s.
+func BenchmarkRate(b *testing.B) {
+	const perSecond, seconds = 1000, 10
+	db := storetest.Open(b)
+	carry(b, db)
+	storetest.Set(b, db, topic, notify.SettingsChange{Rate: new(perSecond * store.PerSecond)})
+	publishSome(b, db, 2*perSecond*seconds)
+	var first, n atomic.Int64
+	for range 5 {
+		handle(b, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+			first.CompareAndSwap(0, time.Now().UnixMicro())
+			n.Add(1)
+			return nil
+		}, subscribers.HandleOptions{Concurrency: 8})
+	}
+	for range b.N {
+		from, at := n.Load(), time.Now()
+		time.Sleep(seconds * time.Second)
+		b.ReportMetric(float64(n.Load()-from)/time.Since(at).Seconds(), "handled/s")
+	}
+}
