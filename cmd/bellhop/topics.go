@@ -31,7 +31,8 @@ func (a *app) topicsCommand() *cobra.Command {
 		Long: `Count the messages of each topic, or of those that match a pattern: scheduled,
 ready, leased and dead ones, those that are blocked by others of their keys, if
 there are any, and waiting subscribers. Overdue is how long the oldest ready
-message has been due. Late is how late the last message was claimed, or that
+message has been due. Leased is followed by the topic's concurrency, if it has
+one. Late is how late the last message was claimed, or that
 the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
 ones that are kept. --watch counts each second, shows the worst topics first, and how
 many messages are published, acknowledged and broadcast per second.
@@ -175,7 +176,12 @@ var topicColumns = []struct {
 	{"SCHED", 3, func(r topicRow) string { return strconv.FormatInt(r.Scheduled, 10) }},
 	{"READY", 1, func(r topicRow) string { return strconv.FormatInt(r.Ready, 10) }},
 	{"BLOCKED", 1, func(r topicRow) string { return strconv.FormatInt(r.Blocked, 10) }},
-	{"LEASED", 6, func(r topicRow) string { return strconv.FormatInt(r.Leased, 10) }},
+	{"LEASED", 6, func(r topicRow) string {
+		if r.Concurrency > 0 {
+			return fmt.Sprintf("%d/%d", r.Leased, r.Concurrency)
+		}
+		return strconv.FormatInt(r.Leased, 10)
+	}},
 	{"DEAD", 1, func(r topicRow) string { return strconv.FormatInt(r.Dead, 10) }},
 	{"WAITING", 2, func(r topicRow) string { return strconv.FormatInt(r.Waiting, 10) }},
 	{"OVERDUE", 1, func(r topicRow) string { return overdue(r.Counts) }},

@@ -131,6 +131,10 @@ func (e *exam) overdue(s service) {
 		switch {
 		case e.natsAway && slices.Contains(e.delivered(), n.Topic):
 			e.warn(n.Topic, check, found+"they are delivered over NATS", "see the check of NATS above")
+		case c.Concurrency > 0 && c.Leased >= c.Concurrency:
+			e.warn(n.Topic, check, found+fmt.Sprintf("%d of at most %d leased", c.Leased, c.Concurrency), "raise that, if it may be: bellhop topics set "+n.Topic+" concurrency=N")
+		case c.Rate > 0 && c.Waiting > 0:
+			e.warn(n.Topic, check, found+fmt.Sprintf("claimed at no more than %v", c.Rate), "raise that, if it may be: bellhop topics set "+n.Topic+" rate=N/s")
 		case c.Waiting > 0:
 			e.warn(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
 		case c.Leased > 0:

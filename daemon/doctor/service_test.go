@@ -138,6 +138,13 @@ func TestOverdue(t *testing.T) {
 	w.must(err)
 	w.overdue("hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("hung").Waiting("hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
+	storetest.Set(t, w.store, "full", notify.SettingsChange{Concurrency: new(1)})
+	w.overdue("full", 2, 4*time.Minute)
+	_, err = subscriberstest.Claimer(w.t, w.store).Claim(t.Context(), "full", subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
+	w.must(err)
+	storetest.Set(t, w.store, "slow", notify.SettingsChange{Rate: new(90 * store.PerMinute)})
+	w.overdue("slow", 1, 3*time.Minute)
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("slow").Waiting("slow"), redis.Z{Score: 1, Member: "inbox"}).Err())
 	w.overdue("held", 1, 3*time.Hour)
 	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "held"))
 	w.must(storetest.Inspector(t, w.store).Pause(t.Context(), "quiet"))
@@ -145,12 +152,19 @@ func TestOverdue(t *testing.T) {
 	all := []string{
 		"warn overdue orders: oldest due 22m ago, 3 ready, no subscriber waits → start a worker: bellhop work orders",
 		"warn overdue busy: oldest due 5m ago, 1 ready, no subscriber waits, 1 leased → start more workers, or raise their concurrency: bellhop work busy --concurrency 8",
+		"warn overdue full: oldest due 4m ago, 1 ready, 1 of at most 1 leased → raise that, if it may be: bellhop topics set full concurrency=N",
+		"warn overdue slow: oldest due 3m ago, 1 ready, claimed at no more than 90/m → raise that, if it may be: bellhop topics set slow rate=N/s",
 		"warn overdue hung: oldest due 2m ago, 1 ready, waiting subscribers do not claim them → check whether these workers hang; a beat rings them again",
 	}
 	w.expect("overdue", all...)
 	w.expect("paused", "warn paused held: paused for <1m, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
 	w.must(storetest.Inspector(t, w.store).Resume(t.Context(), "held"))
 	w.expect("paused", "ok paused 1 topic, with no message waiting → ")
+	for _, topic := range []string{"full", "slow"} {
+		for _, id := range []string{"1", "2"} {
+			_, _ = w.pub.Cancel(t.Context(), topic, id)
+		}
+	}
 	for i := range 3 {
 		w.overdue(fmt.Sprintf("late%d", i), 1, 100*time.Second)
 	}

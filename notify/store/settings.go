@@ -93,6 +93,17 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/h", int64(r))
 }
 
+// MarshalText returns the rate as text.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText returns.
+func (r *Rate) UnmarshalText(text []byte) (err error) {
+	if *r = 0; string(text) != r.String() {
+		*r, err = ParseRate("rate", string(text))
+	}
+	return err
+}
+
 // ParseRate reads a rate as users write it, such as 1000/s. Its error is a Fault of the field that is named.
 func ParseRate(field, text string) (Rate, error) {
 	digits, unit, _ := strings.Cut(text, "/")

@@ -29,6 +29,7 @@ type Counts struct {
 	Blocked       int64         `json:"blocked"` // due, behind others of their keys
 	Keys          int64         `json:"keys"`    // of those that are blocked
 	Leased        int64         `json:"leased"`
+	Concurrency   int64         `json:"concurrency"` // how many may be leased at once; 0: without a limit
 	Dead          int64         `json:"dead"`
 	Waiting       int64         `json:"waiting"`   // subscribers on the topic's waiting list
 	Published     int64         `json:"published"` // ever
@@ -43,6 +44,8 @@ type Counts struct {
 	Died     int64         `json:"died"`             // ever: a message that was requeued may die again
 	Lateness time.Duration `json:"-"`                // of the oldest message in the last claim that was not empty: from its due time, plus the age that the claim asked for, until the claim
 	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
+
+	Rate Rate `json:"rate"` // of claims; 0: without a limit
 
 	Dropped int64 `json:"dropped"` // ever: messages that ended without a dead letter, because they ask for that, and broadcasts that expired
 }
@@ -66,6 +69,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
 			Dropped: r.Integer(), Blocked: r.Integer(), Keys: r.Integer(), OldestBlocked: time.Duration(r.Integer()) * time.Millisecond,
+			Concurrency: r.Integer(), Rate: Rate(r.Integer()),
 		})
 	}
 	return all, r.End()
