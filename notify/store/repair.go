@@ -221,7 +221,11 @@ func (s Shard) KeyedTopics(ctx context.Context, on func(topic string)) error {
 // the index says. It may call on more than once for a name. The error is that of the
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
-	return s.members(ctx, script.Keys.Handed, on)
+	return s.members(ctx, script.Keys.Handed, func(entry string) {
+		if !strings.HasPrefix(entry, "/") { // a topic
+			on(entry)
+		}
+	})
 }
 
 // members calls on with each member of a sorted set.

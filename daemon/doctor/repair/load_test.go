@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -32,6 +33,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	storetest.Set(t, store, notify.AllTopics, notify.SettingsChange{
 		Attempts: new(2), Lease: new(time.Second), BackoffMin: new(time.Millisecond), BackoffMax: new(10 * time.Millisecond),
 	})
+	limitOne(t, store)
 	ctx, stop := context.WithCancel(t.Context())
 	var crew sync.WaitGroup
 	defer crew.Wait()
@@ -61,6 +63,11 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 		messages += sum.Messages
 	}
 	t.Logf("%d messages were examined; %d were handled, %d broadcasts received", messages, handled.Load(), received.Load())
+}
+
+// limitOne sets limits of one topic.
+func limitOne(t *testing.T, db *notify.Store) {
+	storetest.Set(t, db, topicOf(0), notify.SettingsChange{Concurrency: new(3), Rate: new(200 * store.PerSecond)})
 }
 
 // again repeats f, each time for a while, until ctx ends.

@@ -112,7 +112,13 @@ func (r *reader) read(f *history.Final, name string) {
 		f.Logs = append(f.Logs, r.log(topic)...)
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
-		"claims", "workers", "keyed", "keys", "seats", "heads", "done", "done-first", "hooks", "outbox", "standbys":
+		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "outbox", "standbys":
+	case "handed":
+		for entry := range r.sorted(name) {
+			if !strings.HasPrefix(entry, "/") { // a topic that used up its rate, for which nobody rings any more
+				f.Foreign = append(f.Foreign, fmt.Sprintf("%s%s: %s", r.base, name, entry))
+			}
+		}
 	case "extended": // which goes by itself, also where its message went before
 		if !r.goes(name) {
 			f.Foreign = append(f.Foreign, r.base+name+" without a time to live")

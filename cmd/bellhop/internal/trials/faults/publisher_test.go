@@ -26,6 +26,7 @@ var (
 	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
 	slowTopic       = "slow"                             // subscribers of few hands
 	keyedTopic      = "keyed"                            // claimers, of messages with keys
+	limitedTopic    = "limited"                          // claimers, of a topic with limits
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -127,7 +128,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic})
 	if p.lodges {
 		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}

@@ -133,6 +133,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 		Ordered:  []string{orderedTopic},
 		Told:     []string{commandedTopic},
 		Spares:   commandKinds(),
+		Limited:  map[string]history.Limit{limitedTopic: limits},
 		Late:     reach.Heartbeat + slack,
 		Recovery: reach.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
@@ -154,6 +155,9 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 	}
 	return b
 }
+
+// limits are those of the limited topic.
+var limits = history.Limit{Concurrency: 3, PerSecond: 40, Burst: 4}
 
 // lateBeside is how late messages may be while a fault hits the masters of other shards.
 const lateBeside = 100 * time.Millisecond

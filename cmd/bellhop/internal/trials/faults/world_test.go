@@ -25,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -126,10 +127,16 @@ func (w *world) path() string {
 	return "/" + strconv.Itoa(w.number)
 }
 
-// setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry.
+// setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry, and limits of a topic.
 func (w *world) setDefaults(ctx context.Context) error {
 	_, err := w.inspector.Set(ctx, notify.AllTopics, notify.SettingsChange{
 		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.inspector.Set(ctx, limitedTopic, notify.SettingsChange{
+		Concurrency: new(limits.Concurrency), Rate: new(store.Rate(limits.PerSecond) * store.PerSecond), Burst: new(limits.Burst),
 	})
 	return err
 }

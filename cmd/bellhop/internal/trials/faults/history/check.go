@@ -40,6 +40,8 @@ const (
 	Unique      Rule = "unique"      // no message has an id that is still taken
 	Seat        Rule = "seat"        // of a key one message at a time is between its first handout and its end
 	KeyOrder    Rule = "key order"   // the messages of a key are handed out in the order in which they are due
+	Limited     Rule = "limit"       // no more messages of a topic are leased at once than its concurrency
+	Rate        Rule = "rate"        // no more messages of a topic are handed out in a time than its rate and its burst
 	Successor   Rule = "successor"   // no successor is handed out while the message before it is in hand
 	Dropped     Rule = "dropped"     // what was dropped is counted, and leaves no dead letter
 	TooLate     Rule = "too late"    // what is claimed too late is marked, dropped or buried, as it asks
@@ -101,7 +103,9 @@ type Bounds struct {
 	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
 	Apart  []string      // topics of which messages are claimed by claims of no other topic
 
-	Told   []string // topics of which each handout without a fault is recorded, also those by others
+	Told    []string         // topics of which each handout without a fault is recorded, also those by others
+	Limited map[string]Limit // topics that have limits: how late their messages are is not checked
+
 	Spares []string // kinds of faults that give back no message that a handler has, and use up no attempt
 }
 
@@ -175,6 +179,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	}
 	c.checkOrder()
 	c.checkKeys()
+	c.checkLimits()
 	c.checkHands()
 	c.checkAsked()
 	c.dropped()

@@ -13,6 +13,7 @@ var bounds = history.Bounds{
 	After:    map[string]time.Duration{"short": 100 * time.Millisecond},
 	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond, "restart": 3500 * time.Millisecond},
 	Restarts: []string{"restart"},
+	Limited:  map[string]history.Limit{"two": {Concurrency: 2, PerSecond: 1000, Burst: 100}, "slow": {Concurrency: 100, PerSecond: 10, Burst: 2}},
 }
 
 // Wrong histories, by the rule that they break. Most have a right twin below.
