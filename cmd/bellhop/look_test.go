@@ -230,7 +230,7 @@ func TestDoctor(t *testing.T) {
 		checks[i] = f.Check
 	}
 	if got := strings.Join(checks, ", "); got !=
-		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, listeners, archive, contents" {
+		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, blocked, listeners, archive, contents" {
 		t.Errorf("got %s", got)
 	}
 	for _, check := range checks {

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -134,7 +135,7 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.printInfo(info, a.now(ctx, s))
+	return a.printInfo(ctx, s, info)
 }
 
 // An endedAs is how a message ended that was waited for. It was reported already.
@@ -168,7 +169,7 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if err := a.printInfo(info, a.now(ctx, s)); err != nil {
+	if err := a.printInfo(ctx, s, info); err != nil {
 		return err
 	}
 	switch {
@@ -183,11 +184,13 @@ func (a *app) await(ctx context.Context, s *session, topic, id, wait string) err
 }
 
 // printInfo prints what is known of a message.
-func (a *app) printInfo(i notify.Info, now time.Time) error {
+func (a *app) printInfo(ctx context.Context, s *session, i notify.Info) error {
 	if a.json {
 		return a.printJSON(api.MessageOf(i))
 	}
-	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i, now) }); err != nil {
+	now := a.now(ctx, s)
+	behind := behindOf(ctx, s, i, now)
+	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i, behind, now) }); err != nil {
 		return err
 	}
 	if len(i.History) > 0 {
@@ -203,6 +206,18 @@ func (a *app) printInfo(i notify.Info, now time.Time) error {
 	return nil
 }
 
+// behindOf returns for what a message waits that is blocked, and, if that can be read, who has that.
+func behindOf(ctx context.Context, s *session, i notify.Info, now time.Time) string {
+	if i.State != notify.Blocked {
+		return ""
+	}
+	one := []store.Key{{Key: i.Key}}
+	if err := s.store.Of(i.Topic).Sitting(ctx, i.Topic, one); err != nil || len(one[0].Seats) == 0 {
+		return strings.Join(i.Behind, " ")
+	}
+	return api.Behind(one[0].Seats, func(t time.Time) string { return distance(t, now) })
+}
+
 // historyRows returns the table of the attempts that failed.
 func (a *app) historyRows(attempts []notify.Attempt, now time.Time) [][]string {
 	rows := [][]string{{"FAILED", "TOOK", "BY", "REASON"}}
@@ -216,8 +231,8 @@ func (a *app) historyRows(attempts []notify.Attempt, now time.Time) [][]string {
 	return rows
 }
 
-// writeInfo writes all that is known of a message except its body.
-func (a *app) writeInfo(w io.Writer, i notify.Info, now time.Time) {
+// writeInfo writes all that is known of a message except its body. Behind is what it waits for, if it is blocked.
+func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time) {
 	row := rowsTo(w)
 	row("topic", i.Topic)
 	row("id", i.ID)
@@ -236,7 +251,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, now time.Time) {
 		row("leased by", i.By)
 		row("leased since", a.when(i.Since, now))
 	}
-	row("behind", strings.Join(i.Behind, " "))
+	row("behind", behind)
 	row("died", a.when(i.Died, now))
 	row("reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))

@@ -39,6 +39,7 @@ func (e *exam) service(ctx context.Context) {
 	e.paused(s)
 	e.settings(ctx)
 	e.dead(ctx, s)
+	e.blocked(ctx, s)
 	e.listeners(ctx, s)
 }
 
@@ -237,6 +238,36 @@ func (e *exam) dead(ctx context.Context, s service) {
 	e.reportRest(check, rows, len(s.Deaths), "topic", "bellhop dead list")
 	if rows == 0 {
 		e.report(check, OK, fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead), "")
+	}
+}
+
+// blocked reports keys that a dead letter bars.
+func (e *exam) blocked(ctx context.Context, s service) {
+	const check = "blocked"
+	rows := 0
+	for _, n := range s.Blocked {
+		keys, _, err := store.ListKeys(ctx, e.store, n.Topic, store.OldestBlocked, surveyed)
+		if err != nil {
+			e.report(check, Warn, err.Error(), "fix what Redis reports")
+			return
+		}
+		barred := slices.DeleteFunc(keys, func(k store.Key) bool {
+			return !slices.ContainsFunc(k.Seats, func(s store.Seat) bool { return s.State == notify.Dead })
+		})
+		if len(barred) == 0 {
+			continue
+		}
+		if rows++; rows > named {
+			continue
+		}
+		first := barred[0]
+		seat := slices.IndexFunc(first.Seats, func(s store.Seat) bool { return s.State == notify.Dead })
+		e.warn(n.Topic, check, fmt.Sprintf("%s: dead letters bar %s; of %s, %d blocked, the oldest due %s ago, behind %s", n.Topic, plural(len(barred), "key"),
+			first.Key, first.Blocked, rough(s.Now.Sub(first.Oldest)), first.Seats[seat].ID), "see why, then requeue or purge what bars: bellhop keys "+n.Topic)
+	}
+	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics")
+	if rows == 0 {
+		e.report(check, OK, "no dead letter bars a key", "")
 	}
 }
 

@@ -173,6 +173,21 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+// Keys that a dead letter bars are reported, and what has to be dealt with.
+func TestBarredKeys(t *testing.T) {
+	w := newWard(t)
+	storetest.Set(t, w.store, "ledger", notify.SettingsChange{OnDead: new("stop")})
+	for _, key := range []string{"acct-7", "acct-8"} {
+		storetest.Publish(t, w.store, notify.Message{Topic: "ledger", ID: "first-of-" + key, Key: key}, notify.Message{Topic: "ledger", ID: "next-of-" + key, Key: key})
+	}
+	w.expect("blocked", "ok blocked no dead letter bars a key → ")
+	got, err := subscriberstest.Claimer(t, w.store).Claim(t.Context(), "ledger", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
+	w.must(err)
+	_, err = got[0].Bury(t.Context(), "because")
+	w.must(err)
+	w.expect("blocked", "warn blocked ledger: dead letters bar 1 key; of acct-7, 1 blocked, the oldest due <1m ago, behind first-of-acct-7 → see why, then requeue or purge what bars: bellhop keys ledger")
+}
+
 func TestBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("later", 1, time.Hour)

@@ -139,3 +139,40 @@ func TestWrongKeyLists(t *testing.T) {
 		}
 	}
 }
+
+// The housekeeping keeps dead letters that bar a key, and finds the others behind many of them.
+func TestDeadLettersThatBarAreKept(t *testing.T) {
+	t.Parallel()
+	const barring, others = 300, 3
+	k := openKeyed(t, storetest.Open(t), "ledger", 0)
+	_, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{OnDead: new("stop")}, false)
+	k.must(err)
+	die := func(n int, key func(int) string) {
+		var all []notify.Message
+		for i := range n {
+			all = append(all, notify.Message{Topic: k.topic, Key: key(i)})
+		}
+		storetest.Publish(t, k.db, all...)
+		for range n {
+			_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
+			k.must(err)
+		}
+		k.passes(time.Millisecond) // what dies next is younger
+	}
+	die(barring, func(i int) string { return fmt.Sprint("acct-", i) })
+	die(others, func(int) string { return "" })
+	w := store.Sweep{Token: k.token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	_, err = k.shard.Sweep(t.Context(), w)
+	k.must(err)
+	if n := len(k.read().dead); n != barring {
+		t.Errorf("%d dead letters are kept, want the %d that bar a key", n, barring)
+	}
+	die(others, func(int) string { return "" })
+	w.KeepDeadCount, w.KeepDeadAge = 1000, time.Millisecond
+	k.passes(2 * time.Millisecond)
+	_, err = k.shard.Sweep(t.Context(), w)
+	k.must(err)
+	if n := len(k.read().dead); n != barring {
+		t.Errorf("%d dead letters are kept once they are old, want the %d that bar a key", n, barring)
+	}
+}

@@ -1,5 +1,6 @@
 -- What a step of the housekeeping removes and forgets. Each function gets the state c of the step: sweep.lua makes it.
 local LETTERS = 200 -- dead letters removed in one call
+local BARRING = 800 -- dead letters that bar a key, beside which others are found
 local AGED = 50 -- topics checked for dead letters that are too old
 local TOO_MANY = 200 -- topics checked for too many dead letters
 local CHECKS = 280 -- topics checked for whether anything is left
@@ -32,20 +33,20 @@ function Sweep.begin(arguments, us, now)
   }
 end
 
--- Of some dead letters of a topic those that bar no key.
-local function not_barring(topic, members)
-  if not Seats.are_in(topic) then return members end
+-- Up to n of the oldest dead letters of a topic, among some, but those that bar a key.
+local function oldest_free(topic, n, among)
+  if not Seats.are_in(topic) then return call('ZRANGE', dead_of(topic), 0, n - 1) end
   local free = {}
-  for _, member in ipairs(members) do
-    if not Seats.bars(topic, member) then free[#free + 1] = member end
+  for _, member in ipairs(call('ZRANGE', dead_of(topic), 0, math.min(n + BARRING, among) - 1)) do
+    if #free < n and not Seats.bars(topic, member) then free[#free + 1] = member end
   end
   return free
 end
 
--- Removes the n oldest dead letters of a topic, as far as this call may, but those that bar a key.
-local function remove(c, topic, n)
+-- Removes n of the oldest dead letters of a topic, among some, as far as this call may, but those that bar a key.
+local function remove(c, topic, n, among)
   local most = math.min(n, c.left)
-  local gone = most > 0 and not_barring(topic, call('ZRANGE', dead_of(topic), 0, most - 1)) or {}
+  local gone = most > 0 and oldest_free(topic, most, among) or {}
   if n > most and gone[1] then c.soon = 1 end
   if gone[1] then
     Dead.remove_dead(topic, gone, c.now)
@@ -60,7 +61,8 @@ end
 function Sweep.remove_aged(c)
   local topics = try('ZRANGE', OLDEST, '-inf', '(' .. text(c.now - c.age), 'BYSCORE', 'LIMIT', 0, AGED) or {}
   for _, topic in ipairs(topics) do
-    remove(c, topic, try('ZCOUNT', dead_of(topic), '-inf', '(' .. text(c.now - c.age)) or 0)
+    local aged = try('ZCOUNT', dead_of(topic), '-inf', '(' .. text(c.now - c.age)) or 0
+    remove(c, topic, aged, aged)
     if c.left == 0 then break end
   end
   if #topics == AGED then c.soon = 1 end
@@ -71,7 +73,7 @@ function Sweep.remove_too_many(c)
   local topics = try('ZRANGE', OLDEST, c.rank, c.rank + TOO_MANY - 1) or {}
   for _, topic in ipairs(topics) do
     local all = try('ZCARD', dead_of(topic)) or 0
-    if all > c.keep or all == 0 then remove(c, topic, math.max(all - c.keep, 0)) end
+    if all > c.keep or all == 0 then remove(c, topic, math.max(all - c.keep, 0), all) end
     if c.left == 0 then return end
   end
   c.rank = #topics == TOO_MANY and c.rank + TOO_MANY or 0
