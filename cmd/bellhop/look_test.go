@@ -270,7 +270,7 @@ func TestDoctorChecks(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	s.start("serve").await(1, "msg=elected")
-	checks := 20
+	checks := 21
 	if storetest.Shards() > 1 {
 		checks++ // of the shards
 	}
