@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -38,6 +39,7 @@ func TestDecodeSettings(t *testing.T) {
 		`{"attempts":null,"lease":null,"backoff_min":null,"backoff_max":null,"paused":null}`: {
 			Attempts: new(0), Lease: new(time.Duration(0)), BackoffMin: new(time.Duration(0)), BackoffMax: new(time.Duration(0)), Paused: new(false),
 		},
+		`{"concurrency":200,"rate":"90/m","burst":5}`: {Concurrency: new(200), Rate: new(90 * store.PerMinute), Burst: new(5)},
 		`{"lease":"1d","paused":false}`:               {Lease: new(24 * time.Hour), Paused: new(false)},
 		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), BackoffMax: new(time.Duration(0))}, // the store checks this
 		`{"\u0061ttempts":7,"backoff_max":"1d12h5s"}`: {Attempts: new(7), BackoffMax: new(36*time.Hour + 5*time.Second)},
@@ -90,6 +92,10 @@ func TestBadSettings(t *testing.T) {
 		`{"attempts":1000001,"lease":"1w","backoff_min":"","backoff_max":"-1s"}`: {
 			"attempts: from 1 to 1000000", "lease: write a duration such as 500ms", "backoff_min: use 1ms to 8784h", "backoff_max: use 1ms to 8784h",
 		},
+		`{"concurrency":0,"rate":"0/s","burst":-1}`: {
+			`concurrency: concurrency "0": write a whole number from 1 to 100000`, `rate: rate "0/s": write N/s, N/m or N/h, such as 1000/s, of at most 1000000/s`, `burst: burst "-1": write a whole number from 1 to 1000000`,
+		},
+		`{"rate":1000}`:                            {`rate: it is a JSON number; write a string, such as "1000/s", or null for the default`},
 		`{"attempts":1.5,"lease":"24h1ms"}`:        {"attempts: write a whole number", "lease: use 100ms to 24h"},
 		`{"attempts":5,"attempts":5}`:              {"attempts: it is given twice; give it once"},
 		`{"attempts":5,"\u0061ttempts":null}`:      {"attempts: it is given twice; give it once"},
@@ -103,6 +109,8 @@ func TestBadSettings(t *testing.T) {
 	}
 	_, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":true,"lease":"1"}`))
 	wantFaults(t, "all topics", err, "lease: write a duration", "paused: it cannot be set for all topics; pause each one")
+	_, err = api.DecodeSettings(notify.AllTopics, []byte(`{"concurrency":5,"rate":"1/s","burst":null}`))
+	wantFaults(t, "limits of all topics", err, "concurrency: it is a limit of one topic; set it for each one", "rate: it is a limit of one topic")
 	if _, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":false,"lease":"1s"}`)); err != nil {
 		t.Error(err)
 	}

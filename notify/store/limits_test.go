@@ -202,6 +202,9 @@ func TestRate(t *testing.T) {
 	l.claims("", 2, 2)
 	l.claims("desk-1", 5, 1)
 	l.claims("desk-2", 5, 0)
+	if n := len(l.read().slots); n > 0 {
+		t.Errorf("a topic without a concurrency has %d slots", n)
+	}
 	if l.carry(true).Repeated != 0 {
 		t.Error("the beat repeated rings for a topic without a token")
 	}

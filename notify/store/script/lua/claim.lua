@@ -39,7 +39,7 @@ local c = {
   records = records, expiries = expiries, attempts = attempts, all_own = all_own,
   receipt = Leases.receipt_of(us + lease * 1000, released), -- of what has used up no attempt
   on_time = us - age * 1000, -- the due time, in us, of what is not late
-  room = room, rate = rate,
+  slots = Limits.has_slots(own), rate = rate,
   fence = keyed and Claim.fence_of(topic, us) or nil,
 }
 local leases = Claim.leases_of(c)

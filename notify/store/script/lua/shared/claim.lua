@@ -133,7 +133,7 @@ function Claim.put_leased(c, leases, worker)
   local first = leases[2]
   if not first then return end
   if c.lease >= 0 then
-    if c.room < math.huge then Limits.take(c.topic, leases) end
+    if c.slots then Limits.take(c.topic, leases) end
     if worker then Attempts.note_claim(c.receipt, c.others and c.others.leases or {}, c.lease, c.now, c.topic, worker) end
     Leases.put_leased(leases)
     Counters.count(c.topic, 'leased', #leases / 2)

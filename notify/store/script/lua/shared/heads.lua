@@ -7,7 +7,8 @@ local function give(c, one, n)
   c.most = c.most - n
 end
 
--- Notes the due time of the first message of a topic behind its share; nil if there is none, or its limits let no more go. They are read a page at a time.
+-- Notes the due time of the first message of a topic behind its share; nil if there is none, or its limits let no more go. They are read a
+-- page at a time.
 local function note_due(c, one)
   local topic = one.topic
   if one.share == one.room then

@@ -12,9 +12,14 @@ local MOST_LEASES = 20000 -- leases of a shard that are looked at when a topic g
 local EACH = 2000 -- written together
 local BURST, AGAIN = 50000, 10000 -- us: the burst unless it is set, and how much is waited for once nothing is left
 
--- Whether a topic has a limit, by its settings.
+-- Whether the leases of a topic have slots, by its settings.
+function Limits.has_slots(own)
+  return own and Settings.get('concurrency', own) > 0
+end
+
+-- Whether a topic has a limit.
 function Limits.are_in(own)
-  return own and (Settings.get('concurrency', own) > 0 or Settings.get('rate', own) > 0)
+  return Limits.has_slots(own) or own and Settings.get('rate', own) > 0
 end
 
 -- Gives back the slots past their time whose messages are not leased.
