@@ -59,6 +59,10 @@ func play(role string) error {
 		return work(ctx, store, logger)
 	case "publisher":
 		return publish(ctx, store)
+	case "bookings":
+		return publishEntries(ctx, store)
+	case "bookkeeper":
+		return enterEntries(ctx, store, logger)
 	case "listener":
 		return listenAs(ctx, store, logger)
 	case "daemon":
