@@ -13,6 +13,7 @@ const lua = "notify/store/script/lua/"
 // Packages of the tests.
 const (
 	ofNotify      = "./notify"
+	ofStore       = "./notify/store"
 	ofCarrier     = "./carrier"
 	ofSubscribers = "./subscribers"
 	ofHTTP        = "./daemon/httpapi"
@@ -200,8 +201,8 @@ var mutants = []mutant{
 		"a claim returns messages before their age",
 		change{
 			lua + "claim.lua",
-			"Claim.find(ready, now - age, most)",
-			"Claim.find(ready, now, most)",
+			"Claim.find(ready, now - age, math.min(most, room))",
+			"Claim.find(ready, now, math.min(most, room))",
 		},
 		ofSubscribers, "TestClaimOnlyWhatIsOldEnough",
 	},
@@ -209,10 +210,82 @@ var mutants = []mutant{
 		"a pause is ignored",
 		change{
 			lua + "claim.lua",
-			"if Settings.get('paused', own, nil) == 1 then",
-			"if Settings.get('paused', own, nil) == 2 then",
+			"if Settings.get('paused', own, nil) == 1 or",
+			"if Settings.get('paused', own, nil) == 2 or",
 		},
 		ofNotify, "TestPauseAndResume",
+	},
+	{
+		"a claim takes no slot",
+		change{
+			lua + "shared/claim.lua",
+			"    if c.slots then Limits.take(c.topic, leases) end\n",
+			"",
+		},
+		ofStore, "TestConcurrency",
+	},
+	{
+		"a lease that ended keeps its slot",
+		change{
+			lua + "shared/limits.lua",
+			"freed[topic] = try('ZREM', slots_of(topic), unpack(left))",
+			"freed[topic] = #left",
+		},
+		ofStore, "TestConcurrency",
+	},
+	{
+		"a slot that is free rings nobody",
+		change{
+			lua + "shared/endings.lua",
+			"if freed then ring_for(freed) end",
+			"",
+		},
+		ofStore, "TestConcurrency",
+	},
+	{
+		"a slot of nobody is never free",
+		change{
+			lua + "shared/limits.lua",
+			"else call('ZREM', slots_of(topic), members[i]) end",
+			"end",
+		},
+		ofStore, "TestSlotOfNobody",
+	},
+	{
+		"a limit that is raised rings nobody",
+		change{
+			lua + "set.lua",
+			"call_up()\nring()",
+			"call_up()",
+		},
+		ofStore, "TestConcurrencyChanges",
+	},
+	{
+		"a rate is not used up",
+		change{
+			lua + "shared/limits.lua",
+			"rate.spent = rate.spent + n * rate.each",
+			"rate.spent = rate.spent",
+		},
+		ofStore, "TestRateHolds",
+	},
+	{
+		"nobody is rung when a rate allows more",
+		change{
+			lua + "shared/handed.lua",
+			"if ready > 0 then Rings.ring(topic, ready, c.us) end",
+			"",
+		},
+		ofStore, "TestRate",
+	},
+	{
+		"the seats of a key are not limited",
+		change{
+			lua + "shared/seats.lua",
+			"return math.max(setting(topic, 'key_concurrency') - #ids, 0)",
+			"return 1",
+		},
+		ofStore, "TestSeats",
 	},
 	{
 		"the setting of the lease is ignored",
