@@ -99,8 +99,10 @@ local function carry_odd(c, topic, limit)
   Places.take_first_scheduled(topic, #due / 2 - stay)
 end
 
--- Carries what is due in the scheduled set of a topic, up to a limit. Wanted is how much is due.
+-- Carries what is due in the scheduled set of a topic, up to a limit, and fewer if they have keys, since these take longer. Wanted is how much
+-- is due.
 local function carry_topic(c, topic, key, limit, wanted)
+  if c.keyed and limit > c.slow and Seats.are_in(topic) then limit = c.slow end
   if wanted > 1 and wanted == call('ZCARD', key) and carry_whole(c, topic, key, wanted) then return end
   local own, list = topic .. ':', {}
   local due = Move.due_in(key, c.now, limit) or { '' }
