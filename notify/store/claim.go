@@ -55,9 +55,10 @@ type ClaimedMessage struct {
 }
 
 // Claim leases up to c.Max ready messages of a topic that have been due for at
-// least c.MinAge, oldest first; none while the topic is paused. The error is that
-// of the connection, after which messages may be leased, or acknowledged; with AckNow it
-// may be an ErrUnreplicated, after which they are acknowledged.
+// least c.MinAge, oldest first; none while the topic is paused, and no more than its
+// limits let go. The error is that of the connection, after which messages may be leased,
+// or acknowledged; with AckNow it may be an ErrUnreplicated, after which they are
+// acknowledged.
 func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	t, lease := claimScript, c.Lease.Milliseconds()
 	if c.AckNow {

@@ -157,6 +157,55 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// A claim that a limit cuts short, and that uses up less than it lets go, is not short: there may be more.
+func TestClaimThatTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	l := openLimited(t, store.SettingsChange{Concurrency: new(1)}, 0)
+	for i := range 3 {
+		storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: fmt.Sprint("late-", i), LateAfter: time.Millisecond, Late: notify.LateDrop})
+	}
+	l.passes(2 * time.Millisecond)
+	storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: "a"}, notify.Message{Topic: l.topic, ID: "b"}, notify.Message{Topic: l.topic, ID: "c"})
+	claim := func(ackNow, short bool, messages, dropped int) {
+		t.Helper()
+		c, err := l.shard.Claim(t.Context(), store.Claim{Topic: l.topic, Max: 5, Lease: time.Hour, AckNow: ackNow, Inbox: reach.NewInbox("desk-1", false)})
+		if l.must(err); c.Short != short || len(c.Messages) != messages || len(c.Dropped) != dropped {
+			t.Errorf("claimed %+v; want %d, %d dropped, short %v", c, messages, dropped, short)
+		}
+	}
+	for range 3 {
+		claim(false, false, 0, 1)
+	}
+	claim(true, false, 1, 0)
+	claim(false, true, 1, 0)
+	claim(true, true, 0, 0)
+}
+
+// What a call makes ready while it gives slots back is rung for with these; and nobody is rung for what was rung for before.
+func TestRingsWithTheSlotsOfACall(t *testing.T) {
+	t.Parallel()
+	l := openLimited(t, store.SettingsChange{Concurrency: new(2)}, 1)
+	held := l.claims("", 1, 1)
+	for i := range 3 {
+		l.claims(fmt.Sprint("desk-", i), 1, 0)
+	}
+	storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: "next"})
+	l.rung("desk-0")
+	_, err := l.shard.Release(t.Context(), l.topic, reach.NewInbox("desk-0", false), []store.Return{{Lease: held[0].Lease}})
+	l.must(err)
+	l.rung("desk-1", "desk-2")
+
+	more := openLimited(t, store.SettingsChange{Concurrency: new(5)}, 1)
+	held = more.claims("", 1, 1)
+	more.claims("desk-1", 1, 0)
+	more.claims("desk-2", 1, 0)
+	storetest.Publish(t, more.db, notify.Message{Topic: more.topic, ID: "next"})
+	more.rung("desk-1")
+	_, err = more.shard.Ack(t.Context(), more.topic, []store.Lease{held[0].Lease})
+	more.must(err)
+	more.rung()
+}
+
 // A slot of nobody, as a script leaves that stops half way, is given back once the time of its lease is over.
 func TestSlotOfNobody(t *testing.T) {
 	t.Parallel()

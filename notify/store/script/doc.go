@@ -43,7 +43,7 @@
 //	                                 message since
 //	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if
 //	                                 it was handed over and is not confirmed
-//	slots:TOPIC             zset     members that are leased, of a topic that has a concurrency → receipt of the claim, or of an
+//	slots:TOPIC             zset     members that are leased, of a topic that has a concurrency → receipt; once that is past, of an
 //	                                 extension since
 //	broadcasts              zset     members of broadcasts that wait → due ms
 //	dead:TOPIC              zset     dead letters; those without a topic are in that of _ → ms of death
@@ -94,8 +94,8 @@
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
 //	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
 //	                                 in ms; it has a time to live
-//	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics that used up their rate, and have
-//	                                 something ready → ms of the end of the first lease; ms when the rate allows some again
+//	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than
+//	                                 were ready → ms of the end of the first lease; ms when it lets more go
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their

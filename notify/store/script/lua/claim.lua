@@ -30,8 +30,6 @@ end
 if lease == 0 then lease = Settings.get('lease', own, common) end
 local n = #members
 local records, expiries, attempts, keyed = Claim.read(topic, members)
-local short = n < most and n == #members
-if short then Claim.wait(topic, inbox, us) elseif inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 local runs, all_own = Claim.runs_of(ready, topic, members, dues)
 released = Leases.digit_of(released)
 local c = {
@@ -43,6 +41,9 @@ local c = {
   fence = keyed and Claim.fence_of(topic, us) or nil,
 }
 local leases = Claim.leases_of(c)
+local used_up = #leases / 2 == n and (lease >= 0 or rate and rate.binds) -- where the limits cut the claim short; else they may let more go
+local short = n < most and (n < room or used_up) and n == #members
+if short then Claim.wait(topic, inbox, us) elseif inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 Claim.put_leased(c, leases, worker)
 if n == room and short and rate and rate.binds then Rings.wait_for_rate(topic, rate, 0) end
 if history then Claim.count_late(c) end

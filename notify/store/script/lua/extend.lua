@@ -14,16 +14,12 @@ end
 Extend.find(c, column(5 + n, n))
 local mine, leases = c.mine, c.leases
 local reply = { c.receipt, c.lost }
-local slots = slots_of(topic)
-local kept = #mine > 0 and call('EXISTS', EXTRAS, EXTRAS, CLAIMS, slots, slots, slots, slots) or 0 -- EXTRAS counts as two, and slots as four
-local limited = kept >= 4
-kept = kept % 4
+local kept = #mine > 0 and call('EXISTS', EXTRAS, EXTRAS, CLAIMS) or 0 -- EXTRAS counts as two
 if #mine > 0 and (worker ~= '' or kept > 0 and (lease >= 0 or kept ~= 2)) then
   local own = Extend.own_receipts(c, lease >= 0 and kept >= 2 and try('HMGET', EXTRAS, unpack(mine)) or {})
   Extend.note_holders(c, (worker ~= '' or kept % 2 == 1) and call('ZMSCORE', LEASED, unpack(mine)) or {}, own)
   for _, value in ipairs(Extend.use_own(c, own)) do reply[#reply + 1] = value end
 end
 for i = 1, longer > 0 and #leases or 0, 2 do Leases.note_extended(leases[i + 1], c.given[leases[i + 1]], leases[i], c.us, longer) end
-if limited then Limits.take(topic, leases) end
 if #leases > 0 then Leases.put_leased(leases) end
 return reply

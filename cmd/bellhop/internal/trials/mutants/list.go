@@ -228,8 +228,8 @@ var mutants = []mutant{
 		"a lease that ended keeps its slot",
 		change{
 			lua + "shared/limits.lua",
-			"freed[topic] = try('ZREM', slots_of(topic), unpack(left))",
-			"freed[topic] = #left",
+			"local n = try('ZREM', slots_of(topic), unpack(left)) or 0",
+			"local n = #left",
 		},
 		ofStore, "TestConcurrency",
 	},
@@ -237,7 +237,7 @@ var mutants = []mutant{
 		"a slot that is free rings nobody",
 		change{
 			lua + "shared/endings.lua",
-			"if freed then ring_for(freed) end",
+			"    ring_for(freed, rings)\n",
 			"",
 		},
 		ofStore, "TestConcurrency",

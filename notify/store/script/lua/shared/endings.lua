@@ -149,12 +149,13 @@ local function drop_blocked()
   current.drops = nil
 end
 
--- Rings for what the slots that became free let go, beside what this call rang for.
-local function ring_for(freed)
+-- Rings for what this call made ready of topics of which slots became free, and for what those let go that the slots before did not.
+local function ring_for(freed, rings)
   local us = clock()
-  for topic, n in pairs(freed) do
-    n = math.min(n, try('ZCARD', ready_of(topic)) or 0) - (current.left.rung[topic] or 0)
-    if n > 0 then Rings.ring(topic, n, us) end
+  for topic, slots in pairs(freed) do
+    local ready = try('ZCARD', ready_of(topic)) or 0
+    local n = (rings[topic] or 0) + math.min(slots.n, math.max(ready - slots.before, 0))
+    if n > 0 and ready > 0 then Rings.ring(topic, math.min(n, ready), us) end
   end
 end
 
@@ -164,5 +165,9 @@ function Endings.settle()
   local freed = current.left and Limits.give_back()
   if current.free then Seats.settle() end
   if current.drops then drop_blocked() end
-  if freed then ring_for(freed) end
+  if freed then
+    local rings = current.left.rings
+    current.left = nil
+    ring_for(freed, rings)
+  end
 end

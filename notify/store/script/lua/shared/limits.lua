@@ -3,12 +3,12 @@
 --
 -- slots_of has the members that are leased, of a topic with a concurrency: names, not a number, so that a slot of nobody is found. A lease has
 -- its slot before it begins, and gives it back when all else in a call is done: so what fails in between leaves one too few, not one too many.
--- The score is when the lease ends; past that, what needs a slot looks whether the member is leased.
+-- The score is when the lease ends; past that, what needs a slot looks whether the member is leased, and until when.
 --
 -- A rate is a bucket of tokens, kept as the time at which it is full but for its burst: the generic cell rate algorithm (ITU-T I.371).
 
 local PAST = 100 -- slots past their time that are looked at in one call
-local MOST_LEASES = 20000 -- leases of a shard that are looked at when a topic gets a concurrency: the others get a slot when they are extended
+local MOST_LEASES = 20000 -- leases of a shard that are looked at when a topic gets a concurrency: those that end first
 local EACH = 2000 -- written together
 local BURST, AGAIN = 50000, 10000 -- us: the burst unless it is set, and how much is waited for once nothing is left
 
@@ -25,25 +25,26 @@ end
 -- Gives back the slots past their time whose messages are not leased.
 local function mend(topic, us)
   local members = try('ZRANGE', slots_of(topic), '-inf', text(us), 'BYSCORE', 'LIMIT', 0, PAST) or {}
-  for i, lease in ipairs(members[1] and call('ZMSCORE', LEASED, unpack(members)) or {}) do
+  for i, lease in ipairs(members[1] and try('ZMSCORE', LEASED, unpack(members)) or {}) do
     if lease then call('ZADD', slots_of(topic), lease, members[i]) else call('ZREM', slots_of(topic), members[i]) end
   end
 end
 
 local function free_slots(topic, most, us)
-  if (try('ZCARD', slots_of(topic)) or 0) >= most then mend(topic, us) end
+  mend(topic, us)
   return math.max(most - (try('ZCARD', slots_of(topic)) or 0), 0)
 end
 
 -- The rate of a topic: the time of one message in us, the burst, and until when it is used up; nil if it has none. A time that is further off
--- than a whole burst counts as none: the clock was set back, or the rate or the burst is another.
+-- than a whole burst becomes that: the clock was set back, or the rate or the burst is another.
 local function rate_of(topic, own, us)
   local an_hour = Settings.get('rate', own)
   if an_hour == 0 then return nil end
   local r = { each = 3600000000 / an_hour, burst = Settings.get('burst', own) }
   if r.burst == 0 then r.burst = math.max(math.floor(BURST / r.each), 1) end
-  local spent = tonumber(try('HGET', TOPICS, topic .. ':spent') or nil) or us
-  r.spent = spent <= us + r.burst * r.each and math.max(spent, us) or us
+  local spent, last = tonumber(try('HGET', TOPICS, topic .. ':spent') or nil) or us, us + r.burst * r.each
+  r.spent = math.min(math.max(spent, us), last)
+  if spent > last then try('HSET', TOPICS, topic .. ':spent', string.format('%.2f', last)) end
   return r
 end
 
@@ -72,7 +73,7 @@ function Limits.again(rate, now)
   return math.ceil((rate.spent + (now + some - rate.burst) * rate.each) / 1000)
 end
 
--- Takes slots for leases of a topic, pairs of receipt and member, or notes that they end later.
+-- Takes slots for leases of a topic, pairs of receipt and member.
 function Limits.take(topic, leases)
   for from = 1, #leases, 2 * EACH do
     try('ZADD', slots_of(topic), unpack(leases, from, math.min(from + 2 * EACH - 1, #leases)))
@@ -82,16 +83,20 @@ end
 -- Notes that leases of a topic end. Own are its settings, nil if the caller does not know them.
 function Limits.leave(topic, members, own)
   if own == false or call('EXISTS', slots_of(topic)) == 0 then return end
-  current.left = current.left or { members = {}, rung = {} } -- by topic, what leaves, and for how many messages this call rings
+  current.left = current.left or { members = {}, rings = {} } -- by topic, what leaves, and for how many messages this call is to ring
   local left = current.left.members[topic] or {}
   current.left.members[topic] = left
   for _, member in ipairs(members) do left[#left + 1] = member end
 end
 
--- Gives back the slots of leases that ended in this call. Returns how many, by topic.
+-- Gives back the slots of leases that ended in this call. Returns of each topic how many, and how many were free before.
 function Limits.give_back()
   local freed = {}
-  for topic, left in pairs(current.left.members) do freed[topic] = try('ZREM', slots_of(topic), unpack(left)) end
+  for topic, left in pairs(current.left.members) do
+    local n = try('ZREM', slots_of(topic), unpack(left)) or 0
+    local most, taken = Settings.get('concurrency', (Settings.settings_of(topic))), try('ZCARD', slots_of(topic)) or 0
+    freed[topic] = { n = n, before = math.max(most - taken - n, 0) }
+  end
   return freed
 end
 
