@@ -492,6 +492,13 @@ func TestWrongHistories(t *testing.T) {
 
 // Right histories that look much like the wrong ones above.
 var right = map[string]string{
+	"handed over before it was rescheduled, and on its way for long": `
+		0-2 p publish m ok due=50
+		1070-1072 p reschedule m ok due=1500 state=scheduled
+		1510-1511 x takes m due=1500
+		1512-1513 x ack m ok receipt=2510
+		1600-1601 w takes m at=60 due=50 handed=true
+		1602-1603 w nack m no receipt=1060`,
 	"a carrier, stopped for less than its lease, ended later": `
 		0 o beat epoch=1
 		5-200 fault kill target=d epoch=1

@@ -103,9 +103,10 @@ type handout struct {
 	settles []*op // with a receipt of this handout
 }
 
-// earliest and latest bound the time of the claim by the machine's clock.
+// earliest and latest bound the time of the claim by the machine's clock. What was handed over may have been on its way before its
+// claim was called.
 func (h *handout) earliest() int64 {
-	if h.claim != nil {
+	if h.claim != nil && !h.call.Handed {
 		return max(h.claim.from(), h.at)
 	}
 	return h.at
