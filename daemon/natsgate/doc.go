@@ -103,7 +103,8 @@
 //
 // A request to change settings names the ones to change: attempts, lease, backoff_min,
 // backoff_max, ring_only, archive_acked, history, key_concurrency, on_retry, on_dead, and
-// paused, concurrency, rate and burst, which only single topics have. Null restores the default. Settings apply to every way to claim, not to NATS alone.
+// paused, concurrency, rate and burst, which only single topics have. Null restores the
+// default. Settings apply to every way to claim, not to NATS alone.
 //
 // The reply is JSON (package daemon/api). An error has the headers
 // Nats-Service-Error and Nats-Service-Error-Code, a status of HTTP, and an RFC 9457
