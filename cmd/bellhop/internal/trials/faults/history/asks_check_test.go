@@ -485,22 +485,4 @@ var rightAsks = map[string]string{
 		final log b 20`,
 }
 
-func TestWrongAsks(t *testing.T) {
-	for rule, cases := range wrongAsks {
-		for name, text := range cases {
-			t.Run(string(rule)+"/"+name, func(t *testing.T) {
-				s := read(t, text)
-				expect(t, s.records, s.final, bounds, rule)
-			})
-		}
-	}
-}
-
-func TestRightAsks(t *testing.T) {
-	for name, text := range rightAsks {
-		t.Run(name, func(t *testing.T) {
-			s := read(t, text)
-			expect(t, s.records, s.final, bounds, "")
-		})
-	}
-}
+func TestAsks(t *testing.T) { expectEach(t, wrongAsks, rightAsks, bounds) }

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -479,17 +480,6 @@ var histories = map[history.Rule]map[string]string{
 	},
 }
 
-func TestWrongHistories(t *testing.T) {
-	for rule, cases := range histories {
-		for name, text := range cases {
-			t.Run(string(rule)+"/"+name, func(t *testing.T) {
-				s := read(t, text)
-				expect(t, s.records, s.final, bounds, rule)
-			})
-		}
-	}
-}
-
 // Right histories that look much like the wrong ones above.
 var right = map[string]string{
 	"handed over before it was rescheduled, and on its way for long": `
@@ -877,12 +867,23 @@ var right = map[string]string{
 		9000 h drained`,
 }
 
-func TestRightHistories(t *testing.T) {
-	for name, text := range right {
-		t.Run(name, func(t *testing.T) {
+func TestHistories(t *testing.T) { expectEach(t, histories, right, bounds) }
+
+// expectEach checks histories that break a rule, and right ones that look much like them.
+func expectEach(t *testing.T, wrong map[history.Rule]map[string]string, right map[string]string, b history.Bounds) {
+	each := func(rule history.Rule, name, text string) {
+		t.Run(path.Join(string(rule), name), func(t *testing.T) {
 			s := read(t, text)
-			expect(t, s.records, s.final, bounds, "")
+			expect(t, s.records, s.final, b, rule)
 		})
+	}
+	for rule, cases := range wrong {
+		for name, text := range cases {
+			each(rule, name, text)
+		}
+	}
+	for name, text := range right {
+		each("", name, text)
 	}
 }
 

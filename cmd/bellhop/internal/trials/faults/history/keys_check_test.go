@@ -238,22 +238,4 @@ var rightKeys = map[string]string{
 		final blocked b 60`,
 }
 
-func TestWrongKeys(t *testing.T) {
-	for rule, all := range wrongKeys {
-		for name, text := range all {
-			t.Run(string(rule)+"/"+name, func(t *testing.T) {
-				s := read(t, text)
-				expect(t, s.records, s.final, bounds, rule)
-			})
-		}
-	}
-}
-
-func TestRightKeys(t *testing.T) {
-	for name, text := range rightKeys {
-		t.Run(name, func(t *testing.T) {
-			s := read(t, text)
-			expect(t, s.records, s.final, bounds, "")
-		})
-	}
-}
+func TestKeys(t *testing.T) { expectEach(t, wrongKeys, rightKeys, bounds) }

@@ -92,22 +92,4 @@ var rightLimits = map[string]string{
 		184-185 y ack c ok receipt=1170 topic=slow`,
 }
 
-func TestWrongLimits(t *testing.T) {
-	for rule, all := range wrongLimits {
-		for name, text := range all {
-			t.Run(string(rule)+"/"+name, func(t *testing.T) {
-				s := read(t, text)
-				expect(t, s.records, s.final, bounds, rule)
-			})
-		}
-	}
-}
-
-func TestRightLimits(t *testing.T) {
-	for name, text := range rightLimits {
-		t.Run(name, func(t *testing.T) {
-			s := read(t, text)
-			expect(t, s.records, s.final, bounds, "")
-		})
-	}
-}
+func TestLimits(t *testing.T) { expectEach(t, wrongLimits, rightLimits, bounds) }

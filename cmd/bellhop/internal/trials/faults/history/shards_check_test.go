@@ -157,25 +157,7 @@ var rightShards = map[string]string{
 		9000 h drained`,
 }
 
-func TestWrongShards(t *testing.T) {
-	for rule, cases := range wrongShards {
-		for name, text := range cases {
-			t.Run(string(rule)+"/"+name, func(t *testing.T) {
-				s := read(t, text)
-				expect(t, s.records, s.final, twoShards(), rule)
-			})
-		}
-	}
-}
-
-func TestRightShards(t *testing.T) {
-	for name, text := range rightShards {
-		t.Run(name, func(t *testing.T) {
-			s := read(t, text)
-			expect(t, s.records, s.final, twoShards(), "")
-		})
-	}
-}
+func TestShards(t *testing.T) { expectEach(t, wrongShards, rightShards, twoShards()) }
 
 // Fields about shards that cannot be read are errors.
 func TestSenselessShards(t *testing.T) {
