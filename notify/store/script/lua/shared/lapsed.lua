@@ -38,11 +38,6 @@ local function end_lease(c, limits, member, score)
   return nil, { member = member, reason = cause .. ', out of attempts', attempts = used < math.huge and used or 0, score = score_of_dropped }
 end
 
--- Gives back the slots of a topic's messages, every second of a list.
-local function leave(limits, topic, list)
-  for i = 2, limits[topic].own and #list or 0, 2 do Limits.leave(topic, { list[i] }) end
-end
-
 -- Makes pairs of member and time ready. Those that cannot be are added to the dead.
 local function make_ready_again(c, limits, again, dead)
   local topics = {}
@@ -57,17 +52,20 @@ local function make_ready_again(c, limits, again, dead)
     end
   end
   for topic, list in pairs(topics) do
-    leave(limits, topic, list)
-    for i = 2, c.keyed and #list or 0, 2 do Seats.put_off(topic, list[i]) end
-    local least = list[1] -- a hand-over that ended later may have begun earlier
-    for i = 3, #list, 2 do least = math.min(least, list[i]) end
+    local members, least = {}, list[1] -- a hand-over that ended later may have begun earlier
+    for i = 1, #list, 2 do
+      members[#members + 1] = list[i + 1]
+      least = math.min(least, list[i])
+    end
+    Limits.leave(topic, members, limits[topic].own)
+    for _, member in ipairs(c.keyed and members or {}) do Seats.put_off(topic, member) end
     local fault = Move.make_ready(c, topic, list, least)
-    for i = 2, fault and #list or 0, 2 do dead[#dead + 1] = { member = list[i], reason = fault, attempts = 0 } end
+    for _, member in ipairs(fault and members or {}) do dead[#dead + 1] = { member = member, reason = fault, attempts = 0 } end
   end
 end
 
 local function drop(c, limits, one)
-  leave(limits, one.topic, { 0, one.member })
+  Limits.leave(one.topic, { one.member }, limits[one.topic].own)
   Move.drop(c, function() Leases.take_leased({ one.member }) end, function() Leases.put_leased({ one.score, one.member }) end,
     one.topic, one.member, one.reason, one.attempts)
   Counters.count(one.topic, 'leased', -1)
@@ -93,7 +91,7 @@ function Lapsed.carry(c)
       stay[one.member], drops[#drops + 1] = true, one
     else
       stay[one.member] = not Move.bury(c, LEASED, Lapsed.units, one.topic, one.member, one.reason, one.attempts)
-      if one.topic and not stay[one.member] then leave(limits, one.topic, { 0, one.member }) end
+      if one.topic and not stay[one.member] then Limits.leave(one.topic, { one.member }, limits[one.topic].own) end
     end
   end
   for i = 1, #ended, 2 do
