@@ -115,12 +115,15 @@ func ParseRate(field, text string) (Rate, error) {
 	return 0, fault.New(field, "%s %.100q: write N/s, N/m or N/h, such as 1000/s, of at most %v", field, text, MaxRate)
 }
 
-// burst returns how many messages may be claimed at once, unless that is set: those of 50 ms.
+// burstTime is the time whose messages may be claimed at once, unless a burst is set.
+const burstTime = 50 * time.Millisecond
+
+// burst returns how many messages may be claimed at once, unless that is set.
 func (r Rate) burst() int {
 	if r == 0 {
 		return 0
 	}
-	return max(int(r/(20*PerSecond)), 1)
+	return max(int(r/Rate(time.Hour/burstTime)), 1)
 }
 
 // A Switch changes a setting that is on by default.
@@ -315,12 +318,12 @@ func isSetting(name string, n int64) bool {
 
 func init() { script.Define(luaSettings()) }
 
-// luaSettings returns the settings as Lua: a list, which has each by its name, too.
+// luaSettings returns the settings as Lua: a list, which has each by its name, too; and the default burst, in us.
 func luaSettings() string {
 	var list, names strings.Builder
 	for i, one := range settings {
 		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.name, one.least, one.most, one.fallback)
 		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.name, i+1)
 	}
-	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String()
+	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST = %d\n", burstTime.Microseconds())
 }

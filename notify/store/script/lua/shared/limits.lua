@@ -10,7 +10,7 @@
 local PAST = 100 -- slots past their time that are looked at in one call
 local MOST_LEASES = 20000 -- leases of a shard that are looked at when a topic gets a concurrency: those that end first
 local EACH = 2000 -- written together
-local BURST, AGAIN = 50000, 10000 -- us: the burst unless it is set, and how much is waited for once nothing is left
+local AGAIN = 10000 -- us: how much of a rate is waited for once nothing is left of it
 
 -- Whether the leases of a topic have slots, by its settings.
 function Limits.has_slots(own)
