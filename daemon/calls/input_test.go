@@ -60,7 +60,7 @@ func TestReadWrongJSON(t *testing.T) {
 		`{"next":1}`:                   "next is a JSON number, and should be true or false",
 		`{"after":"-1s"}`:              "after -1s: it is negative",
 		`{"due":"soon"}`:               "due",
-		`{"wait":"1s"}`:                `the field "wait" is unknown; use max, lease`,
+		`{"wit":"1s"}`:                 `the field "wit" is unknown; use max, lease`,
 		`{"topic":"pay"}`:              `the field "topic" is unknown`, // it stands in the subject
 		`{"MAX":1}`:                    `the field "MAX" is unknown`,
 		`{"ack":"now","lease":"30s"}`:  "ack: it is given beside lease; give one of them",

@@ -19,8 +19,7 @@ import (
 // claimOptions are the parameters of every claim over HTTP.
 type claimOptions struct {
 	calls.ClaimOptions
-	Wait time.Duration `query:"wait" shortest:"0s" longest:"5m" default:"0s" example:"30s" doc:"how long to wait for a message if there is none; at most 5m"`
-	As   string        `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
+	As string `query:"as" enum:"body" doc:"body: answer with the body of one message as it is, and its other fields in headers; 204 if there is none"`
 }
 
 type claimInput struct {
@@ -60,7 +59,7 @@ func (g *Gate) claimOf(ctx context.Context, c *call, topics []string, o claimOpt
 	open, done := c.open(ctx)
 	defer done()
 	options := o.Options()
-	options.Wait, options.Oldest = o.Wait, oldest
+	options.Oldest = oldest
 	ds, err := g.claimer.ClaimAny(open, topics, options)
 	if ctx.Err() != nil && len(ds) == 0 {
 		return nil, c.answerGone()

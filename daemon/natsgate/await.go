@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
@@ -24,7 +23,11 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	if in.Wait == 0 {
 		return inspected(g.o.Service.Inspector.Inspect(ctx, r.name, in.ID))
 	}
-	return nil, g.waits.start(in.Wait, func(ctx context.Context) { g.inspectAtLast(ctx, r, in.ID) })
+	return nil, g.waits.start(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, in.Wait)
+		defer cancel()
+		g.inspectAtLast(ctx, r, in.ID)
+	})
 }
 
 // inspectAtLast answers with the state of a message once it has ended, or ctx has. Thousands
@@ -55,11 +58,10 @@ func inspected(info notify.Info, err error) (*nats.Msg, error) {
 	return jsonMessage(api.MessageOf(info)), nil
 }
 
-// maxWaits is how many requests wait for the end of a message at a time.
+// maxWaits is how many requests wait at a time, for messages or for the end of one.
 const maxWaits = 10_000
 
-// waits are the requests that wait for the end of a message: beside the slots, which
-// others need meanwhile.
+// waits are the requests that wait: beside the slots, which others need meanwhile.
 type waits struct {
 	count *atomic.Int64 // of them
 	free  *semaphore.Weighted
@@ -73,19 +75,16 @@ func newWaits() waits {
 	return w
 }
 
-// start calls f in a goroutine, with a context that ends after the wait or when the
-// gateway stops. The error is an api.ErrBusy.
-func (w waits) start(wait time.Duration, f func(context.Context)) error {
+// start calls f in a goroutine, with a context that ends when the gateway stops. The error is an api.ErrBusy.
+func (w waits) start(f func(context.Context)) error {
 	if !w.free.TryAcquire(1) {
-		return fmt.Errorf("%w: %d requests wait for the end of a message; send it again", api.ErrBusy, maxWaits)
+		return fmt.Errorf("%w: %d requests wait already; send it again", api.ErrBusy, maxWaits)
 	}
 	w.count.Add(1)
 	go func() {
 		defer w.free.Release(1)
 		defer w.count.Add(-1)
-		ctx, cancel := context.WithTimeout(w.open, wait)
-		defer cancel()
-		f(ctx)
+		f(w.open)
 	}()
 	return nil
 }

@@ -1,8 +1,11 @@
 package natsgate_test
 
 import (
+	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,5 +82,81 @@ func BenchmarkDeliver(b *testing.B) {
 		began := time.Now()
 		storetest.Eventually(b, "all are acknowledged", func() bool { return d.Stats().Delivered == size })
 		b.ReportMetric(size/time.Since(began).Seconds(), "messages/s")
+	}
+}
+
+// BenchmarkClaim measures how late a client has a message that waits for it in a claim, of 500 that become due 20 ms apart.
+func BenchmarkClaim(b *testing.B) {
+	const size, apart = 500, 20 * time.Millisecond
+	conn, store, _ := outbound(b, natsgate.Options{})
+	awaitBeat(b, conn)
+	var late storetest.Lateness
+	for b.Loop() {
+		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
+		storetest.Fill(b, store, size, func(i int) notify.Message {
+			return notify.Message{Topic: topic, Body: storetest.Payload, Due: start.Add(time.Duration(i) * apart)}
+		})
+		for n := 0; n < size; {
+			m := request(b, conn, "bellhop.claim."+topic, `{"wait":"30s"}`)
+			if m.Header.Get("Status") == "204" {
+				continue
+			}
+			due, _ := time.Parse(time.RFC3339, m.Header.Get("ce-time"))
+			late.Add(time.Since(due))
+			settle(b, conn, m, "+ACK")
+			n++
+		}
+	}
+	late.Report(b, "due-to-handler")
+}
+
+// BenchmarkClaims measures how fast 16 clients, each with one claim at a time, claim and acknowledge 20,000 messages.
+func BenchmarkClaims(b *testing.B) {
+	const size, clients = 20_000, 16
+	conn, store, _ := outbound(b, natsgate.Options{})
+	awaitBeat(b, conn)
+	for b.Loop() {
+		storetest.Fill(b, store, size, func(int) notify.Message { return notify.Message{Topic: topic, Body: storetest.Payload} })
+		began := time.Now()
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				for {
+					m, err := conn.Request("bellhop.claim."+topic, nil, storetest.Deadline)
+					if err != nil || m.Header.Get("Status") == "204" {
+						return
+					}
+					if _, err := conn.Request(m.Reply, []byte("+ACK"), storetest.Deadline); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		b.ReportMetric(size/time.Since(began).Seconds(), "messages/s")
+	}
+}
+
+// BenchmarkWaits measures the memory of 10,000 claims that wait on 100 topics, beside the NATS server of this process.
+func BenchmarkWaits(b *testing.B) {
+	conn, _, gate := open(b)
+	memory := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapInuse+m.StackInuse) / (1 << 20)
+	}
+	for b.Loop() {
+		before := memory()
+		inbox := conn.NewInbox()
+		subscribe(b, conn, inbox)
+		for i := range natsgate.MaxWaits {
+			if err := conn.PublishRequest(fmt.Sprintf("bellhop.claim.t%d", i%100), inbox, []byte(`{"wait":"5m"}`)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		waiting(b, gate, natsgate.MaxWaits)
+		storetest.Eventually(b, "their first calls are over", func() bool { return runtime.NumGoroutine() < natsgate.MaxWaits+200 })
+		b.ReportMetric(memory()-before, "MiB")
 	}
 }

@@ -38,7 +38,7 @@ const (
 type connection struct {
 	nc     *nats.Conn
 	server server
-	closed chan struct{} // closed when the connection is lost or closed, and its last callback has run
+	closed context.Context // ends when the connection is lost or closed, and its last callback has run
 
 	checking sync.Mutex          // held while a bridge checks the stream, for all
 	js       jetstream.JetStream // of the bridges; nil before its first use
@@ -64,7 +64,7 @@ func Ping(ctx context.Context, o Options) (string, error) {
 		return "", err
 	}
 	c.nc.Close()
-	<-c.closed
+	<-c.closed.Done()
 	return c.server.String(), nil
 }
 
@@ -90,12 +90,14 @@ func (g *Gate) connect(ctx context.Context) (*connection, error) {
 }
 
 func (g *Gate) connectTo(ctx context.Context, s server) (*connection, error) {
-	c := &connection{server: s, closed: make(chan struct{})}
+	c := &connection{server: s}
 	d := &dialer{ctx: ctx, release: func() bool { return true }}
 	config, err := g.tlsConfig(s)
 	if err != nil {
 		return nil, err
 	}
+	closed, end := context.WithCancel(context.Background())
+	c.closed = closed
 	options := []nats.Option{
 		nats.Name(g.o.Name),
 		nats.NoReconnect(),
@@ -106,7 +108,7 @@ func (g *Gate) connectTo(ctx context.Context, s server) (*connection, error) {
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.FlusherTimeout(writeTimeout),
 		nats.ReconnectOnFlusherError(), // closes, since it does not reconnect: half of a message may have been written
-		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ClosedHandler(func(*nats.Conn) { end() }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { g.asyncError(c, sub, err) }),
 		func(o *nats.Options) error {
 			o.TLSConfig, o.Secure = config, s.url.Scheme == "tls" || g.o.CAFile != ""
@@ -220,7 +222,7 @@ func (c *connection) drain(ctx context.Context) {
 	}
 	select {
 	case <-drained:
-	case <-c.closed:
+	case <-c.closed.Done():
 	case <-ctx.Done():
 	}
 }
@@ -229,7 +231,7 @@ func (c *connection) drain(ctx context.Context) {
 // lost. It keeps the servers that its cluster announced.
 func (g *Gate) hangUp(c *connection) error {
 	c.nc.Close()
-	<-c.closed
+	<-c.closed.Done()
 	g.discover(c)
 	if err := c.nc.LastError(); err != nil {
 		return fmt.Errorf("%s: %w", c.server, err)

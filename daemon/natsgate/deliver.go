@@ -164,7 +164,7 @@ func (d *deliverer) answered(ctx context.Context, m *subscribers.Delivery, subje
 			}
 			d.count.noAnswer.Add(1)
 			return subscribers.RetryAfter(errNoAnswer, 0)
-		case <-d.conn.closed:
+		case <-d.conn.closed.Done():
 			return subscribers.NotNow(nats.ErrConnectionClosed, nobodyPause)
 		case <-ctx.Done():
 			return context.Cause(ctx)

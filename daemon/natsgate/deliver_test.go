@@ -220,7 +220,9 @@ func TestTimeToAnswer(t *testing.T) {
 		"a connection that is lost":     {cut: 10 * time.Second, took: 10 * time.Second, want: nats.ErrConnectionClosed.Error()},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			answers, closed := make(chan *nats.Msg), make(chan struct{})
+			answers := make(chan *nats.Msg)
+			closed, lose := context.WithCancel(t.Context())
+			defer lose()
 			go func() {
 				for _, say := range c.says {
 					time.Sleep(lease - time.Second)
@@ -228,7 +230,7 @@ func TestTimeToAnswer(t *testing.T) {
 				}
 				if c.cut > 0 {
 					time.Sleep(c.cut)
-					close(closed)
+					lose()
 				}
 			}()
 			began, before := time.Now(), gate.Stats().NoAnswer

@@ -25,7 +25,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 		s.Users = []*server.User{
 			{Username: "all", Password: secret},
 			{Username: "mallory", Password: secret, Permissions: &server.Permissions{
-				Publish:   &server.SubjectPermission{Allow: []string{"bellhop.claim.>", "bellhop.publish.>", "bellhop.inspect.>", "bellhop.settle.*", "$SRV.>"}},
+				Publish:   &server.SubjectPermission{Allow: []string{"bellhop.claim.>", "bellhop.publish.>", "bellhop.inspect.>", "bellhop.settle.>", "$SRV.>"}},
 				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
 			}},
 		}
@@ -66,7 +66,7 @@ func TestReplySubjectThatNATSListensTo(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte("{}")})
 	for subject, data := range map[string]string{
 		"bellhop.claim.mail": "", "bellhop.claim." + topic: "", "bellhop.publish." + topic: "x", "bellhop.inspect." + topic: `{"id":"a"}`,
-		"bellhop.settle.x": "+ACK", "$SRV.PING": "", "$SRV.INFO.bellhop": "", "$SRV.STATS": "",
+		"bellhop.settle.x.y": "+ACK", "$SRV.PING": "", "$SRV.INFO.bellhop": "", "$SRV.STATS": "",
 	} {
 		attack(subject, "$JS.API.STREAM.DELETE.LEDGER", data)
 		attack(subject, "$JS.API.STREAM.PURGE.LEDGER", data)

@@ -14,7 +14,7 @@
 //
 //	bellhop.wake.TOPIC           how many messages were made ready. A hint, at most once; in a queue group one client is woken
 //	bellhop.broadcast.TOPIC      a broadcast: its body, with the headers of CloudEvents' binary mode, Nats-Msg-Id and Bellhop-Position
-//	bellhop.beat                 {"carrier","epoch","time"} with each heartbeat: a client that misses three claims without a wake-up
+//	bellhop.beat                 {"carrier","epoch","time"} with each heartbeat
 //	bellhop.event.carrier        the same, when a carrier is elected
 //	bellhop.event.dead.TOPIC     {"topic","id","reason","attempts"} of a message that died
 //	bellhop.deliver.TOPIC        a message of a topic that Options.Deliver names, as a request
@@ -49,9 +49,9 @@
 //
 //	bellhop.publish.TOPIC            the data is the body, which may be empty
 //	bellhop.publish-broadcast.TOPIC  the same for a broadcast
-//	bellhop.claim.TOPIC              {"max":10,"lease":"30s","min_age":"5m","worker":"shop-1"}, or "ack":"now" and no lease, or nothing
-//	                                 for one message
-//	bellhop.settle.TOKEN             the reply subject of a claimed message
+//	bellhop.claim.TOPIC              {"wait":"30s","max":10,"lease":"30s","min_age":"5m","worker":"shop-1"}, or "ack":"now" and no lease,
+//	                                 or nothing for one message that is there
+//	bellhop.settle.GATE.TOKEN        the reply subject of a claimed message
 //	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}, and "wait":"30s" for its end
@@ -94,7 +94,7 @@
 // A request to inspect that has a wait, of up to 5m, is answered when the message is dead,
 // or done and kept, or as it is when the wait is over: give the request a longer timeout.
 // It is answered with 410 if the message ended and nothing is kept of it, and with 404 at
-// once if it is unknown. 10,000 such requests wait at a time; further ones get a 503.
+// once if it is unknown. 10,000 requests wait at a time, claims among them; further ones get a 503.
 //
 // A request to find is answered with a page of messages when it is full, in about 100 ms
 // if something is found by then, and after a second in any case: go on with its cursor,
@@ -120,23 +120,28 @@
 // as long as the lease that it got.
 //
 // The answer to a claim is one message for each claimed message, and at the end an empty
-// one with the header Status: 204. A claim never waits. A claimed message has the body
-// as its data, the headers of CloudEvents' binary mode, Bellhop-Key and Bellhop-Fence if it
-// has a key, Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of its first attempt, Bellhop-Late-Ms, how
-// late it was claimed, Bellhop-Late, which is true if that is later than it allows, and
-// Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK when it is done,
-// +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which may be
-// any JSON and is up to 64 KiB, -NAK to get it again after a backoff, -NAK
-// {"delay":"5s","reason":"busy"} to choose when, or to say why, which is kept with the
-// attempt, +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay or
-// without, puts it off and uses up no attempt; it is refused if the delay ends past the
-// time to live, and without one for the 1,001st time.
-// +WPI extends the lease by the time of the claim, from now, at most to the end of its
-// try timeout; the reply subject stays the same however often. A settlement that is sent
-// as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is
-// not kept, as Redis is short of memory: result, so that the message is gone, or
-// history, which then lacks the attempt. Otherwise an error is counted, and logged at most
-// once a minute: the message stays leased, and comes again.
+// one with the header Status: 204. A claim that has a wait, of up to 5m, is answered when
+// there is a message, or with the end alone when the wait is over or the daemon stops: give
+// the request a longer timeout, and an inbox of its own. So NATS notices if nobody receives
+// a message, since the client went away or gave up: it is released at once, and no attempt is
+// used up. Where the connection of the daemon to NATS breaks its claims that wait end, and
+// claim nothing: their clients claim again after their timeouts.
+//
+// A claimed message has the body as its data, the headers of CloudEvents' binary mode, Bellhop-Key
+// and Bellhop-Fence if it has a key, Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of
+// its first attempt, Bellhop-Late-Ms, how late it was claimed, Bellhop-Late, which is true if that
+// is later than it allows, and Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK
+// when it is done, +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which
+// may be any JSON and is up to 64 KiB, -NAK to get it again after a backoff, -NAK
+// {"delay":"5s","reason":"busy"} to choose when, or to say why, which is kept with the attempt,
+// +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay or without, puts it off
+// and uses up no attempt; it is refused if the delay ends past the time to live, and without one
+// for the 1,001st time. +WPI extends the lease by the time of the claim, from now, at most to the
+// end of its try timeout; the reply subject stays the same however often. A settlement that is sent
+// as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is not kept, as
+// Redis is short of memory: result, so that the message is gone, or history, which then lacks the
+// attempt. Otherwise an error is counted, and logged at most once a minute: the message stays
+// leased, and comes again.
 //
 // What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
 // Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets

@@ -46,8 +46,8 @@ func (g *Gate) Note(shard store.Shard, events []store.Event) []*nats.Msg {
 }
 
 // Answered waits for the answers to a message that was sent to a subject, over a connection that
-// is lost when closed is closed, and is not permitted one subject.
-func (g *Gate) Answered(ctx context.Context, lease time.Duration, denied string, answers <-chan *nats.Msg, closed chan struct{}) error {
+// is lost when closed ends, and is not permitted one subject.
+func (g *Gate) Answered(ctx context.Context, lease time.Duration, denied string, answers <-chan *nats.Msg, closed context.Context) error {
 	d := &deliverer{Gate: g, conn: &connection{closed: closed, denied: map[string]bool{denied: true}}, inbox: "_INBOX.a."}
 	return d.answered(ctx, &subscribers.Delivery{Lease: lease}, "bellhop.deliver.a", answers)
 }

@@ -17,7 +17,16 @@ const (
 	MaxConcurrent = maxConcurrent
 	MaxClaims     = maxClaims
 	MaxReads      = maxReads
+	MaxWaits      = maxWaits
 )
+
+// Hold reserves the memory for the bodies of claims that waited, but for some bytes, until free is called.
+func (g *Gate) Hold(left int64) (free func()) {
+	if !g.held.TryAcquire(maxHeld - left) {
+		panic("some of it is reserved")
+	}
+	return func() { g.held.Release(maxHeld - left) }
+}
 
 // IsRedacted reports whether the connection's servers show no secret.
 func (g *Gate) IsRedacted(secret string) bool {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -202,7 +203,8 @@ type Gate struct {
 	secret    *signing.Secret // that tokens are sealed with
 	slots     slots
 	waits     waits
-	reads     turns // of inspections
+	held      *semaphore.Weighted // bytes of the bodies of claims that waited
+	reads     turns               // of inspections
 	count     counters
 	handovers handovers
 	notices   notices
@@ -260,6 +262,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		secret:   signing.New(s),
 		slots:    newSlots(),
 		waits:    newWaits(),
+		held:     semaphore.NewWeighted(maxHeld),
 		reads:    make(turns, maxReads),
 		made:     time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: serviceName, ID: rand.Text(), Version: serviceVersion, Metadata: map[string]string{"prefix": o.Prefix}},
@@ -327,7 +330,7 @@ func (g *Gate) serve(ctx, work context.Context, c *connection) error {
 			stop, cancel := context.WithTimeout(work, stopTimeout)
 			defer cancel()
 			g.Quiesce(stop)
-		case <-c.closed:
+		case <-c.closed.Done():
 		}
 	}
 	g.mu.Lock()
@@ -353,7 +356,10 @@ func (g *Gate) open(work context.Context, c *connection) error {
 	if g.quiet {
 		return nil
 	}
-	service, err := g.addService(work, c.nc)
+	if err := g.addReturns(work, c.nc); err != nil {
+		return err
+	}
+	service, err := g.addService(work, c)
 	g.service = service
 	return err
 }
@@ -377,6 +383,9 @@ func (g *Gate) Quiesce(ctx context.Context) {
 		c.drain(ctx)
 	}
 	g.waits.end(ctx)
+	if c != nil {
+		c.drain(ctx) // of what these claimed at last nobody may have received some
+	}
 	g.slots.wait(ctx)
 }
 

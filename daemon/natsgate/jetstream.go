@@ -64,7 +64,7 @@ func acked(ctx context.Context, c *connection, f jetstream.PubAckFuture) error {
 		return nil
 	case err := <-f.Err():
 		return err
-	case <-c.closed:
+	case <-c.closed.Done():
 	case <-ctx.Done():
 	}
 	select { // the acknowledgement may have come before

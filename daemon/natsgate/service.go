@@ -29,7 +29,8 @@ const (
 
 // A request is a request over NATS.
 type request struct {
-	name   string // the rest of its subject behind the endpoint: a topic, or a token
+	conn   *connection
+	name   string // the rest of its subject behind the endpoint: a topic, or what names a claimed message
 	reply  string
 	header nats.Header
 	data   []byte
@@ -54,7 +55,7 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
 		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
 		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize, turns: make(turns, maxClaims)},
-		{name: "settle", rest: "*", handle: g.settle, silent: true, most: maxSmallSize},
+		{name: "settle", rest: "*.*", handle: g.settle, silent: true, most: maxSmallSize},
 		{name: calls.Inspect.Subject(), rest: ">", handle: g.inspect, most: maxSmallSize, turns: g.reads},
 		{name: calls.Settings.Subject(), rest: ">", handle: g.settings, most: maxSmallSize},
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
@@ -70,16 +71,16 @@ func (g *Gate) makeEndpoints() []endpoint {
 
 // addService offers the endpoints on a connection. It fails if the connection
 // is lost already.
-func (g *Gate) addService(work context.Context, conn *nats.Conn) (*service, error) {
+func (g *Gate) addService(work context.Context, conn *connection) (*service, error) {
 	s := newService()
 	for _, e := range g.endpoints {
-		sub, err := conn.QueueSubscribe(g.subject(e), serviceName, g.handler(work, e))
+		sub, err := conn.nc.QueueSubscribe(g.subject(e), serviceName, g.handler(work, conn, e))
 		if err := s.add(sub, err, maxWaiting, e.most); err != nil {
 			_ = s.stop() // the connection is lost, which is logged
 			return nil, fmt.Errorf("offer %s: %w", e.name, err)
 		}
 	}
-	if err := g.addDiscovery(s, conn); err != nil {
+	if err := g.addDiscovery(s, conn.nc); err != nil {
 		_ = s.stop()
 		return nil, err
 	}
@@ -97,10 +98,10 @@ func (g *Gate) subject(e endpoint) string {
 
 // handler returns the callback for an endpoint's requests. It blocks while all
 // slots are taken; meanwhile requests wait in the connection.
-func (g *Gate) handler(work context.Context, e endpoint) nats.MsgHandler {
+func (g *Gate) handler(work context.Context, conn *connection, e endpoint) nats.MsgHandler {
 	prefix := g.o.Prefix + "." + e.name + "."
 	return func(m *nats.Msg) {
-		r := request{name: strings.TrimPrefix(m.Subject, prefix), reply: m.Reply, header: m.Header, data: m.Data}
+		r := request{conn: conn, name: strings.TrimPrefix(m.Subject, prefix), reply: m.Reply, header: m.Header, data: m.Data}
 		g.slots.run(wireSize(m), func() { g.handle(work, e, r) })
 	}
 }

@@ -64,7 +64,7 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s is in the queue group %s", e.Name, e.QueueGroup)
 		}
 	}
-	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.* bellhop.inspect.> bellhop.settings.> bellhop.defaults"
+	want := "bellhop.publish.> bellhop.publish-broadcast.> bellhop.claim.> bellhop.settle.*.* bellhop.inspect.> bellhop.settings.> bellhop.defaults"
 	rest := map[calls.Subjects][]string{calls.Plain: {""}, calls.ByTopic: {".>"}, calls.ByTopicOrAll: {".>", "-all"}}
 	for _, c := range calls.Table() {
 		for _, end := range rest[c.NATS] {

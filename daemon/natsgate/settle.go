@@ -32,7 +32,7 @@ func (g *Gate) settle(ctx context.Context, r request) (*nats.Msg, error) {
 // settleBy settles a message as a request says. It returns what names the message, as far
 // as that is known, and what was left out.
 func (g *Gate) settleBy(ctx context.Context, r request) (t token, leftOut string, err error) {
-	if t, err = g.unseal(ctx, r.name); err != nil {
+	if t, err = g.unseal(ctx, lastToken(r.name)); err != nil {
 		return t, "", err
 	}
 	s, err := parseSettlement(r.data)

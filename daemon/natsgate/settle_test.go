@@ -179,7 +179,8 @@ func TestRefusedSettlements(t *testing.T) {
 	t.Parallel()
 	conn, db, gate := open(t)
 	m := claimOne(t, conn, db, "", body("a"))
-	token := strings.TrimPrefix(m.Reply, "bellhop.settle.")
+	at := strings.LastIndexByte(m.Reply, '.') + 1
+	subject, token := m.Reply[:at], m.Reply[at:]
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		t.Fatal(err)
@@ -187,10 +188,10 @@ func TestRefusedSettlements(t *testing.T) {
 	for i := range raw {
 		changed := append([]byte{}, raw...)
 		changed[i] ^= 1
-		wantRefused(t, request(t, conn, "bellhop.settle."+base64.RawURLEncoding.EncodeToString(changed), "+ACK"), 422, "settle token", "was changed")
+		wantRefused(t, request(t, conn, subject+base64.RawURLEncoding.EncodeToString(changed), "+ACK"), 422, "settle token", "was changed")
 	}
 	for _, bad := range []string{"x", "=", token[1:], token + "AAAA", token[:len(token)-4], strings.Repeat("A", 3000), base64.RawURLEncoding.EncodeToString(make([]byte, 16))} {
-		wantRefused(t, request(t, conn, "bellhop.settle."+bad, "+ACK"), 422, "settle token")
+		wantRefused(t, request(t, conn, subject+bad, "+ACK"), 422, "settle token")
 	}
 	for _, bad := range []string{"", "ACK", "+ack", "+NXT", "+OK", "+ACK now", "+WPI {}", `-NAK {"delay":`, `-NAK {"delay":"soon"}`, `-NAK {"delay":-1}`, `-NAK {"wait":"5s"}`, "\xff"} {
 		wantRefused(t, request(t, conn, m.Reply, bad), 422)

@@ -23,9 +23,10 @@ type Stats struct {
 	RefusedReplies int64 // requests refused because their reply subject is one of NATS itself, or under the prefix, or a pattern
 	LostReplies    int64 // replies, and claimed messages, that could not be sent
 	Claimed        int64 // messages sent to the clients that claimed them
+	Returned       int64 // of them, the ones released because no client received them
 	TooLarge       int64 // claimed and delivered messages buried because they exceed max_payload
 
-	Waits              int64 // requests that wait for the end of a message, now
+	Waits              int64 // requests that wait for messages, or for the end of one, now
 	Hints              int64 // wake-ups, beats and deaths sent
 	LostHints          int64 // those that could not be sent
 	Broadcasts         int64 // sent, and confirmed by NATS
@@ -62,7 +63,7 @@ type counters struct {
 	connects, connectFailures, credentialsRefused atomic.Int64
 	permissions, floods, faults                   atomic.Int64
 	noReply, refusedReplies, lostReplies          atomic.Int64
-	claimed, tooLarge                             atomic.Int64
+	claimed, returned, tooLarge                   atomic.Int64
 	hints, lostHints                              atomic.Int64
 	broadcasts, resent, refusals                  atomic.Int64
 	tooLargeBroadcasts, gaps                      atomic.Int64
@@ -83,7 +84,7 @@ func (g *Gate) Stats() Stats {
 		Connected: c.connected.Load(), Connects: c.connects.Load(),
 		ConnectFailures: c.connectFailures.Load(), CredentialsRefused: c.credentialsRefused.Load(),
 		Permissions: c.permissions.Load(), Floods: c.floods.Load(), Faults: c.faults.Load(),
-		NoReply: c.noReply.Load(), RefusedReplies: c.refusedReplies.Load(), LostReplies: c.lostReplies.Load(), Claimed: c.claimed.Load(), TooLarge: c.tooLarge.Load(),
+		NoReply: c.noReply.Load(), RefusedReplies: c.refusedReplies.Load(), LostReplies: c.lostReplies.Load(), Claimed: c.claimed.Load(), Returned: c.returned.Load(), TooLarge: c.tooLarge.Load(),
 		Waits: g.waits.count.Load(), Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),

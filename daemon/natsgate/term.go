@@ -109,14 +109,8 @@ func (c *connection) lost() bool { return c.nc.IsClosed() }
 // during returns a context that ends when ctx does or a connection is lost.
 func during(ctx context.Context, c *connection) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-c.closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	stop := context.AfterFunc(c.closed, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // hint sends hints until ctx ends.

@@ -22,18 +22,20 @@ type token struct {
 	receipt   subscribers.Receipt // of the claim
 	attempt   int
 	lease     time.Duration // of the claim; +WPI gives it again
+	due       time.Time     // to which a release brings it back
 }
 
 const signatureSize = 16 // bytes of an HMAC-SHA256
 
 var errToken = fault.New("token", "settle token: it did not come with a message, or was changed; answer to the reply subject of the message as it is")
 
-// seal returns the token as text: base64url of the receipt in Unix ms, the
-// attempt and the lease in ms, each a varint, the member, and the signature.
+// seal returns the token as text: base64url of the receipt, the attempt, the lease in ms
+// and the due time in Unix ms, each a varint, the member, and the signature.
 func (t token) seal(secret []byte) string {
 	raw := binary.AppendUvarint(nil, uint64(t.receipt))
 	raw = binary.AppendUvarint(raw, uint64(t.attempt))
 	raw = binary.AppendUvarint(raw, uint64(t.lease.Milliseconds()))
+	raw = binary.AppendUvarint(raw, uint64(t.due.UnixMilli()))
 	raw = append(raw, record.Member(t.topic, t.id)...)
 	return base64.RawURLEncoding.EncodeToString(append(raw, sign(secret, raw)...))
 }
@@ -56,18 +58,27 @@ func unseal(text string, secret []byte) (token, error) {
 	if !hmac.Equal(signature, sign(secret, raw)) {
 		return token{}, errToken
 	}
-	var numbers [3]uint64
+	var numbers [4]uint64
 	r := bytes.NewReader(raw)
 	for i := range numbers {
 		if numbers[i], err = binary.ReadUvarint(r); err != nil {
 			return token{}, errToken
 		}
 	}
-	t := token{receipt: subscribers.Receipt(numbers[0]), attempt: int(numbers[1]), lease: time.Duration(numbers[2]) * time.Millisecond}
+	t := token{receipt: subscribers.Receipt(numbers[0]), attempt: int(numbers[1]), lease: time.Duration(numbers[2]) * time.Millisecond, due: time.UnixMilli(int64(numbers[3]))}
 	if t.topic, t.id, err = record.SplitMember(string(raw[len(raw)-r.Len():])); err != nil {
 		return token{}, errToken
 	}
 	return t, nil
+}
+
+// tokenSecret returns the secret that tokens are sealed with.
+func (g *Gate) tokenSecret(ctx context.Context) ([]byte, error) {
+	secret, err := g.secret.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the secret: %w", err)
+	}
+	return secret, nil
 }
 
 // unseal reads a token that a daemon of the store sealed.
