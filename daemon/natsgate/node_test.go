@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,11 +25,12 @@ func TestNode(t *testing.T) {
 	t.Parallel()
 	dir := installNode(t)
 	for name, test := range map[string]func(*testing.T, string){
-		"broadcast":         nodeHearsBroadcast,
-		"worker":            nodeWorks,
-		"worker that waits": nodeIsWoken,
-		"worker in silence": nodeClaimsInSilence,
-		"deliver":           nodeAnswersDelivery,
+		"broadcast":              nodeHearsBroadcast,
+		"worker":                 nodeWorks,
+		"worker that waits":      nodeWaits,
+		"worker that takes long": nodeTakesLong,
+		"worker without nats":    nodeWithoutNATS,
+		"deliver":                nodeAnswersDelivery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,10 +209,6 @@ func nodeWorks(t *testing.T, dir string) {
 	storetest.Publish(t, store, body("early"))
 	first := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	first.await("order early was not paid: body of early\n")
-	pending := body("pending")
-	pending.Body = []byte("pending")
-	storetest.Publish(t, store, pending)
-	snoozed(t, store, topic, "pending")
 	second := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
 	var many []notify.Message
 	for i := range 200 {
@@ -229,30 +227,101 @@ func nodeWorks(t *testing.T, dir string) {
 	settled(t, store, topic, "early")
 }
 
-// An idle worker that receives beats claims only when it is woken.
-func nodeIsWoken(t *testing.T, dir string) {
-	conn, store, d := outbound(t, natsgate.Options{})
-	awaitBeat(t, conn)
+// An idle worker has a message when it is due, whether a carrier sends hints or not.
+func nodeWaits(t *testing.T, dir string) {
+	conn, store, gate := open(t)
+	carry(t, store)
 	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
+	waiting(t, gate, 8)
 	reply := request(t, conn, "bellhop.publish."+topic, `{"total":12}`, "Bellhop-Id", "order-4711", "Bellhop-Delay", "1s")
 	due := read[struct{ Due time.Time }](t, reply).Due
 	notEarly(t, e.await(`order order-4711 was not paid: {"total":12}`+"\n"), due)
 	settled(t, store, topic, "order-4711")
-	if s := d.Stats(); s.Claimed != 1 || s.LostReplies != 0 {
+	if s := gate.Stats(); s.Claimed != 1 || s.LostReplies != 0 {
 		t.Errorf("counted %+v", s)
 	}
 }
 
-// Without beats and wake-ups a worker claims by itself.
-func nodeClaimsInSilence(t *testing.T, dir string) {
-	conn, store, _ := open(t)
-	carry(t, store) // a carrier without a gateway
-	e := startExample(t, dir, "worker.mjs", conn.ConnectedUrl(), "waiting")
-	m := body("a")
-	m.Delay = time.Second // so that it is not ready when the worker starts
-	storetest.Publish(t, store, m)
-	e.await("order a was not paid")
+// A worker extends the leases of what it handles, and finishes that before it ends at a SIGTERM. A handler that fails says why.
+func nodeTakesLong(t *testing.T, dir string) {
+	conn, store, gate := open(t)
+	carry(t, store)
+	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s","lease":"1s"}`, "10_000", "100",
+		"  console.log(`order", "  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n  await sleep(3000);\n  console.log(`order")
+	e := startExample(t, dir, long, conn.ConnectedUrl(), "waiting")
+	bad := body("bad")
+	bad.Body, bad.MaxAttempts = []byte("bad"), 1
+	storetest.Publish(t, store, bad, body("a"))
+	e.await("begun\n")
+	if err := e.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Receive(t, "the worker ends", e.Done())
+	e.await("order a was not paid: body of a\n")
 	settled(t, store, topic, "a")
+	if n := strings.Count(e.text(), "begun"); n != 1 || gate.Stats().Returned != 0 || gate.Stats().Waits != 0 {
+		t.Errorf("it was handled %d times; counted %+v", n, gate.Stats())
+	}
+	if i := info(t, store, "bad"); i.State != notify.Dead || i.Reason != "Error: broken" {
+		t.Errorf("got %+v", i)
+	}
+}
+
+// A worker goes on when NATS is back, and nothing is claimed for what it asked before.
+func nodeWithoutNATS(t *testing.T, dir string) {
+	n, store := startNATS(t, nil), storetest.Open(t)
+	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	serving(t, n.connect())
+	e := startExample(t, dir, changed(t, dir, "worker.mjs", "15_000", "1_000", `"10s"`, `"900ms"`), n.ClientURL(), "waiting")
+	waiting(t, gate, 8)
+	n.stop()
+	waiting(t, gate, 0)
+	e.await("cannot claim; retrying") // and it keeps what it asks in a buffer
+	storetest.Publish(t, store, body("a"))
+	untouched(t, store, "a", info(t, store, "a").Due)
+	n.start(nil)
+	e.await("order a was not paid: body of a\n")
+	settled(t, store, topic, "a")
+}
+
+// changed copies a file of a folder with some texts replaced, and returns the name of the copy.
+func changed(t *testing.T, dir, file string, texts ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(texts); i += 2 {
+		if !strings.Contains(string(data), texts[i]) {
+			t.Fatalf("%s does not contain %s", file, texts[i])
+		}
+	}
+	name := "changed-" + notify.NewID() + filepath.Ext(file)
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.NewReplacer(texts...).Replace(string(data))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A worker is short: 25 lines beside its imports.
+func TestWorkersAreShort(t *testing.T) {
+	t.Parallel()
+	for file, most := range map[string]int{"node/worker.mjs": 25, "python/worker.py": 26} {
+		data, err := os.ReadFile(filepath.Join("examples", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "//") && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "import ") {
+				n++
+			}
+		}
+		if n > most {
+			t.Errorf("%s has %d lines, want at most %d", file, n, most)
+		}
+	}
 }
 
 // While no client listens a delivery waits, and uses up no attempt.
