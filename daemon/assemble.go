@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -61,7 +62,7 @@ func (p *process) assemble() (err error) {
 	p.addSettings()
 	noArchive := p.addArchive()
 	p.service, err = calls.NewService(p.store, p.archive, p.options.Logger)
-	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS()); err != nil {
+	if err := errors.Join(noArchive, err, p.addCarrier(), p.addPush(), p.addHTTP(), p.addNATS()); err != nil {
 		return err
 	}
 	listeners, err := p.config.open(p.options.Listeners)
@@ -117,6 +118,20 @@ func (p *process) addCarrier() (err error) {
 		run:   p.carrier.Run,
 		alive: p.carrier.Alive,
 	})
+	return nil
+}
+
+// addPush adds the part that pushes messages, if there is somewhere to push.
+func (p *process) addPush() (err error) {
+	if p.config.PushAllow == "" {
+		return nil
+	}
+	o := push.Options{Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed, Grace: p.config.ShutdownTimeout / 2}
+	if p.service.Pusher, err = push.New(p.store, o); err != nil {
+		return err
+	}
+	p.metrics.ShowPush(p.service.Pusher.Stats)
+	p.parts = append(p.parts, part{name: "push", run: p.service.Pusher.Run, quiesce: p.service.Pusher.Quiesce, alive: p.service.Pusher.Alive})
 	return nil
 }
 

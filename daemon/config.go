@@ -22,6 +22,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -75,6 +76,7 @@ type Config struct {
 	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"Prefix of all subjects of NATS."`
 	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are delivered to subscribers of NATS: TOPIC or TOPIC:N, separated by commas, with at most N messages in flight."`
 	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that receives broadcasts, so that none is lost while NATS is away."`
+	PushAllow                 string        `split_words:"true" desc:"Where pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes nowhere."`
 	ArchiveURL                DatabaseURL   `split_words:"true" desc:"PostgreSQL that keeps what died, expired or was dropped, and what was acknowledged in topics with the setting archive_acked: postgres://USER@HOST/DATABASE. The schema bellhop is made in it."`
 	ArchivePasswordFile       string        `split_words:"true" desc:"File that holds the password of the archive; overrides the one in ARCHIVE_URL. Read again for each connection."`
 	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`
@@ -202,7 +204,7 @@ func grammar(value any) string {
 // options; faults adds the settings that belong to no part.
 func (c *Config) faults(env []string) []*fault.Fault {
 	return slices.Concat(
-		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(),
+		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(), ofPart("PUSH", c.checkPush()),
 		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings(env)),
 		fault.All(errors.Join(
 			fault.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
@@ -241,6 +243,11 @@ func (c *Config) checkRedis() error {
 		return errors.Join(fault.New("memory_share", "memory share 0%%: use 1 to 100"), c.Notify().Check())
 	}
 	return c.Notify().Check()
+}
+
+func (c *Config) checkPush() error {
+	_, err := push.ParseAllow(c.PushAllow)
+	return err
 }
 
 func (c *Config) checkLogFormat() error {

@@ -93,7 +93,8 @@ func storeAll(t *testing.T, s *notify.Store) {
 		notify.Message{Topic: "news", Body: []byte("later"), Delay: time.Hour, Broadcast: true},
 	)
 	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))
-	if err := errors.Join(buried, nacked, acked, kept, paused, ended); err != nil {
+	pushed := s.Home().PutPush(t.Context(), store.Push{Name: "crm", Topics: []string{"pushed"}, URL: "https://crm.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}})
+	if err := errors.Join(buried, nacked, acked, kept, paused, ended, pushed); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(store.PerHour)})

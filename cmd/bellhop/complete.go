@@ -88,6 +88,16 @@ func (a *app) listenersLike(ctx context.Context, s *session, begun string) ([]st
 	return names[:min(len(names), maxCompletions)], err
 }
 
+func (a *app) pushesLike(ctx context.Context, s *session, begun string) (names []string, err error) {
+	all, err := s.store.Home().Pushes(ctx)
+	for _, p := range all {
+		if strings.HasPrefix(p.Name, begun) {
+			names = append(names, p.Name)
+		}
+	}
+	return names[:min(len(names), maxCompletions)], err
+}
+
 // states returns the names of all states.
 func states() (names []string) {
 	for _, s := range []notify.State{notify.Scheduled, notify.Ready, notify.Blocked, notify.Leased, notify.Dead, notify.Done} {

@@ -206,11 +206,7 @@ func TestPageOfNATSMessages(t *testing.T) {
 		{line: "order-4716", want: `"id":"order-4716"`},
 		{line: "cancel", want: `"cancelled":true`},
 		{line: "settings", want: `"attempts":5`},
-		{line: "bellhop.workers", want: `"workers":[`},
-		{line: "bellhop.listeners", want: `"listeners":[`},
 		{line: "micro info", want: `"name":"bellhop"`},
-		{line: "nats reply", ready: "Listening", want: "claimed 204"},
-		{line: "nats pub"},
 	})
 }
 
@@ -219,6 +215,13 @@ func TestPageOfNATSDeliveries(t *testing.T) {
 		{line: "nats reply", ready: "Listening", want: "bellhop.deliver.mail hello"},
 		{line: "publish mail", want: "mail"},
 	}, "--deliver", "mail")
+}
+
+func TestPageOfPushes(t *testing.T) {
+	aPage(t, "../../daemon/httpapi/README.md", "Pushes", []step{
+		{line: "umask"},
+		{line: "push put", want: "https://crm.example/hook"},
+	})
 }
 
 func TestPageOfPlainRedis(t *testing.T) {

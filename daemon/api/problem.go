@@ -56,6 +56,7 @@ var (
 	ErrSearches  = errors.New("the client has its limit of searches of bodies under way; send the request again when one is done")
 	ErrNoArchive = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
 	ErrArchive   = errors.New("the archive cannot answer")
+	ErrPushOff   = errors.New("this daemon pushes nowhere, since its BELLHOP_PUSH_ALLOW is empty; set that to public, or to nets such as 10.1.0.0/16")
 )
 
 // problemType is the prefix of the type of every problem.
@@ -71,11 +72,13 @@ var problems = []struct {
 	{ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{ErrSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{ErrNoArchive, "no-archive", "no archive", http.StatusNotFound},
+	{ErrPushOff, "push-off", "the daemon pushes nowhere", http.StatusNotFound},
 	{ErrArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},
 	{notify.ErrExists, "exists", "id already in use", http.StatusConflict},
 	{notify.ErrNotFound, "not-found", "no such message", http.StatusNotFound},
+	{store.ErrNoPush, "not-found", "no such push", http.StatusNotFound},
 	{notify.ErrGone, "gone", "message ended", http.StatusGone},
 	{notify.ErrLeased, "leased", "message is leased", http.StatusConflict},
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},

@@ -26,6 +26,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -185,6 +186,10 @@ func TestCallsAreAlike(t *testing.T) {
 	for _, id := range []string{"tx-1", "tx-2", "tx-3"} {
 		storetest.Publish(t, g.store, notify.Message{Topic: "shop.keyed", ID: id, Key: "acct-7"})
 	}
+	push := store.Push{Name: "crm", Topics: []string{"shop.pushed"}, URL: "https://crm.example/hook?token=7", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
+	if err := g.store.Home().PutPush(t.Context(), push); err != nil {
+		t.Fatal(err)
+	}
 	tested, table := make(map[string]bool), calls.Table()
 	for _, test := range []struct {
 		call    string
@@ -207,6 +212,14 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "listeners", values: map[string]any{"topic": "prices.gold"}, has: `{"listeners":[]}`},
 		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "sale"}, has: `"state":"scheduled"`},
 		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "none"}, has: "urn:bellhop:not-found"},
+		{call: "listPushes", has: `{"pushes":[{"name":"crm","topics":["shop.pushed"],"url":"https://crm.example/hook?…","secrets":1,`},
+		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000}`},
+		{call: "showPush", values: map[string]any{"name": "none"}, has: "urn:bellhop:not-found"},
+		{call: "pausePush", values: map[string]any{"name": "crm"}},
+		{call: "listPushes", has: `"paused":"by `},
+		{call: "resumePush", values: map[string]any{"name": "crm"}},
+		{call: "testPush", values: map[string]any{"name": "crm"}, has: "BELLHOP_PUSH_ALLOW is empty"},
+		{call: "deletePush", values: map[string]any{"name": "none"}, has: "no push has this name"},
 		{call: "forecast", values: map[string]any{"topic": "shop.read", "bucket": "1d", "count": 2}, has: `"later":3`},
 		{call: "history", values: map[string]any{"from": "2030-01-02T00:00:00Z", "to": "2030-01-02T01:00:00Z"}, has: `"samples":[]`},
 		{call: "find", values: map[string]any{"q": "topic:shop.read id:a"}, has: `"looked":`},

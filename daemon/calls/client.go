@@ -20,11 +20,12 @@ const (
 	MayMetrics Right = "metrics" // of all topics
 	MayArchive Right = "archive" // all of a row but its body and its result
 	MayBodies  Right = "archive-bodies"
+	MayPush    Right = "push"
 	MayAdmin   Right = "admin"
 )
 
 // AllRights are all of them.
-var AllRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayAdmin}
+var AllRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayPush, MayAdmin}
 
 // ListRights returns the names of rights, joined by a text.
 func ListRights(rights []Right, join string) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -17,6 +18,7 @@ type Service struct {
 	Finder    *api.Finder
 	Forecasts *forecast.Cache
 	Archive   *archive.Archive // of what ended; nil: there is none
+	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
 	Logger    *slog.Logger
 }
 

@@ -61,7 +61,7 @@ const Shards = "shards"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
-		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "archive", Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "pushes", "archive", Contents,
 	}
 }
 

@@ -41,6 +41,7 @@ func (e *exam) service(ctx context.Context) {
 	e.dead(ctx, s)
 	e.blocked(ctx, s)
 	e.listeners(ctx, s)
+	e.pushes(ctx, s)
 }
 
 // survey returns the topics that need attention, with their counts. Shards that are away
@@ -268,6 +269,36 @@ func (e *exam) blocked(ctx context.Context, s service) {
 	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics")
 	if rows == 0 {
 		e.report(check, OK, "no dead letter bars a key", "")
+	}
+}
+
+// pushes reports pushes that are paused, or whose endpoints fail.
+func (e *exam) pushes(ctx context.Context, s service) {
+	const check = "pushes"
+	var all []store.Push
+	if !s.Now.IsZero() { // else nothing was published yet
+		var err error
+		if all, err = e.store.Home().Pushes(ctx); err != nil {
+			e.report(check, Warn, err.Error(), "fix what Redis reports")
+			return
+		}
+	}
+	rows := 0
+	for _, p := range all {
+		if p.Paused == "" && p.Failing == nil {
+			continue
+		}
+		switch rows++; {
+		case rows > named:
+		case p.Paused != "":
+			e.report(check, Warn, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
+		default:
+			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait", p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer), "bellhop push test "+p.Name)
+		}
+	}
+	e.reportRest(check, rows, 0, "push", "bellhop push list")
+	if rows == 0 {
+		e.report(check, OK, fmt.Sprintf("%d, none is paused or fails", len(all)), "")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,24 @@ func TestBarredKeys(t *testing.T) {
 	_, err = got[0].Bury(t.Context(), "because")
 	w.must(err)
 	w.expect("blocked", "warn blocked ledger: dead letters bar 1 key; of acct-7, 1 blocked, the oldest due <1m ago, behind first-of-acct-7 → see why, then requeue or purge what bars: bellhop keys ledger")
+}
+
+// Pushes that are paused, or whose endpoints fail, are reported.
+func TestPushes(t *testing.T) {
+	w := newWard(t)
+	storetest.Publish(t, w.store, notify.Message{Topic: "a"})
+	w.expect("pushes", "ok pushes 0, none is paused or fails → ")
+	for _, name := range []string{"crm", "mail", "shop"} {
+		w.must(w.store.Home().PutPush(t.Context(), store.Push{Name: name, Topics: []string{name}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}}))
+	}
+	w.expect("pushes", "ok pushes 3, none is paused or fails → ")
+	w.must(w.store.Home().PausePush(t.Context(), "crm", "by an operator"))
+	w.must(w.store.Home().ChangePush(t.Context(), "mail", func(p *store.Push) (*store.Push, error) {
+		p.Failing = &store.PushFailure{Since: time.Now().Add(-5*time.Minute - 30*time.Second), Answer: "HTTP 500 Internal Server Error"}
+		return p, nil
+	}))
+	w.expect("pushes", "warn pushes crm: it is paused, by an operator; its messages wait → bellhop push resume crm",
+		"warn pushes mail: its endpoint fails since 5m ago, with HTTP 500 Internal Server Error; its messages wait → bellhop push test mail")
 }
 
 func TestBehind(t *testing.T) {

@@ -85,11 +85,8 @@ func (c *call) fill(m *notify.Message, topic string) (err error) {
 	return err
 }
 
-// Prefixes of Bellhop's own headers.
-const (
-	ownHeader  = "Bellhop-"
-	keepHeader = "Bellhop-Header-" // followed by the name of a header that is kept
-)
+// ownHeader is the prefix of Bellhop's own headers.
+const ownHeader = "Bellhop-"
 
 // keptHeaders returns the headers of a request to keep with its message.
 func keptHeaders(h http.Header) (map[string]string, error) {
@@ -99,7 +96,7 @@ func keptHeaders(h http.Header) (map[string]string, error) {
 		if !strings.HasPrefix(name, ownHeader) {
 			continue
 		}
-		short, keep := strings.CutPrefix(name, keepHeader)
+		short, keep := strings.CutPrefix(name, api.KeepHeader)
 		var err error
 		switch {
 		case !keep:

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -46,7 +43,7 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 		return c.answerNone()
 	}
 	d := ds[0]
-	if err := carriable(d.Record); err != nil && d.Receipt == 0 { // acknowledged already
+	if err := api.Carriable(d.Record); err != nil && d.Receipt == 0 { // acknowledged already
 		return fmt.Errorf("message %s cannot be answered with as=body: %w; claim it as JSON", d.ID, err)
 	} else if err != nil {
 		_, bad := d.Bury(ctx, fmt.Sprintf("cannot be claimed with as=body: %v; claim it as JSON", err))
@@ -58,49 +55,16 @@ func (c *call) handRaw(ctx context.Context, ds []subscribers.Delivery) error {
 	return err
 }
 
-// carriable reports what HTTP cannot carry of a record, which other programs may have written.
-func carriable(r notify.Record) error {
-	if err := record.CheckContentType(r.ContentType); err != nil {
-		return err
-	}
-	for name, value := range r.Headers {
-		if err := record.CheckHeader(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // setRaw sets the headers of a message that is answered as it is. Its body may be
 // anything, so browsers are told not to render it as a page.
 func setRaw(h http.Header, d subscribers.Delivery) {
 	h["Content-Type"] = nil // or net/http guesses one
-	if d.ContentType != "" {
-		h.Set("Content-Type", d.ContentType)
-	}
+	api.SetHeaders(h, d)
 	h.Set("Content-Length", strconv.Itoa(len(d.Body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox")
-	h.Set("Bellhop-Topic", d.Topic)
-	h.Set("Bellhop-Id", d.ID)
 	if d.Receipt != 0 {
 		h.Set("Bellhop-Receipt", strconv.FormatInt(int64(d.Receipt), 10))
-	}
-	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
-	h.Set("Bellhop-Late-Ms", strconv.FormatInt(api.Ms(d.Late()), 10))
-	if d.IsLate {
-		h.Set("Bellhop-Late", "true")
-	}
-	h.Set("Bellhop-Due", d.Due.UTC().Format(time.RFC3339Nano))
-	if !d.FirstDue.IsZero() {
-		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))
-	}
-	h.Set("Bellhop-Published", d.Published.UTC().Format(time.RFC3339Nano))
-	for _, one := range asked.Attributes(&d.Record, d.Fence) {
-		h.Set(one.Header(), one.Text)
-	}
-	for name, value := range d.Headers {
-		h[keepHeader+name] = []string{value} // keeps its upper and lower case
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -412,6 +413,7 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 		return natsgate.Stats{Endpoints: map[string]natsgate.Tally{"claim": {}, "publish": {}}}
 	})
 	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{} })
+	m.ShowPush(func() push.Stats { return push.Stats{Failing: []string{"crm"}} })
 	m.ShowArchive(archivetest.Open(t, store, archive.Options{URL: "postgres://nobody@127.0.0.1:1/none"}))
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)

@@ -70,6 +70,12 @@
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
+//	bellhop.list-pushes              nothing, to list the pushes to URLs
+//	bellhop.show-push                {"name":"crm"}
+//	bellhop.test-push                the same, to send a test to its endpoint
+//	bellhop.pause-push               the same
+//	bellhop.resume-push              the same
+//	bellhop.delete-push              the same
 //	bellhop.forecast                 {"bucket":"1h","count":24}, or nothing, to count what falls due
 //	bellhop.history                  {"step":"1m"}, or nothing, for what happened in the past
 //	bellhop.find.TOPIC               {"q":"state:dead reason~timeout"}, to find messages by what they hold
@@ -204,8 +210,8 @@
 //
 // A user may make the calls to whose subjects it may publish. bellhop.find-all reads the
 // messages of all topics, and bellhop.workers shows the hosts of all workers. Keep these to
-// operators: settings, defaults, pause, requeue-dead, purge-dead, act and act-all, which stop
-// a topic, or have its messages die or be gone.
+// operators: settings, defaults, pause, requeue-dead, purge-dead, act, act-all and those of
+// pushes, which stop a topic, or have its messages die, be gone or go elsewhere.
 //
 // A user who may publish to _INBOX.> can answer for others whose inboxes are known, and
 // settle messages that were delivered to them: a client that gets deliveries needs only

@@ -215,6 +215,10 @@ func askings() []asking {
 			return err
 		}},
 		{name: "logout", call: func(ctx context.Context, s store.Shard) error { return s.Logout(ctx, "id", time.Now()) }},
+		{name: "pushes", right: []any{"crm", `{"topics":["t"],"url":"https://x","secrets":["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]}`, "*", "1"}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Pushes(ctx)
+			return err
+		}},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {

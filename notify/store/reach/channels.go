@@ -72,6 +72,9 @@ func (s Shard) LogChannel(topic string) Channel {
 // OutboxChannel returns the channel that tells an archive that the outbox is not empty.
 func (s Shard) OutboxChannel() Channel { return s.channel(script.Keys.Outbox) }
 
+// PushesChannel returns the channel that tells that a push was changed.
+func (s Shard) PushesChannel() Channel { return s.channel(script.Keys.Pushes) }
+
 // EndedChannel returns the channel that announces the ends of messages that are awaited.
 func (s Shard) EndedChannel() Channel { return s.channel(script.Keys.Ended) }
 

@@ -100,6 +100,8 @@
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their
 //	                                 cookies would be good
+//	pushes                  hash     pushes, in the first shard; as a channel, the name of one that was changed → JSON, see Push; of *,
+//	                                 how often they were changed
 //	mark                    string   nothing; it is written behind a call that replicas confirm
 //	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease

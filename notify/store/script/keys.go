@@ -264,6 +264,9 @@ func (k Keys) Extended(member string) string { return k.each("extended_of", memb
 // Secret is the string with which the daemons of a store sign tokens that clients keep.
 func (k Keys) Secret() string { return k.one("SECRET") }
 
+// Pushes returns the key of the pushes, and the channel that tells of a change.
+func (k Keys) Pushes() string { return k.one("PUSHES") }
+
 // Logouts is the sorted set of the logins to the console that ended before their time, by the time until which their cookies would be good.
 func (k Keys) Logouts() string { return k.one("LOGOUTS") }
 

@@ -79,6 +79,7 @@ var table = []row{
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
 	{lua: "SECRET", name: "secret", kind: kindString, holds: "what the daemons of a store sign with: settle tokens of NATS, cookies of the console"},
 	{lua: "LOGOUTS", name: "logouts", kind: kindZSet, holds: "logins to the console that ended before their time; it has a time to live", with: "ms until which their cookies would be good"},
+	{lua: "PUSHES", name: "pushes", kind: kindHash, holds: "pushes, in the first shard; as a channel, the name of one that was changed", with: "JSON, see Push; of *, how often they were changed"},
 	{lua: "MARK", name: "mark", kind: kindString, holds: "nothing; it is written behind a call that replicas confirm"},
 	{lua: "room_of", name: "room:", of: "share", kind: kindString, holds: "ms until which less than that share of memory is surely in use; 0: it is in use"},
 	{lua: "CARRIER", name: "carrier", kind: kindString, holds: "token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease"},

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/regular"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+func (a *app) pushCommand() *cobra.Command {
+	const commands = "put, list, show, test, pause, resume or delete"
+	c := a.command(&cobra.Command{
+		Use:   "push",
+		Short: "Send the messages of topics to a URL, from the daemons",
+		Long: `Send the messages of topics to a URL. The daemons that have BELLHOP_PUSH_ALLOW work
+for a push as workers do: each message is a POST with its body, signed as Standard
+Webhooks says (https://www.standardwebhooks.com). An answer 2xx acknowledges it; 429
+and 503 with Retry-After put it off; 410 pauses the push; all else is a failed
+attempt. An endpoint that failed five times in a row is asked by one request at a
+time, while its messages are ready and use up no attempts.`,
+		Example: `  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > x.key)
+  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
+  bellhop push list
+  bellhop push test crm
+  bellhop push pause crm`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing: use " + commands)
+			}
+			return nil
+		},
+	}, func(_ context.Context, _ *cobra.Command, args []string) error {
+		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
+	})
+	c.AddCommand(
+		a.pushPutCommand(), a.pushListCommand(), a.pushShowCommand(), a.pushTestCommand(),
+		a.pushChangeCommand("pause", "Pause a push: messages of its topics wait", "paused", func(s store.Shard, ctx context.Context, name string) error {
+			return s.PausePush(ctx, name, "by an operator")
+		}),
+		a.pushChangeCommand("resume", "Resume a push", "resumed", func(s store.Shard, ctx context.Context, name string) error { return s.PausePush(ctx, name, "") }),
+		a.pushChangeCommand("delete", "Remove a push; messages stay as they are", "deleted", store.Shard.RemovePush),
+	)
+	return c
+}
+
+func (a *app) pushPutCommand() *cobra.Command {
+	var p store.Push
+	var files []string
+	var timeout string
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "put NAME",
+		Short: "Add a push, or replace one",
+		Long: `Add a push, or replace the one of that name, which stays paused if it is. Without
+--secret-file it keeps its secrets. With two secrets each request has two
+signatures, while receivers change from one to the other.`,
+		Example: `  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
+  bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8`,
+		Args: takes("NAME"),
+
+		ValidArgsFunction: a.first(a.pushesLike),
+	})
+	c.Flags().StringSliceVar(&p.Topics, "topic", nil, "`TOPIC`s, up to 32, of which no other push has one")
+	c.Flags().StringVar(&p.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
+	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
+	c.Flags().IntVar(&p.InFlight, "in-flight", store.DefaultPushInFlight, "most requests of a topic that each daemon has under way")
+	c.Flags().StringVar(&timeout, "timeout", fault.Short(store.DefaultPushTimeout), "of a request, 100ms to 24h")
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		var err error
+		if p.Timeout, err = fields.ParseDuration("timeout", timeout); err != nil {
+			return err
+		}
+		p.Name = args[0]
+		for _, file := range files {
+			text, err := regular.Read(file)
+			if err != nil {
+				return fault.New("secret_file", "secret file: %w", err)
+			}
+			p.Secrets = append(p.Secrets, strings.TrimSpace(string(text)))
+		}
+		if err := s.store.Home().PutPush(ctx, p); err != nil {
+			return err
+		}
+		return a.printPush(ctx, s, p.Name)
+	})
+}
+
+func (a *app) pushListCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "list",
+		Short:   "List the pushes",
+		Long:    `List the pushes, the topics and the endpoint of each, and whether it is paused or fails.`,
+		Example: "  bellhop push list\n  bellhop push list --json | jq '.pushes[] | select(.failing) | .name'",
+		Args:    takes(),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
+		all, err := s.store.Home().Pushes(ctx)
+		if err != nil {
+			return err
+		}
+		list := api.Pushes{Pushes: make([]api.Push, len(all))}
+		rows := [][]string{{"NAME", "TOPICS", "URL", "STATE"}}
+		now := a.now(ctx, s)
+		for i, p := range all {
+			list.Pushes[i] = api.PushOf(p)
+			rows = append(rows, []string{p.Name, strings.Join(p.Topics, ","), api.ShownURL(p.URL), pushState(p, now)})
+		}
+		switch {
+		case a.json:
+			return a.printJSON(list)
+		case len(all) == 0:
+			fmt.Fprintln(a.out, "no push")
+			return nil
+		}
+		a.printRows(rows, 1, 2, 3)
+		return nil
+	})
+}
+
+// pushState says what a push does.
+func pushState(p store.Push, now time.Time) string {
+	switch {
+	case p.Paused != "":
+		return "paused, " + p.Paused
+	case p.Failing != nil:
+		return "fails since " + relative(p.Failing.Since, now)
+	}
+	return "works"
+}
+
+func (a *app) pushShowCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a push, and whether its endpoint fails",
+		Long:    `Show a push, whether it is paused, and why, and whether its endpoint fails.`,
+		Example: `  bellhop push show crm`,
+		Args:    takes("NAME"),
+
+		ValidArgsFunction: a.first(a.pushesLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error { return a.printPush(ctx, s, args[0]) })
+}
+
+// findPush returns a push by its name.
+func findPush(ctx context.Context, s *session, name string) (store.Push, error) {
+	all, err := s.store.Home().Pushes(ctx)
+	if err != nil {
+		return store.Push{}, err
+	}
+	i := slices.IndexFunc(all, func(p store.Push) bool { return p.Name == name })
+	if i < 0 {
+		return store.Push{}, fmt.Errorf("%s: %w", name, store.ErrNoPush)
+	}
+	return all[i], nil
+}
+
+// printPush prints a push.
+func (a *app) printPush(ctx context.Context, s *session, name string) error {
+	p, err := findPush(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(api.PushOf(p))
+	}
+	rows := [][]string{
+		{"name", p.Name},
+		{"topics", strings.Join(p.Topics, ", ")},
+		{"url", api.ShownURL(p.URL)},
+		{"secrets", fmt.Sprint(len(p.Secrets))},
+		{"in flight", fmt.Sprint(p.InFlight)},
+		{"timeout", fault.Short(p.Timeout)},
+		{"state", pushState(p, a.now(ctx, s))},
+	}
+	if p.Failing != nil {
+		rows = append(rows, []string{"answer", p.Failing.Answer})
+	}
+	a.printRows(rows)
+	return nil
+}
+
+func (a *app) pushTestCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "test NAME",
+		Short: "Send a test to the endpoint of a push from this machine",
+		Long: `Send a test to the endpoint of a push, from this machine, signed as a message: its
+body is {"test":true}, and its id begins with test~. BELLHOP_PUSH_ALLOW says, as
+for a daemon, where it may go; where that is not set it may go to public addresses.`,
+		Example: `  bellhop push test crm`,
+		Args:    takes("NAME"),
+
+		ValidArgsFunction: a.first(a.pushesLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		p, err := findPush(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		allow := s.config.PushAllow
+		if allow == "" {
+			allow = "public"
+		}
+		pusher, err := push.New(s.store, push.Options{Allow: allow, Version: thisBuild().Version, Logger: s.log})
+		if err != nil {
+			return err
+		}
+		got := pusher.Test(ctx, p)
+		if a.json {
+			err = a.printJSON(got)
+		} else {
+			terminal.Printf(a.out, "%s after %d ms\n", got.Answer, got.TookMs)
+		}
+		if !got.OK {
+			err = errors.Join(err, errReported)
+		}
+		return err
+	})
+}
+
+// pushChangeCommand returns a command that changes a push.
+func (a *app) pushChangeCommand(name, short, done string, change func(s store.Shard, ctx context.Context, name string) error) *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     name + " NAME",
+		Short:   short,
+		Long:    short + ".",
+		Example: "  bellhop push " + name + " crm",
+		Args:    takes("NAME"),
+
+		ValidArgsFunction: a.first(a.pushesLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		if err := change(s.store.Home(), ctx, args[0]); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]string{done: args[0]})
+		}
+		terminal.Printf(a.out, "%s %s\n", done, args[0])
+		return nil
+	})
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A push is added, listed, shown on a terminal in 80 columns, tested, paused, resumed and deleted; its secret is never shown.
+func TestPush(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	status.Store(http.StatusOK)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(endpoint.Close)
+	s := newShell(t)
+	contains(t, s.call("push", "list"), "no push\n")
+	secret := filepath.Join(t.TempDir(), "crm.key")
+	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL+"/hook?token=7", "--secret-file", secret)
+	contains(t, out, "topics     order.paid\n", "url        "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  32\n", "timeout    10s\n", "state      works\n")
+	if strings.Contains(out, "whsec") || strings.Contains(out, "token=7") {
+		t.Errorf("a secret is shown: %s", out)
+	}
+	contains(t, s.call("push", "put", "crm", "--topic", "order.paid,order.sent", "--url", endpoint.URL, "--in-flight", "8", "--timeout", "1m"), "order.paid, order.sent", "secrets    1\n", "timeout    1m\n")
+	contains(t, s.call("push", "pause", "crm"), "paused crm\n")
+	contains(t, s.call("push", "list"), "NAME  TOPICS", "crm   order.paid,order.sent  "+endpoint.URL+"  paused, by an operator\n")
+	contains(t, s.call("push", "resume", "crm"), "resumed crm\n")
+	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	failing := func(p *store.Push) (*store.Push, error) {
+		p.Failing = &store.PushFailure{Answer: "HTTP 500 Internal Server Error: " + strings.Repeat("x", 200)}
+		return p, nil
+	}
+	if err := db.Home().ChangePush(t.Context(), "crm", failing); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"list", "show crm"} {
+		for line := range strings.Lines(s.onTerminal(append([]string{"push"}, strings.Fields(command)...)...)) {
+			if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 80 && command == "list" {
+				t.Errorf("a line of %d columns: %s", n, line)
+			}
+		}
+	}
+	contains(t, s.call("push", "show", "crm"), "state      fails since ", "answer     HTTP 500 ")
+	contains(t, s.fails(exitFailed, "push", "test", "crm"), "")
+	s.env = append(s.env, "BELLHOP_PUSH_ALLOW=127.0.0.1")
+	contains(t, s.call("push", "test", "crm"), "HTTP 200 OK after ")
+	status.Store(http.StatusBadGateway)
+	contains(t, s.fails(exitFailed, "push", "test", "crm"), "")
+	var list api.Pushes
+	s.json(&list, "push", "list", "--json")
+	if len(list.Pushes) != 1 || list.Pushes[0].Failing == nil || list.Pushes[0].TimeoutMs != 60_000 {
+		t.Errorf("got %+v", list)
+	}
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "order.sent", "--url", "https://x.example", "--secret-file", secret), "the push crm has the topic order.sent")
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example"), "secrets: there are 0")
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "x.example", "--secret-file", secret+"x"), "secret file")
+	contains(t, s.fails(exitUsage, "push"), "COMMAND is missing: use put, list")
+	contains(t, s.fails(exitUsage, "push", "stop"), `unknown command "stop"`)
+	contains(t, s.fails(exitFailed, "push", "pause", "none"), "none: no push has this name")
+	contains(t, s.call("push", "delete", "crm"), "deleted crm\n")
+	contains(t, s.fails(exitFailed, "push", "show", "crm"), "no push has this name")
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/strictjson"
+)
+
+// Push is a push: the messages of its topics are sent to a URL.
+type Push struct {
+	Name      string       `json:"name" example:"crm"`
+	Topics    []string     `json:"topics" nullable:"false" example:"[\"order.paid\"]"`
+	URL       string       `json:"url" example:"https://crm.example/hook" doc:"without what follows ?, which may be a secret"`
+	Secrets   int          `json:"secrets" example:"1" doc:"how many sign each request; they are never shown"`
+	InFlight  int          `json:"in_flight" example:"32" doc:"most requests of a topic that each daemon has under way"`
+	TimeoutMs int64        `json:"timeout_ms" example:"10000" doc:"of a request"`
+	Paused    string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
+	Failing   *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
+}
+
+// PushFailure says since when the endpoint of a push fails.
+type PushFailure struct {
+	Since  time.Time `json:"since"`
+	Answer string    `json:"answer" example:"HTTP 500 Internal Server Error" doc:"the answer with which that was noted"`
+}
+
+// Pushes are all pushes that a client may see.
+type Pushes struct {
+	Pushes []Push `json:"pushes" nullable:"false"`
+}
+
+// PushOf returns a push in its JSON form.
+func PushOf(p store.Push) Push {
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), Secrets: len(p.Secrets), InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
+	if p.Failing != nil {
+		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer}
+	}
+	return shown
+}
+
+// ShownURL returns a URL without its query, which may be a secret.
+func ShownURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.RawQuery == "" {
+		return text
+	}
+	u.RawQuery = ""
+	return u.String() + "?…"
+}
+
+// PushRequest is what a client says to add a push, or to replace one.
+type PushRequest struct {
+	Topics   []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, of which no other push has one"`
+	URL      string   `json:"url" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
+	Secrets  []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
+	InFlight int      `json:"in_flight,omitempty" minimum:"1" maximum:"1000" default:"32" doc:"most requests of a topic that each daemon has under way"`
+	Timeout  string   `json:"timeout,omitempty" default:"10s" example:"30s" doc:"of a request, 100ms to 24h"`
+}
+
+// DecodePush reads a PushRequest from JSON. The error is a notify.ErrInvalid that names what is wrong.
+func DecodePush(name string, data []byte) (store.Push, error) {
+	var r PushRequest
+	if err := strictjson.Decode(data, &r); err != nil {
+		return store.Push{}, fault.New(strictjson.FieldOf(err, "push"), "push: %w; write one JSON object whose fields are topics, url, secrets, in_flight, timeout", err)
+	}
+	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, Secrets: r.Secrets, InFlight: r.InFlight}
+	if r.Timeout == "" {
+		return p, nil
+	}
+	timeout, err := fields.ParseDuration("timeout", r.Timeout)
+	if err == nil && timeout <= 0 {
+		err = fault.New("timeout", "timeout %s: use 100ms to 24h", r.Timeout)
+	}
+	p.Timeout = timeout
+	return p, err
+}
+
+// PushTest is what the endpoint of a push answered to a test.
+type PushTest struct {
+	OK     bool   `json:"ok" doc:"it would acknowledge a message"`
+	Answer string `json:"answer" example:"HTTP 200 OK" doc:"or why there is none"`
+	TookMs int64  `json:"took_ms"`
+}

@@ -1,0 +1,156 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const pathPush = "/v1/push/{name}"
+
+// ofPush is the input of a call about a push.
+type ofPush struct {
+	Name string `path:"name" is:"listener" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"crm" doc:"of the push"`
+}
+
+// find returns a push, all of whose topics the client may use.
+func (in *ofPush) find(ctx context.Context, s *Service, r *Request) (store.Push, error) {
+	all, err := s.Store.Home().Pushes(ctx)
+	if err != nil {
+		return store.Push{}, err
+	}
+	i := slices.IndexFunc(all, func(p store.Push) bool { return p.Name == in.Name })
+	if i < 0 {
+		return store.Push{}, fmt.Errorf("%s: %w", in.Name, store.ErrNoPush)
+	}
+	return all[i], allowTopics(r, all[i].Topics)
+}
+
+// allowTopics returns an api.ErrForbidden unless the client may use all of some topics.
+func allowTopics(r *Request, topics []string) error {
+	for _, topic := range topics {
+		if err := r.AllowTopic(topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pushing returns the pusher of the daemon. The error is an api.ErrPushOff.
+func (s *Service) pushing() (*push.Pusher, error) {
+	if s.Pusher == nil {
+		return nil, api.ErrPushOff
+	}
+	return s.Pusher, nil
+}
+
+var _ = define(Call{
+	Name: "listPushes", Method: "GET", Path: "/v1/push", Tag: TagOperate, Status: http.StatusOK, Reply: api.Pushes{}, NATS: Plain,
+	Rights: []Right{MayPush}, Summary: "List the pushes",
+	Description: "A token gets those of which it permits all topics. Secrets are never shown.",
+}, func(ctx context.Context, s *Service, r *Request, _ *nothing) (any, error) {
+	all, err := s.Store.Home().Pushes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := api.Pushes{Pushes: []api.Push{}}
+	for _, p := range all {
+		if allowTopics(r, p.Topics) == nil {
+			list.Pushes = append(list.Pushes, api.PushOf(p))
+		}
+	}
+	return list, nil
+})
+
+var _ = define(Call{
+	Name: "showPush", Method: "GET", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{}, NATS: Plain,
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Show a push, and whether its endpoint fails",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	p, err := in.find(ctx, s, r)
+	return reply(api.PushOf(p), err)
+})
+
+var _ = define(Call{
+	Name: "putPush", Method: "PUT", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{},
+	NoNATS:  "its secrets would be read by who may subscribe there",
+	Request: api.PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL",
+	Description: "Each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. A push that is paused stays so.",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	p, err := api.DecodePush(in.Name, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if before, err := in.find(ctx, s, r); err != nil && !errors.Is(err, store.ErrNoPush) {
+		return nil, err
+	} else if len(p.Secrets) == 0 {
+		p.Secrets = before.Secrets
+	}
+	pusher, err := s.pushing()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.Check(), pusher.CheckURL(p.URL)); err != nil {
+		return nil, err
+	}
+	if err := allowTopics(r, p.Topics); err != nil {
+		return nil, err
+	}
+	if err := s.Store.Home().PutPush(ctx, p); err != nil {
+		return nil, err
+	}
+	p, err = in.find(ctx, s, r)
+	return reply(api.PushOf(p), err)
+})
+
+var _ = define(Call{
+	Name: "deletePush", Method: "DELETE", Path: pathPush, Tag: TagOperate, Status: http.StatusNoContent, NATS: Plain,
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Remove a push; messages stay as they are",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	if _, err := in.find(ctx, s, r); err != nil {
+		return nil, err
+	}
+	return nil, s.Store.Home().RemovePush(ctx, in.Name)
+})
+
+var _ = define(Call{
+	Name: "pausePush", Method: "POST", Path: pathPush + "/pause", Tag: TagOperate, Status: http.StatusNoContent, NATS: Plain,
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Pause a push: messages of its topics wait",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	if _, err := in.find(ctx, s, r); err != nil {
+		return nil, err
+	}
+	return nil, s.Store.Home().PausePush(ctx, in.Name, "by "+r.Name)
+})
+
+var _ = define(Call{
+	Name: "resumePush", Method: "POST", Path: pathPush + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: Plain,
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Resume a push",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	if _, err := in.find(ctx, s, r); err != nil {
+		return nil, err
+	}
+	return nil, s.Store.Home().PausePush(ctx, in.Name, "")
+})
+
+var _ = define(Call{
+	Name: "testPush", Method: "POST", Path: pathPush + "/test", Tag: TagOperate, Status: http.StatusOK, Reply: api.PushTest{}, NATS: Plain, Lasts: true, Takes: store.DefaultPushTimeout + time.Second,
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Send a test to the endpoint of a push, signed as a message",
+	Description: "The request has the body {\"test\":true}, and an id that begins with test~. It is given up after 10 seconds.",
+}, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
+	p, err := in.find(ctx, s, r)
+	if err != nil {
+		return nil, err
+	}
+	pusher, err := s.pushing()
+	if err != nil {
+		return nil, err
+	}
+	return pusher.Test(ctx, p), nil
+})

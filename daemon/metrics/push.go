@@ -1,0 +1,41 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bellhopd/bellhop/daemon/push"
+)
+
+// ShowPush adds the statistics of a pusher.
+func (m *Metrics) ShowPush(stats func() push.Stats) {
+	figures := pushFigures()
+	failing := prometheus.NewDesc("bellhop_push_failing", "1 for each push whose endpoint failed several times in a row, as this process found.", []string{"push"}, nil)
+	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
+		s := stats()
+		show(to, figures, s)
+		for _, name := range s.Failing {
+			to <- prometheus.MustNewConstMetric(failing, prometheus.GaugeValue, 1, name)
+		}
+	}))
+}
+
+func pushFigures() []figure[push.Stats] {
+	return []figure[push.Stats]{
+		{
+			desc("bellhop_push_done_total", "Messages pushed to URLs, and acknowledged by their endpoints."),
+			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.Done) },
+		},
+		{
+			desc("bellhop_push_failed_total", "Requests of pushes that failed."),
+			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.Failed) },
+		},
+		{
+			desc("bellhop_push_put_off_total", "Messages that endpoints put off without using up an attempt."),
+			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.PutOff) },
+		},
+		{
+			desc("bellhop_push_in_flight", "Requests of pushes under way."),
+			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.InFlight) },
+		},
+	}
+}

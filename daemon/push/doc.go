@@ -1,0 +1,34 @@
+// Package push hands messages on to URLs: a worker in the daemon for the topics of each push, whose handler is a request.
+//
+//	p, err := push.New(store, push.Options{Allow: "public"})
+//	...
+//	err = p.Run(ctx)
+//
+// Pushes stand in Redis (store.Push), so that each daemon knows them, and hears of changes at once. A daemon works for them while it
+// may push: its options say to which addresses. Leases, attempts, keys and limits hold as for any worker; where several daemons push,
+// they share the messages as workers do.
+//
+// # The request
+//
+// A POST with the body and the content type of the message. Its headers are those of a claim with as=body (package httpapi), but for the
+// receipt; traceparent and tracestate of the message are sent under their own names, too. Each request is signed as Standard Webhooks
+// says (https://www.standardwebhooks.com): webhook-id is TOPIC:ID, the same for all attempts; webhook-timestamp the time of the request
+// by the clock of the daemon; webhook-signature has one signature for each secret.
+//
+// # The answer
+//
+//	2xx                            the message is done
+//	429, 503 with a Retry-After    it is put off for so long, a day at the most, and no attempt is used up
+//	410                            the push is paused, with that as the reason, and the message is ready
+//	all else, or none in time      the attempt failed: the reason has the status and up to 1 KiB of the answer
+//
+// Redirects are not followed. A message may come twice, as with any worker: receivers tell by webhook-id.
+//
+// An endpoint that failed five times in a row is asked by one request at a time, of each daemon, after a pause that doubles from a second
+// to a minute. Until one succeeds its messages are ready and use up no attempts. What is known of that stands in Redis.
+//
+// # Addresses
+//
+// The address that is dialled is judged at each connection, after the look-up: so neither a redirect, nor a name that changes its
+// address, nor another spelling leads to an address that is not allowed. See [ParseAllow]. Proxies of the environment are not used.
+package push

@@ -1,0 +1,194 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	failuresInARow = 5 // after which an endpoint is asked by one request at a time
+	leastPause     = time.Second
+	mostPause      = time.Minute
+	maxPutOff      = 24 * time.Hour // that an endpoint may ask for
+	pausedPause    = 10 * time.Second
+)
+
+var (
+	errReplaced = errors.New("its push was changed")
+	errFails    = errors.New("the endpoint fails")
+)
+
+// A target is a push, and what is known of its endpoint.
+type target struct {
+	store.Push
+
+	mu sync.Mutex
+	health
+}
+
+// health is what is known of an endpoint.
+type health struct {
+	failures int           // in a row, up to failuresInARow: then it fails
+	since    time.Time     // of the first of them
+	pause    time.Duration // between two requests while it fails
+	next     time.Time     // until which it is not asked
+	asked    bool          // by the one request
+	noted    bool          // that it fails, in Redis
+}
+
+// newTarget returns the target of a push, which goes on as the one before if that had the same endpoint.
+func newTarget(push store.Push, before *target) *target {
+	t := &target{Push: push}
+	if before != nil && before.Name == push.Name && before.URL == push.URL && slices.Equal(before.Secrets, push.Secrets) {
+		before.mu.Lock()
+		t.health = before.health
+		before.mu.Unlock()
+		t.asked = false
+	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
+		t.failures, t.since = failuresInARow, push.Failing.Since
+	}
+	t.noted = push.Failing != nil
+	return t
+}
+
+// handle pushes a message.
+func (p *Pusher) handle(ctx context.Context, d *subscribers.Delivery) error {
+	t := p.target(d.Topic)
+	if t == nil {
+		return subscribers.NotNow(errReplaced, leastPause)
+	}
+	wait, only := t.enter()
+	if wait > 0 {
+		return subscribers.NotNow(errFails, wait)
+	}
+	if err := api.Carriable(d.Record); err != nil {
+		t.leave(only)
+		return fmt.Errorf("cannot be pushed: %w: %w", err, subscribers.ErrBury)
+	}
+	if p.o.OnClaimed != nil {
+		p.o.OnClaimed(*d, d.Late())
+	}
+	p.underWay.Add(1)
+	a, err := p.Send(ctx, &t.Push, *d)
+	p.underWay.Add(-1)
+	switch {
+	case ctx.Err() != nil: // the lease is lost, or the daemon stops
+		t.leave(only)
+		return context.Cause(ctx)
+	case err == nil && a.IsDone():
+		p.done.Add(1)
+		p.succeeded(ctx, t)
+		return nil
+	case err == nil && a.Retry > 0 && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable):
+		p.putOff.Add(1)
+		p.succeeded(ctx, t)
+		return fmt.Errorf("%v: %w", a, subscribers.Snooze(a.Retry))
+	case err == nil && a.Status == http.StatusGone:
+		t.leave(only)
+		p.pause(ctx, t, a)
+		return subscribers.NotNow(errors.New(a.String()), pausedPause)
+	case err == nil:
+		err = errors.New(a.String())
+	}
+	return p.failed(ctx, t, only, err)
+}
+
+// enter returns 0 if the endpoint may be asked now, or for how long it may not. Only says that this request alone asks it, since it
+// fails.
+func (t *target) enter() (wait time.Duration, only bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch wait := time.Until(t.next); {
+	case t.failures < failuresInARow:
+		return 0, false
+	case wait > 0:
+		return wait, false
+	case t.asked:
+		return leastPause, false
+	}
+	t.asked = true
+	return 0, true
+}
+
+// leave ends a request that says nothing of the endpoint.
+func (t *target) leave(only bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = t.asked && !only
+}
+
+// succeeded notes that an endpoint works.
+func (p *Pusher) succeeded(ctx context.Context, t *target) {
+	t.mu.Lock()
+	noted := t.noted
+	t.health = health{}
+	t.mu.Unlock()
+	if noted {
+		p.note(ctx, t, func(push *store.Push) { push.Failing = nil })
+		p.o.Logger.Info("endpoint of a push works again", "push", t.Name)
+	}
+}
+
+// failed notes a failure of an endpoint, and returns what becomes of the message: while the endpoint fails, it uses up no attempt.
+func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) error {
+	p.failures.Add(1)
+	t.mu.Lock()
+	if t.failures == 0 {
+		t.since = time.Now()
+	}
+	failed := t.failures == failuresInARow
+	t.failures = min(t.failures+1, failuresInARow)
+	fails := t.failures == failuresInARow
+	if fails && (only || !failed) {
+		t.pause = min(max(2*t.pause, leastPause), mostPause)
+		t.next = time.Now().Add(t.pause)
+	}
+	t.asked = t.asked && !only
+	note, since, wait := fails && !t.noted, t.since, time.Until(t.next)
+	t.noted = fails
+	t.mu.Unlock()
+	if !fails {
+		return err
+	}
+	if note {
+		failing := &store.PushFailure{Since: since.UTC().Truncate(time.Millisecond), Answer: err.Error()}
+		if !p.note(ctx, t, func(push *store.Push) { push.Failing = failing }) {
+			t.mu.Lock()
+			t.noted = false // so the next failure notes it
+			t.mu.Unlock()
+		}
+		p.o.Logger.Warn("endpoint of a push fails; it is asked by one request at a time", "push", t.Name, "error", err)
+	}
+	return subscribers.NotNow(err, max(wait, 0))
+}
+
+// pause pauses the push of an endpoint that is gone.
+func (p *Pusher) pause(ctx context.Context, t *target, a Answer) {
+	p.note(ctx, t, func(push *store.Push) { push.Paused = "the endpoint answered " + a.String() })
+	p.o.Logger.Warn("push paused, since its endpoint is gone", "push", t.Name, "answer", a.String())
+}
+
+// note changes the push of a target in Redis, unless it has another endpoint by now, and reports whether that did not fail.
+func (p *Pusher) note(ctx context.Context, t *target, change func(*store.Push)) bool {
+	err := p.store.Home().ChangePush(ctx, t.Name, func(push *store.Push) (*store.Push, error) {
+		if push == nil || push.URL != t.URL {
+			return nil, errReplaced
+		}
+		change(push)
+		return push, nil
+	})
+	if err != nil && !errors.Is(err, errReplaced) {
+		p.o.Logger.Warn("cannot note how the endpoint of a push is", "push", t.Name, "error", err)
+		return false
+	}
+	return true
+}

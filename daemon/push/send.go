@@ -1,0 +1,180 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+const (
+	dialTimeout    = 10 * time.Second
+	maxAnswer      = 1 << 10   // bytes of an answer in the reason of a failure
+	maxRest        = 256 << 10 // bytes of an answer that are read so that its connection can be used again
+	maxHeader      = 64 << 10  // bytes of the header of an answer
+	idleFor        = 90 * time.Second
+	idleOfEndpoint = 100 // connections that wait for requests to one endpoint
+)
+
+// client returns a client that connects to allowed addresses alone.
+func client(allow Allow, plain bool) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: dialTimeout, Control: allow.control(plain)}).DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    dialTimeout,
+			ForceAttemptHTTP2:      true,
+			IdleConnTimeout:        idleFor,
+			MaxIdleConnsPerHost:    idleOfEndpoint,
+			MaxResponseHeaderBytes: maxHeader,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// An Answer is what an endpoint answered to a request.
+type Answer struct {
+	Status int           // of HTTP
+	Text   string        // the beginning of its body, where that is text
+	Retry  time.Duration // after which it wants to be asked again; 0: it does not say
+	Took   time.Duration
+}
+
+// String returns the status and the text.
+func (a Answer) String() string {
+	text := "HTTP " + strconv.Itoa(a.Status)
+	if name := http.StatusText(a.Status); name != "" {
+		text += " " + name
+	}
+	if a.Text != "" {
+		text += ": " + a.Text
+	}
+	return text
+}
+
+// IsDone reports whether an answer acknowledges the message.
+func (a Answer) IsDone() bool { return a.Status >= 200 && a.Status < 300 }
+
+// Send sends one message to the endpoint of a push, and returns what that answered. The error says why there is no answer.
+func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Delivery) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, push.Timeout, fmt.Errorf("no answer within %v", push.Timeout))
+	defer cancel()
+	r, err := p.request(ctx, push, d)
+	if err != nil {
+		return Answer{}, err
+	}
+	by := p.secure
+	if r.URL.Scheme == "http" {
+		by = p.plain
+	}
+	began := time.Now()
+	response, err := by.Do(r)
+	if err != nil {
+		return Answer{}, because(ctx, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err == nil {
+		_, err = io.CopyN(io.Discard, response.Body, maxRest)
+	}
+	a := Answer{Status: response.StatusCode, Text: readable(text), Retry: retryAfter(response.Header.Get("Retry-After")), Took: time.Since(began)}
+	if err != nil && !errors.Is(err, io.EOF) && !a.IsDone() {
+		return Answer{}, fmt.Errorf("%v, and its answer breaks off: %w", a, because(ctx, err))
+	}
+	return a, nil
+}
+
+// Test sends a test to the endpoint of a push, and returns what that answered.
+func (p *Pusher) Test(ctx context.Context, push store.Push) api.PushTest {
+	push.Timeout = min(push.Timeout, store.DefaultPushTimeout)
+	now := time.Now()
+	a, err := p.Send(ctx, &push, subscribers.Delivery{
+		Topic: push.Topics[0], ID: "test~" + notify.NewID(), Due: now, Attempt: 1,
+		Record: notify.Record{Published: now, ContentType: "application/json", Body: []byte(`{"test":true}`)},
+	})
+	t := api.PushTest{OK: err == nil && a.IsDone(), Answer: a.String(), TookMs: api.Ms(time.Since(now))}
+	if err != nil {
+		t.Answer = err.Error()
+	}
+	return t
+}
+
+// because returns why a request failed: the time that was over, or the error without the address, which may hold a token.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// request returns the request for a message.
+func (p *Pusher) request(ctx context.Context, push *store.Push, d subscribers.Delivery) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, push.URL, bytes.NewReader(d.Body))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	api.SetHeaders(r.Header, d)
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value, there := d.Headers[name]; there {
+			r.Header.Set(name, value)
+		}
+	}
+	id := record.Member(d.Topic, d.ID)
+	signatures := make([]string, len(push.Secrets))
+	for i, secret := range push.Secrets {
+		key, err := standardwebhooks.NewWebhook(secret)
+		if err == nil {
+			signatures[i], err = key.Sign(id, now, d.Body)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	r.Header.Set("User-Agent", "Bellhop/"+p.o.Version)
+	r.Header.Set(standardwebhooks.HeaderWebhookID, id)
+	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	return r, nil
+}
+
+// readable returns an answer as one line of text; nothing where it is no text.
+func readable(data []byte) string {
+	text := strings.ToValidUTF8(string(data), "�")
+	if strings.Count(text, "�") > len(text)/10 {
+		return ""
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
+}
+
+// retryAfter reads a header of seconds, or of a time; 0 if it says nothing.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return min(max(time.Duration(seconds), 0), maxPutOff/time.Second) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(time.Until(at), 0), maxPutOff)
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
+)
+
+var (
+	pushScript   = script.New("push", script.Promised)
+	pushesScript = script.New("pushes")
+)
+
+// Defaults and limits of a Push.
+const (
+	DefaultPushInFlight = 32
+	DefaultPushTimeout  = 10 * time.Second
+	MaxPushInFlight     = 1000
+	MaxPushTimeout      = 24 * time.Hour
+	MaxPushes           = 1000
+	maxPushURL          = 2048 // bytes
+	maxPushSecrets      = 2    // of which one replaces the other
+	minPushSecret       = 24   // bytes, as Standard Webhooks has it
+	maxPushSecret       = 64
+)
+
+// secretPrefix is what a secret of Standard Webhooks begins with.
+const secretPrefix = "whsec_"
+
+// A Push hands the messages of topics on to a URL, from the daemons. The zero values of InFlight and Timeout are the defaults.
+type Push struct {
+	Name     string        `json:"-"`
+	Topics   []string      `json:"topics"`
+	URL      string        `json:"url"`
+	Secrets  []string      `json:"secrets"`           // whsec_BASE64, which sign each request; two while one replaces the other
+	InFlight int           `json:"in_flight"`         // most requests of a topic that each daemon has under way
+	Timeout  time.Duration `json:"timeout"`           // of a request
+	Paused   string        `json:"paused,omitempty"`  // why; empty: it is not paused
+	Failing  *PushFailure  `json:"failing,omitempty"` // the endpoint fails; nil: it does not, as far as is known
+}
+
+// A PushFailure is why the endpoint of a push is asked by few requests.
+type PushFailure struct {
+	Since  time.Time `json:"since"`
+	Answer string    `json:"answer"` // the last
+}
+
+// Check returns a joined Fault for each field that is wrong.
+func (p *Push) Check() error {
+	faults := []error{
+		record.CheckListener(p.Name), record.CheckTopics(p.Topics), p.checkURL(), p.checkSecrets(),
+		fault.Within("in_flight", "in flight", p.InFlight, 0, MaxPushInFlight),
+	}
+	if p.Timeout != 0 {
+		faults = append(faults, fault.Within("timeout", "timeout", p.Timeout, 100*time.Millisecond, MaxPushTimeout))
+	}
+	return errors.Join(faults...)
+}
+
+// checkURL checks what can be told without a look-up: each connection is judged by its address.
+func (p *Push) checkURL() error {
+	u, err := url.Parse(p.URL)
+	switch {
+	case err != nil || len(p.URL) > maxPushURL || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return fault.New("url", "url %.100q: write https://HOST/PATH, of at most %d bytes", p.URL, maxPushURL)
+	case u.User != nil:
+		return fault.New("url", "url: it names a user, and would show its password; leave USER:PASSWORD@ out, the requests are signed")
+	case u.Fragment != "":
+		return fault.New("url", "url %.100q: what follows # is not sent; leave it out", p.URL)
+	}
+	return nil
+}
+
+func (p *Push) checkSecrets() error {
+	if len(p.Secrets) == 0 || len(p.Secrets) > maxPushSecrets {
+		return fault.New("secrets", "secrets: there are %d; give one, or the new and the old one while receivers change", len(p.Secrets))
+	}
+	for _, secret := range p.Secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
+		if !strings.HasPrefix(secret, secretPrefix) || err != nil || len(key) < minPushSecret || len(key) > maxPushSecret {
+			return fault.New("secrets", "secrets: one is no secret of Standard Webhooks; write %s and the base64 of %d to %d random bytes, as: echo %s$(head -c 32 /dev/urandom | base64)", secretPrefix, minPushSecret, maxPushSecret, secretPrefix)
+		}
+	}
+	return nil
+}
+
+// withDefaults returns the push with defaults in place of zero values.
+func (p Push) withDefaults() Push {
+	if p.InFlight == 0 {
+		p.InFlight = DefaultPushInFlight
+	}
+	if p.Timeout == 0 {
+		p.Timeout = DefaultPushTimeout
+	}
+	return p
+}
+
+// ErrNoPush is the error of a name that no push has.
+var ErrNoPush = errors.New("no push has this name")
+
+// PausePush pauses a push with a reason; without one it resumes the push. Errors: ErrNoPush, or as ChangePush.
+func (s Shard) PausePush(ctx context.Context, name, reason string) error {
+	return s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
+		if p == nil {
+			return nil, fmt.Errorf("%s: %w", name, ErrNoPush)
+		}
+		p.Paused = reason
+		return p, nil
+	})
+}
+
+// RemovePush removes a push. Its messages stay as they are. Errors: ErrNoPush, or as ChangePush.
+func (s Shard) RemovePush(ctx context.Context, name string) error {
+	return s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
+		if p == nil {
+			return nil, fmt.Errorf("%s: %w", name, ErrNoPush)
+		}
+		return nil, nil
+	})
+}
+
+// PutPush adds a push, or replaces the one of its name, which stays paused if it is. Without secrets it keeps those that it has. Errors
+// are those of ChangePush.
+func (s Shard) PutPush(ctx context.Context, p Push) error {
+	return s.ChangePush(ctx, p.Name, func(before *Push) (*Push, error) {
+		after := p
+		after.Failing, after.Paused = nil, ""
+		if before != nil {
+			after.Paused = before.Paused
+			if len(after.Secrets) == 0 {
+				after.Secrets = before.Secrets
+			}
+		}
+		return &after, nil
+	})
+}
+
+// Pushes returns all pushes by their names, from the shard that is Home. The error is that of the connection. A foreign one is left
+// out.
+func (s Shard) Pushes(ctx context.Context) ([]Push, error) {
+	all, _, err := s.pushes(ctx)
+	return all, err
+}
+
+// pushes returns all pushes, and how often they were changed.
+func (s Shard) pushes(ctx context.Context) (all []Push, seen string, err error) {
+	r, err := s.Run(ctx, pushesScript)
+	if err != nil {
+		return nil, "", err
+	}
+	for seen = "0"; r.More(); {
+		name, text := r.Text(), r.Text()
+		p := Push{Name: name}
+		switch {
+		case name == "*":
+			seen = text
+		case json.Unmarshal([]byte(text), &p) == nil && p.Check() == nil:
+			all = append(all, p.withDefaults())
+		}
+	}
+	slices.SortFunc(all, func(a, b Push) int { return strings.Compare(a.Name, b.Name) })
+	return all, seen, r.End()
+}
+
+// ChangePush changes the push of a name, in the shard that is Home. change gets it, nil if there is none, and returns what
+// becomes of it: nil removes it. change is called again where another change came in between. Errors: those of change; a Fault for a
+// topic that another push has, or for too many pushes; an ErrUnreplicated, or that of the connection.
+func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (*Push, error)) error {
+	for {
+		all, seen, err := s.pushes(ctx)
+		if err != nil {
+			return err
+		}
+		var before *Push
+		if i := slices.IndexFunc(all, func(p Push) bool { return p.Name == name }); i >= 0 {
+			before = &all[i]
+		}
+		after, err := change(before)
+		if err != nil {
+			return err
+		}
+		text := ""
+		if after != nil {
+			after.Name = name
+			if err := errors.Join(after.Check(), besides(all, after)); err != nil {
+				return err
+			}
+			p := after.withDefaults()
+			data, _ := json.Marshal(p) // of types that always can
+			text = string(data)
+		}
+		if done, err := s.putPush(ctx, seen, name, text); err != nil || done {
+			return err
+		}
+	}
+}
+
+// besides returns a Fault for a push that cannot be beside the others.
+func besides(all []Push, p *Push) error {
+	n := 1
+	for _, other := range all {
+		if other.Name == p.Name {
+			continue
+		}
+		n++
+		for _, topic := range p.Topics {
+			if slices.Contains(other.Topics, topic) {
+				return fault.New("topics", "topics: the push %s has the topic %s, and each message goes to one push; take the topic from one of them", other.Name, topic)
+			}
+		}
+	}
+	if n > MaxPushes {
+		return fault.New("name", "name: there are %d pushes, and no more are possible; give one more topics", MaxPushes)
+	}
+	return nil
+}
+
+// putPush writes a push as JSON, or removes it, unless pushes were changed since.
+func (s Shard) putPush(ctx context.Context, seen, name, text string) (done bool, err error) {
+	r, err := s.Run(ctx, pushScript, seen, name, text)
+	if err != nil {
+		return false, fmt.Errorf("change the push %s: %w", name, err)
+	}
+	done = r.Integer() == 1
+	return done, r.End()
+}
