@@ -199,11 +199,26 @@ func open(t testing.TB, c notify.Config) *notify.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if client, ok := store.Client().(*redis.Client); ok && c.URL == server.URL() {
+	if c.URL == server.URL() {
+		awaitCalls(store)
+	}
+	return store
+}
+
+// awaitCalls has a store wait for a Deadline for the answers to its calls.
+func awaitCalls(store *notify.Store) {
+	if client, ok := store.Client().(*redis.Client); ok {
 		o := client.Options()
 		o.Dialer = redis.NewDialer(&redis.Options{DialTimeout: Deadline})
 		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
 	}
+}
+
+// Unhurried has a store, before it is used, wait for a Deadline for answers and for beats: its Redis holds them back,
+// or no carrier beats, and no connection is to be made anew for that.
+func Unhurried(store *notify.Store) *notify.Store {
+	awaitCalls(store)
+	store.BearSilence(Deadline)
 	return store
 }
 
@@ -444,11 +459,14 @@ func heads(t testing.TB, client redis.UniversalClient, keys script.Keys) {
 	}
 }
 
+// BeatOfNothing is the payload of the beats of Beat.
+const BeatOfNothing = "0 1"
+
 // Beat has beats that name no topic received until the test ends, as if there were a carrier: a ring that is lost is not repeated,
 // and no connection is made anew, after which those who wait look for themselves.
 func Beat(t testing.TB, db *notify.Store) {
 	t.Helper()
-	BeatWith(t, db, func(script.Keys) string { return "0 1" }, nil)
+	BeatWith(t, db, func(script.Keys) string { return BeatOfNothing }, nil)
 }
 
 // BeatWith has beats with a payload received in each shard until the test ends, and calls beside, if it is not nil, before those.

@@ -46,7 +46,7 @@ func (e *ear) listen(ctx context.Context, silence time.Duration, on func(Event))
 		events, err := e.take()
 		for _, one := range events {
 			if one.Kind == Beat {
-				quiet.Reset(Silence)
+				quiet.Reset(e.shard.silence)
 			}
 			on(one)
 		}

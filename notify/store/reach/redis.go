@@ -30,6 +30,7 @@ type Redis struct {
 
 	replicas    int // that must confirm a promised call
 	share       int // of maxmemory, in percent: above it publishes are refused
+	silence     time.Duration
 	connections connections
 
 	background background
@@ -52,7 +53,7 @@ func Open(c Config) (*Redis, error) {
 	}
 	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
 	share, _ := memoryShare(c.MemoryShare)
-	s := &Redis{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share}
+	s := &Redis{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, silence: Silence}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
 	s.connect(o)
 	if !s.inCluster() {
@@ -92,6 +93,10 @@ func (s *Redis) KeysOfAll() (all []script.Keys) {
 	}
 	return all
 }
+
+// BearSilence has subscriptions wait for so long for a beat, in place of Silence: for a test
+// that holds back all that is published. Call BearSilence before the store is used.
+func (s *Redis) BearSilence(longest time.Duration) { s.silence = longest }
 
 // Address returns the address of Redis without its password.
 func (s *Redis) Address() string { return s.where }

@@ -103,7 +103,7 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 	if d.isSharded() {
 		attempt, reload = d.overhear, d.reloadNow
 	}
-	silence := Silence
+	silence := d.silence
 	var pause backoff.Pause
 	for ctx.Err() == nil {
 		var up time.Time
@@ -112,7 +112,7 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 			case Subscribed:
 				up = time.Now()
 			case Beat:
-				silence = Silence
+				silence = d.silence
 			}
 			on(e)
 		}, channels)
@@ -174,7 +174,7 @@ func (d *shard) subscription(ctx context.Context, silence time.Duration, on func
 			on(Event{Kind: Received, Channel: channel, Payload: m.Payload})
 			continue
 		}
-		last, silence = time.Now(), Silence
+		last, silence = time.Now(), d.silence
 		on(Event{Kind: Beat, Payload: m.Payload})
 	}
 }

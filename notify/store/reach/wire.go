@@ -439,7 +439,7 @@ func (w *wire) lose(d *shard, err error) (names []string) {
 // shard on it has beaten for too long.
 func (w *wire) endIfSilent() {
 	w.redis.wires.mu.Lock()
-	silent := !w.ended && time.Since(w.beat) >= Silence
+	silent := !w.ended && time.Since(w.beat) >= w.redis.silence
 	if silent {
 		w.close(errSilent)
 	}
