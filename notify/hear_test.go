@@ -21,13 +21,17 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// hear runs Hear. It returns its events, and a function that ends it and waits for that.
+// hear runs Hear. It returns its events, but no beats of storetest.Beat, and a function that ends it and waits for that.
 func hear(t *testing.T, db *notify.Store, channels ...reach.Channel) (events <-chan store.Event, stop func()) {
 	t.Helper()
 	heard := make(chan store.Event, 1000)
 	channels = append(channels, db.Home().BeatChannel())
 	stop = storetest.Run(t, func(ctx context.Context) error {
-		db.Subscribe(ctx, func(e store.Event) { heard <- e }, channels...)
+		db.Subscribe(ctx, func(e store.Event) {
+			if e.Kind != reach.Beat || e.Payload != storetest.BeatOfNothing {
+				heard <- e
+			}
+		}, channels...)
 		return nil
 	})
 	return heard, stop
@@ -77,7 +81,7 @@ func tell(t *testing.T, db *notify.Store, channel, payload string) (heard int64,
 
 func TestHear(t *testing.T) {
 	t.Parallel()
-	_, db := open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	one, two := db.Keys().Inbox("one"), db.Keys().Inbox("two")
 	events, stop := hear(t, db, inbox(db, "one"), inbox(db, "two"))
 	wantEvent(t, events, reach.Subscribed)
@@ -108,7 +112,7 @@ func TestHear(t *testing.T) {
 
 func TestHearOnlyTheBeat(t *testing.T) {
 	t.Parallel()
-	_, db := open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	events, _ := hear(t, db)
 	wantEvent(t, events, reach.Subscribed)
 	say(t, db, db.Keys().Beat(), "1 2")
@@ -144,7 +148,7 @@ func TestBeatAndSilence(t *testing.T) {
 func TestConnectionIsKilled(t *testing.T) {
 	t.Parallel()
 	url := storetest.Lend(t)
-	db, address := storetest.At(t, url, ""), strings.TrimPrefix(url, "redis://")
+	db, address := storetest.Unhurried(storetest.At(t, url, "")), strings.TrimPrefix(url, "redis://")
 	one := db.Keys().Inbox("one")
 	events, _ := hear(t, db, inbox(db, "one"))
 	for range 5 {
@@ -164,7 +168,7 @@ func TestConnectionIsKilled(t *testing.T) {
 func TestHearBeforeRedisIsThere(t *testing.T) {
 	t.Parallel()
 	port := storetest.Port(t)
-	db := storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), "")
+	db := storetest.Unhurried(storetest.At(t, "redis://127.0.0.1:"+strconv.Itoa(port), ""))
 	events, _ := hear(t, db)
 	for range 3 {
 		wantEvent(t, events, reach.Broken)
@@ -191,6 +195,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
+	db.BearSilence(storetest.Deadline)
 	pub := clientOf(t, db)
 	events, _ := hear(t, db)
 	wantEvent(t, events, reach.Subscribed)
@@ -219,6 +224,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t, address())
 	db := storetest.At(t, "redis://"+proxy.addr, notify.NewID())
+	storetest.Beat(t, storetest.At(t, storetest.URL(), db.Prefix())) // so what is not swallowed is not silent
 	one := db.Keys().Inbox("one")
 	events, stop := hear(t, db, inbox(db, "one"))
 	wantEvent(t, events, reach.Subscribed)
