@@ -91,8 +91,8 @@ func waits(t testing.TB, db *notify.Store, n int64) {
 	})
 }
 
-// hold has Redis hold back all scripts until let is called. They run alone on
-// their server, but for beating.
+// hold has Redis hold back all scripts of a store of holdable until let is called, and beats as well. They run
+// alone on their server, but for beating.
 func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	t.Helper()
 	do := func(args ...any) {
@@ -116,6 +116,12 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 func alone(t *testing.T) *notify.Store {
 	t.Helper()
 	return storetest.At(t, storetest.Lend(t), "test-"+notify.NewID())
+}
+
+// holdable returns a store for hold, on a server that the test has for itself: what is held back is waited for.
+func holdable(t *testing.T) *notify.Store {
+	t.Helper()
+	return storetest.Unhurried(alone(t))
 }
 
 // beating has beats that name nothing received on a store until the test ends.
@@ -246,7 +252,7 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 // A claim is under way for a caller who leaves: what it brings goes to somebody who waits elsewhere.
 func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, other, long())
@@ -277,7 +283,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 // Messages are ready and claimed for a caller who leaves meanwhile: they are ready again.
 func TestClaimForNoCallerIsReleased(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"))
 	held, let := hold(t, db)
@@ -302,7 +308,7 @@ func TestClaimForNoCallerIsReleased(t *testing.T) {
 // A claim is under way for a caller who leaves, and one who wants another lease comes: it gets the message under its own.
 func TestCallerOfAnotherLease(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)
@@ -328,7 +334,7 @@ func TestCallerOfAnotherLease(t *testing.T) {
 // The last one leaves while its ring is on its way: somebody else is rung.
 func TestRingForOneWhoLeaves(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	other, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -355,7 +361,7 @@ func TestRingForOneWhoLeaves(t *testing.T) {
 // One comes while the inbox leaves the list for the last one.
 func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
@@ -400,7 +406,7 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 // The connection breaks in the middle of a claim: who came after it was sent, or wants another lease, does not get its error.
 func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	held, let := hold(t, db)
 	broken := claimLater(t.Context(), t, p, long())
@@ -488,7 +494,7 @@ func TestClaimerStops(t *testing.T) {
 // It stops while a claim is under way: what that brings is given back.
 func TestClaimerStopsDuringAClaim(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, stop := newPoller(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)

@@ -628,7 +628,7 @@ func TestClaimerStopsDuringHandovers(t *testing.T) {
 // has the inbox claim again: it is not in the waiting list any more.
 func TestMadeUpHandoversAreBounded(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)

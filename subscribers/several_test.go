@@ -303,7 +303,7 @@ func TestOneClaimAtATime(t *testing.T) {
 // A caller of several topics leaves while they are read, or while it is claimed for: what there is stays for others.
 func TestCallerOfSeveralLeaves(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := quiet(t, holdable(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
 	for i, some := range [][]notify.Message{nil, {of(topics[1], "a"), of(topics[2], "b")}} {
