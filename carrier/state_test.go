@@ -187,10 +187,12 @@ func TestRepeatedRing(t *testing.T) {
 	}
 	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "rings are repeated", func() bool { return state(c).Repeated >= 2 })
-	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
+	claimed := state(c).Progress
+	storetest.Eventually(t, "a beat that came before the claim is counted", func() bool { return state(c).Progress.After(claimed) })
 	rested := state(c)
 	storetest.Eventually(t, "two more beats", func() bool { return state(c).Progress.Sub(rested.Progress) > 2*reach.Heartbeat })
 	if again := state(c).Repeated; again > rested.Repeated {
