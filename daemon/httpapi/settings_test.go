@@ -251,8 +251,12 @@ func (s *server) wantAttempts(how, query string, limit int, fail func(api.Delive
 	s.call("POST", messages+"?id=a"+query, "x").is(201)
 	attempts := 0
 	for {
-		storetest.Eventually(s.t, "it is ready or dead", func() bool { return s.look("a").State == notify.Ready || s.look("a").State == notify.Dead })
-		if s.look("a").State == notify.Dead {
+		var state notify.State
+		storetest.Eventually(s.t, "it is ready or dead", func() bool {
+			state = s.look("a").State
+			return state == notify.Ready || state == notify.Dead
+		})
+		if state == notify.Dead {
 			break
 		}
 		attempts++
