@@ -76,7 +76,7 @@ func TestStopUnread(t *testing.T) {
 	}{
 		"output":                           {"work t", "cat /dev/zero", false},
 		"errors":                           {"work t", "cat /dev/zero >&2", true},
-		"errors, and it ignores a SIGTERM": {"work t", "trap '' TERM; cat /dev/zero >&2", true},
+		"errors, and it ignores a SIGTERM": {"work t", "trap '' TERM; head -c 1000000 /dev/zero >&2; exec sleep 60", true}, // is killed after 5 s
 		"kept":                             {"work t --keep 1h", "cat /dev/zero", false},
 		"named listener":                   {"listen t --name n", "cat /dev/zero", false},
 		"listener":                         {"listen t", "cat /dev/zero >&2", true},
