@@ -2,6 +2,7 @@ package subscribers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"testing"
@@ -73,8 +74,12 @@ func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
 		}, subscribers.ListenOptions{Name: "n", Concurrency: 2 * shards, Lease: lease, OnStart: func(subscribers.Bookmark) { close(started) }})
 	})
 	storetest.Receive(t, "the listener starts", started)
+	pub := storetest.Publisher(t, db)
 	for _, topic := range topics {
-		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "x", Broadcast: true})
+		storetest.Eventually(t, "it is published, though a server may be slow to take a connection", func() bool {
+			_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: "x", Broadcast: true})
+			return err == nil || errors.Is(err, notify.ErrExists)
+		})
 	}
 	for range topics {
 		storetest.Receive(t, "a broadcast", begun)
