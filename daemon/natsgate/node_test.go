@@ -246,8 +246,8 @@ func nodeWaits(t *testing.T, dir string) {
 func nodeTakesLong(t *testing.T, dir string) {
 	conn, store, gate := open(t)
 	carry(t, store)
-	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s","lease":"1s"}`, "10_000", "100",
-		"  console.log(`order", "  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n  await sleep(3000);\n  console.log(`order")
+	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s","lease":"5s"}`, "10_000", "100",
+		"  console.log(`order", "  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n  await sleep(6000);\n  console.log(`order")
 	e := startExample(t, dir, long, conn.ConnectedUrl(), "waiting")
 	bad := body("bad")
 	bad.Body, bad.MaxAttempts = []byte("bad"), 1

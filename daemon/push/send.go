@@ -39,6 +39,7 @@ func client(allow Allow, plain bool) *http.Client {
 			DialContext:            (&net.Dialer{Timeout: dialTimeout, Control: allow.control(plain)}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTimeout,
+			DisableCompression:     true,
 			ForceAttemptHTTP2:      true,
 			IdleConnTimeout:        idleFor,
 			MaxIdleConnsPerHost:    idleOfEndpoint,
