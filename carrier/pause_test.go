@@ -1,12 +1,16 @@
 package carrier_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -62,5 +66,44 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 			t.Errorf("heard %q on %s", m.Payload, m.Channel)
 		}
 		delete(want, got)
+	}
+}
+
+// A pause ends at its time though the carrier is killed that waits for it: the next one resumes the topic, and rings.
+func TestPauseEndsOverAKill(t *testing.T) {
+	t.Parallel()
+	c := crew{t, eight(t, storetest.URL())}
+	process, err := child.Start(child.Program{
+		Path: os.Args[0], Name: "carrier", Output: os.Stderr,
+		Env: append(os.Environ(), asCarrier+"="+c.db.Prefix(), atRedis+"="+storetest.URL()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Stop)
+	c.shares("killed")
+	storetest.Publish(t, c.db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")})
+	inbox := c.db.KeysOf(topic).Inbox("me")
+	do(t, c.db, "ZADD", c.db.KeysOf(topic).Waiting(topic), 1, inbox)
+	rings := c.db.Client().SSubscribe(t.Context(), inbox)
+	t.Cleanup(func() { rings.Close() })
+	if _, err := rings.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
+		t.Fatal(err)
+	}
+	end, err := store.PauseUntil(t.Context(), c.db, topic, store.In(500*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process.Kill()
+	run(t, c.db, carrier.Options{Name: "next"})
+	if m := storetest.Receive(t, "a ring", rings.Channel()); m.Payload != topic {
+		t.Errorf("heard %q", m.Payload)
+	}
+	now, err := c.db.Now(t.Context())
+	if err != nil || now.Before(end) {
+		t.Errorf("it is resumed at %v, before %v: %v", now, end, err)
+	}
+	if counts, err := storetest.Count(c.db, topic); err != nil || counts.Paused {
+		t.Errorf("it is paused until %v, %v", counts.PausedUntil, err)
 	}
 }

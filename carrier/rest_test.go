@@ -16,7 +16,7 @@ import (
 )
 
 // At rest Redis carries out these commands for each beat, and nothing else; one beat in ten also looks at what changes slowly. Where
-// anything has a time to live, is a broadcast, or is ready, each beat looks there, too: at all of them.
+// anything has a time to live, is a broadcast, is ready, or is paused until a time, each beat looks there, too: at all of them.
 func TestCommandsAtRest(t *testing.T) {
 	storetest.OneShard(t, "TestCrewAtRest counts the calls of several")
 	t.Parallel()
@@ -29,14 +29,16 @@ func TestCommandsAtRest(t *testing.T) {
 	for name, test := range map[string]struct {
 		messages      []notify.Message
 		rare, history int64
+		paused        time.Duration
 	}{
 		"nothing waits":                {},
-		"a message waits":              {[]notify.Message{hour}, 0, 0},
-		"one has a time to live":       {[]notify.Message{mortal}, 1, 0},
-		"a broadcast waits":            {[]notify.Message{broadcast}, 1, 0},
-		"a broadcast was sent":         {[]notify.Message{sent}, 1, 0},
-		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1, 0},
-		"a history is kept":            {[]notify.Message{hour}, 0, 1},
+		"a message waits":              {[]notify.Message{hour}, 0, 0, 0},
+		"one has a time to live":       {[]notify.Message{mortal}, 1, 0, 0},
+		"a broadcast waits":            {[]notify.Message{broadcast}, 1, 0, 0},
+		"a broadcast was sent":         {[]notify.Message{sent}, 1, 0, 0},
+		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1, 0, time.Hour},
+		"a pause has an end":           {[]notify.Message{hour}, 1, 0, time.Hour},
+		"a history is kept":            {[]notify.Message{hour}, 0, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := storetest.At(t, server, notify.NewID())
@@ -48,6 +50,11 @@ func TestCommandsAtRest(t *testing.T) {
 				do(t, db, "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox)
 				// Broadcasts that a process of this name had and never settled.
 				do(t, db, "ZADD", db.KeysOf(topic).Base()+"handed", time.Now().Add(time.Hour).UnixMilli(), "name")
+			}
+			if test.paused > 0 {
+				if _, err := store.PauseUntil(t.Context(), db, "held", store.In(test.paused)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			c := carrier.Elect(t, db.Of(topic), carrier.Options{NoHistory: test.history == 0})
 			for range 2 { // it sends what is due

@@ -10,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -160,6 +163,37 @@ func TestPauseIsRefused(t *testing.T) {
 	stop()
 	if err := pub.Pause(ctx, topic); !errors.Is(err, context.Canceled) {
 		t.Errorf("pause: %v", err)
+	}
+}
+
+// An end of a pause that is past, or too far off, is refused by Redis's clock.
+func TestPauseUntilIsRefused(t *testing.T) {
+	t.Parallel()
+	pub, db := open(t)
+	publish(t, pub, message("a", time.Time{}))
+	now := redisTime(t, db)
+	for _, paused := range []bool{false, true} {
+		if paused {
+			if _, err := store.PauseUntil(t.Context(), db, topic, store.In(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unchanged(t, db, func() {
+			for _, until := range []store.When{0, 1, store.At(now), store.At(now.Add(-time.Hour)), store.In(store.LongestPause + time.Millisecond), store.At(now.Add(store.LongestPause + time.Hour)), store.At(record.MaxDue)} {
+				_, err := store.PauseUntil(t.Context(), db, topic, until)
+				if faults := fault.All(err); len(faults) != 1 || faults[0].Field != "until" || !strings.Contains(err.Error(), "it is in the past, or more than 8784h ahead; use a time in between") {
+					t.Errorf("until %d: %v", until, err)
+				}
+			}
+			if _, err := store.PauseUntil(t.Context(), db, "a b", store.In(time.Hour)); !errors.Is(err, notify.ErrInvalid) {
+				t.Error(err)
+			}
+		})
+	}
+	for _, until := range []store.When{store.In(store.LongestPause), store.At(redisTime(t, db).Add(store.LongestPause)), store.In(time.Nanosecond)} {
+		if _, err := store.PauseUntil(t.Context(), db, topic, until); err != nil {
+			t.Errorf("until %d: %v", until, err)
+		}
 	}
 }
 

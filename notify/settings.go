@@ -85,8 +85,9 @@ func (i *Inspector) set(ctx context.Context, topic string, c SettingsChange) (To
 // Pause stops handing out messages of a topic until Resume: claims get nothing, and no
 // subscriber is rung. Messages are still accepted, become ready, expire and can be
 // cancelled; leased ones can be settled, and broadcasts are sent. To pause a topic
-// again changes nothing, and the topic may be unused. Errors: ErrInvalid,
-// ErrUnreplicated, or that of the connection.
+// again changes nothing, but that an end is removed which [store.PauseUntil] gave the
+// pause; and the topic may be unused. Errors: ErrInvalid, ErrUnreplicated, or that of
+// the connection.
 func (i *Inspector) Pause(ctx context.Context, topic string) error {
 	return i.setPaused(ctx, "pause", topic, true)
 }

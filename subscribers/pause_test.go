@@ -91,6 +91,36 @@ func TestPauseWhileSubscribersWait(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
+// Subscribers that wait handle what is ready when the pause ends by itself, not before, by Redis's clock: no beat helps.
+func TestPauseThatEnds(t *testing.T) {
+	t.Parallel()
+	db := quiet(t, storetest.Open(t))
+	got := make(chan time.Time, 100)
+	for range 3 {
+		handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+			now, err := db.Now(ctx)
+			got <- now
+			return err
+		}, subscribers.HandleOptions{})
+	}
+	storetest.Eventually(t, "they wait", func() bool { return counts(t, db).Waiting == 3 })
+	carry(t, db)
+	end, err := store.PauseUntil(t.Context(), db, topic, store.In(300*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		storetest.Publish(t, db, body(fmt.Sprint(i)))
+	}
+	for range 10 {
+		if now := storetest.Receive(t, "a message", got); now.Before(end) {
+			t.Errorf("one is handled at %v, before %v", now, end)
+		}
+	}
+	settled(t, db)
+	storetest.Empty(t, db)
+}
+
 // What a worker has in hand when its topic is paused is finished; its next
 // claim brings nothing, and it waits, without asking again with every beat.
 func TestPauseInTheMiddle(t *testing.T) {

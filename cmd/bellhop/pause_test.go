@@ -43,6 +43,38 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// A pause that ends by itself, and what shows when.
+func TestPauseUntil(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("a.b", 1)
+	const end = "2199-01-02T03:04:05Z"
+	contains(t, s.call("pause", "a.b", "--until", "60s"), "a.b paused until 2", " (in 1m0s)\n")
+	contains(t, s.call("topics"), " paused ", "a.b is paused until 2")
+	contains(t, s.call("topics", "--json"), `"paused":true,"paused_until":"2`)
+	contains(t, s.call("topics", "settings", "a.b"), "true until 2")
+	contains(t, s.call("topics", "settings", "a.b", "--json"), `"paused":true,"paused_until":"2`)
+	contains(t, s.call("pause", "a.b", "--until", "1d", "--json"), `{"topic":"a.b","paused":true,"until":"2`)
+	s.call("pause", "a.b")
+	if out := s.call("topics", "--json"); strings.Contains(out, "paused_until") {
+		t.Errorf("the pause has an end still: %s", out)
+	}
+	for until, want := range map[string]string{
+		"":                     "until: it is empty; write how long from now on, such as 60s, or leave it out",
+		"0s":                   "until 0s: use 1ms to 8784h, or a time to come",
+		"-5m":                  "until -5m0s: use 1ms to 8784h, or a time to come",
+		"367d":                 "use 1ms to 8784h, or a time to come",
+		"soon":                 `until "soon": write how long from now on, such as 60s, 1h30m or 1d, or a time such as 2030-01-02T15:04:05Z`,
+		"2020-01-02T03:04:05Z": "until: it is in the past, or more than 8784h ahead; use a time in between",
+		end:                    "by Redis's clock it is 2",
+	} {
+		contains(t, s.fails(exitUsage, "pause", "a.b", "--until="+until), want)
+	}
+	s.call("pause", "a.b", "--until", "200ms")
+	s.start("serve")
+	s.start("work", "a.b", "--count", "1", "--", "cat").ends(exitDone)
+}
+
 func TestWrongPause(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

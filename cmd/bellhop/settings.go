@@ -128,7 +128,11 @@ func (a *app) printSettings(ctx context.Context, s *session, topic string, do fu
 		case own || topic != notify.AllTopics && slices.Contains(common.Own, f.Name):
 			from = "store"
 		}
-		rows = append(rows, []string{f.Name, api.Setting(f, result.Settings), from})
+		value := api.Setting(f, result.Settings)
+		if f.Name == "paused" && !result.PausedUntil.IsZero() {
+			value += " until " + a.stamp(result.PausedUntil)
+		}
+		rows = append(rows, []string{f.Name, value, from})
 	}
 	a.printRows(rows)
 	return nil

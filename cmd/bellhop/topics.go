@@ -129,6 +129,15 @@ func (a *app) printVacancy(ctx context.Context, s *session) {
 	terminal.Printf(a.err, "bellhop: %s; start one: bellhop serve\n", text)
 }
 
+// printEnds prints of the topics whose pause has an end when that is.
+func (a *app) printEnds(rows []topicRow) {
+	for _, r := range rows {
+		if !r.PausedUntil.IsZero() {
+			terminal.Printf(a.out, "%s is paused until %s\n", r.Topic, a.stamp(r.PausedUntil))
+		}
+	}
+}
+
 // printTopics prints topics, and the totals of all.
 func (a *app) printTopics(shown shownTopics, f choice) error {
 	switch {
@@ -144,6 +153,7 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 		width := columnsOf(a.out)
 		lines, left := topicTable(shown.rows, width)
 		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(wrap(shown.sum()+left, width), "\n"))
+		a.printEnds(shown.rows)
 	}
 	return nil
 }

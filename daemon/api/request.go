@@ -3,10 +3,13 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -31,6 +34,18 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 		return notify.Publication{}, fault.New("due", "delay and due: both are given; give one of them")
 	}
 	return pub.RescheduleAt(ctx, topic, id, due)
+}
+
+// Pause pauses a topic: until a time, as fields.ParseUntil reads it, which it returns; or if that is empty without an end.
+func Pause(ctx context.Context, s *notify.Store, i *notify.Inspector, topic, until string) (time.Time, error) {
+	if until == "" {
+		return time.Time{}, i.Pause(ctx, topic)
+	}
+	end, err := fields.ParseUntil(until)
+	if err != nil {
+		return time.Time{}, errors.Join(record.CheckTopic(topic), err)
+	}
+	return store.PauseUntil(ctx, s, topic, end)
 }
 
 // Receipt names a claimed message to acknowledge.

@@ -21,15 +21,16 @@ import (
 
 // Settings are the effective settings of a topic.
 type Settings struct {
-	Topic        string `json:"topic" example:"mail" doc:"* for the defaults of topics without settings of their own"`
-	Attempts     int    `json:"attempts" example:"5" doc:"limit of attempts of a message without a limit of its own"`
-	LeaseMs      int64  `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
-	BackoffMinMs int64  `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
-	BackoffMaxMs int64  `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
-	RingOnly     bool   `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
-	ArchiveAcked bool   `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
-	Paused       bool   `json:"paused" doc:"no message is handed out"`
-	History      bool   `json:"history" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept"`
+	Topic        string     `json:"topic" example:"mail" doc:"* for the defaults of topics without settings of their own"`
+	Attempts     int        `json:"attempts" example:"5" doc:"limit of attempts of a message without a limit of its own"`
+	LeaseMs      int64      `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
+	BackoffMinMs int64      `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
+	BackoffMaxMs int64      `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
+	RingOnly     bool       `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
+	ArchiveAcked bool       `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
+	Paused       bool       `json:"paused" doc:"no message is handed out"`
+	PausedUntil  *time.Time `json:"paused_until,omitempty" doc:"when the pause ends; missing: there is none, or it has no end"`
+	History      bool       `json:"history" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept"`
 
 	KeyConcurrency int    `json:"key_concurrency" example:"1" doc:"how many messages of one key are ready or leased at once"`
 	OnRetry        string `json:"on_retry" enum:"block,pass" doc:"whether a message that failed or was put off keeps the next of its key back"`
@@ -47,7 +48,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, History: s.History,
+		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: given(s.PausedUntil), History: s.History,
 		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead,
 		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Own: append([]string{}, s.Own...),
 	}

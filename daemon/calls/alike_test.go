@@ -231,6 +231,9 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "cancel", values: map[string]any{"id": "a", "next": true}, changes: true, has: "urn:bellhop:not-found"},
 		{call: "pause", changes: true},
 		{call: "countTopic", changes: true, has: `"paused":true`},
+		{call: "pause", values: map[string]any{"until": "0s"}, changes: true, has: "or a time to come"},
+		{call: "pause", values: map[string]any{"until": "60s"}, changes: true},
+		{call: "countTopic", changes: true, has: `"paused":true,"paused_until":0`},
 		{call: "resume", changes: true},
 		{call: "requeueDead", values: map[string]any{"id": "dead"}, changes: true, has: `{"count":1}`},
 		{call: "requeueDead", changes: true, has: "give all=true"},
@@ -276,7 +279,7 @@ func plain(t *testing.T, data []byte) string {
 	json.HTMLEscape(&escaped, data)
 	text := escaped.String()
 	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "").Replace(text)
-	for _, name := range []string{"overdue_ms", "oldest_blocked_ms", "lateness_ms", "seen", "lease_ms"} {
+	for _, name := range []string{"overdue_ms", "oldest_blocked_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}
 	return text

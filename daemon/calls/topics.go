@@ -104,14 +104,21 @@ var (
 // null removes one (RFC 7396).
 const MergePatch = "application/merge-patch+json"
 
+type pauseInput struct {
+	OfTopic
+	Until string `query:"until" pattern:"^([0-9.]+(d|h|ms|m|s|us|µs|ns)[0-9.a-zµ]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+))$" example:"60s" doc:"when the topic is resumed by itself: how long from now on, at most 8784h, or a time to come; missing: not before it is resumed by a call"`
+}
+
 var _ = define(Call{
 	Name: "pause", Method: "POST", Path: PathTopic + "/pause", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
 	Rights: []Right{MayAdmin}, Summary: "Stop handing out the messages of a topic",
-}, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
+	Description: "A topic that is paused already gets the end that is given, or none.",
+}, func(ctx context.Context, s *Service, r *Request, in *pauseInput) (any, error) {
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	return nil, s.Inspector.Pause(ctx, in.Topic)
+	_, err := api.Pause(ctx, s.Store, s.Inspector, in.Topic, in.Until)
+	return nil, err
 })
 
 var _ = define(Call{

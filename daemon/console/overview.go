@@ -252,7 +252,7 @@ func (o *overview) judge() {
 		say("late", alone[0].Link, "Nobody waits for messages of %s%d topics, such as %s", o.least(o.uncounted > 0), len(alone), alone[0].Topic)
 	}
 	if held := o.held(); len(held) == 1 {
-		say("paused", held[0].Link, "%s is paused, and %s ready", held[0].Topic, plural(int(held[0].Ready), "message is", "messages are"))
+		say("paused", held[0].Link, "%s is paused%s, and %s ready", held[0].Topic, held[0].Ends(), plural(int(held[0].Ready), "message is", "messages are"))
 	} else if len(held) > 1 {
 		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) > worst), len(held), held[0].Topic)
 	}

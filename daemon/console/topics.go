@@ -86,6 +86,14 @@ func (c counted) Sign() string {
 	return "ok"
 }
 
+// Ends returns until when a topic is paused, behind that word; empty: its pause has no end.
+func (c counted) Ends() string {
+	if c.PausedUntil.IsZero() {
+		return ""
+	}
+	return " until " + moment(c.PausedUntil)
+}
+
 // Nobody reports whether messages are ready and nobody waits for them or has some.
 func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
 

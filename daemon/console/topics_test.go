@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -103,6 +104,19 @@ func TestTopicsOfOthersAreHidden(t *testing.T) {
 	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Paused || c.Published != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
+}
+
+// A pause that ends by itself is shown with that time.
+func TestPauseUntil(t *testing.T) {
+	s := guarded(t, storetest.Open(t))
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
+	end, err := store.PauseUntil(t.Context(), s.store, "order.a", store.In(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, until := s.login("root"), "until "+end.Format("2006-01-02 15:04:05.000 UTC")
+	v.get("/ui/topics/order.a").says("Paused " + until + ": nothing is handed out")
+	v.get("/ui/").says("order.a is paused " + until + ", and 1 message is ready")
 }
 
 func TestPauseAndResume(t *testing.T) {

@@ -204,6 +204,9 @@ func (e *exam) paused(s service) {
 		if !n.Since.IsZero() {
 			lasts = fmt.Sprintf(" for %s", rough(s.Now.Sub(n.Since)))
 		}
+		if !c.PausedUntil.IsZero() {
+			lasts += ", until " + c.PausedUntil.Format(time.RFC3339)
+		}
 		e.warn(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
 			"resume it, unless the pause is intended: bellhop resume "+n.Topic)
 	}

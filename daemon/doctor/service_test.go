@@ -159,6 +159,9 @@ func TestOverdue(t *testing.T) {
 	}
 	w.expect("overdue", all...)
 	w.expect("paused", "warn paused held: paused for <1m, 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
+	end, err := store.PauseUntil(t.Context(), w.store, "held", store.In(time.Hour))
+	w.must(err)
+	w.expect("paused", "warn paused held: paused for <1m, until "+end.Format(time.RFC3339)+", 1 ready, oldest due 3h ago → resume it, unless the pause is intended: bellhop resume held")
 	w.must(storetest.Inspector(t, w.store).Resume(t.Context(), "held"))
 	w.expect("paused", "ok paused 1 topic, with no message waiting → ")
 	for _, topic := range []string{"full", "slow"} {

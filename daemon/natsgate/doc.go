@@ -61,7 +61,7 @@
 //	bellhop.list-keys.TOPIC          {"sort":"oldest"}, to list the keys of which messages are blocked
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
-//	bellhop.pause.TOPIC              nothing
+//	bellhop.pause.TOPIC              nothing, or {"until":"60s"}, or a time, when the topic is resumed by itself
 //	bellhop.resume.TOPIC             nothing
 //	bellhop.list-dead.TOPIC          nothing, to list dead letters
 //	bellhop.requeue-dead.TOPIC       {"id":"order-4711"} or {"all":true}

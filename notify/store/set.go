@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -43,6 +45,47 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	c.changed(func(one setting, to reflect.Value) {
 		args = append(args, one.name, one.writtenNumber(to))
 	})
+	return s.change(ctx, args)
+}
+
+// LongestPause is the longest time until the end of a pause.
+const LongestPause = 366 * 24 * time.Hour
+
+// PauseUntil pauses a topic as [notify.Inspector.Pause] does, until a time by Redis's clock, which
+// it returns: then the topic is resumed, by the carrier. A pause that lasts already gets that end; to
+// pause the topic without one, or to resume it, removes it. Errors: ErrInvalid, among others for an
+// end in the past or more than [LongestPause] off; an ErrUnreplicated; or that of the connection.
+func PauseUntil(ctx context.Context, s *Store, topic string, until When) (time.Time, error) {
+	if err := record.CheckTopic(topic); err != nil {
+		return time.Time{}, err
+	}
+	end := strconv.FormatInt(int64(until), 10)
+	if until <= 0 {
+		end = "+" + strconv.FormatInt(-int64(until), 10)
+	}
+	got, err := s.Of(topic).change(ctx, []any{topic, false, "paused", 1, pauseEnd.name, end})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("pause %s: %w", topic, err)
+	}
+	return got.PausedUntil, nil
+}
+
+// wrongEnd is the Fault of a pause whose end is not to come, or too far off, at a time by Redis's clock.
+func wrongEnd(now time.Time) error {
+	return fault.New("until", "until: it is in the past, or more than %v ahead; use a time in between: by Redis's clock it is %s",
+		fault.Short(LongestPause), now.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// timeIn returns a time in ms in UTC; the zero time for 0.
+func timeIn(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// change calls the script that changes settings.
+func (s Shard) change(ctx context.Context, args []any) (TopicSettings, error) {
 	r, err := s.Repeat(ctx, setScript, args...)
 	if err != nil {
 		return TopicSettings{}, err
@@ -54,13 +97,17 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 		}
 		return holds, err
 	}
-	least, most := record.Ms(r.Integer()), record.Ms(r.Integer())
+	first, second := r.Integer(), r.Integer()
 	if err := r.End(); err != nil {
 		return TopicSettings{}, err
 	}
-	if most == 0 {
+	switch {
+	case first == 0 && second == 0:
 		return TopicSettings{}, fault.New("burst", "burst: the topic has no rate; set rate, too, or burst to its default")
+	case first == 0:
+		return TopicSettings{}, wrongEnd(time.UnixMilli(second))
 	}
+	least, most := record.Ms(first), record.Ms(second)
 	return TopicSettings{}, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", fault.Short(most), fault.Short(least))
 }
 
@@ -152,5 +199,8 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 		one.setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
 	}
 	t.Burst = cmp.Or(t.Burst, t.Rate.burst())
+	if t.Paused {
+		t.PausedUntil = timeIn(own[pauseEnd.name])
+	}
 	return t, errors.Join(errOwn, errCommon)
 }

@@ -150,7 +150,8 @@ func (s Switch) String() string {
 // TopicSettings are the settings of a topic.
 type TopicSettings struct {
 	Settings
-	Own []string // names of the settings that the topic has itself; the others are the store's, or DefaultSettings
+	Own         []string  // names of the settings that the topic has itself; the others are the store's, or DefaultSettings
+	PausedUntil time.Time // when a pause ends; zero: there is none, or it has no end
 }
 
 // ErrSettings is the error of settings that are not what this package writes.
@@ -170,6 +171,9 @@ type setting struct {
 func (s setting) isSwitch() bool {
 	return reflect.TypeFor[SettingsChange]().Field(s.field).Type == reflect.TypeFor[*Switch]()
 }
+
+// pauseEnd is when a pause ends, in ms. It is written as a setting, behind the others, and changed by [PauseUntil] alone.
+var pauseEnd = setting{name: "paused_until", field: -1, least: 1, most: record.MaxDueMs}
 
 // settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
@@ -311,9 +315,8 @@ func numbersOf(text string) (numbers map[string]int64, err error) {
 }
 
 func isSetting(name string, n int64) bool {
-	return slices.ContainsFunc(settings, func(one setting) bool {
-		return one.name == name && n >= one.least && n <= one.most
-	})
+	is := func(one setting) bool { return one.name == name && n >= one.least && n <= one.most }
+	return is(pauseEnd) || slices.ContainsFunc(settings, is)
 }
 
 func init() { script.Define(luaSettings()) }
@@ -321,7 +324,7 @@ func init() { script.Define(luaSettings()) }
 // luaSettings returns the settings as Lua: a list, which has each by its name, too; and the default burst, in us.
 func luaSettings() string {
 	var list, names strings.Builder
-	for i, one := range settings {
+	for i, one := range append(slices.Clone(settings), pauseEnd) {
 		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.name, one.least, one.most, one.fallback)
 		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.name, i+1)
 	}

@@ -45,6 +45,8 @@ type Counts struct {
 	Lateness time.Duration `json:"-"`                // of the oldest message in the last claim that was not empty: from its due time, plus the age that the claim asked for, until the claim
 	Paused   bool          `json:"paused,omitempty"` // nothing is handed out
 
+	PausedUntil time.Time `json:"paused_until,omitzero"` // when the pause ends; zero: there is none, or it has no end
+
 	Rate Rate `json:"rate"` // of claims; 0: without a limit
 
 	Dropped int64 `json:"dropped"` // ever: messages that ended without a dead letter, because they ask for that, and broadcasts that expired
@@ -69,7 +71,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
 			Dropped: r.Integer(), Blocked: r.Integer(), Keys: r.Integer(), OldestBlocked: time.Duration(r.Integer()) * time.Millisecond,
-			Concurrency: r.Integer(), Rate: Rate(r.Integer()),
+			Concurrency: r.Integer(), Rate: Rate(r.Integer()), PausedUntil: timeIn(r.Integer()),
 		})
 	}
 	return all, r.End()
@@ -122,7 +124,7 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 		}
 		for i := 0; i+1 < len(found.page); i += 2 {
 			topic := strings.TrimSuffix(found.page[i], ":settings")
-			if isCopy := topic == record.AllTopics && s.Number() > 0; !isCopy && found.page[i+1] != " paused=1" {
+			if isCopy := topic == record.AllTopics && s.Number() > 0; !isCopy && !onlyPaused(found.page[i+1]) {
 				topics[topic] = true
 			}
 		}
@@ -130,6 +132,12 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 			return slices.Sorted(maps.Keys(topics)), nil
 		}
 	}
+}
+
+// onlyPaused reports whether settings, as scripts write them, are nothing but a pause.
+func onlyPaused(settings string) bool {
+	rest, _ := strings.CutPrefix(settings, " paused=1")
+	return rest == "" || strings.HasPrefix(rest, " "+pauseEnd.name+"=")
 }
 
 // A Survey is what a store holds in total, and which of its topics are notable.

@@ -508,6 +508,14 @@ func askings() []asking {
 			}
 			return err
 		}},
+		{name: "pause until what cannot be", right: []any{int64(0), int64(0), int64(1)}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
+			var fault *fault.Fault
+			if errors.As(err, &fault) {
+				return nil
+			}
+			return err
+		}},
 	}
 }
 

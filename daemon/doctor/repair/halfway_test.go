@@ -143,6 +143,9 @@ var halfways = []halfway{
 			t.Error(err)
 		}
 	}},
+	{name: "pause until a time", ready: isReady("a"), stays: []string{"a"}, call: pausesSoon, again: resumed},
+	{name: "give a pause another end", ready: both(isReady("a"), isPaused), stays: []string{"a"}, call: pausesSoon, again: resumed},
+	{name: "carry the end of a pause", ready: both(isReady("a"), isPaused), stays: []string{"a"}, call: carries},
 	{name: "carry what is due", ready: isOverdue("a"), stays: []string{"a"}, call: carries},
 	{name: "carry all that is scheduled", ready: isOverdue("a", "b"), stays: []string{"a", "b"}, call: carries},
 	{name: "carry what expired", ready: func(t *testing.T, db *notify.Store) {
@@ -442,6 +445,26 @@ func isScheduled(id string) func(*testing.T, *notify.Store) {
 	}
 }
 
+// pausesSoon pauses the topic until a time that comes soon.
+func pausesSoon(t *testing.T, db *notify.Store) error {
+	_, err := store.PauseUntil(t.Context(), db, mail, store.In(10*time.Millisecond))
+	return err
+}
+
+func isPaused(t *testing.T, db *notify.Store) {
+	if err := pausesSoon(t, db); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resumed checks that a pause, if it began, has its end where the carrier finds it.
+func resumed(t *testing.T, db *notify.Store) {
+	settings, err := storetest.Inspector(t, db).Settings(t.Context(), mail)
+	if err != nil || settings.Paused == settings.PausedUntil.IsZero() {
+		t.Errorf("paused %v until %v, %v", settings.Paused, settings.PausedUntil, err)
+	}
+}
+
 func isReady(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id), TTL: time.Hour})
@@ -645,6 +668,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
 		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
+		keys.Handed(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

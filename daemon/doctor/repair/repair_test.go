@@ -388,6 +388,34 @@ var damages = []struct {
 	}, nil},
 }
 
+// The carrier is told of the ends of pauses that it does not know, and of no others; that it looks at one early is right.
+func TestEndsOfPauses(t *testing.T) {
+	t.Parallel()
+	store := open(t)
+	fill(t, store)
+	paused(t, store, "early", "held", "later", "lasts")
+	do(t, store, "HSET", "topics", "lasts:settings", " paused=1")
+	do(t, store, "ZADD", "handed", 1893553444000, "//early", 1893553445001, "//later", 1893553445000, "//lasts")
+	want := []string{"index held handed", "index lasts handed", "index later handed"}
+	for range 2 {
+		if got, _ := run(t, store, true); !slices.Equal(got, want) {
+			t.Errorf("found %q, want %q", got, want)
+		}
+		want = nil
+	}
+}
+
+// paused pauses topics until a time, of which the carrier does not know.
+func paused(t *testing.T, store *notify.Store, topics ...string) {
+	t.Helper()
+	for _, topic := range topics {
+		do(t, store, "HSET", "topics", topic+":settings", " paused=1 paused_until=1893553445000")
+		for _, index := range []string{"topics-paused", "topics-names", "topics-seen"} {
+			do(t, store, "ZADD", index, 0, topic)
+		}
+	}
+}
+
 // Hooks are those of the listeners to deaths, and what an archive notes and has not stored yet is right.
 func TestHooks(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,10 @@ import (
 func TestSettings(t *testing.T) {
 	for what, test := range map[string]struct{ topic, has, remedy string }{
 		"right":                      {"orders", " attempts=5 lease=1000 paused=1", ""},
+		"a pause with an end":        {"orders", " paused=1 paused_until=1893553445000", ""},
+		"an end without a pause":     {"orders", " attempts=5 paused_until=1893553445000", "set to attempts=5"},
+		"an end that is no time":     {"orders", " paused=1 paused_until=soon", "set to paused=1"},
+		"of all, until a time":       {"*", " lease=60000 paused=1 paused_until=1893553445000", "set to lease=60000"},
 		"right, of all":              {"*", " attempts=5 backoff_min=1 backoff_max=31622400000", ""},
 		"an unknown name":            {"orders", " attempts=5 priority=3", "set to attempts=5"},
 		"nothing but an unknown":     {"orders", " priority=3", "removed"},

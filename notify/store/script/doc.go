@@ -95,7 +95,8 @@
 //	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
 //	                                 in ms; it has a time to live
 //	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than
-//	                                 were ready → ms of the end of the first lease; ms when it lets more go
+//	                                 were ready; //TOPIC of topics whose pause has an end → ms of the end of the first lease; ms when
+//	                                 it lets more go; ms of that end, or earlier
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their

@@ -75,7 +75,7 @@ var table = []row{
 	{lua: "held_of", name: "held:", of: "listener", kind: kindZSet, holds: "POSITION TOPIC of leased broadcasts", with: "end of the lease in ms; 0: released"},
 	{lua: "tries_of", name: "tries:", of: "listener", kind: kindHash, holds: "POSITION TOPIC of those handed out more than once", with: "how often more"},
 	{lua: "owners_of", name: "owners:", of: "listener", kind: kindHash, holds: "POSITION TOPIC of leased broadcasts", with: "UNTIL NAME: which worker has it, and the end of that lease in ms; it has a time to live"},
-	{lua: "HANDED", name: "handed", kind: kindZSet, holds: "named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than were ready", with: "ms of the end of the first lease; ms when it lets more go"},
+	{lua: "HANDED", name: "handed", kind: kindZSet, holds: "named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end", with: "ms of the end of the first lease; ms when it lets more go; ms of that end, or earlier"},
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
 	{lua: "SECRET", name: "secret", kind: kindString, holds: "what the daemons of a store sign with: settle tokens of NATS, cookies of the console"},
 	{lua: "LOGOUTS", name: "logouts", kind: kindZSet, holds: "logins to the console that ended before their time; it has a time to live", with: "ms until which their cookies would be good"},

@@ -3,7 +3,8 @@
 -- Reply: for each topic: scheduled, ready, leased, dead, waiting, published, acked, for how many ms the oldest ready one has been
 --   due, broadcasts that wait, that were sent, and that are in the log, messages that died, how many us after its due time, plus
 --   the age that the claim asked for, the last claim leased its oldest message, 1 if the topic is paused, messages that were
---   dropped, that are blocked, keys of these, for how many ms the oldest of these has been due, and the topic's concurrency and rate.
+--   dropped, that are blocked, keys of these, for how many ms the oldest of these has been due, the topic's concurrency and rate, and when its pause
+--   ends, in ms; 0: it has no end.
 local WANTED = { 'leased', 'published', 'acked', 'broadcasts', 'sent', 'died', 'lateness', 'settings', 'dropped' }
 local _, now = clock()
 local fields = {}
@@ -43,5 +44,6 @@ for i, topic in ipairs(ARGV) do
     reply[at + 17], reply[at + 18] = size('ZCARD', heads_of(topic)), age((try('ZRANGE', heads_of(topic), 0, 0, 'WITHSCORES') or {})[2])
   end
   reply[at + 19], reply[at + 20] = Settings.get('concurrency', own), Settings.get('rate', own)
+  reply[at + 21] = Settings.pause_end(own) or 0
 end
 return reply

@@ -216,6 +216,24 @@ var mutants = []mutant{
 		ofNotify, "TestPauseAndResume",
 	},
 	{
+		"a pause ends early",
+		change{
+			lua + "shared/pauses.lua",
+			"  if at > now then -- it was noted for another pause",
+			"  if at > 2 * now then -- it was noted for another pause",
+		},
+		ofStore, "TestEndsOfAPause",
+	},
+	{
+		"a pause never ends",
+		change{
+			lua + "shared/pauses.lua",
+			"  Settings.put(topic, after)\n",
+			"",
+		},
+		ofStore, "TestPauseUntil",
+	},
+	{
 		"a claim takes no slot",
 		change{
 			lua + "shared/claim.lua",

@@ -98,7 +98,10 @@ local function examine_settings(topic)
   local own = try('HGET', TOPICS, topic .. ':settings')
   if not own then return end
   local right = ''
-  if is_topic(topic) or topic == '*' then right = Settings.written(own, topic == '*' and { paused = '' } or {}) end
+  if is_topic(topic) or topic == '*' then
+    local lasts = topic ~= '*' and Settings.pause_end(own)
+    right = Settings.written(own, { paused = topic == '*' and '' or nil, paused_until = not lasts and '' or nil })
+  end
   if own == right and own ~= '' or not Repair.wrong('settings', topic, TOPICS, right == '' and 'removed' or 'set to' .. right) then return end
   if right ~= '' then call('HSET', TOPICS, topic .. ':settings', right) else call('HDEL', TOPICS, topic .. ':settings') end
 end
@@ -113,6 +116,14 @@ local function examine_pause(topic)
   end
 end
 
+local function examine_pause_end(topic)
+  local at, noted = Settings.pause_end(try('HGET', TOPICS, topic .. ':settings')), Pauses.noted_end(topic)
+  if noted == false or at == noted or at and noted and noted < at then return end
+  if Repair.wrong('index', topic, HANDED, at and 'set to the end of its pause' or 'removed, since no pause of it has an end') then
+    Pauses.note_end(topic, at)
+  end
+end
+
 for _, topic in ipairs(topics) do
   examine_scheduled(topic)
   examine_ready(topic)
@@ -124,6 +135,7 @@ for _, topic in ipairs(topics) do
     examine_done(topic)
     examine_names(topic)
     examine_pause(topic)
+    examine_pause_end(topic)
     examine_keyed(topic)
   elseif try('ZSCORE', NAMES, topic) and Repair.wrong('index', topic, NAMES, 'removed, since it is no topic') then
     call('ZREM', NAMES, topic)

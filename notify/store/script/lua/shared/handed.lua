@@ -1,11 +1,11 @@
--- Who waits for a time: named listeners for leases that ended, and topics for their rates.
+-- Who waits for a time: named listeners for leases that ended, and topics for their rates, or for the ends of their pauses.
 
 Handed.units = 1
 Handed.is_rare = true
 
 function Handed.key() return HANDED end
 
--- Rings for a topic whose rate allows some messages again.
+-- Rings for a topic whose rate allows some messages again, or whose pause is over.
 local function ring(c, entry, topic)
   call('ZREM', HANDED, entry)
   local ready = try('ZCARD', ready_of(topic)) or 0
@@ -25,7 +25,12 @@ end
 function Handed.carry(c)
   local ended = Move.due_in(HANDED, c.now, c.slow)
   for i = 1, #ended, 2 do
-    local topic = Rings.throttled_in(ended[i])
-    if topic then ring(c, ended[i], topic) else pass_on(c, ended[i]) end
+    local topic = Pauses.ending_in(ended[i])
+    if topic then
+      if Pauses.finish(topic, c.now) then ring(c, ended[i], topic) end
+    else
+      topic = Rings.throttled_in(ended[i])
+      if topic then ring(c, ended[i], topic) else pass_on(c, ended[i]) end
+    end
   end
 end

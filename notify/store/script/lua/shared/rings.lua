@@ -9,13 +9,17 @@ function Rings.nudge(due, head)
   if not head or due < tonumber(head) then tell(HEAD, text(due)) end
 end
 
--- Has the carrier ring for a topic once its rate allows some messages again, beside so many that it allows now.
-function Rings.wait_for_rate(topic, rate, now)
-  local at = Limits.again(rate, now)
+-- Has the carrier look at an entry of HANDED at a time in ms, or earlier, if it is to do that already.
+function Rings.look_at(entry, at)
   local first = try('ZRANGE', HANDED, 0, 0, 'WITHSCORES')
   if not first then return end
-  call('ZADD', HANDED, 'LT', text(at), OF_TOPIC .. topic)
+  call('ZADD', HANDED, 'LT', text(at), entry)
   Rings.nudge(at, first[2])
+end
+
+-- Has the carrier ring for a topic once its rate allows some messages again, beside so many that it allows now.
+function Rings.wait_for_rate(topic, rate, now)
+  Rings.look_at(OF_TOPIC .. topic, Limits.again(rate, now))
 end
 
 -- The topic of an entry in HANDED for which the carrier is to ring; nil if it is a named listener.

@@ -26,6 +26,12 @@ function Settings.paused(topic)
   return Settings.get('paused', own, nil) == 1
 end
 
+-- When the pause of a topic ends, in ms, by its own settings; nil if it is not paused, or the pause has no end.
+function Settings.pause_end(own)
+  local at = own and Settings.get('paused', own) == 1 and Settings.get('paused_until', own) or 0
+  return at > 0 and at or nil
+end
+
 -- Settings as they are written, without foreign ones and with changes by name; '' removes one.
 function Settings.written(settings, changes)
   local all = ''
@@ -34,6 +40,11 @@ function Settings.written(settings, changes)
     if Settings.in_range(value, one.least, one.most) then all = all .. ' ' .. one.name .. '=' .. value end
   end
   return all
+end
+
+-- Writes settings of a topic, or of the store; '' for none.
+function Settings.put(topic, settings)
+  if settings ~= '' then call('HSET', TOPICS, topic .. ':settings', settings) else call('HDEL', TOPICS, topic .. ':settings') end
 end
 
 -- Notes in a store of several shards that its settings were changed: a shard takes over those that were changed later than its own.
