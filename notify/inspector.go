@@ -34,17 +34,18 @@ type Info struct {
 	Died   time.Time // when a Dead message died
 	Reason string    // why it died
 
-	Attempts int       // used up
-	History  []Attempt // of the last attempts that failed, oldest first
-	By       string    // name of the worker that has a Leased message, or that acknowledged a Done one; empty: unknown
-	Since    time.Time // when that claimed it; zero: unknown
-	Behind   []string  // ids of those of its key that a Blocked message waits for
-	Ended    time.Time // when a Done message was acknowledged; zero: only its id is taken
-	Result   []byte    // that the acknowledgement of a Done message left; nil: none
-	Snoozed  int       // how often it was snoozed
-	Moved    time.Time // when it was rescheduled last, if it had used up attempts then; zero: never, or unknown
-	Expires  time.Time // zero: never
-	Next     *Record   // what follows it once it ended (After), due at its FirstDue; nil: nothing does
+	Attempts int             // used up
+	History  []Attempt       // of the last attempts that failed, oldest first
+	By       string          // name of the worker that has a Leased message, or that acknowledged a Done one; empty: unknown
+	Since    time.Time       // when that claimed it; zero: unknown
+	Progress *store.Progress // of the work on a Leased message; nil: nothing was told of that
+	Behind   []string        // ids of those of its key that a Blocked message waits for
+	Ended    time.Time       // when a Done message was acknowledged; zero: only its id is taken
+	Result   []byte          // that the acknowledgement of a Done message left; nil: none
+	Snoozed  int             // how often it was snoozed
+	Moved    time.Time       // when it was rescheduled last, if it had used up attempts then; zero: never, or unknown
+	Expires  time.Time       // zero: never
+	Next     *Record         // what follows it once it ended (After), due at its FirstDue; nil: nothing does
 	Record
 	Fault error // why the record cannot be read, with the whole record as Body; nil if it can
 }
@@ -95,7 +96,7 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
 		Snoozed: look.Snoozed, Next: look.Next,
-		History: look.History, By: look.By, Since: look.Since, Behind: look.Behind, Ended: look.Ended, Result: look.Result,
+		History: look.History, By: look.By, Since: look.Since, Progress: look.Progress, Behind: look.Behind, Ended: look.Ended, Result: look.Result,
 		Record: look.Record, Fault: look.Fault,
 	}
 	if look.Moved > 0 {

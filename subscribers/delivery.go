@@ -150,8 +150,8 @@ func (d *Delivery) Release(ctx context.Context) error {
 // Extend gives the message a lease from now on; the receipt stays the same. A lease of
 // zero is that of the message, or else of the topic's settings; in a handler it is the one
 // before, by which the subscriber goes on extending. No lease goes beyond the TryTimeout of
-// the message: Until tells. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the
-// connection.
+// the message: Until tells. With a context of [store.WithProgress] it also says how far the
+// work is. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err := d.check(); err != nil {
 		return err

@@ -250,6 +250,9 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 		row("leased until", a.when(i.Until, now))
 		row("leased by", i.By)
 		row("leased since", a.when(i.Since, now))
+		if i.Progress != nil {
+			row("progress", i.Progress.String())
+		}
 	}
 	row("behind", behind)
 	row("died", a.when(i.Died, now))

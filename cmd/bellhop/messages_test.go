@@ -13,7 +13,10 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 func TestInspect(t *testing.T) {
@@ -26,6 +29,29 @@ func TestInspect(t *testing.T) {
 	contains(t, s.fails(exitUsage, "inspect", "t", "--state", "gone"), `invalid state "gone"`)
 	contains(t, s.fails(exitUsage, "inspect", "t", "--limit", "0"), "invalid limit 0")
 	contains(t, s.call("inspect", "t", "--state", "dead"), "no messages")
+}
+
+// A leased message tells how far the work on it is.
+func TestInspectShowsProgress(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("t", 1)
+	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "t", subscribers.ClaimOptions{Max: 1})
+	if err != nil || len(ds) != 1 {
+		t.Fatal(ds, err)
+	}
+	if err := ds[0].Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40, Note: "page 2 of 5"}), 0); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.call("inspect", "t", "1"), "progress ", " 40 %: page 2 of 5\n")
+	contains(t, s.call("inspect", "t", "1", "--json"), `"progress":40,"note":"page 2 of 5"`)
+	if err := ds[0].Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.call("inspect", "t", "1"); strings.Contains(out, "progress") {
+		t.Errorf("it was released: %s", out)
+	}
 }
 
 func TestInspectPages(t *testing.T) {

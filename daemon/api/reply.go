@@ -79,6 +79,8 @@ type Message struct {
 	History      []Attempt    `json:"history,omitempty" doc:"its last attempts that failed, oldest first, up to 10; missing: none did, or the topic's setting history is off"`
 	Worker       string       `json:"worker,omitempty" doc:"name of the worker that has it, if leased, or that acknowledged it, if done; missing: unknown"`
 	Claimed      *time.Time   `json:"claimed,omitempty" doc:"when that worker claimed it"`
+	Progress     *int         `json:"progress,omitempty" doc:"how far that worker is, in percent, if leased, as it said when it extended the lease"`
+	Note         string       `json:"note,omitempty" doc:"what it said beside that"`
 	Behind       []string     `json:"behind,omitempty" doc:"if blocked, the ids of those of its key that it waits for: they are ready, leased or put off, or died where on_dead is stop"`
 	Ended        *time.Time   `json:"ended,omitempty" doc:"when it was acknowledged, if done and kept"`
 	Snoozed      int          `json:"snoozed,omitempty" doc:"how often it was put off without using up an attempt"`
@@ -103,6 +105,9 @@ func MessageOf(i notify.Info) Message {
 		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
 		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Behind: i.Behind, Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
 		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
+	}
+	if i.Progress != nil {
+		m.Progress, m.Note = &i.Progress.Percent, i.Progress.Note
 	}
 	if i.Next != nil {
 		m.Next = &Next{Due: i.Next.FirstDue.UTC(), Options: asked.Of(*i.Next), Text: TextOf(i.Next.Body)}

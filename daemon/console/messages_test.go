@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -58,9 +59,12 @@ func TestMessageLife(t *testing.T) {
 	storetest.Eventually(t, "the failed attempt", func() bool { return strings.Contains(v.get(path).body, "Attempt 1 failed") })
 	v.get(path).says("Scheduled, due in", "worker-7", "first &lt;b&gt;reason&lt;/b&gt;")
 	v.act(path, path, "act", "reschedule").is(http.StatusSeeOther)
-	claimOne(t, s.store, "order.a")
+	d := claimOne(t, s.store, "order.a")
+	if err := d.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40, Note: "page <2> of 5"}), 0); err != nil {
+		t.Fatal(err)
+	}
 	storetest.Eventually(t, "the lease", func() bool { return strings.Contains(v.get(path).body, "Leased to worker-7") })
-	v.get(path).hides(`value="cancel"`, `value="reschedule"`).says("Lease ends", "1 attempt used")
+	v.get(path).hides(`value="cancel"`, `value="reschedule"`).says("Lease ends", "1 attempt used", "The work on it: 40 %: page &lt;2&gt; of 5")
 	v.get("/ui/topics/order.a").says("<h2>Leased</h2>", "worker-7")
 	v.act("/ui/topics/order.a", path, "act", "cancel").is(http.StatusConflict).says("changed meanwhile", "A worker has it")
 	v.act("/ui/topics/order.a", path, "act", "purge").is(http.StatusConflict).says("Nothing was done")

@@ -263,12 +263,21 @@ func (in *nackInput) besideDead(c *call) error {
 type extendInput struct {
 	receiptInput
 	Lease time.Duration `query:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"the lease from now on, 100ms to 24h; missing: the lease of the topic's settings"`
+
+	Progress int    `query:"progress" minimum:"0" maximum:"100" example:"40" doc:"how far the work is, in percent: inspect tells that, until the lease ends"`
+	Note     string `query:"note" maxLength:"200" example:"page 2 of 5" doc:"what is said beside progress, which it needs: printable UTF-8, up to 200 bytes"`
 }
 
 // extend extends the lease of a message.
 func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
 	if err := c.enterTopic(in.Topic); err != nil {
 		return nil, err
+	}
+	switch {
+	case c.given("progress"):
+		ctx = store.WithProgress(ctx, store.Progress{Percent: in.Progress, Note: in.Note})
+	case in.Note != "":
+		return nil, fault.New("note", "note: it is given without progress; give progress, too, from 0 to 100")
 	}
 	d := in.delivery(g)
 	if err := d.Extend(ctx, in.Lease); err != nil {

@@ -237,6 +237,9 @@ func (c wrongCase) address() (path, query string, header http.Header) {
 	if strings.HasSuffix(path, "/find/reschedule") && c.param.Name != "delay" && c.param.Name != "due" {
 		pairs = append(pairs, "delay=1m")
 	}
+	if strings.HasSuffix(path, "/extend") && c.param.Name == "note" {
+		pairs = append(pairs, "progress=40")
+	}
 	for _, raw := range c.raw {
 		switch c.param.In {
 		case "query":

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -185,6 +186,9 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 	}
 	switch s.verb {
 	case verbWork:
+		if s.progress != nil {
+			_ = m.Extend(store.WithProgress(ctx, *s.progress), 0) // the lease is extended anyway, and what is told is for show
+		}
 		return false, nil
 	case verbNak:
 		return true, d.again(s)

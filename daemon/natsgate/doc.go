@@ -143,7 +143,9 @@
 // +TERM or +TERM REASON to bury it. A -NAK {"attempt":"keep"}, with a delay or without, puts it off
 // and uses up no attempt; it is refused if the delay ends past the time to live, and without one
 // for the 1,001st time. +WPI extends the lease by the time of the claim, from now, at most to the
-// end of its try timeout; the reply subject stays the same however often. A settlement that is sent
+// end of its try timeout; the reply subject stays the same however often. +WPI
+// {"progress":40,"note":"page 2 of 5"} also says how far the work is, in percent, with a note of
+// up to 200 bytes or none, which inspect tells until the lease ends. A settlement that is sent
 // as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is not kept, as
 // Redis is short of memory: result, so that the message is gone, or history, which then lacks the
 // attempt. Otherwise an error is counted, and logged at most once a minute: the message stays

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -67,6 +68,9 @@ func (g *Gate) carryOut(ctx context.Context, t token, s settlement) (leftOut str
 	var out subscribers.Outcome
 	switch s.verb {
 	case verbWork:
+		if s.progress != nil {
+			ctx = store.WithProgress(ctx, *s.progress)
+		}
 		return "", d.Extend(ctx, max(t.lease, record.MinLease))
 	case verbNak:
 		delay := subscribers.ByBackoff

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -124,6 +125,36 @@ func TestWorkInProgress(t *testing.T) {
 		settle(t, conn, m, verb)
 		wantRefused(t, request(t, conn, m.Reply, verb), 409, "lease lost")
 		wantRefused(t, request(t, conn, m.Reply, "+WPI"), 409, "lease lost")
+	}
+}
+
+// +WPI may say how far the work is, and inspect tells that; a wrong one extends nothing.
+func TestProgressOfWork(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	m := claimOne(t, conn, db, `{"lease":"1h"}`, body("a"))
+	settle(t, conn, m, `+WPI {"progress":40,"note":"page 2 of 5"}`)
+	settle(t, conn, m, "+WPI")
+	want := store.Progress{Percent: 40, Note: "page 2 of 5"}
+	if got := info(t, db, "a").Progress; got == nil || *got != want {
+		t.Errorf("got %v", got)
+	}
+	if got := request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`).Data; !strings.Contains(string(got), `"progress":40,"note":"page 2 of 5"`) {
+		t.Errorf("inspect answers %s", got)
+	}
+	until := info(t, db, "a").Until
+	for bad, field := range map[string]string{
+		`+WPI {}`: "progress", `+WPI {"note":"a"}`: "progress", `+WPI {"progress":101}`: "progress", `+WPI {"progress":1,"note":"\u0000"}`: "note",
+		`+WPI {"progress":"40"}`: "progress", `+WPI {"percent":40}`: "percent", `+WPI 40`: "it is not a JSON object",
+	} {
+		wantRefused(t, request(t, conn, m.Reply, bad), 422, field)
+	}
+	if got := info(t, db, "a"); !got.Until.Equal(until) || got.Progress == nil || *got.Progress != want {
+		t.Errorf("after wrong ones it is %+v", got)
+	}
+	settle(t, conn, m, "-NAK")
+	if got := info(t, db, "a").Progress; got != nil {
+		t.Errorf("once it is given back the work is at %v", got)
 	}
 }
 

@@ -33,10 +33,12 @@ type settlement struct {
 	reason string         // of +TERM or -NAK; empty: none is given
 
 	result *notify.AckResult // of +ACK; nil: the message is gone
+
+	progress *store.Progress // of +WPI; nil: none is told
 }
 
 // parseSettlement reads +ACK, +ACK {"keep":"24h","result":"done"}, -NAK, -NAK {"delay":"5s","reason":"busy"}, -NAK
-// {"delay":"5s","attempt":"keep"}, +WPI, +TERM or +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
+// {"delay":"5s","attempt":"keep"}, +WPI, +WPI {"progress":40,"note":"page 2 of 5"}, +TERM or +TERM REASON. As with JetStream a delay may also be a number of nanoseconds, or
 // follow without JSON: -NAK 5s. The error is a notify.ErrInvalid.
 func parseSettlement(data []byte) (settlement, error) {
 	word, rest, _ := bytes.Cut(bytes.TrimSpace(data), []byte(" "))
@@ -49,12 +51,29 @@ func parseSettlement(data []byte) (settlement, error) {
 	case "+ACK":
 		return parseAck(rest)
 	case "+WPI":
-		if len(rest) > 0 {
-			return settlement{}, fault.New("settlement", "settlement: something follows +WPI; write it alone")
-		}
-		return settlement{verb: verbWork}, nil
+		return parseWork(rest)
 	}
-	return settlement{}, fault.New("settlement", "settlement %.100q: write +ACK, +ACK {\"keep\":\"24h\",\"result\":\"done\"}, -NAK, -NAK {\"delay\":\"5s\"}, +WPI or +TERM", data)
+	return settlement{}, fault.New("settlement", "settlement %.100q: write +ACK, +ACK {\"keep\":\"24h\",\"result\":\"done\"}, -NAK, -NAK {\"delay\":\"5s\"}, +WPI, +WPI {\"progress\":40} or +TERM", data)
+}
+
+// parseWork reads what follows +WPI.
+func parseWork(rest []byte) (settlement, error) {
+	s := settlement{verb: verbWork}
+	if len(rest) == 0 {
+		return s, nil
+	}
+	var work struct {
+		Progress *int   `json:"progress"`
+		Note     string `json:"note"`
+	}
+	if err := strictjson.Decode(rest, &work); err != nil {
+		return s, fault.New(strictjson.FieldOf(err, "settlement"), "+WPI %.100q: %w; write +WPI {\"progress\":40,\"note\":\"page 2 of 5\"}, or +WPI alone", rest, err)
+	}
+	if work.Progress == nil {
+		return s, fault.New("progress", "+WPI %.100q: progress is missing; write +WPI {\"progress\":40,\"note\":\"page 2 of 5\"}, or +WPI alone", rest)
+	}
+	s.progress = &store.Progress{Percent: *work.Progress, Note: work.Note}
+	return s, s.progress.Check()
 }
 
 // parseAck reads what follows +ACK. The result is the text of a JSON string, or any other

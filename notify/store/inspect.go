@@ -30,6 +30,7 @@ type Inspected struct {
 	Behind   []string         // of a blocked message the ids of those of its key that have a seat, or that died and keep the others back
 	Ended    time.Time        // when a message that is kept was acknowledged; zero: it is not kept
 	Result   []byte           // of a message that is kept; nil: none
+	Progress *Progress        // of the work on a leased message; nil: unknown
 	Size     int              // bytes of its record
 	Noted
 
@@ -90,6 +91,7 @@ func inspectedIn(r *script.Reply, l *script.Reply) Inspected {
 		return Inspected{}
 	}
 	look.Size, look.Noted = len(raw)+len(noted), notedIn(noted)
+	look.Progress = progressIn(look.told, look)
 	if look.State == record.Done {
 		if there {
 			look.withDone(raw)

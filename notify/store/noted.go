@@ -9,12 +9,13 @@ import (
 )
 
 // Noted is what is kept beside the records of few messages. Redis holds it as
-// NAME=NUMBER of each number, a space before it; a newline and the record of the
+// NAME=NUMBER of each number, and the progress of a lease, a space before each; a newline and the record of the
 // successor, if there is one.
 type Noted struct {
 	Snoozed int            // how often it was snoozed
 	Moved   int64          // when it was rescheduled last, in Unix ms, if it had used up attempts then; 0: never. No export has that
 	Awaited bool           // its end is, or was, awaited; no export has that
+	told    string         // of the progress of a lease, see progressIn; no export has that
 	Next    *record.Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
 }
 
@@ -52,6 +53,9 @@ func notedIn(text string) (n Noted) {
 		}
 		if number, ok := strings.CutPrefix(one, "moved="); ok {
 			n.Moved, _ = strconv.ParseInt(number, 10, 64)
+		}
+		if told, ok := strings.CutPrefix(one, "progress="); ok {
+			n.told = told
 		}
 		n.Awaited = n.Awaited || strings.HasPrefix(one, "await=")
 	}

@@ -128,7 +128,8 @@ func refusalIn(r *script.Reply, why string, delay time.Duration) error {
 // each message, or of the topic's settings. Whoever has a message is noted for the new
 // lease, too; where that is unknown, it is the worker of a name, unless that is empty. It
 // returns the new receipts, and the indexes of those whose lease is lost, which have
-// none. The error is that of the connection.
+// none. Of one lease it notes the progress that the context has, see [WithProgress]. The
+// error is that of a wrong one, or of the connection.
 func (s Shard) Extend(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
 	return s.extend(ctx, topic, worker, leases, lease, 0)
 }
@@ -144,7 +145,13 @@ func (s Shard) ExtendByClaim(ctx context.Context, topic, worker string, leases [
 }
 
 func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease, lease, longer time.Duration) (receipts []int64, lost []int, err error) {
-	r, err := s.Run(ctx, extendScript, withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds())...)
+	var progress []any
+	if len(leases) == 1 {
+		if progress, err = progressOf(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	r, err := s.Run(ctx, extendScript, append(withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds()), progress...)...)
 	if err != nil {
 		return nil, nil, err
 	}

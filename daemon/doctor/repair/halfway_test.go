@@ -130,6 +130,13 @@ var halfways = []halfway{
 	{name: "extend", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
 		return d.Extend(context.Background(), 2*record.MinLease)
 	})},
+	{name: "extend and tell of the work", ready: isLeased("a"), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		return d.Extend(store.WithProgress(context.Background(), store.Progress{Percent: 40, Note: "a"}), 2*record.MinLease)
+	})},
+	{name: "release what was told of", ready: isTold, stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := c.ReleaseMany(context.Background(), mail, []subscribers.Delivery{d})
+		return err
+	})},
 	{name: "reschedule", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
 	{name: "reschedule to now", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(0), again: atOnce},
 	{name: "reschedule what is ready", ready: isReady("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
@@ -506,6 +513,15 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
 		isReady(id)(t, db)
 		claimIt(t, db)
+	}
+}
+
+// isTold leases the message a, and says how far the work on it is.
+func isTold(t *testing.T, db *notify.Store) {
+	isReady("a")(t, db)
+	d := claimIt(t, db)
+	if err := d.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40}), record.MinLease); err != nil {
+		t.Fatal(err)
 	}
 }
 

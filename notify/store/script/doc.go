@@ -58,8 +58,9 @@
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it
 //	                                 has a time to live
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
-//	                                 moved, unique, await; a newline and the successor, if there is one; of *, while there is an archive:
-//	                                 archive, room
+//	                                 moved, unique, await; progress=PERCENT,USED,DIGIT,NOTE, how far the work is under a lease by the
+//	                                 attempts used up and the last digit of its receipt; a newline and the successor, if there is one; of
+//	                                 *, while there is an archive: archive, room
 //	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC → ms until
 //	                                 which
 //	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms

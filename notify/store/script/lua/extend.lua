@@ -1,11 +1,12 @@
 -- Extends the leases of messages of a topic.
 -- ARGV: topic; lease in ms from now, 0 for that of each message or of its settings, or less to confirm hand-overs, whose leases then end
 --   as their receipts say, unless they were extended before; the name of the worker, or ''; 0, or, so that the receipts stay valid, for
---   how many ms longer than the leases they do; then the members, then as many receipts of theirs.
+--   how many ms longer than the leases they do; then the members, then as many receipts of theirs; behind these of one member may stand
+--   how far the work on it is: PERCENT,NOTE.
 -- Reply: the new receipt of those that have used up no attempt; the positions, from 1, of those whose lease is lost; then position and
 --   new receipt of each whose lease ends at another time: it has its own, or the timeout of the try is before.
 local topic, lease, worker, longer = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-local n = (#ARGV - 4) / 2
+local n = math.floor((#ARGV - 4) / 2)
 local c = { topic = topic, us = clock(), lease = lease, by_default = lease == 0, worker = worker, members = column(5, n) }
 if c.by_default then
   local own, common = Settings.settings_of(topic)
@@ -21,5 +22,7 @@ if #mine > 0 and (worker ~= '' or kept > 0 and (lease >= 0 or kept ~= 2)) then
   for _, value in ipairs(Extend.use_own(c, own)) do reply[#reply + 1] = value end
 end
 for i = 1, longer > 0 and #leases or 0, 2 do Leases.note_extended(leases[i + 1], c.given[leases[i + 1]], leases[i], c.us, longer) end
+local progress = ARGV[5 + 2 * n]
+if progress and #leases > 0 and Memory.has_room(math.floor(c.us / 1000)) then Extend.note_progress(mine[1], leases[1], progress) end
 if #leases > 0 then Leases.put_leased(leases) end
 return reply

@@ -33,7 +33,9 @@ if n > 0 then
   if #mine > 0 then
     Limits.leave(topic, mine)
     Counters.count(topic, 'leased', -Leases.take_leased(mine))
-    if call('EXISTS', EXPIRIES) == 1 then
+    local kept = call('EXISTS', EXPIRIES, EXTRAS, EXTRAS) -- EXTRAS counts as two
+    if kept >= 2 then Extras.drop_progress(mine) end
+    if kept % 2 == 1 then
       for _, member in ipairs(mine) do Leases.no_longer_leased(member, now) end
     end
   end

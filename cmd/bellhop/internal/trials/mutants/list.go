@@ -234,6 +234,15 @@ var mutants = []mutant{
 		ofStore, "TestPauseUntil",
 	},
 	{
+		"a release leaves what was said of the work",
+		change{
+			lua + "release.lua",
+			"    if kept >= 2 then Extras.drop_progress(mine) end\n",
+			"",
+		},
+		ofStore, "TestProgress",
+	},
+	{
 		"a claim takes no slot",
 		change{
 			lua + "shared/claim.lua",

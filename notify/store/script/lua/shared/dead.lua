@@ -78,7 +78,9 @@ function Dead.take_dead(topic, members)
   call('ZREM', dead_of(topic), unpack(members))
   try('HDEL', DEATHS, unpack(members))
   Leases.renew_attempts(members)
-  for _, member in ipairs(call('EXISTS', EXTRAS) == 1 and members or {}) do Extras.put_extra(member, 'snoozed', nil) end
+  if call('EXISTS', EXTRAS) == 0 then return end
+  for _, member in ipairs(members) do Extras.put_extra(member, 'snoozed', nil) end
+  Extras.drop_progress(members)
 end
 
 -- Removes the oldest dead letters of a place if there are more than it keeps, but not the one just added: at most two, so that

@@ -47,6 +47,14 @@ function Extend.note_holders(c, scores, own)
   Attempts.note_holders(list)
 end
 
+-- Notes how far the work on a message is, with what tells this lease from the message's others: the attempts used up, and the last digit of
+-- the receipt, since what uses up no attempt drops the note.
+function Extend.note_progress(member, receipt, progress)
+  local used = Leases.used_in(try('HGET', ATTEMPTS, member)) or 0
+  local percent, note = string.match(progress, '^(%d+),(.*)$')
+  Extras.put_progress(member, percent .. ',' .. used .. ',' .. math.floor(receipt) % 10 .. ',' .. note)
+end
+
 -- Gives some leases receipts of their own. Returns position and receipt of each, one behind the other.
 function Extend.use_own(c, own)
   local position, changed = {}, {}

@@ -1,5 +1,6 @@
--- What is noted beside the records of few messages: a line of numbers, NAME=NUMBER of each with a space in front, and if there is
--- one, behind a newline, the successor: the record of the message that follows under the same id.
+-- What is noted beside the records of few messages: a line of numbers, NAME=NUMBER of each with a space in front, and so the progress of a
+-- lease, see Extend.note_progress; and if there is one, behind a newline, the successor: the record of the message that follows under
+-- the same id.
 
 -- A number in what is noted of a message; nil if it has none of that name.
 function Extras.extra(noted, name)
@@ -28,4 +29,18 @@ function Extras.put_extra(member, name, number)
   local line, rest = string.match(Extras.noted_of(member) or '', '^([^\n]*)(.*)$')
   line = string.gsub(line, ' ' .. name .. '=%d+', '')
   return Extras.put_noted(member, line .. (number and ' ' .. name .. '=' .. text(number) or '') .. rest)
+end
+
+-- Notes how far the work on a leased message is, a text without a space; nil: nothing is known of that.
+function Extras.put_progress(member, progress)
+  local line, rest = string.match(Extras.noted_of(member) or '', '^([^\n]*)(.*)$')
+  line = string.gsub(line, ' progress=%S*', '')
+  return Extras.put_noted(member, line .. (progress and ' progress=' .. progress or '') .. rest)
+end
+
+-- Forgets how far the work on messages is whose leases end though no attempt is used up.
+function Extras.drop_progress(members)
+  for i, noted in ipairs(try('HMGET', EXTRAS, unpack(members)) or {}) do
+    if noted and string.find(noted, '^[^\n]* progress=') then Extras.put_progress(members[i], nil) end
+  end
 end

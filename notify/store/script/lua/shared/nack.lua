@@ -39,7 +39,8 @@ end
 -- Puts the message off.
 function Nack.put_off(c)
   local member, due = c.member, due_again(c)
-  local snoozed = Extras.extra(try('HGET', EXTRAS, member), 'snoozed') or 0
+  local noted = try('HGET', EXTRAS, member)
+  local snoozed = Extras.extra(noted, 'snoozed') or 0
   local expiry = tonumber(try('ZSCORE', EXPIRIES, member) or nil)
   if Leases.has_expired(expiry, c.now) then return { 'expires', 0 } end
   if expiry and due >= expiry then return { 'expires', expiry } end
@@ -48,6 +49,7 @@ function Nack.put_off(c)
   if not Places.put_scheduled(c.topic, { due, member }, due) then return Places.foreign_scheduled(c.topic) end
   Seats.put_off(c.topic, member)
   Extras.put_extra(member, 'snoozed', snoozed + 1)
+  if noted and string.find(noted, ' progress=', 1, true) then Extras.drop_progress({ member }) end
   no_longer_leased(c)
   return { 'scheduled', c.used < math.huge and c.used or 0, due, 0 }
 end
