@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -42,23 +41,6 @@ func ParseDuration(field, text string) (time.Duration, error) {
 		d = -d
 	}
 	return d, nil
-}
-
-// ParseUntil reads the end of a pause: how long from now on, such as 60s, or a time of RFC 3339. The
-// error is a fault.Fault of the field until.
-func ParseUntil(text string) (store.When, error) {
-	const field = "until"
-	if at, err := ParseTime(field, text); err == nil {
-		return store.At(at), nil
-	}
-	d, err := ParseDuration(field, text)
-	switch {
-	case err != nil || text == "":
-		return 0, fault.New(field, "%s %.100q: write how long from now on, such as 60s, 1h30m or 1d, or a time such as 2030-01-02T15:04:05Z", field, text)
-	case d <= 0 || d > store.LongestPause:
-		return 0, fault.New(field, "%s %v: use 1ms to %v, or a time to come", field, d, fault.Short(store.LongestPause))
-	}
-	return store.In(d), nil
 }
 
 // timeGrammar is the grammar of RFC 3339. time.Parse also accepts 1:02:03,4Z and any offset.

@@ -321,12 +321,12 @@ func isSetting(name string, n int64) bool {
 
 func init() { script.Define(luaSettings()) }
 
-// luaSettings returns the settings as Lua: a list, which has each by its name, too; and the default burst, in us.
+// luaSettings returns the settings as Lua: a list, which has each by its name, too; the default burst, in us; and the longest pause, in ms.
 func luaSettings() string {
 	var list, names strings.Builder
 	for i, one := range append(slices.Clone(settings), pauseEnd) {
 		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.name, one.least, one.most, one.fallback)
 		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.name, i+1)
 	}
-	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST = %d\n", burstTime.Microseconds())
+	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST, LONGEST_PAUSE = %d, %d\n", burstTime.Microseconds(), LongestPause.Milliseconds())
 }

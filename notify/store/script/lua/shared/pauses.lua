@@ -1,14 +1,13 @@
 -- Pauses of topics, which their settings have. A pause that has an end has an entry in HANDED, too, so that the carrier ends it in time.
 
 local ENDS = '//' -- before a topic in HANDED: behind a single / is a topic that waits for its rate
-local LONGEST = 31622400000 -- ms: LongestPause of set.go
 
 -- The end of a pause in ms. Asked is that end, or + and for how many ms from now on, so not a ms less. Returns nil if it is past, or further
 -- off than the longest pause.
 function Pauses.end_asked(asked, us)
   local now = math.ceil(us / 1000)
   local at = string.sub(asked, 1, 1) == '+' and now + tonumber(asked) or tonumber(asked)
-  return at > now and at - now <= LONGEST and text(at) or nil
+  return at > now and at - now <= LONGEST_PAUSE and text(at) or nil
 end
 
 -- The topic of an entry in HANDED whose pause ends; nil if it is another entry.
