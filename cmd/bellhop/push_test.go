@@ -8,12 +8,39 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
+
+// A daemon that may push does so, and ends in order.
+func TestServePushes(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 10)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got <- r.Header.Get("webhook-id")
+	}))
+	t.Cleanup(endpoint.Close)
+	secret := filepath.Join(t.TempDir(), "crm.key")
+	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1")
+	serve := s.start("serve")
+	serve.await(1, "msg=elected")
+	s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL, "--secret-file", secret)
+	s.call("publish", "order.paid", "--id", "a", "--delay", "100ms", "--body", "x")
+	if id := storetest.Receive(t, "it is pushed", got); id != "order.paid:a" {
+		t.Errorf("got %q", id)
+	}
+	serve.signal(syscall.SIGTERM)
+	serve.ends(0)
+	contains(t, s.call("topics"), "order.paid  0")
+}
 
 // A push is added, listed, shown on a terminal in 80 columns, tested, paused, resumed and deleted; its secret is never shown.
 func TestPush(t *testing.T) {

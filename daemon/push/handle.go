@@ -81,13 +81,13 @@ func (p *Pusher) handle(ctx context.Context, d *subscribers.Delivery) error {
 	a, err := p.Send(ctx, &t.Push, *d)
 	p.underWay.Add(-1)
 	switch {
-	case ctx.Err() != nil: // the lease is lost, or the daemon stops
-		t.leave(only)
-		return context.Cause(ctx)
 	case err == nil && a.IsDone():
 		p.done.Add(1)
 		p.succeeded(ctx, t)
 		return nil
+	case ctx.Err() != nil: // the lease is lost, or the daemon stops
+		t.leave(only)
+		return context.Cause(ctx)
 	case err == nil && a.Retry > 0 && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable):
 		p.putOff.Add(1)
 		p.succeeded(ctx, t)
@@ -133,7 +133,7 @@ func (p *Pusher) succeeded(ctx context.Context, t *target) {
 	t.health = health{}
 	t.mu.Unlock()
 	if noted {
-		p.note(ctx, t, func(push *store.Push) { push.Failing = nil })
+		p.note(context.WithoutCancel(ctx), t, func(push *store.Push) { push.Failing = nil })
 		p.o.Logger.Info("endpoint of a push works again", "push", t.Name)
 	}
 }
