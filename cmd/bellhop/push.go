@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -56,9 +54,9 @@ time, while its messages are ready and use up no attempts.`,
 }
 
 func (a *app) pushPutCommand() *cobra.Command {
-	var p store.Push
+	var asked api.PushRequest
 	var files []string
-	var timeout string
+	asked.InFlight = new(int)
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put NAME",
 		Short: "Add a push, or replace one",
@@ -71,23 +69,22 @@ signatures, while receivers change from one to the other.`,
 
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
-	c.Flags().StringSliceVar(&p.Topics, "topic", nil, "`TOPIC`s, up to 32, of which no other push has one")
-	c.Flags().StringVar(&p.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
+	c.Flags().StringSliceVar(&asked.Topics, "topic", nil, "`TOPIC`s, up to 32, of which no other push has one")
+	c.Flags().StringVar(&asked.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
 	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
-	c.Flags().IntVar(&p.InFlight, "in-flight", store.DefaultPushInFlight, "most requests of a topic that each daemon has under way")
-	c.Flags().StringVar(&timeout, "timeout", fault.Short(store.DefaultPushTimeout), "of a request, 100ms to 24h")
+	c.Flags().IntVar(asked.InFlight, "in-flight", store.DefaultPushInFlight, "most requests of a topic that each daemon has under way")
+	c.Flags().StringVar(&asked.Timeout, "timeout", fault.Short(store.DefaultPushTimeout), "of a request, 100ms to 24h")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		var err error
-		if p.Timeout, err = fields.ParseDuration("timeout", timeout); err != nil {
-			return err
-		}
-		p.Name = args[0]
 		for _, file := range files {
 			text, err := regular.Read(file)
 			if err != nil {
 				return fault.New("secret_file", "secret file: %w", err)
 			}
-			p.Secrets = append(p.Secrets, strings.TrimSpace(string(text)))
+			asked.Secrets = append(asked.Secrets, strings.TrimSpace(string(text)))
+		}
+		p, err := asked.Push(args[0])
+		if err != nil {
+			return err
 		}
 		if err := s.store.Home().PutPush(ctx, p); err != nil {
 			return err
@@ -152,22 +149,9 @@ func (a *app) pushShowCommand() *cobra.Command {
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error { return a.printPush(ctx, s, args[0]) })
 }
 
-// findPush returns a push by its name.
-func findPush(ctx context.Context, s *session, name string) (store.Push, error) {
-	all, err := s.store.Home().Pushes(ctx)
-	if err != nil {
-		return store.Push{}, err
-	}
-	i := slices.IndexFunc(all, func(p store.Push) bool { return p.Name == name })
-	if i < 0 {
-		return store.Push{}, fmt.Errorf("%s: %w", name, store.ErrNoPush)
-	}
-	return all[i], nil
-}
-
 // printPush prints a push.
 func (a *app) printPush(ctx context.Context, s *session, name string) error {
-	p, err := findPush(ctx, s, name)
+	p, err := s.store.Home().Push(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -203,7 +187,7 @@ for a daemon, where it may go; where that is not set it may go to public address
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		p, err := findPush(ctx, s, args[0])
+		p, err := s.store.Home().Push(ctx, args[0])
 		if err != nil {
 			return err
 		}

@@ -96,6 +96,7 @@ func TestPush(t *testing.T) {
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "order.sent", "--url", "https://x.example", "--secret-file", secret), "the push crm has the topic order.sent")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example"), "secrets: there are 0")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "x.example", "--secret-file", secret+"x"), "secret file")
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example", "--secret-file", secret, "--timeout", "0s", "--in-flight", "0"), "timeout 0s", "in flight 0")
 	contains(t, s.fails(exitUsage, "push"), "COMMAND is missing: use put, list")
 	contains(t, s.fails(exitUsage, "push", "stop"), `unknown command "stop"`)
 	contains(t, s.fails(exitFailed, "push", "pause", "none"), "none: no push has this name")

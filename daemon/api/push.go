@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/url"
 	"time"
 
@@ -57,7 +58,7 @@ type PushRequest struct {
 	Topics   []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, of which no other push has one"`
 	URL      string   `json:"url" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
 	Secrets  []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
-	InFlight int      `json:"in_flight,omitempty" minimum:"1" maximum:"1000" default:"32" doc:"most requests of a topic that each daemon has under way"`
+	InFlight *int     `json:"in_flight,omitempty" nullable:"false" minimum:"1" maximum:"1000" default:"32" doc:"most requests of a topic that each daemon has under way"`
 	Timeout  string   `json:"timeout,omitempty" default:"10s" example:"30s" doc:"of a request, 100ms to 24h"`
 }
 
@@ -67,16 +68,25 @@ func DecodePush(name string, data []byte) (store.Push, error) {
 	if err := strictjson.Decode(data, &r); err != nil {
 		return store.Push{}, fault.New(strictjson.FieldOf(err, "push"), "push: %w; write one JSON object whose fields are topics, url, secrets, in_flight, timeout", err)
 	}
-	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, Secrets: r.Secrets, InFlight: r.InFlight}
-	if r.Timeout == "" {
-		return p, nil
+	return r.Push(name)
+}
+
+// Push returns the push of a name that is asked for. The error is a notify.ErrInvalid.
+func (r PushRequest) Push(name string) (store.Push, error) {
+	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, Secrets: r.Secrets}
+	var faults []error
+	if r.InFlight != nil {
+		p.InFlight = *r.InFlight
+		faults = append(faults, fault.Within("in_flight", "in flight", p.InFlight, 1, store.MaxPushInFlight))
 	}
-	timeout, err := fields.ParseDuration("timeout", r.Timeout)
-	if err == nil && timeout <= 0 {
-		err = fault.New("timeout", "timeout %s: use 100ms to 24h", r.Timeout)
+	if r.Timeout != "" {
+		var err error
+		if p.Timeout, err = fields.ParseDuration("timeout", r.Timeout); err == nil {
+			err = fault.Within("timeout", "timeout", p.Timeout, store.MinPushTimeout, store.MaxPushTimeout)
+		}
+		faults = append(faults, err)
 	}
-	p.Timeout = timeout
-	return p, err
+	return p, errors.Join(faults...)
 }
 
 // PushTest is what the endpoint of a push answered to a test.

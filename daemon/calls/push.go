@@ -3,9 +3,7 @@ package calls
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -22,15 +20,11 @@ type ofPush struct {
 
 // find returns a push, all of whose topics the client may use.
 func (in *ofPush) find(ctx context.Context, s *Service, r *Request) (store.Push, error) {
-	all, err := s.Store.Home().Pushes(ctx)
+	p, err := s.Store.Home().Push(ctx, in.Name)
 	if err != nil {
 		return store.Push{}, err
 	}
-	i := slices.IndexFunc(all, func(p store.Push) bool { return p.Name == in.Name })
-	if i < 0 {
-		return store.Push{}, fmt.Errorf("%s: %w", in.Name, store.ErrNoPush)
-	}
-	return all[i], allowTopics(r, all[i].Topics)
+	return p, allowTopics(r, p.Topics)
 }
 
 // allowTopics returns an api.ErrForbidden unless the client may use all of some topics.
@@ -87,26 +81,27 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	if before, err := in.find(ctx, s, r); err != nil && !errors.Is(err, store.ErrNoPush) {
-		return nil, err
-	} else if len(p.Secrets) == 0 {
-		p.Secrets = before.Secrets
-	}
-	pusher, err := s.pushing()
+	var put *store.Push
+	err = s.Store.Home().ChangePush(ctx, in.Name, func(before *store.Push) (*store.Push, error) {
+		if before != nil {
+			if err := allowTopics(r, before.Topics); err != nil {
+				return nil, err
+			}
+		}
+		pusher, err := s.pushing()
+		if err != nil {
+			return nil, err
+		}
+		put = p.Replacing(before)
+		if err := errors.Join(put.Check(), pusher.CheckURL(put.URL)); err != nil {
+			return nil, err
+		}
+		return put, allowTopics(r, put.Topics)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.Check(), pusher.CheckURL(p.URL)); err != nil {
-		return nil, err
-	}
-	if err := allowTopics(r, p.Topics); err != nil {
-		return nil, err
-	}
-	if err := s.Store.Home().PutPush(ctx, p); err != nil {
-		return nil, err
-	}
-	p, err = in.find(ctx, s, r)
-	return reply(api.PushOf(p), err)
+	return api.PushOf(*put), nil
 })
 
 var _ = define(Call{

@@ -100,6 +100,7 @@ func TestWrongPush(t *testing.T) {
 		strings.Replace(ok, pushSecret, "whsec_c2hvcnQ=", 1):            {"Standard Webhooks", "24 to 64", "urandom"},
 		strings.Replace(ok, pushSecret, pushSecret+`","a","b`, 1):       {"secrets: there are 3"},
 		strings.Replace(ok, `"topics"`, `"in_flight":1001,"topics"`, 1): {"in flight 1001", "1000"},
+		strings.Replace(ok, `"topics"`, `"in_flight":0,"topics"`, 1):    {"in flight 0", "1 to 1000"},
 		strings.Replace(ok, `"topics"`, `"timeout":"25h","topics"`, 1):  {"timeout 25h", "24h"},
 		strings.Replace(ok, `"topics"`, `"timeout":"0s","topics"`, 1):   {"timeout 0s", "24h"},
 		strings.Replace(ok, `"topics"`, `"timeout":"soon","topics"`, 1): {"timeout"},

@@ -47,7 +47,7 @@ type Pusher struct {
 	mu      sync.Mutex
 	targets map[string]*target // by topic
 	now     *working           // nil: there is nothing to do
-	working sync.WaitGroup     // subscribers
+	running sync.WaitGroup     // subscribers
 }
 
 // working is a subscriber for the topics of all pushes.
@@ -114,7 +114,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	p.working.Wait()
+	p.running.Wait()
 	hearing.Wait()
 	return nil
 }
@@ -201,7 +201,7 @@ func (p *Pusher) work(ctx context.Context, topics map[string]int) error {
 	}
 	running, stop := context.WithCancel(ctx)
 	p.now = &working{topics, stop}
-	p.working.Go(func() {
+	p.running.Go(func() {
 		if err := s.Run(running); err != nil && running.Err() == nil {
 			p.o.Logger.Error("pushing ended", "error", err)
 		}

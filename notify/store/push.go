@@ -26,6 +26,7 @@ const (
 	DefaultPushInFlight = 32
 	DefaultPushTimeout  = 10 * time.Second
 	MaxPushInFlight     = 1000
+	MinPushTimeout      = 100 * time.Millisecond
 	MaxPushTimeout      = 24 * time.Hour
 	MaxPushes           = 1000
 	maxPushURL          = 2048 // bytes
@@ -57,12 +58,12 @@ type PushFailure struct {
 
 // Check returns a joined Fault for each field that is wrong.
 func (p *Push) Check() error {
-	faults := []error{
-		record.CheckListener(p.Name), record.CheckTopics(p.Topics), p.checkURL(), p.checkSecrets(),
-		fault.Within("in_flight", "in flight", p.InFlight, 0, MaxPushInFlight),
+	faults := []error{record.CheckListener(p.Name), record.CheckTopics(p.Topics), p.checkURL(), p.checkSecrets()}
+	if p.InFlight != 0 {
+		faults = append(faults, fault.Within("in_flight", "in flight", p.InFlight, 1, MaxPushInFlight))
 	}
 	if p.Timeout != 0 {
-		faults = append(faults, fault.Within("timeout", "timeout", p.Timeout, 100*time.Millisecond, MaxPushTimeout))
+		faults = append(faults, fault.Within("timeout", "timeout", p.Timeout, MinPushTimeout, MaxPushTimeout))
 	}
 	return errors.Join(faults...)
 }
@@ -129,20 +130,42 @@ func (s Shard) RemovePush(ctx context.Context, name string) error {
 	})
 }
 
-// PutPush adds a push, or replaces the one of its name, which stays paused if it is. Without secrets it keeps those that it has. Errors
-// are those of ChangePush.
-func (s Shard) PutPush(ctx context.Context, p Push) error {
-	return s.ChangePush(ctx, p.Name, func(before *Push) (*Push, error) {
-		after := p
-		after.Failing, after.Paused = nil, ""
-		if before != nil {
-			after.Paused = before.Paused
-			if len(after.Secrets) == 0 {
-				after.Secrets = before.Secrets
-			}
+// Replacing returns the push as it replaces the one of its name, nil if there is none: paused if that is, and without secrets of its own
+// with those of that.
+func (p Push) Replacing(before *Push) *Push {
+	p.Failing, p.Paused = nil, ""
+	if before != nil {
+		p.Paused = before.Paused
+		if len(p.Secrets) == 0 {
+			p.Secrets = before.Secrets
 		}
-		return &after, nil
-	})
+	}
+	return &p
+}
+
+// PutPush adds a push, or replaces the one of its name, see [Push.Replacing]. Errors are those of ChangePush.
+func (s Shard) PutPush(ctx context.Context, p Push) error {
+	return s.ChangePush(ctx, p.Name, func(before *Push) (*Push, error) { return p.Replacing(before), nil })
+}
+
+// Push returns the push of a name, from the shard that is Home. Errors: ErrNoPush, or that of the connection.
+func (s Shard) Push(ctx context.Context, name string) (Push, error) {
+	all, err := s.Pushes(ctx)
+	if err != nil {
+		return Push{}, err
+	}
+	if p := pushNamed(all, name); p != nil {
+		return *p, nil
+	}
+	return Push{}, fmt.Errorf("%s: %w", name, ErrNoPush)
+}
+
+// pushNamed returns the push of a name, nil if there is none.
+func pushNamed(all []Push, name string) *Push {
+	if i := slices.IndexFunc(all, func(p Push) bool { return p.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
 }
 
 // Pushes returns all pushes by their names, from the shard that is Home. The error is that of the connection. A foreign one is left
@@ -173,7 +196,7 @@ func (s Shard) pushes(ctx context.Context) (all []Push, seen string, err error) 
 }
 
 // ChangePush changes the push of a name, in the shard that is Home. change gets it, nil if there is none, and returns what
-// becomes of it: nil removes it. change is called again where another change came in between. Errors: those of change; a Fault for a
+// becomes of it, to which ChangePush adds the defaults: nil removes it. change is called again where another change came in between. Errors: those of change; a Fault for a
 // topic that another push has, or for too many pushes; an ErrUnreplicated, or that of the connection.
 func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (*Push, error)) error {
 	for {
@@ -181,11 +204,7 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 		if err != nil {
 			return err
 		}
-		var before *Push
-		if i := slices.IndexFunc(all, func(p Push) bool { return p.Name == name }); i >= 0 {
-			before = &all[i]
-		}
-		after, err := change(before)
+		after, err := change(pushNamed(all, name))
 		if err != nil {
 			return err
 		}
@@ -195,8 +214,8 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 			if err := errors.Join(after.Check(), besides(all, after)); err != nil {
 				return err
 			}
-			p := after.withDefaults()
-			data, _ := json.Marshal(p) // of types that always can
+			*after = after.withDefaults()
+			data, _ := json.Marshal(after) // of types that always can
 			text = string(data)
 		}
 		if done, err := s.putPush(ctx, seen, name, text); err != nil || done {
