@@ -26,6 +26,7 @@ type process struct {
 	carrier   *carrier.Carrier
 	service   *calls.Service
 	claimer   *subscribers.Claimer // that HTTP runs; nil: HTTP is not served
+	nats      *natsgate.Gate       // nil: NATS is not served
 	archive   *archive.Archive     // nil: none
 	listeners []net.Listener       // of HTTP; none: no HTTP
 	parts     parts
@@ -62,7 +63,7 @@ func (p *process) assemble() (err error) {
 	p.addSettings()
 	noArchive := p.addArchive()
 	p.service, err = calls.NewService(p.store, p.archive, p.options.Logger)
-	if err := errors.Join(noArchive, err, p.addCarrier(), p.addPush(), p.addHTTP(), p.addNATS()); err != nil {
+	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
 		return err
 	}
 	listeners, err := p.config.open(p.options.Listeners)
@@ -121,20 +122,6 @@ func (p *process) addCarrier() (err error) {
 	return nil
 }
 
-// addPush adds the part that pushes messages, if there is somewhere to push.
-func (p *process) addPush() (err error) {
-	if p.config.PushAllow == "" {
-		return nil
-	}
-	o := push.Options{Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed, Grace: p.config.ShutdownTimeout / 2}
-	if p.service.Pusher, err = push.New(p.store, o); err != nil {
-		return err
-	}
-	p.metrics.ShowPush(p.service.Pusher.Stats)
-	p.parts = append(p.parts, part{name: "push", run: p.service.Pusher.Run, quiesce: p.service.Pusher.Quiesce, alive: p.service.Pusher.Alive})
-	return nil
-}
-
 func (p *process) addHTTP() error {
 	o := p.config.HTTP(p.options.Logger)
 	o.Version, o.Metrics = p.options.Version, p.metrics.Handler()
@@ -169,20 +156,37 @@ func (p *process) addNATS() error {
 	if p.config.NatsURL == "" {
 		return nil
 	}
-	o, err := p.config.Nats(p.options.Logger)
-	if err != nil {
-		return err
-	}
+	o := p.config.Nats(p.options.Logger)
 	o.Version, o.OnClaimed, o.Service, o.Claimer = p.options.Version, p.claimed, p.service, p.claimer
 	gate, err := natsgate.New(p.store, o)
 	if err != nil {
 		return err
 	}
+	p.nats = gate
 	p.metrics.ShowNATS(gate.Stats)
 	p.parts = append(p.parts, part{
 		name: "nats", run: gate.Run, quiesce: gate.Quiesce, term: gate.Term,
 		alive: gate.Alive,
 	})
+	return nil
+}
+
+// addPush adds the part that pushes messages, if there is somewhere to push.
+func (p *process) addPush() error {
+	o := push.Options{Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed, Grace: p.config.ShutdownTimeout / 2}
+	if p.nats != nil {
+		o.NATS = p.nats
+	}
+	pusher, err := push.New(p.store, o)
+	if err != nil {
+		return err
+	}
+	p.service.Pusher = pusher
+	if pusher.IsOff() {
+		return nil
+	}
+	p.metrics.ShowPush(pusher.Stats)
+	p.parts = append(p.parts, part{name: "push", run: pusher.Run, quiesce: pusher.Quiesce, alive: pusher.Alive})
 	return nil
 }
 

@@ -74,9 +74,8 @@ type Config struct {
 	NatsCredsFile             string        `split_words:"true" desc:"Credentials file of a user of NATS, as nsc writes it."`
 	NatsCAFile                string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
 	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"Prefix of all subjects of NATS."`
-	NatsDeliver               string        `split_words:"true" desc:"Topics whose messages are delivered to subscribers of NATS: TOPIC or TOPIC:N, separated by commas, with at most N messages in flight."`
 	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that receives broadcasts, so that none is lost while NATS is away."`
-	PushAllow                 string        `split_words:"true" desc:"Where pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes nowhere."`
+	PushAllow                 string        `split_words:"true" desc:"To which URLs pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes to no URL."`
 	ArchiveURL                DatabaseURL   `split_words:"true" desc:"PostgreSQL that keeps what died, expired or was dropped, and what was acknowledged in topics with the setting archive_acked: postgres://USER@HOST/DATABASE. The schema bellhop is made in it."`
 	ArchivePasswordFile       string        `split_words:"true" desc:"File that holds the password of the archive; overrides the one in ARCHIVE_URL. Read again for each connection."`
 	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`
@@ -260,19 +259,19 @@ func (c *Config) checkLogFormat() error {
 // natsFaults returns the faults of the settings of NATS, which natsgate checks. A
 // setting without effect is a fault, too.
 func (c *Config) natsFaults() (all []*fault.Fault) {
-	o, err := c.Nats(nil)
+	o := c.Nats(nil)
 	if c.NatsURL == "" {
 		o.URL = nats.DefaultURL
 		for _, set := range []struct{ name, value string }{
-			{"CREDS_FILE", c.NatsCredsFile}, {"CA_FILE", c.NatsCAFile}, {"JETSTREAM", c.NatsJetstream}, {"DELIVER", c.NatsDeliver},
+			{"CREDS_FILE", c.NatsCredsFile}, {"CA_FILE", c.NatsCAFile}, {"JETSTREAM", c.NatsJetstream},
 		} {
 			if set.value != "" {
 				all = append(all, &fault.Fault{Field: envPrefix + "_NATS_" + set.name, Err: errors.New("it is set, and BELLHOP_NATS_URL is not; set both, or leave this out")})
 			}
 		}
-		o.CredsFile, o.CAFile, o.JetStream, o.Deliver, err = "", "", "", nil, nil
+		o.CredsFile, o.CAFile, o.JetStream = "", "", ""
 	}
-	return append(all, ofPart("NATS", errors.Join(o.Check(), err))...)
+	return append(all, ofPart("NATS", o.Check())...)
 }
 
 // archiveFaults returns the faults of the settings of the archive, which archive checks. A
@@ -312,16 +311,13 @@ func (c Config) Carrier(log *slog.Logger) carrier.Options {
 	}
 }
 
-// Nats returns the options of a gateway to NATS. The error is a notify.ErrInvalid
-// that Load reports as well.
-func (c Config) Nats(log *slog.Logger) (natsgate.Options, error) {
-	deliver, err := natsgate.ParseDeliver(c.NatsDeliver)
+// Nats returns the options of a gateway to NATS.
+func (c Config) Nats(log *slog.Logger) natsgate.Options {
 	return natsgate.Options{
 		URL: string(c.NatsURL), CredsFile: c.NatsCredsFile, CAFile: c.NatsCAFile, Prefix: c.NatsPrefix,
-		Deliver: deliver, JetStream: c.NatsJetstream, KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age,
-		MaxBody: int(c.MaxBody),
-		Grace:   min(natsgate.DefaultGrace, c.ShutdownTimeout/4), Logger: log,
-	}, err
+		JetStream: c.NatsJetstream, KeepCount: c.BroadcastKeep.Count, KeepAge: c.BroadcastKeep.Age,
+		MaxBody: int(c.MaxBody), Logger: log,
+	}
 }
 
 // Archive returns the options of the archive. Without an ArchiveURL there is none.
@@ -331,8 +327,7 @@ func (c Config) Archive(log *slog.Logger) archive.Options {
 
 // Doctor returns what the doctor compares the store with.
 func (c Config) Doctor(log *slog.Logger) doctor.Options {
-	nats, _ := c.Nats(log) // Load reports the error
-	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log), NATS: nats}
+	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log), NATS: c.Nats(log)}
 }
 
 // HTTP returns the options of a gateway to HTTP.

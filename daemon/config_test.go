@@ -78,7 +78,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_CORS_ORIGINS": "https://a.example,http://localhost:3000", "BELLHOP_METRICS_TOPICS": "7", "BELLHOP_METRICS_NAMES": "orders,payments.card", "BELLHOP_HOSTS": "bell.example, *.fleet.example", "BELLHOP_METRICS_NEED_TOKEN": "true", "BELLHOP_CONSOLE": "false",
 		"BELLHOP_BROADCAST_KEEP": "1000,1h30m", "BELLHOP_DEAD_KEEP": "500,48h", "BELLHOP_DONE_KEEP": "700,24h", "BELLHOP_TOPIC_KEEP": "12h",
 		"BELLHOP_NATS_URL": "nats://a:4222,tls://b", "BELLHOP_NATS_CREDS_FILE": creds, "BELLHOP_NATS_CA_FILE": ca,
-		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_DELIVER": "orders,mail.out:7", "BELLHOP_NATS_JETSTREAM": "BELLS",
+		"BELLHOP_NATS_PREFIX": "shop.bells", "BELLHOP_NATS_JETSTREAM": "BELLS",
 		"BELLHOP_REDIS_URL": "redis://redis.example.com:6380", "BELLHOP_REDIS_MASTER": "main", "BELLHOP_REDIS_USERNAME": "bell",
 		"BELLHOP_REDIS_PASSWORD_FILE": password, "BELLHOP_REDIS_SENTINEL_USERNAME": "guest", "BELLHOP_REDIS_SENTINEL_PASSWORD_FILE": password, "BELLHOP_REDIS_CA_FILE": "", "BELLHOP_REDIS_CERT_FILE": "", "BELLHOP_REDIS_KEY_FILE": "", "BELLHOP_WAIT_REPLICAS": "2", "BELLHOP_PREFIX": "other", "BELLHOP_SHARDS": "8", "BELLHOP_MEMORY_SHARE": "75%",
 		"BELLHOP_CARRIER_LEASE": "5s", "BELLHOP_CARRIER_BATCH": "100", "BELLHOP_LEASE": "1m", "BELLHOP_MAX_ATTEMPTS": "3",
@@ -108,11 +108,11 @@ func TestSettings(t *testing.T) {
 	if n := c.Notify(); n.URL != vars["BELLHOP_REDIS_URL"] || n.Master != "main" || n.Username != "bell" || n.PasswordFile != password || n.SentinelUsername != "guest" || n.SentinelPasswordFile != password || n.Prefix != "other" || n.WaitReplicas != 2 || n.Shards != 8 || n.MemoryShare != 75 {
 		t.Errorf("Notify() = %+v", n)
 	}
-	o, err := c.Nats(slog.New(slog.DiscardHandler))
-	if err != nil || o.URL != vars["BELLHOP_NATS_URL"] || o.CredsFile != creds || o.CAFile != ca || o.Prefix != "shop.bells" ||
-		len(o.Deliver) != 2 || o.Deliver[1] != (natsgate.Deliver{Topic: "mail.out", InFlight: 7}) || o.JetStream != "BELLS" ||
+	o := c.Nats(slog.New(slog.DiscardHandler))
+	if o.URL != vars["BELLHOP_NATS_URL"] || o.CredsFile != creds || o.CAFile != ca || o.Prefix != "shop.bells" ||
+		o.JetStream != "BELLS" ||
 		o.KeepCount != 1000 || o.KeepAge != 90*time.Minute || o.MaxBody != 1<<20 {
-		t.Errorf("Nats() = %+v, %v", o, err)
+		t.Errorf("Nats() = %+v", o)
 	}
 	if h := c.HTTP(nil); h.TokensFile != tokens || h.CertFile != cert || h.KeyFile != key || len(h.CORSOrigins) != 2 || len(h.Hosts) != 2 || h.Hosts[1] != "*.fleet.example" || !h.MetricsNeedToken || h.MaxBody != 1<<20 {
 		t.Errorf("HTTP() = %+v", h)
@@ -263,7 +263,6 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_NATS_PREFIX", "a.>", "BELLHOP_NATS_PREFIX: invalid nats prefix"},
 		{"BELLHOP_NATS_CREDS_FILE", "/nowhere/creds", "BELLHOP_NATS_CREDS_FILE: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: it is set, and BELLHOP_NATS_URL is not"},
-		{"BELLHOP_NATS_DELIVER", "orders", "BELLHOP_NATS_DELIVER: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_NATS_JETSTREAM", "BELLS", "BELLHOP_NATS_JETSTREAM: it is set, and BELLHOP_NATS_URL is not"},
 		{"BELLHOP_ARCHIVE_URL", "mysql://u:secret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it does not begin with postgres://"},
 		{"BELLHOP_ARCHIVE_URL", "postgres://u:sec%ret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it is no URL"},
@@ -301,8 +300,6 @@ func TestEachFaultOfNATS(t *testing.T) {
 		{"BELLHOP_NATS_CREDS_FILE", "/dev/null", "BELLHOP_NATS_CREDS_FILE: read nats credentials file: read /dev/null: it is not a regular file"},
 		{"BELLHOP_NATS_CA_FILE", "/nowhere/ca", "BELLHOP_NATS_CA_FILE: read nats CA file"},
 		{"BELLHOP_NATS_CA_FILE", "/dev/null", "BELLHOP_NATS_CA_FILE: read nats CA file: read /dev/null: it is not a regular file"},
-		{"BELLHOP_NATS_DELIVER", "a b", "BELLHOP_NATS_DELIVER: invalid topic"},
-		{"BELLHOP_NATS_DELIVER", "a:0", "BELLHOP_NATS_DELIVER: invalid deliver"},
 		{"BELLHOP_NATS_JETSTREAM", "a.b", "BELLHOP_NATS_JETSTREAM: invalid jetstream"},
 		{"BELLHOP_NATS_PREFIX", strings.Repeat("a", 65), "BELLHOP_NATS_PREFIX: invalid nats prefix"},
 	} {

@@ -214,11 +214,12 @@ func TestPageOfNATSMessages(t *testing.T) {
 	})
 }
 
-func TestPageOfNATSDeliveries(t *testing.T) {
-	aPage(t, "../../daemon/natsgate/README.md", "Deliveries", []step{
-		{line: "nats reply", ready: "Listening", want: "bellhop.deliver.mail hello"},
+func TestPageOfNATSPushes(t *testing.T) {
+	aPage(t, "../../daemon/natsgate/README.md", "Pushes", []step{
+		{line: "push put", want: "nats:jobs.mail"},
+		{line: "nats reply", ready: "Listening", want: "jobs.mail hello"},
 		{line: "publish mail", want: "mail"},
-	}, "--deliver", "mail")
+	})
 }
 
 func TestPageOfPushes(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify/regular"
@@ -21,16 +23,20 @@ func (a *app) pushCommand() *cobra.Command {
 	const commands = "put, list, show, test, pause, resume or delete"
 	c := a.command(&cobra.Command{
 		Use:   "push",
-		Short: "Send the messages of topics to a URL, from the daemons",
+		Short: "Send the messages of topics to a URL or to NATS, from the daemons",
 		Long: `Send the messages of topics to a URL. The daemons that have BELLHOP_PUSH_ALLOW work
 for a push as workers do: each message is a POST with its body, signed as Standard
 Webhooks says (https://www.standardwebhooks.com). An answer 2xx acknowledges it; 429
 and 503 with Retry-After put it off; 410 pauses the push; all else is a failed
 attempt. An endpoint that failed five times in a row is asked by one request at a
-time, while its messages are ready and use up no attempts.`,
+time, while its messages are ready and use up no attempts.
+
+Or send them to a subject of NATS, from the daemons that have BELLHOP_NATS_URL, as
+requests that a client answers with +ACK, -NAK, +WPI or +TERM. While nobody listens
+messages are ready, and use up no attempts.`,
 		Example: `  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > x.key)
   bellhop push put crm --topic paid --url https://x.example --secret-file x.key
-  bellhop push list
+  bellhop push put mail --topic mail --to nats:work.mail
   bellhop push test crm
   bellhop push pause crm`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -64,16 +70,18 @@ func (a *app) pushPutCommand() *cobra.Command {
 --secret-file it keeps its secrets. With two secrets each request has two
 signatures, while receivers change from one to the other.`,
 		Example: `  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
-  bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8`,
+  bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8
+  bellhop push put jobs --topic mail,sms --to 'nats:jobs.>'`,
 		Args: takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
 	c.Flags().StringSliceVar(&asked.Topics, "topic", nil, "`TOPIC`s, up to 32, of which no other push has one")
 	c.Flags().StringVar(&asked.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
+	c.Flags().StringVar(&asked.To, "to", "", "nats:`SUBJECT`, in place of a URL; the topic takes the place of a last token >")
 	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
-	c.Flags().IntVar(asked.InFlight, "in-flight", store.DefaultPushInFlight, "most requests of a topic that each daemon has under way")
-	c.Flags().StringVar(&asked.Timeout, "timeout", fault.Short(store.DefaultPushTimeout), "of a request, 100ms to 24h")
+	c.Flags().IntVar(asked.InFlight, "in-flight", store.DefaultPushInFlight, "most messages of a topic that each daemon has handed on")
+	c.Flags().StringVar(&asked.Timeout, "timeout", "", "for an answer, 100ms to 24h (default 10s to a URL, 30s to NATS)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		for _, file := range files {
 			text, err := regular.Read(file)
@@ -84,6 +92,9 @@ signatures, while receivers change from one to the other.`,
 		}
 		p, err := asked.Push(args[0])
 		if err != nil {
+			return err
+		}
+		if err := s.config.Nats(s.log).CheckSubject(p.Subject(p.Name)); p.IsNATS() && err != nil {
 			return err
 		}
 		if err := s.store.Home().PutPush(ctx, p); err != nil {
@@ -107,11 +118,11 @@ func (a *app) pushListCommand() *cobra.Command {
 			return err
 		}
 		list := api.Pushes{Pushes: make([]api.Push, len(all))}
-		rows := [][]string{{"NAME", "TOPICS", "URL", "STATE"}}
+		rows := [][]string{{"NAME", "TOPICS", "TO", "STATE"}}
 		now := a.now(ctx, s)
 		for i, p := range all {
 			list.Pushes[i] = api.PushOf(p)
-			rows = append(rows, []string{p.Name, strings.Join(p.Topics, ","), api.ShownURL(p.URL), pushState(p, now)})
+			rows = append(rows, []string{p.Name, strings.Join(p.Topics, ","), pushTo(p), pushState(p, now)})
 		}
 		switch {
 		case a.json:
@@ -123,6 +134,14 @@ func (a *app) pushListCommand() *cobra.Command {
 		a.printRows(rows, 1, 2, 3)
 		return nil
 	})
+}
+
+// pushTo returns where a push leads.
+func pushTo(p store.Push) string {
+	if p.IsNATS() {
+		return p.To
+	}
+	return api.ShownURL(p.URL)
 }
 
 // pushState says what a push does.
@@ -161,7 +180,7 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	rows := [][]string{
 		{"name", p.Name},
 		{"topics", strings.Join(p.Topics, ", ")},
-		{"url", api.ShownURL(p.URL)},
+		{"to", pushTo(p)},
 		{"secrets", fmt.Sprint(len(p.Secrets))},
 		{"in flight", fmt.Sprint(p.InFlight)},
 		{"timeout", fault.Short(p.Timeout)},
@@ -177,10 +196,11 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 func (a *app) pushTestCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "test NAME",
-		Short: "Send a test to the endpoint of a push from this machine",
-		Long: `Send a test to the endpoint of a push, from this machine, signed as a message: its
-body is {"test":true}, and its id begins with test~. BELLHOP_PUSH_ALLOW says, as
-for a daemon, where it may go; where that is not set it may go to public addresses.`,
+		Short: "Send a test to where a push leads from this machine",
+		Long: `Send a test to where a push leads, from this machine, as a message: its body is
+{"test":true}, and its id begins with test~. BELLHOP_PUSH_ALLOW says, as for a
+daemon, to which URLs it may go; where that is not set, to public addresses.
+BELLHOP_NATS_URL names the NATS.`,
 		Example: `  bellhop push test crm`,
 		Args:    takes("NAME"),
 
@@ -191,11 +211,20 @@ for a daemon, where it may go; where that is not set it may go to public address
 		if err != nil {
 			return err
 		}
-		allow := s.config.PushAllow
-		if allow == "" {
-			allow = "public"
+		o := push.Options{Allow: cmp.Or(s.config.PushAllow, "public"), Version: thisBuild().Version, Logger: s.log}
+		if p.IsNATS() && s.config.NatsURL != "" {
+			gate, err := natsgate.New(s.store, s.config.Nats(s.log))
+			if err != nil {
+				return err
+			}
+			hangUp, err := gate.Dial(ctx)
+			if err != nil {
+				return err
+			}
+			defer hangUp()
+			o.NATS = gate
 		}
-		pusher, err := push.New(s.store, push.Options{Allow: allow, Version: thisBuild().Version, Logger: s.log})
+		pusher, err := push.New(s.store, o)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -59,7 +61,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL+"/hook?token=7", "--secret-file", secret)
-	contains(t, out, "topics     order.paid\n", "url        "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  32\n", "timeout    10s\n", "state      works\n")
+	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  32\n", "timeout    10s\n", "state      works\n")
 	if strings.Contains(out, "whsec") || strings.Contains(out, "token=7") {
 		t.Errorf("a secret is shown: %s", out)
 	}
@@ -102,4 +104,41 @@ func TestPush(t *testing.T) {
 	contains(t, s.fails(exitFailed, "push", "pause", "none"), "none: no push has this name")
 	contains(t, s.call("push", "delete", "crm"), "deleted crm\n")
 	contains(t, s.fails(exitFailed, "push", "show", "crm"), "no push has this name")
+}
+
+// A daemon with NATS pushes there; while nobody listens, a test says so.
+func TestPushToNATS(t *testing.T) {
+	t.Parallel()
+	url := natsServer(t)
+	s := newShell(t, "BELLHOP_NATS_URL="+url)
+	serve := s.start("serve")
+	serve.await(1, "msg=elected")
+	contains(t, s.fails(exitUsage, "push", "put", "jobs", "--topic", "mail", "--to", "nats:bellhop.publish.mail"), "subjects under bellhop are Bellhop's own")
+	contains(t, s.call("push", "put", "jobs", "--topic", "mail,sms", "--to", "nats:jobs.>"), "to         nats:jobs.>\n", "timeout    30s\n")
+	contains(t, s.call("push", "list"), "NAME  TOPICS    TO           STATE\n", "jobs  mail,sms  nats:jobs.>  works\n")
+	contains(t, s.call("push", "show", "jobs", "--json"), `"to":"nats:jobs.>"`)
+	s.fails(exitFailed, "push", "test", "jobs")
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	got := make(chan *nats.Msg, 10)
+	if _, err := conn.ChanSubscribe("jobs.sms", got); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.call("publish", "sms", "--id", "a", "--delay", "100ms", "--body", "hello")
+	m := storetest.Receive(t, "it is pushed", got)
+	if m.Header.Get("ce-id") != "a" || string(m.Data) != "hello" {
+		t.Errorf("got %v %q", m.Header, m.Data)
+	}
+	if err := m.Respond([]byte("+ACK")); err != nil {
+		t.Fatal(err)
+	}
+	serve.signal(syscall.SIGTERM)
+	serve.ends(0)
+	contains(t, s.call("topics"), "sms    0")
 }

@@ -83,7 +83,6 @@ If redis-server is on PATH, its data is kept in a folder. Otherwise Redis is in
 memory, and messages vanish at the end. If nats-server is on PATH, or
 BELLHOP_NATS_URL is set, NATS is served, too.`,
 		Example: `  bellhop dev
-  bellhop dev --deliver order.timeout
   bellhop dev --no-tour --dir /tmp/bellhop
   bellhop dev --shards 8 --dir /tmp/bellhop8`,
 		Args: takes(),
@@ -102,7 +101,6 @@ BELLHOP_NATS_URL is set, NATS is served, too.`,
 		return dev.Run(ctx, o)
 	})
 	c.Flags().StringVar(&o.Dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
-	c.Flags().StringVar(&o.Deliver, "deliver", "", "topics whose messages are delivered over NATS: TOPIC or TOPIC:N, separated by commas")
 	c.Flags().IntVar(&o.Shards, "shards", 0, "shards of a store that is new: a power of two up to 256; needs redis-server (default: BELLHOP_SHARDS)")
 	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are delivered at the start")
 	return c

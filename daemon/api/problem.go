@@ -56,7 +56,8 @@ var (
 	ErrSearches  = errors.New("the client has its limit of searches of bodies under way; send the request again when one is done")
 	ErrNoArchive = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
 	ErrArchive   = errors.New("the archive cannot answer")
-	ErrPushOff   = errors.New("this daemon pushes nowhere, since its BELLHOP_PUSH_ALLOW is empty; set that to public, or to nets such as 10.1.0.0/16")
+	ErrPushOff   = errors.New("this daemon pushes to no URL, since its BELLHOP_PUSH_ALLOW is empty; set that to public, or to nets such as 10.1.0.0/16")
+	ErrNoNATS    = errors.New("this daemon has no NATS, since its BELLHOP_NATS_URL is empty; set that, or push to a url")
 )
 
 // problemType is the prefix of the type of every problem.
@@ -72,7 +73,8 @@ var problems = []struct {
 	{ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{ErrSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{ErrNoArchive, "no-archive", "no archive", http.StatusNotFound},
-	{ErrPushOff, "push-off", "the daemon pushes nowhere", http.StatusNotFound},
+	{ErrPushOff, "push-off", "the daemon pushes to no URL", http.StatusNotFound},
+	{ErrNoNATS, "no-nats", "the daemon has no NATS", http.StatusNotFound},
 	{ErrArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},

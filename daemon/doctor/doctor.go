@@ -116,16 +116,16 @@ type Options struct {
 
 // exam is one examination.
 type exam struct {
-	store     *notify.Store
-	inspector *notify.Inspector
-	o         Options
-	shards    []store.Shard
-	sites     []string  // addresses of their servers; nil: there is one shard
-	servers   []*server // that answer
-	away      bool      // others do not
-	natsAway  bool
-	on        func(Finding)
-	worst     Verdict
+	store       *notify.Store
+	inspector   *notify.Inspector
+	o           Options
+	shards      []store.Shard
+	sites       []string  // addresses of their servers; nil: there is one shard
+	servers     []*server // that answer
+	away        bool      // others do not
+	undelivered []string  // topics that are pushed to NATS, which is away
+	on          func(Finding)
+	worst       Verdict
 }
 
 // open opens a store. If its user may not read how many shards it has, or the server is not

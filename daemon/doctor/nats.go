@@ -25,10 +25,9 @@ func (e *exam) nats(ctx context.Context) {
 		e.report(check, OK, server+" is up", "")
 		return
 	}
-	e.natsAway = true
 	verdict, waits := Warn, "programs that use NATS get nothing"
-	if topics := e.delivered(); len(topics) > 0 {
-		verdict, waits = Fail, waits+", and what is to be delivered there waits: "+strings.Join(topics, ", ")
+	if e.undelivered = e.pushedToNATS(ctx); len(e.undelivered) > 0 {
+		verdict, waits = Fail, waits+", and what is pushed there waits: "+strings.Join(e.undelivered, ", ")
 	}
 	if o.JetStream != "" {
 		verdict, waits = Fail, waits+"; broadcasts wait for the stream "+o.JetStream
@@ -36,10 +35,16 @@ func (e *exam) nats(ctx context.Context) {
 	e.report(check, verdict, fmt.Sprintf("away: %v; %s", err, waits), natsRemedy(err))
 }
 
-// delivered returns the topics whose messages are delivered over NATS.
-func (e *exam) delivered() (topics []string) {
-	for _, d := range e.o.NATS.Deliver {
-		topics = append(topics, d.Topic)
+// pushedToNATS returns the topics that are pushed to NATS, as far as they can be read.
+func (e *exam) pushedToNATS(ctx context.Context) (topics []string) {
+	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+		return nil
+	}
+	all, _ := e.store.Home().Pushes(ctx) // the check of pushes reports the error
+	for _, p := range all {
+		if p.IsNATS() && p.Paused == "" {
+			topics = append(topics, p.Topics...)
+		}
 	}
 	return topics
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -38,16 +39,15 @@ func TestNATS(t *testing.T) {
 	held, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	w.must(err)
 	defer held.Close()
-	deliver := []natsgate.Deliver{{Topic: "orders", InFlight: 1}, {Topic: "mail", InFlight: 1}}
 	for _, test := range []struct {
 		o    natsgate.Options
 		want []string
 	}{
 		{natsgate.Options{}, []string{"ok | off | "}},
-		{natsgate.Options{URL: "nats://u:pw@" + address, Deliver: deliver}, []string{"ok | nats://", address, " is up | "}},
+		{natsgate.Options{URL: "nats://u:pw@" + address}, []string{"ok | nats://", address, " is up | "}},
 		{natsgate.Options{URL: "nats://u:wrong@" + address}, []string{"warn | away: nats://", "programs that use NATS get nothing | check the user in BELLHOP_NATS_URL"}},
 		{natsgate.Options{URL: "tls://u:pw@" + address}, []string{"warn | away: ", "| check whether that NATS uses TLS"}},
-		{natsgate.Options{URL: "nats://127.0.0.1:1", Deliver: deliver}, []string{"fail | away: ", "and what is to be delivered there waits: orders, mail | start NATS there"}},
+		{natsgate.Options{URL: "nats://127.0.0.1:1"}, []string{"warn | away: ", "programs that use NATS get nothing | start NATS there"}},
 		{natsgate.Options{URL: "nats://127.0.0.1:1", JetStream: "S"}, []string{"fail | away: ", "broadcasts wait for the stream S | start NATS there"}},
 		{natsgate.Options{URL: "nats://nowhere.invalid"}, []string{"warn | away: ", "| check the name of the host"}},
 		{natsgate.Options{URL: "nats://" + held.Addr().String()}, []string{"warn | away: ", "| check the address in BELLHOP_NATS_URL"}},
@@ -73,11 +73,16 @@ func TestOverdueForNATS(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
 	w.overdue("orders", 1, time.Hour)
-	o := natsgate.Options{URL: "nats://127.0.0.1:1", Deliver: []natsgate.Deliver{{Topic: "orders", InFlight: 1}}}
-	if got := w.of("overdue", o); len(got) != 1 || !strings.HasSuffix(got[0], "they are delivered over NATS | see the check of NATS above") {
-		t.Errorf("delivered over NATS, which is away: %q", got)
+	push := store.Push{Name: "jobs", Topics: []string{"orders", "mail"}, To: "nats:jobs.>"}
+	w.must(w.store.Home().PutPush(t.Context(), push))
+	o := natsgate.Options{URL: "nats://127.0.0.1:1"}
+	if got := w.of("nats", o); len(got) != 1 || !strings.HasPrefix(got[0], "fail | away: ") || !strings.Contains(got[0], "and what is pushed there waits: orders, mail | start NATS there") {
+		t.Errorf("pushed to NATS, which is away: %q", got)
 	}
-	o.Deliver[0].Topic = "mail"
+	if got := w.of("overdue", o); len(got) != 1 || !strings.HasSuffix(got[0], "they are pushed to NATS | see the check of NATS above") {
+		t.Errorf("pushed to NATS, which is away: %q", got)
+	}
+	w.must(w.store.Home().PausePush(t.Context(), push.Name, "by an operator"))
 	if got := w.of("overdue", o); len(got) != 1 || !strings.HasSuffix(got[0], "start a worker: bellhop work orders") {
 		t.Errorf("for workers, and NATS is away: %q", got)
 	}

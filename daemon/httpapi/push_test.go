@@ -89,23 +89,30 @@ func TestWrongPush(t *testing.T) {
 	ok := `{"topics":["order.paid"],"url":"https://crm.example","secrets":["` + pushSecret + `"]}`
 	s.call("PUT", pushPath, ok).is(200)
 	for body, texts := range map[string][]string{
-		`{}`: {"topics: there are none", "url", "https://HOST/PATH"},
-		strings.Replace(ok, `"order.paid"`, `"a b","a b"`, 1):           {"topics"},
-		strings.Replace(ok, "https:", "http:", 1):                       {"http is not encrypted", "BELLHOP_PUSH_ALLOW"},
-		strings.Replace(ok, "https:", "ftp:", 1):                        {"url", "https://HOST/PATH"},
-		strings.Replace(ok, "crm.example", "me:pw@crm.example", 1):      {"it names a user"},
-		strings.Replace(ok, "crm.example", "crm.example/#a", 1):         {"what follows #"},
-		strings.Replace(ok, "crm.example", "127.0.0.1", 1):              {"127.0.0.1 is not public"},
-		strings.Replace(ok, "crm.example", "[::ffff:10.0.0.1]", 1):      {"10.0.0.1 is not public"},
-		strings.Replace(ok, pushSecret, "whsec_c2hvcnQ=", 1):            {"Standard Webhooks", "24 to 64", "urandom"},
-		strings.Replace(ok, pushSecret, pushSecret+`","a","b`, 1):       {"secrets: there are 3"},
-		strings.Replace(ok, `"topics"`, `"in_flight":1001,"topics"`, 1): {"in flight 1001", "1000"},
-		strings.Replace(ok, `"topics"`, `"in_flight":0,"topics"`, 1):    {"in flight 0", "1 to 1000"},
-		strings.Replace(ok, `"topics"`, `"timeout":"25h","topics"`, 1):  {"timeout 25h", "24h"},
-		strings.Replace(ok, `"topics"`, `"timeout":"0s","topics"`, 1):   {"timeout 0s", "24h"},
-		strings.Replace(ok, `"topics"`, `"timeout":"soon","topics"`, 1): {"timeout"},
-		strings.Replace(ok, `"topics"`, `"retries":3,"topics"`, 1):      {`the field \"retries\" is unknown`},
-		strings.Repeat(" ", 10):                                         {"push"},
+		`{}`:                                     {"topics: there are none", "url: it is missing", "https://HOST/PATH", "nats:SUBJECT"},
+		`{"topics":["mail"],"to":"jobs.mail"}`:   {"to", "write nats:SUBJECT"},
+		`{"topics":["mail"],"to":"nats:jobs.*"}`: {"to", "write nats:SUBJECT"},
+		`{"topics":["mail"],"to":"nats:$JS.API.STREAM.PURGE.A"}`:           {"to", "write nats:SUBJECT"},
+		`{"topics":["mail"],"to":"nats:>"}`:                                {"to", "write nats:SUBJECT"},
+		`{"topics":["mail"],"to":"nats:_INBOX.a"}`:                         {"to", "answers go there"},
+		`{"topics":["mail"],"to":"nats:` + strings.Repeat("a", 256) + `"}`: {"to", "255 bytes"},
+		strings.Replace(ok, `"topics"`, `"to":"nats:jobs","topics"`, 1):    {"to", "neither url nor secrets"},
+		strings.Replace(ok, `"order.paid"`, `"a b","a b"`, 1):              {"topics"},
+		strings.Replace(ok, "https:", "http:", 1):                          {"http is not encrypted", "BELLHOP_PUSH_ALLOW"},
+		strings.Replace(ok, "https:", "ftp:", 1):                           {"url", "https://HOST/PATH"},
+		strings.Replace(ok, "crm.example", "me:pw@crm.example", 1):         {"it names a user"},
+		strings.Replace(ok, "crm.example", "crm.example/#a", 1):            {"what follows #"},
+		strings.Replace(ok, "crm.example", "127.0.0.1", 1):                 {"127.0.0.1 is not public"},
+		strings.Replace(ok, "crm.example", "[::ffff:10.0.0.1]", 1):         {"10.0.0.1 is not public"},
+		strings.Replace(ok, pushSecret, "whsec_c2hvcnQ=", 1):               {"Standard Webhooks", "24 to 64", "urandom"},
+		strings.Replace(ok, pushSecret, pushSecret+`","a","b`, 1):          {"secrets: there are 3"},
+		strings.Replace(ok, `"topics"`, `"in_flight":1001,"topics"`, 1):    {"in flight 1001", "1000"},
+		strings.Replace(ok, `"topics"`, `"in_flight":0,"topics"`, 1):       {"in flight 0", "1 to 1000"},
+		strings.Replace(ok, `"topics"`, `"timeout":"25h","topics"`, 1):     {"timeout 25h", "24h"},
+		strings.Replace(ok, `"topics"`, `"timeout":"0s","topics"`, 1):      {"timeout 0s", "24h"},
+		strings.Replace(ok, `"topics"`, `"timeout":"soon","topics"`, 1):    {"timeout"},
+		strings.Replace(ok, `"topics"`, `"retries":3,"topics"`, 1):         {`the field \"retries\" is unknown`},
+		strings.Repeat(" ", 10):                                            {"push"},
 	} {
 		a := s.call("PUT", pushPath, body).is(422)
 		for _, text := range texts {
@@ -117,6 +124,7 @@ func TestWrongPush(t *testing.T) {
 	s.call("PUT", "/v1/push/a%20b", ok).is(422).says("name")
 	hidden(s.call("GET", "/v1/push", "").is(200).says(`"url":"https://crm.example"`), "mail")
 	start(t, httpapi.Options{}).call("PUT", pushPath, ok).is(404).kind("push-off").says("BELLHOP_PUSH_ALLOW is empty")
+	s.call("PUT", "/v1/push/jobs", `{"topics":["mail"],"to":"nats:jobs.mail"}`).is(404).kind("no-nats").says("BELLHOP_NATS_URL is empty")
 }
 
 // A token needs the right push, and all topics of a push.

@@ -254,7 +254,7 @@ func TestHandovers(t *testing.T) {
 	}
 	storetest.Run(t, c.Run)
 	m.ShowCarrier(c.States)
-	m.ShowNATS(func() natsgate.Stats { return natsgate.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 2}} })
+	m.ShowPush(func() push.Stats { return push.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 2}} })
 	m.ShowHTTP(func() httpapi.Stats {
 		return httpapi.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 3, Dropped: 1}}
 	})
@@ -283,8 +283,8 @@ func TestHandovers(t *testing.T) {
 		`bellhop_handovers_total{outcome="sent",part="publisher"}`: 1,
 		`bellhop_handovers_total{outcome="sent",part="carrier"}`:   1,
 		`bellhop_handovers_total{outcome="lapsed",part="carrier"}`: 2,
-		`bellhop_handovers_total{outcome="received",part="nats"}`:  2,
-		`bellhop_handovers_total{outcome="dropped",part="nats"}`:   0,
+		`bellhop_handovers_total{outcome="received",part="push"}`:  2,
+		`bellhop_handovers_total{outcome="dropped",part="push"}`:   0,
 		`bellhop_handovers_total{outcome="received",part="http"}`:  3,
 		`bellhop_handovers_total{outcome="dropped",part="http"}`:   1,
 	})

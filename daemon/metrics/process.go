@@ -63,11 +63,10 @@ func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 // ShowNATS adds the statistics of a gateway for NATS. The function is called at each scrape.
 func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
 	figures, endpoints := natsFigures(), endpointFigures()
-	received, publishes := receivedFigures("nats"), publishFigures("nats")
+	publishes := publishFigures("nats")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
-		show(to, received, now.Handovers)
 		show(to, publishes, now.Publisher)
 		showRequests(to, endpoints, now)
 	}))
@@ -184,7 +183,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("delivered", "Messages delivered over NATS and acknowledged.", func(s natsgate.Stats) int64 { return s.Delivered }),
 		count("snoozed", "Messages that clients over NATS put off without using up an attempt.", func(s natsgate.Stats) int64 { return s.Snoozed }),
 		count("nobody", "Deliveries over NATS without a subscriber.", func(s natsgate.Stats) int64 { return s.Nobody }),
-		count("no_answer", "Deliveries over NATS without an answer within the lease.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
+		count("no_answer", "Deliveries over NATS without an answer in time.", func(s natsgate.Stats) int64 { return s.NoAnswer }),
 		count("bad_answers", "Malformed answers to deliveries over NATS.", func(s natsgate.Stats) int64 { return s.BadAnswers }),
 		count("late_answers", "Answers to deliveries over NATS that came too late: the delivery had been given up.", func(s natsgate.Stats) int64 { return s.LateAnswers }),
 	}

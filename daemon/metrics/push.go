@@ -8,11 +8,12 @@ import (
 
 // ShowPush adds the statistics of a pusher.
 func (m *Metrics) ShowPush(stats func() push.Stats) {
-	figures := pushFigures()
+	figures, received := pushFigures(), receivedFigures("push")
 	failing := prometheus.NewDesc("bellhop_push_failing", "1 for each push whose endpoint failed several times in a row, as this process found.", []string{"push"}, nil)
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		s := stats()
 		show(to, figures, s)
+		show(to, received, s.Handovers)
 		for _, name := range s.Failing {
 			to <- prometheus.MustNewConstMetric(failing, prometheus.GaugeValue, 1, name)
 		}
@@ -34,8 +35,12 @@ func pushFigures() []figure[push.Stats] {
 			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.PutOff) },
 		},
 		{
-			desc("bellhop_push_in_flight", "Requests of pushes under way."),
+			desc("bellhop_push_in_flight", "Messages that pushes handed on, and that are not settled."),
 			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.InFlight) },
+		},
+		{
+			desc("bellhop_push_unheard", "Subjects of NATS to which messages are pushed, and on which nobody listens, as this process found."),
+			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Unheard) },
 		},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -184,7 +183,7 @@ func TestAckNow(t *testing.T) {
 // A delivery may be put off, and says if it is late.
 func TestDeliveryIsPutOff(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, d := delivering(t, 1)
 	got := subscribe(t, conn, deliverSubject)
 	m, at := body("a"), time.Now().Add(-time.Hour)
 	m.LateAfter, m.Due, m.Restore, m.MaxAttempts = time.Minute, at, &notify.Restore{Published: at, FirstDue: at}, 1

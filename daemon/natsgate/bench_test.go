@@ -77,7 +77,8 @@ func BenchmarkDeliver(b *testing.B) {
 		for range 2 {
 			acknowledge(b, conn, "workers")
 		}
-		d := startDaemon(b, store, delivers(256, natsgate.Options{URL: n.ClientURL()}), carrier.Options{})
+		deliver(b, store, 256, topic)
+		d := startDaemon(b, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 		storetest.Eventually(b, "the first is acknowledged", func() bool { return d.Stats().Delivered > 0 })
 		began := time.Now()
 		storetest.Eventually(b, "all are acknowledged", func() bool { return d.Stats().Delivered == size })

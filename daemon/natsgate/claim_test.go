@@ -280,11 +280,10 @@ func TestHandedOutIsReported(t *testing.T) {
 	}
 	reported := make(chan handed, 10)
 	conn, store, _ := outbound(t, natsgate.Options{
-		Deliver:   []natsgate.Deliver{{Topic: "pushed", InFlight: 1}},
 		OnClaimed: func(d subscribers.Delivery, late time.Duration) { reported <- handed{d.Topic + ":" + d.ID, late} },
 	})
 	serving(t, conn)
-	got := subscribe(t, conn, "bellhop.deliver.>")
+	got := subscribe(t, conn, "jobs.>")
 	due := time.Now().Add(-time.Minute)
 	want := func(id string) {
 		t.Helper()
@@ -300,7 +299,8 @@ func TestHandedOutIsReported(t *testing.T) {
 	claimOne(t, conn, store, `{"lease":"1h"}`, m)
 	want(topic + ":a")
 	m.Topic = "pushed"
+	deliver(t, store, 1, m.Topic)
 	storetest.Publish(t, store, m)
-	storetest.Receive(t, "it is delivered", got)
+	answer(t, storetest.Receive(t, "it is delivered", got), "+ACK")
 	want("pushed:a")
 }

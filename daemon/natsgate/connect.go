@@ -44,6 +44,9 @@ type connection struct {
 	js       jetstream.JetStream // of the bridges; nil before its first use
 	fits     bool                // the stream was checked, and has refused nothing since
 
+	subscribing sync.Mutex // held while deliveries subscribe to their answers
+	answers     *answers   // nil before the first delivery
+
 	mu     sync.Mutex
 	denied map[string]bool // subjects that deliveries need and NATS does not permit
 }
@@ -66,6 +69,18 @@ func Ping(ctx context.Context, o Options) (string, error) {
 	c.nc.Close()
 	<-c.closed.Done()
 	return c.server.String(), nil
+}
+
+// Dial connects to NATS in place of Run, to deliver and nothing else, until hangUp is called. The error is as that of Ping.
+func (g *Gate) Dial(ctx context.Context) (hangUp func(), err error) {
+	c, err := g.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.setConn(c)
+	return func() { _ = g.hangUp(c) }, nil // the error is why the connection ended
 }
 
 // connect connects to one of the servers. The error names each server with its fault.

@@ -527,8 +527,6 @@ func TestBadOptions(t *testing.T) {
 		"the inboxes":           {natsgate.Options{Prefix: "_INBOX"}, []string{"prefix _INBOX", "such as bellhop"}},
 		"an inbox":              {natsgate.Options{Prefix: "_INBOX.a"}, []string{"prefix _INBOX.a"}},
 		"a stream":              {natsgate.Options{JetStream: "a.b"}, []string{"jetstream"}},
-		"a topic to deliver":    {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a b", InFlight: 1}}}, []string{"topic"}},
-		"none in flight":        {natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "a"}}}, []string{"0 messages in flight"}},
 		"no credentials":        {natsgate.Options{CredsFile: file}, []string{file, "nsc generate creds"}},
 		"no certificates":       {natsgate.Options{CAFile: file}, []string{file, "no PEM certificate"}},
 	} {
@@ -566,23 +564,6 @@ func TestRedactURLs(t *testing.T) {
 	} {
 		if got := natsgate.RedactURLs(in); got != want {
 			t.Errorf("%q is shown as %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestParseDeliver(t *testing.T) {
-	t.Parallel()
-	got, err := natsgate.ParseDeliver("orders, order.timeout:7")
-	want := []natsgate.Deliver{{"orders", natsgate.DefaultInFlight}, {"order.timeout", 7}}
-	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if got, err := natsgate.ParseDeliver(""); got != nil || err != nil {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, bad := range []string{",", "a,", "a b", "a:0", "a:", "a:x", "a:10001", "a,a:2", "a.*", ":1"} {
-		if got, err := natsgate.ParseDeliver(bad); !errors.Is(err, notify.ErrInvalid) {
-			t.Errorf("%q is taken for %v, %v", bad, got, err)
 		}
 	}
 }

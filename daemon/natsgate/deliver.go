@@ -6,116 +6,93 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 const (
-	nobodyPause  = 500 * time.Millisecond // until the next message is tried while no client listens
+	lostPause    = 500 * time.Millisecond // until a message is tried again that was out when the connection broke
 	answerBuffer = 16                     // waiting answers for one message
 )
 
-// delivered returns the configured topics that are in the shard.
-func (t *term) delivered() (topics []Deliver) {
-	for _, d := range t.o.Deliver {
-		if t.store.Of(d.Topic).Number() == t.number() {
-			topics = append(topics, d)
-		}
-	}
-	return topics
-}
-
-// deliver sends messages of topics to NATS subscribers until ctx ends. While NATS is away
-// it claims nothing.
-func (t *term) deliver(ctx context.Context, topics []Deliver) {
-	var pause backoff.Pause
-	for ctx.Err() == nil {
-		c := t.await(ctx)
-		if c == nil {
-			return
-		}
-		began := time.Now()
-		if err := t.deliverOn(ctx, c, topics); err != nil {
-			t.notices.begin("cannot deliver over nats; retrying", err, "")
-		}
-		if time.Since(began) > backoff.Max {
-			pause.Reset()
-		}
-		pause.Wait(ctx)
-	}
-}
-
-// deliverOn delivers on one connection, until it is lost.
-func (g *Gate) deliverOn(ctx context.Context, c *connection, topics []Deliver) error {
-	d := &deliverer{Gate: g, conn: c, inbox: c.nc.NewInbox() + ".", waiting: make(map[string]chan *nats.Msg)}
-	sub, err := c.nc.Subscribe(d.inbox+"*", d.answer)
-	if err != nil {
-		return err
-	}
-	defer sub.Unsubscribe() //nolint:errcheck // if it fails, the connection is lost
-	s, err := subscribers.NewSubscriber(g.store, subscribers.SubscriberOptions{Version: g.o.Version, Grace: g.o.Grace, Logger: g.o.Logger})
-	if err != nil {
-		return err
-	}
-	for _, topic := range topics {
-		err := s.Handle(topic.Topic, d.handle, subscribers.HandleOptions{Concurrency: topic.InFlight})
-		if err != nil {
-			return err
-		}
-	}
-	ctx, cancel := during(ctx, c)
-	defer cancel()
-	defer g.handovers.of(s)()
-	return s.Run(ctx)
-}
-
-// A deliverer delivers on one connection.
-type deliverer struct {
-	*Gate
-	conn  *connection
+// answers are the answers to the messages that were delivered on a connection.
+type answers struct {
 	inbox string // prefix of the reply subjects
 
 	mu      sync.Mutex
-	waiting map[string]chan *nats.Msg // for answers, by the last token of the reply subject
+	waiting map[string]chan *nats.Msg // by the last token of the reply subject
+	out     map[string]int            // deliveries under way, by their subjects
 }
 
-// answer passes an answer to the handle call that waits for it.
-func (d *deliverer) answer(m *nats.Msg) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	waiting := d.waiting[strings.TrimPrefix(m.Subject, d.inbox)]
+// answersOf returns where the answers of a connection come, which it subscribes to first.
+func (g *Gate) answersOf(c *connection) (*answers, error) {
+	c.subscribing.Lock()
+	defer c.subscribing.Unlock()
+	if c.answers != nil {
+		return c.answers, nil
+	}
+	a := &answers{inbox: c.nc.NewInbox() + ".", waiting: make(map[string]chan *nats.Msg), out: make(map[string]int)}
+	_, err := c.nc.Subscribe(a.inbox+"*", func(m *nats.Msg) {
+		if !a.pass(m) {
+			g.count.lateAnswers.Add(1)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.answers = a
+	return a, nil
+}
+
+// pass passes an answer to the delivery that waits for it, and reports whether one does.
+func (a *answers) pass(m *nats.Msg) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	select {
-	case waiting <- m: // never if nil: the answer comes too late
+	case a.waiting[strings.TrimPrefix(m.Subject, a.inbox)] <- m: // never if nil: the answer comes too late
+		return true
 	default:
-		d.count.lateAnswers.Add(1)
+		return false
 	}
 }
 
-// expect returns a reply subject, and a channel that gets its answers until done is called.
-func (d *deliverer) expect() (reply string, answers <-chan *nats.Msg, done func()) {
+// expect returns a reply subject for a message on a subject, and a channel that gets its answers until done is called.
+func (a *answers) expect(subject string) (reply string, got <-chan *nats.Msg, done func()) {
 	key := rand.Text() // so that a client cannot guess the reply subject of another delivery
 	waiting := make(chan *nats.Msg, answerBuffer)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiting[key] = waiting
-	return d.inbox + key, waiting, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.waiting, key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting[key] = waiting
+	a.out[subject]++
+	return a.inbox + key, waiting, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.waiting, key)
+		if a.out[subject]--; a.out[subject] == 0 {
+			delete(a.out, subject)
+		}
 	}
+}
+
+// expects reports whether a delivery to a subject is under way.
+func (a *answers) expects(subject string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out[subject] > 0
 }
 
 // Reasons why a message was not delivered.
 var (
-	errNobody   = errors.New("nobody listens over nats")
-	errNoAnswer = errors.New("no answer over nats within the lease")
+	errNoAnswer = errors.New("no answer over nats in time")
 	errNak      = errors.New("refused over nats with -NAK")
 )
 
@@ -129,55 +106,114 @@ func (b buried) Error() string { return string(b) }
 
 func (b buried) Unwrap() error { return subscribers.ErrBury }
 
-// handle sends a message and waits for its answer.
-func (d *deliverer) handle(ctx context.Context, m *subscribers.Delivery) error {
-	reply, answers, done := d.expect()
-	defer done()
-	out := d.deliveryMessage(m, reply)
-	err := d.conn.nc.PublishMsg(out)
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
-		d.count.tooLarge.Add(1)
-		return buried(fmt.Sprintf("too large for nats: %d bytes of body, and max_payload is %d with the headers; claim it over HTTP or Redis", len(m.Body), d.conn.nc.MaxPayload()))
-	case err != nil:
-		return subscribers.NotNow(err, nobodyPause)
+// Connected waits for a connection to NATS, see push.NATS.
+func (g *Gate) Connected(ctx context.Context) (connected context.Context, release context.CancelFunc) {
+	if c := g.await(ctx); c != nil {
+		return during(ctx, c)
 	}
-	d.handedOut(*m)
-	return d.answered(ctx, m, out.Subject, answers)
+	return ctx, func() {}
 }
 
-// answered waits until a message that was sent to a subject is settled by an answer. The client
-// has the time of a lease from now, and from each answer that asks for more.
-func (d *deliverer) answered(ctx context.Context, m *subscribers.Delivery, subject string, answers <-chan *nats.Msg) error {
-	timer := time.NewTimer(m.Lease)
+// CheckSubject returns a notify.Fault for a subject under the prefix: there are requests, and what the gateway sends.
+func (o Options) CheckSubject(subject string) error {
+	prefix := o.withDefaults().Prefix
+	if strings.HasPrefix(subject+".", prefix+".") {
+		return fault.New("to", "to nats:%s: subjects under %s are Bellhop's own; use another", subject, prefix)
+	}
+	return nil
+}
+
+// CheckSubject is that of the gateway's options, see push.NATS.
+func (g *Gate) CheckSubject(subject string) error { return g.o.CheckSubject(subject) }
+
+// Reserve has requests refused whose answers would go to these subjects, see push.NATS.
+func (g *Gate) Reserve(subjects []string) {
+	all := make(map[string]bool, len(subjects))
+	for _, subject := range subjects {
+		all[subject] = true
+	}
+	g.reserved.Store(&all)
+}
+
+// isReserved reports whether a subject is one of pushes.
+func (g *Gate) isReserved(subject string) bool {
+	all := g.reserved.Load()
+	if all == nil || len(*all) == 0 {
+		return false
+	}
+	for i, c := range subject {
+		if c == '.' && (*all)[subject[:i+1]+">"] {
+			return true
+		}
+	}
+	return (*all)[subject]
+}
+
+// Deliver sends a message to a subject and waits for its answer, see push.NATS. The client has the time within from now, and from each
+// answer that asks for more.
+func (g *Gate) Deliver(ctx context.Context, subject string, within time.Duration, m *subscribers.Delivery) error {
+	c := g.conn.Load()
+	if c == nil {
+		return subscribers.NotNow(nats.ErrDisconnected, lostPause)
+	}
+	a, err := g.answersOf(c)
+	if err != nil {
+		return subscribers.NotNow(err, lostPause)
+	}
+	reply, got, done := a.expect(subject)
+	defer done()
+	err = c.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: g.deliveryHeader(m), Data: m.Body})
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		g.count.tooLarge.Add(1)
+		return buried(fmt.Sprintf("too large for nats: %d bytes of body, and max_payload is %d with the headers; claim it over HTTP or Redis", len(m.Body), c.nc.MaxPayload()))
+	case err != nil:
+		return subscribers.NotNow(err, lostPause)
+	}
+	d := delivery{Gate: g, conn: c, of: m, within: within, needs: []string{subject, a.inbox + "*"}}
+	return d.answered(ctx, got)
+}
+
+// A delivery is a message that was sent to a client.
+type delivery struct {
+	*Gate
+	conn   *connection
+	of     *subscribers.Delivery
+	within time.Duration
+	needs  []string // subjects that NATS has to permit
+}
+
+// answered waits until the message is settled by an answer.
+func (d *delivery) answered(ctx context.Context, answers <-chan *nats.Msg) error {
+	timer := time.NewTimer(d.within)
 	defer timer.Stop()
 	for {
 		select {
 		case answer := <-answers:
-			settled, err := d.settled(ctx, m, answer)
+			settled, err := d.settled(ctx, answer)
 			if settled {
 				return err
 			}
-			timer.Reset(m.Lease)
+			timer.Reset(d.within)
 		case <-timer.C:
-			if d.conn.denies(subject) || d.conn.denies(d.inbox+"*") {
-				return subscribers.NotNow(nats.ErrPermissionViolation, nobodyPause)
+			if slices.ContainsFunc(d.needs, d.conn.denies) {
+				return subscribers.NotNow(nats.ErrPermissionViolation, lostPause)
 			}
 			d.count.noAnswer.Add(1)
 			return subscribers.RetryAfter(errNoAnswer, 0)
 		case <-d.conn.closed.Done():
-			return subscribers.NotNow(nats.ErrConnectionClosed, nobodyPause)
+			return subscribers.NotNow(nats.ErrConnectionClosed, lostPause)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// settled returns what an answer makes of a message; false if it asks for more time.
-func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer *nats.Msg) (bool, error) {
+// settled returns what an answer makes of the message; false if it asks for more time.
+func (d *delivery) settled(ctx context.Context, answer *nats.Msg) (bool, error) {
 	if len(answer.Data) == 0 && answer.Header.Get("Status") == "503" {
 		d.count.nobody.Add(1)
-		return true, subscribers.NotNow(errNobody, nobodyPause)
+		return true, push.ErrNobody
 	}
 	s, err := parseSettlement(answer.Data)
 	if err != nil {
@@ -187,7 +223,7 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 	switch s.verb {
 	case verbWork:
 		if s.progress != nil {
-			_ = m.Extend(store.WithProgress(ctx, *s.progress), 0) // the lease is extended anyway, and what is told is for show
+			_ = d.of.Extend(store.WithProgress(ctx, *s.progress), 0) // the lease is extended anyway, and what is told is for show
 		}
 		return false, nil
 	case verbNak:
@@ -196,7 +232,7 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 		return true, buried(cmp.Or(s.reason, termed))
 	}
 	if s.result != nil {
-		if _, err := m.AckWith(ctx, *s.result); err != nil {
+		if _, err := d.of.AckWith(ctx, *s.result); err != nil {
 			return true, err
 		}
 	}
@@ -205,7 +241,7 @@ func (d *deliverer) settled(ctx context.Context, m *subscribers.Delivery, answer
 }
 
 // again returns the error of a handler for a -NAK.
-func (d *deliverer) again(s settlement) error {
+func (d *delivery) again(s settlement) error {
 	delay, why := subscribers.ByBackoff, errNak
 	if s.delay != nil {
 		delay = *s.delay
@@ -223,19 +259,16 @@ func (d *deliverer) again(s settlement) error {
 	return why
 }
 
-// deliveryMessage returns a message as it is delivered.
-func (d *deliverer) deliveryMessage(m *subscribers.Delivery, reply string) *nats.Msg {
-	return &nats.Msg{Subject: d.o.Prefix + ".deliver." + m.Topic, Reply: reply, Header: d.deliveryHeader(m), Data: m.Body}
-}
-
 // deny records a subject that a connection is not permitted, if deliveries need it:
 // without it they could not know that no client got a message, or can answer. Reply
 // subjects are not recorded, since requesters may name any number of them.
 func (g *Gate) deny(c *connection, err error) {
 	kind, rest, _ := strings.Cut(err.Error(), ` to "`)
 	subject, _, _ := strings.Cut(rest, `"`)
-	listening := strings.HasSuffix(kind, "Subscription") && strings.HasPrefix(subject, nats.InboxPrefix)
-	if !listening && !strings.HasPrefix(subject, g.o.Prefix+".deliver.") {
+	c.subscribing.Lock()
+	a := c.answers
+	c.subscribing.Unlock()
+	if a == nil || !a.expects(subject) && !(strings.HasSuffix(kind, "Subscription") && subject == a.inbox+"*") {
 		return
 	}
 	c.mu.Lock()

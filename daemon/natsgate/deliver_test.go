@@ -19,18 +19,31 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-const deliverSubject = "bellhop.deliver.order.timeout"
+const deliverSubject = "jobs.order.timeout"
 
-// delivers returns options of a gateway that delivers the topic, with so many in flight.
-func delivers(inFlight int, o natsgate.Options) natsgate.Options {
-	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: inFlight}}
-	return o
+// deliver has daemons push topics of a store to NATS, with so many messages of each in flight.
+func deliver(t testing.TB, db *notify.Store, inFlight int, topics ...string) {
+	t.Helper()
+	p := store.Push{Name: topics[0], Topics: topics, To: "nats:jobs.>", InFlight: inFlight}
+	if err := db.Home().PutPush(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// delivering is outbound with a push of the topic.
+func delivering(t testing.TB, inFlight int) (*nats.Conn, *notify.Store, *daemon) {
+	t.Helper()
+	conn, db, d := outbound(t, natsgate.Options{})
+	deliver(t, db, inFlight, topic)
+	return conn, db, d
 }
 
 // answer answers a delivery.
@@ -74,8 +87,8 @@ func dead(t testing.TB, store *notify.Store, id string) notify.Info {
 
 func TestDeliver(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(4, natsgate.Options{}))
-	got := subscribe(t, conn, "bellhop.deliver.>")
+	conn, store, d := delivering(t, 4)
+	got := subscribe(t, conn, "jobs.>")
 	storetest.Eventually(t, "the gateway waits", func() bool { return counts(t, store).Waiting == 1 })
 	due := time.Now().Add(200 * time.Millisecond).Truncate(time.Millisecond)
 	storetest.Publish(t, store, notify.Message{
@@ -101,7 +114,7 @@ func TestDeliver(t *testing.T) {
 	}
 	answer(t, m, "+ACK")
 	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
-	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.LateAnswers+s.NoAnswer != 0 || s.Handovers != (subscribers.SubscriberStats{HandedOver: 1}) {
+	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.LateAnswers+s.NoAnswer != 0 || d.pusher.Stats().Handovers != (subscribers.SubscriberStats{HandedOver: 1}) {
 		t.Errorf("counted %+v", s)
 	}
 	// Other topics are not delivered.
@@ -111,7 +124,7 @@ func TestDeliver(t *testing.T) {
 
 func TestDeliverNak(t *testing.T) {
 	t.Parallel()
-	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, _ := delivering(t, 1)
 	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	m := body("a")
@@ -143,7 +156,7 @@ func TestDeliverNak(t *testing.T) {
 
 func TestDeliverTerm(t *testing.T) {
 	t.Parallel()
-	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, _ := delivering(t, 1)
 	got := subscribe(t, conn, deliverSubject)
 	for say, reason := range map[string]string{"+TERM": "refused for good over nats with +TERM", "+TERM no such  order: ü ": "no such  order: ü"} {
 		id := notify.NewID()
@@ -158,7 +171,7 @@ func TestDeliverTerm(t *testing.T) {
 // An unknown answer uses up an attempt, and is the reason in the end.
 func TestBadAnswers(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, d := delivering(t, 1)
 	storetest.Set(t, store, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(2 * time.Millisecond)})
 	got := subscribe(t, conn, deliverSubject)
 	for _, say := range []string{"yes", "", "+ack", "-NAK soon", "+ACK now", `-NAK {"delay":-5}`, "\x00\xff", strings.Repeat("x", 100_000)} {
@@ -180,7 +193,7 @@ func TestBadAnswers(t *testing.T) {
 // A client that asks for more time settles the message later.
 func TestDeliverWorkInProgress(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, d := delivering(t, 1)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
@@ -194,7 +207,7 @@ func TestDeliverWorkInProgress(t *testing.T) {
 	}
 }
 
-// A client has the time of a lease to answer, and once more from each +WPI on.
+// A client has the time of its push to answer, and once more from each +WPI on.
 func TestTimeToAnswer(t *testing.T) {
 	t.Parallel()
 	gate, err := natsgate.New(storetest.Open(t), natsgate.Options{URL: nats.DefaultURL})
@@ -211,11 +224,11 @@ func TestTimeToAnswer(t *testing.T) {
 		none   int64  // counted as not answered
 	}
 	for what, c := range map[string]test{
-		"no answer":                     {took: lease, want: "no answer over nats within the lease", none: 1},
-		"work in progress":              {says: []string{"+WPI", "+WPI"}, took: 58*time.Second + lease, want: "no answer over nats within the lease", none: 1},
+		"no answer":                     {took: lease, want: "no answer over nats in time", none: 1},
+		"work in progress":              {says: []string{"+WPI", "+WPI"}, took: 58*time.Second + lease, want: "no answer over nats in time", none: 1},
 		"the answer after it":           {says: []string{"+WPI", "+ACK"}, took: 58 * time.Second},
 		"a bad answer":                  {says: []string{"yes"}, took: 29 * time.Second, want: "answer over nats: invalid"},
-		"a subject that is not allowed": {denied: "bellhop.deliver.a", took: lease, want: nats.ErrPermissionViolation.Error()},
+		"a subject that is not allowed": {denied: "jobs.a", took: lease, want: nats.ErrPermissionViolation.Error()},
 		"answers that are not allowed":  {denied: "_INBOX.a.*", took: lease, want: nats.ErrPermissionViolation.Error()},
 		"a connection that is lost":     {cut: 10 * time.Second, took: 10 * time.Second, want: nats.ErrConnectionClosed.Error()},
 	} {
@@ -256,7 +269,8 @@ func TestNobodyListens(t *testing.T) {
 			claims.Add(1)
 		}
 	})
-	d := startDaemon(t, store, delivers(8, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
+	deliver(t, store, 8, topic)
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	const messages = 30
 	for i := range messages {
 		storetest.Publish(t, store, body(fmt.Sprintf("%02d", i)))
@@ -266,7 +280,7 @@ func TestNobodyListens(t *testing.T) {
 		return d.Stats().Nobody > 0 && c.Ready == messages && c.Leased == 0
 	})
 	before, probes := claims.Load(), d.Stats().Nobody
-	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Nobody >= probes+6 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Nobody >= probes+2 })
 	if n, probes := claims.Load()-before, d.Stats().Nobody-probes; n > 2*probes+2 {
 		t.Errorf("%d claims were made for %d tries", n, probes)
 	}
@@ -304,7 +318,8 @@ func TestListenerIsKilled(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)})
-	startDaemon(t, store, delivers(2, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
+	deliver(t, store, 2, topic)
+	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	victim, other := n.connect(), n.connect()
 	first := subscribe(t, victim, deliverSubject)
 	storetest.Publish(t, store, body("a"))
@@ -329,7 +344,7 @@ func TestListenerIsKilled(t *testing.T) {
 // A second answer settles nothing, and is counted.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, d := delivering(t, 1)
 	got := subscribe(t, conn, deliverSubject)
 	storetest.Publish(t, store, body("a"))
 	m := wantDelivered(t, got, "a", 1)
@@ -345,7 +360,7 @@ func TestLateAnswer(t *testing.T) {
 // The reply subject of one delivery does not reveal that of another.
 func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(3, natsgate.Options{}))
+	conn, store, d := delivering(t, 3)
 	got := subscribe(t, conn, deliverSubject)
 	all := make(map[string]*nats.Msg)
 	for i := range 3 {
@@ -373,7 +388,8 @@ func TestDeliverTooLargeForNATS(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, func(o *server.Options) { o.MaxPayload = 2000 })
 	store := storetest.Open(t)
-	d := startDaemon(t, store, delivers(1, natsgate.Options{URL: n.ClientURL()}), carrier.Options{}).bridges()
+	deliver(t, store, 1, topic)
+	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	got := subscribe(t, n.connect(), deliverSubject)
 	large := body("large")
 	large.Body = make([]byte, 1990)
@@ -390,7 +406,7 @@ func TestDeliverTooLargeForNATS(t *testing.T) {
 
 func TestQueueGroupSharesDeliveries(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(16, natsgate.Options{}))
+	conn, store, d := delivering(t, 16)
 	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)}) // a hand-over that is confirmed after a second comes again
 	var mu sync.Mutex
 	by := make([]map[string]int, 3)
@@ -434,22 +450,15 @@ func TestQueueGroupSharesDeliveries(t *testing.T) {
 	}
 }
 
-func TestNegativeGrace(t *testing.T) {
-	t.Parallel()
-	_, err := natsgate.New(storetest.Open(t), delivers(1, natsgate.Options{URL: nats.DefaultURL, Grace: -1}))
-	if !errors.Is(err, notify.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "grace") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // Of each topic no more messages are in flight than configured.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
-	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 3}, {Topic: "other", InFlight: 1}}}
-	startDaemon(t, store, o, carrier.Options{}).bridges()
+	deliver(t, store, 3, topic)
+	deliver(t, store, 1, "other")
+	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	conn := n.connect()
-	got, others := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.deliver.other")
+	got, others := subscribe(t, conn, deliverSubject), subscribe(t, conn, "jobs.other")
 	for i := range 10 {
 		storetest.Publish(t, store, body(fmt.Sprint(i)), notify.Message{Topic: "other", ID: fmt.Sprint(i), Body: []byte("x")})
 	}
@@ -487,7 +496,7 @@ func TestInFlight(t *testing.T) {
 // delivered topic, and the gateway's tries use up no attempt.
 func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	t.Parallel()
-	_, store, d := outbound(t, delivers(8, natsgate.Options{}))
+	_, store, d := delivering(t, 8)
 	storetest.Publish(t, store, body("before"))
 	storetest.Eventually(t, "nobody is found", func() bool { return d.Stats().Nobody > 0 })
 	sub, err := subscribers.NewSubscriber(store)
@@ -503,7 +512,7 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	}
 	storetest.Run(t, sub.Run)
 	storetest.Receive(t, "the first one", handled)
-	for i := 0; d.Stats().Nobody < 5; i++ {
+	for i := 0; d.Stats().Nobody < 3; i++ {
 		storetest.Publish(t, store, body(fmt.Sprint(i)))
 		if m := storetest.Receive(t, "a message", handled); m.Attempt != 1 || m.ID != fmt.Sprint(i) {
 			t.Errorf("got %s in attempt %d", m.ID, m.Attempt)
@@ -517,7 +526,8 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	w := newWire(t, n)
-	d := startDaemon(t, store, delivers(4, natsgate.Options{URL: w.url()}), carrier.Options{}).bridges()
+	deliver(t, store, 4, topic)
+	d := startDaemon(t, store, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	conn := n.connect()
 	got := subscribe(t, conn, deliverSubject)
 	for i := range 6 {
@@ -552,9 +562,9 @@ func TestNATSIsLostWhileMessagesAreOut(t *testing.T) {
 	wantNoFaults(t, d.log)
 }
 
-// A term ends during deliveries: messages answered within the grace are settled, the others
-// are released, and nothing more is delivered.
-func TestTermEndsWhileMessagesAreOut(t *testing.T) {
+// A daemon stops during deliveries: messages answered within the grace are settled, the others are released, and nothing more is
+// delivered.
+func TestStopWhileMessagesAreOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		grace time.Duration
@@ -566,8 +576,11 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, store, d := outbound(t, delivers(4, natsgate.Options{Grace: c.grace}))
-			got := subscribe(t, conn, deliverSubject)
+			n, store := startNATS(t, nil), storetest.Open(t)
+			deliver(t, store, 4, topic)
+			gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+			pusher, stop := startPusher(t, store, push.Options{NATS: gate, Grace: c.grace})
+			got := subscribe(t, n.connect(), deliverSubject)
 			for i := range 6 {
 				storetest.Publish(t, store, body(fmt.Sprint(i)))
 			}
@@ -576,15 +589,12 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 				m := storetest.Receive(t, "a delivery", got)
 				out[m.Header.Get("ce-id")] = m
 			}
-			stopped := make(chan struct{})
+			quiet := make(chan struct{})
 			go func() {
-				d.stop()
-				close(stopped)
+				pusher.Quiesce(context.Background())
+				close(quiet)
 			}()
-			storetest.Eventually(t, "the lease is given up", func() bool {
-				s, err := carrier.Look(context.Background(), store.Home())
-				return err == nil && s.Name == ""
-			})
+			storetest.Eventually(t, "what was claimed and not sent is released", func() bool { return counts(t, store).Leased <= 4 && counts(t, store).Waiting == 0 })
 			for i, say := range c.say {
 				if m := out[fmt.Sprint(i)]; m == nil {
 					t.Errorf("%d is not among the first four", i)
@@ -592,7 +602,8 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 					answer(t, m, say)
 				}
 			}
-			storetest.Receive(t, "it stops", stopped)
+			storetest.Receive(t, "it is quiet", quiet)
+			stop()
 			all := counts(t, store)
 			if got := (notify.Counts{Acked: all.Acked, Dead: all.Dead, Scheduled: all.Scheduled, Ready: all.Ready, Leased: all.Leased}); got != c.want {
 				t.Errorf("there is %+v, want %+v", got, c.want)
@@ -613,7 +624,7 @@ func TestTermEndsWhileMessagesAreOut(t *testing.T) {
 // attempt is used up.
 func TestDeliverWithoutPermission(t *testing.T) {
 	t.Parallel()
-	for _, denied := range []struct{ publish, subscribe []string }{{publish: []string{"bellhop.deliver.>"}}, {subscribe: []string{"_INBOX.>"}}} {
+	for _, denied := range []struct{ publish, subscribe []string }{{publish: []string{"jobs.>"}}, {subscribe: []string{"_INBOX.>"}}} {
 		n := startNATS(t, func(o *server.Options) {
 			o.Users = []*server.User{
 				{Username: "bell", Password: "x", Permissions: &server.Permissions{
@@ -625,7 +636,8 @@ func TestDeliverWithoutPermission(t *testing.T) {
 		store := storetest.Open(t)
 		storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
 		url := strings.Replace(n.ClientURL(), "//", "//bell:x@", 1)
-		d := startDaemon(t, store, delivers(4, natsgate.Options{URL: url}), carrier.Options{}).bridges()
+		deliver(t, store, 4, topic)
+		d := startDaemon(t, store, natsgate.Options{URL: url}, carrier.Options{}).bridges()
 		conn := n.connect(nats.UserInfo("all", "x"), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		got := subscribe(t, conn, deliverSubject)
 		storetest.Publish(t, store, body("a"))
@@ -643,29 +655,75 @@ func TestDeliverWithoutPermission(t *testing.T) {
 	}
 }
 
-// A lone daemon loses the carrier's lease during unanswered deliveries: it carries
-// again at once, and delivers when those are settled.
-func TestDeliveriesDoNotHoldUpTheCarrier(t *testing.T) {
+// A test of a push is a request, and says what the answer is.
+func TestTestOfAPush(t *testing.T) {
 	t.Parallel()
-	conn, store, d := outbound(t, delivers(2, natsgate.Options{Grace: time.Hour}))
-	got := subscribe(t, conn, deliverSubject)
-	storetest.Publish(t, store, body("a"))
-	m := wantDelivered(t, got, "a", 1)
-	d.elected()
-	look := func() carrier.Status {
-		s, err := carrier.Look(t.Context(), store.Of(topic))
-		if err != nil {
-			t.Error(err)
-		}
-		return s
-	}
-	before := look()
-	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Carrier()).Err(); err != nil { // as if its lease had expired
+	conn, db, d := outbound(t, natsgate.Options{})
+	deliver(t, db, 1, topic)
+	p, err := db.Home().Push(t.Context(), topic)
+	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "it carries again", func() bool { return look().Epoch > before.Epoch })
-	answer(t, m, "+ACK")
-	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
-	storetest.Publish(t, store, body("b"))
-	answer(t, wantDelivered(t, got, "b", 1), "+ACK")
+	test := func(ok bool, want string) {
+		t.Helper()
+		if got := d.pusher.Test(t.Context(), p); got.OK != ok || got.Answer != want {
+			t.Errorf("got %+v, want %s", got, want)
+		}
+	}
+	test(false, "nobody listens over nats")
+	says := make(chan string, 1)
+	if _, err := conn.Subscribe(deliverSubject, func(m *nats.Msg) {
+		if id := m.Header.Get("ce-id"); !strings.HasPrefix(id, "test~") || string(m.Data) != `{"test":true}` {
+			t.Errorf("got %s %q", id, m.Data)
+		}
+		_ = m.Respond([]byte(<-says))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	says <- "+ACK"
+	test(true, "+ACK")
+	says <- `-NAK {"reason":"busy"}`
+	test(false, "busy")
+}
+
+// A push that was put where no daemon could refuse the subject is not worked for: it would publish its own messages.
+func TestSubjectsOfTheGatewayAreRefused(t *testing.T) {
+	t.Parallel()
+	conn, db, d := outbound(t, natsgate.Options{})
+	requests := subscribe(t, conn, "bellhop.publish.>")
+	loop := store.Push{Name: "loop", Topics: []string{topic}, To: "nats:bellhop.publish.>"}
+	if err := d.pusher.Check(&loop); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "subjects under bellhop are Bellhop's own") {
+		t.Errorf("got %v", err)
+	}
+	if err := db.Home().PutPush(t.Context(), loop); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the daemon works for it", func() bool { return counts(t, db).Waiting == 1 })
+	storetest.Publish(t, db, body("a"))
+	storetest.Eventually(t, "the worker rests", func() bool { c := counts(t, db); return c.Waiting == 0 && c.Ready == 1 })
+	if len(requests) > 0 {
+		t.Errorf("it was sent as %v", <-requests)
+	}
+}
+
+// Where a push leads is changed while it works.
+func TestPushChangesItsSubject(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := delivering(t, 4)
+	first, second := subscribe(t, conn, deliverSubject), subscribe(t, conn, "elsewhere")
+	storetest.Publish(t, db, body("a"))
+	answer(t, wantDelivered(t, first, "a", 1), "+ACK")
+	if err := db.Home().PutPush(t.Context(), store.Push{Name: topic, Topics: []string{topic, "other"}, To: "nats:elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Publish(t, db, notify.Message{Topic: "other", ID: "b"}) // it is known by then
+	answer(t, wantDelivered(t, second, "b", 1), "+ACK")
+	storetest.Publish(t, db, body("c"))
+	answer(t, wantDelivered(t, second, "c", 1), "+ACK")
+	if len(first) > 0 {
+		t.Error("one came where it led before")
+	}
 }

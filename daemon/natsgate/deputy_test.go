@@ -93,15 +93,17 @@ func TestReplySubjectThatNATSListensTo(t *testing.T) {
 // Nor can a requester make it forge its own messages, or send requests that the requester may not send.
 func TestReplySubjectOfTheGate(t *testing.T) {
 	t.Parallel()
-	conn, mallory, store, d := besieged(t, delivers(4, natsgate.Options{}))
+	conn, mallory, store, d := besieged(t, natsgate.Options{})
+	deliver(t, store, 4, topic)
+	storetest.Eventually(t, "the daemon knows of the push", func() bool { return counts(t, store).Waiting == 1 })
 	forged := make(map[string]chan *nats.Msg)
-	for _, subject := range []string{"bellhop.event.dead.mail", "bellhop.broadcast.mail", "bellhop.deliver.mail", "*.deliver.mail", "bellhop.deliver.>"} {
+	for _, subject := range []string{"bellhop.event.dead.mail", "bellhop.broadcast.mail", "jobs.mail", "*.event.mail", "jobs.>"} {
 		forged[subject] = subscribe(t, conn, subject)
 	}
 	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "a", Body: []byte("forged")})
 	replies := []string{
-		"bellhop.event.dead.mail", "bellhop.broadcast.mail", "bellhop.deliver.mail", "bellhop.wake.mail", "bellhop.cancel.mail", "bellhop.publish.other", "bellhop.",
-		"*.deliver.mail", "bellhop.deliver.>", ">", "*", "a.*.b", "a.>", "a..b", ".a", "a.", "a\x00b", "a\x7f", "\x0bbellhop.deliver.mail",
+		"bellhop.event.dead.mail", "bellhop.broadcast.mail", "jobs.mail", "bellhop.wake.mail", "bellhop.cancel.mail", "bellhop.publish.other", "bellhop.",
+		"*.event.mail", "jobs.>", "jobs.a.b", ">", "*", "a.*.b", "a.>", "a..b", ".a", "a.", "a\x00b", "a\x7f", "\x0bjobs.mail",
 	}
 	for _, reply := range replies {
 		for subject, data := range map[string]string{"bellhop.claim.mail": "", "bellhop.publish.mail": "x", "$SRV.PING": ""} {

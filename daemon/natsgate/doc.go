@@ -17,7 +17,6 @@
 //	bellhop.beat                 {"carrier","epoch","time"} with each heartbeat
 //	bellhop.event.carrier        the same, when a carrier is elected
 //	bellhop.event.dead.TOPIC     {"topic","id","reason","attempts"} of a message that died
-//	bellhop.deliver.TOPIC        a message of a topic that Options.Deliver names, as a request
 //
 // In a store of several shards each shard has a carrier, which sends what concerns its
 // topics. An event.carrier comes for each, with {"shard":3,"shards":8} beside; beats come
@@ -34,13 +33,13 @@
 // get it twice, and misses broadcasts that were sent while it was disconnected. A
 // broadcast that expires before NATS takes it is left out.
 //
-// A message that is delivered is claimed first. The client that gets it, best one of a
-// queue group, answers as to the reply subject of a claimed message, below; +WPI
-// restarts the lease. No answer within the lease, until Bellhop-Lease-Until at the
-// earliest, uses up an attempt. While no client listens, messages stay as they are: the
-// gateway tries one of them twice a second, and no attempt is used up. Up to 64 messages
-// of a topic are in flight, or as many as Deliver.InFlight says: choose a number that
-// the clients handle within a lease.
+// Messages of pushes to nats:SUBJECT (package push) are requests on that subject, from
+// every daemon. A message is claimed first. The client that gets it, best one of a queue
+// group, answers as to the reply subject of a claimed message, below. No answer within the
+// time of the push, 30 s, uses up an attempt; +WPI restarts that time. While no client
+// listens messages stay as they are, and no attempt is used up: each subject is tried once a
+// second, and where there are many ten in all. Choose how many messages are in flight, 32 of
+// a topic for each daemon, so that the clients handle them in that time.
 //
 // # Requests
 //
@@ -70,9 +69,9 @@
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
-//	bellhop.list-pushes              nothing, to list the pushes to URLs
+//	bellhop.list-pushes              nothing, to list the pushes
 //	bellhop.show-push                {"name":"crm"}
-//	bellhop.test-push                the same, to send a test to its endpoint
+//	bellhop.test-push                the same, to send a test
 //	bellhop.pause-push               the same
 //	bellhop.resume-push              the same
 //	bellhop.delete-push              the same
@@ -117,8 +116,8 @@
 // problem as its data. A refused request has changed nothing.
 //
 // The reply subject is the requester's own, usually an inbox. The gateway refuses a
-// reply subject that begins with $ or with the prefix and a dot, or is no literal
-// subject: it answers with its own rights, so the answer could do what the requester
+// reply subject that begins with $ or with the prefix and a dot, or is that of a push,
+// or no literal subject: it answers with its own rights, so the answer could do what the requester
 // may not. The requester cannot be told: the request is counted as
 // Stats.RefusedReplies, and logged.
 //
@@ -195,7 +194,7 @@
 //
 // To publish to:
 //
-//	bellhop.wake.>  bellhop.broadcast.>  bellhop.beat  bellhop.event.>  bellhop.deliver.>
+//	bellhop.wake.>  bellhop.broadcast.>  bellhop.beat  bellhop.event.>, and the subjects of pushes
 //	_INBOX.>, and wherever else its clients have their inboxes
 //	$JS.API.STREAM.INFO.NAME  $JS.API.STREAM.CREATE.NAME  to find the stream, or make it
 //	$JS.API.STREAM.NAMES                                  to report which stream has its subjects
@@ -203,7 +202,7 @@
 // Nothing signs what the gateway sends, so no other user should have the right to publish
 // there. With it, a user can forge:
 //
-//	bellhop.deliver.TOPIC    a message that Bellhop never had, for a client to handle
+//	the subject of a push    a message that Bellhop never had, for a client to handle
 //	bellhop.broadcast.TOPIC  a broadcast that was never sent; a stream stores it, and drops a true one with the same
 //	                         Nats-Msg-Id as a duplicate
 //	bellhop.wake.TOPIC       wake-ups: workers claim for nothing

@@ -47,9 +47,12 @@ func (g *Gate) Note(shard store.Shard, events []store.Event) []*nats.Msg {
 
 // Answered waits for the answers to a message that was sent to a subject, over a connection that
 // is lost when closed ends, and is not permitted one subject.
-func (g *Gate) Answered(ctx context.Context, lease time.Duration, denied string, answers <-chan *nats.Msg, closed context.Context) error {
-	d := &deliverer{Gate: g, conn: &connection{closed: closed, denied: map[string]bool{denied: true}}, inbox: "_INBOX.a."}
-	return d.answered(ctx, &subscribers.Delivery{Lease: lease}, "bellhop.deliver.a", answers)
+func (g *Gate) Answered(ctx context.Context, within time.Duration, denied string, answers <-chan *nats.Msg, closed context.Context) error {
+	d := &delivery{
+		Gate: g, conn: &connection{closed: closed, denied: map[string]bool{denied: true}}, of: &subscribers.Delivery{}, within: within,
+		needs: []string{"jobs.a", "_INBOX.a.*"},
+	}
+	return d.answered(ctx, answers)
 }
 
 // IsLeftOut reports whether a broadcast is left out that waits to be sent, or to be sent again.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,18 +24,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Defaults and limits of Options.
 const (
-	DefaultPrefix   = "bellhop"
-	DefaultInFlight = 64
-	DefaultGrace    = 5 * time.Second
-	MaxInFlight     = 10_000
-	maxPrefix       = 64  // bytes of a prefix
-	maxStream       = 255 // bytes of the name of a stream
+	DefaultPrefix = "bellhop"
+	maxPrefix     = 64  // bytes of a prefix
+	maxStream     = 255 // bytes of the name of a stream
 )
 
 // Options are the options of a Gate. URL is required; the zero value of the
@@ -49,10 +44,8 @@ type Options struct {
 	Name      string // of this connection, for people; empty: bellhop HOST:PID
 	Version   string // of the program
 
-	Deliver   []Deliver // topics whose messages are sent to NATS subscribers
-	JetStream string    // stream for broadcasts; empty: none
+	JetStream string // stream for broadcasts; empty: none
 
-	Grace     time.Duration  // for answers to deliveries, when a term ends; zero: DefaultGrace
 	KeepCount int            // broadcasts of a topic that a stream made by the gateway keeps; zero: carrier.DefaultKeepCount
 	KeepAge   time.Duration  // how long such a stream keeps them; zero: carrier.DefaultKeepAge
 	MaxBody   int            // bytes of the largest body to publish; zero: notify.DefaultMaxBody
@@ -61,46 +54,10 @@ type Options struct {
 
 	Claimer *subscribers.Claimer // the same, which another of them runs; nil: one that Run runs
 
-	// OnClaimed is called for each message that was sent to the client that claimed it, or
-	// delivered, with the time from its due time until its claim. It must not
-	// block, and must be safe for concurrent use.
+	// OnClaimed is called for each message that was sent to the client that claimed it, with
+	// the time from its due time until its claim. It must not block, and must be safe for
+	// concurrent use.
 	OnClaimed func(d subscribers.Delivery, late time.Duration)
-}
-
-// Deliver is a topic whose messages are sent to NATS subscribers.
-type Deliver struct {
-	Topic    string
-	InFlight int // most messages that are sent and not settled
-}
-
-// ParseDeliver reads topics separated by commas, each TOPIC or TOPIC:INFLIGHT.
-// The error is a notify.ErrInvalid.
-func ParseDeliver(text string) ([]Deliver, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var all []Deliver
-	seen := make(map[string]bool)
-	for one := range strings.SplitSeq(text, ",") {
-		topic, number, limited := strings.Cut(strings.TrimSpace(one), ":")
-		d := Deliver{Topic: topic, InFlight: DefaultInFlight}
-		if err := record.CheckTopic(topic); err != nil {
-			return nil, fault.Renamed("deliver", err)
-		}
-		if limited {
-			n, err := strconv.Atoi(number)
-			if err != nil || n < 1 || n > MaxInFlight {
-				return nil, fault.New("deliver", "deliver %.200q: write TOPIC, or TOPIC:N with at most N messages in flight, 1 to %d", one, MaxInFlight)
-			}
-			d.InFlight = n
-		}
-		if seen[topic] {
-			return nil, fault.New("deliver", "deliver: the topic %s is named twice; name it once", topic)
-		}
-		seen[topic] = true
-		all = append(all, d)
-	}
-	return all, nil
 }
 
 var (
@@ -139,9 +96,6 @@ func (o Options) withDefaults() Options {
 		}
 		o.Name = fmt.Sprintf("bellhop %s:%d", host, os.Getpid())
 	}
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
-	}
 	if o.KeepCount == 0 {
 		o.KeepCount = carrier.DefaultKeepCount
 	}
@@ -165,50 +119,29 @@ func (o Options) Check() error {
 func (o Options) read() ([]server, error) {
 	servers, err := parseServers(o.URL)
 	return servers, errors.Join(
-		err, checkPrefix(o.Prefix), checkStream(o.JetStream), o.checkDeliver(),
-		o.checkGrace(), checkCA(o.CAFile), checkCreds(o.CredsFile),
+		err, checkPrefix(o.Prefix), checkStream(o.JetStream), checkCA(o.CAFile), checkCreds(o.CredsFile),
 	)
-}
-
-func (o Options) checkDeliver() error {
-	for _, d := range o.Deliver {
-		if err := record.CheckTopic(d.Topic); err != nil {
-			return fault.Renamed("deliver", err)
-		}
-		if d.InFlight < 1 || d.InFlight > MaxInFlight {
-			return fault.New("deliver", "deliver %s: %d messages in flight; use 1 to %d", d.Topic, d.InFlight, MaxInFlight)
-		}
-	}
-	return nil
-}
-
-func (o Options) checkGrace() error {
-	if o.Grace < 0 {
-		return fault.New("grace", "grace %v: it is negative; use zero or more", o.Grace)
-	}
-	return nil
 }
 
 // A Gate is the gateway that connects a store to NATS. It is run once.
 type Gate struct {
-	o         Options
-	servers   []server // of the configuration
-	found     []server // announced by their cluster; only Run uses it
-	store     *notify.Store
-	pub       *notify.Publisher
-	anybody   calls.Client // each, for the rights are those of NATS
-	claimer   *subscribers.Claimer
-	listener  *subscribers.Listener // of the bridges
-	hinting   loops
-	secret    *signing.Secret // that tokens are sealed with
-	slots     slots
-	waits     waits
-	held      *semaphore.Weighted // bytes of the bodies of claims that waited
-	reads     turns               // of inspections
-	count     counters
-	handovers handovers
-	notices   notices
-	link      link
+	o        Options
+	servers  []server // of the configuration
+	found    []server // announced by their cluster; only Run uses it
+	store    *notify.Store
+	pub      *notify.Publisher
+	anybody  calls.Client // each, for the rights are those of NATS
+	claimer  *subscribers.Claimer
+	listener *subscribers.Listener // of the bridges
+	hinting  loops
+	secret   *signing.Secret // that tokens are sealed with
+	slots    slots
+	waits    waits
+	held     *semaphore.Weighted // bytes of the bodies of claims that waited
+	reads    turns               // of inspections
+	count    counters
+	notices  notices
+	link     link
 
 	unheard     *outage.Many // hints of these shards cannot be received
 	unconfirmed *outage.Many // broadcasts of these shards wait for NATS
@@ -226,6 +159,8 @@ type Gate struct {
 	bridged shards // this process has bridged them before: a position was kept
 
 	conn atomic.Pointer[connection] // nil: not connected
+
+	reserved atomic.Pointer[map[string]bool] // subjects of pushes; nil: none
 
 	mu      sync.Mutex
 	quiet   bool          // no more requests are accepted

@@ -522,7 +522,7 @@ func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
 	n, store, js := startJetStream(t)
 	makeStream(t, js, jetstream.StreamConfig{Name: streamName, Subjects: []string{"other"}})
 	o := keeps(n)
-	o.Deliver = []natsgate.Deliver{{Topic: topic, InFlight: 4}}
+	deliver(t, store, 4, topic)
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
 	conn := n.connect()
 	awaitBeat(t, conn)

@@ -56,8 +56,8 @@ func TestAckKeepsResult(t *testing.T) {
 // A client that gets deliveries may leave results, too.
 func TestDeliveredWithResult(t *testing.T) {
 	t.Parallel()
-	conn, db, d := outbound(t, delivers(4, natsgate.Options{}))
-	got := subscribe(t, conn, "bellhop.deliver.>")
+	conn, db, d := delivering(t, 4)
+	got := subscribe(t, conn, "jobs.>")
 	storetest.Publish(t, db, body("a"))
 	answer(t, wantDelivered(t, got, "a", 1), `+ACK {"keep":"1h","result":"paid"}`)
 	storetest.Eventually(t, "it is done", func() bool { return info(t, db, "a").State == notify.Done })

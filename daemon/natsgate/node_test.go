@@ -326,7 +326,8 @@ func TestWorkersAreShort(t *testing.T) {
 
 // While no client listens a delivery waits, and uses up no attempt.
 func nodeAnswersDelivery(t *testing.T, dir string) {
-	conn, store, d := outbound(t, natsgate.Options{Deliver: []natsgate.Deliver{{Topic: "mail", InFlight: 8}}})
+	conn, store, d := outbound(t, natsgate.Options{})
+	deliver(t, store, 8, "mail")
 	storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "early", Body: []byte("hello")})
 	storetest.Eventually(t, "it is noticed that no client listens", func() bool { return d.Stats().Nobody > 0 })
 	e := startExample(t, dir, "deliver.mjs", conn.ConnectedUrl(), "waiting")

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -15,7 +14,7 @@ import (
 // claimed there until it is resumed. Messages leased before are settled.
 func TestDeliverPausedTopic(t *testing.T) {
 	t.Parallel()
-	conn, store, _ := outbound(t, delivers(4, natsgate.Options{}))
+	conn, store, _ := delivering(t, 4)
 	inspector := storetest.Inspector(t, store)
 	storetest.Set(t, store, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")

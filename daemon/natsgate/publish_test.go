@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -187,7 +186,7 @@ func TestCancelRescheduleInspect(t *testing.T) {
 // A message may have no body, whichever way it is published and received.
 func TestEmptyBodies(t *testing.T) {
 	t.Parallel()
-	conn, store, _ := outbound(t, delivers(1, natsgate.Options{}))
+	conn, store, _ := delivering(t, 1)
 	broadcasts, delivered := subscribe(t, conn, "bellhop.broadcast."+topic), subscribe(t, conn, deliverSubject)
 	serving(t, conn)
 	read[api.Publication](t, request(t, conn, "bellhop.publish-broadcast."+topic, "", "Bellhop-Id", "all"))

@@ -21,7 +21,7 @@ import (
 // The rights in the package comment: to subscribe to, to publish to, and to publish to for a stream.
 const (
 	hearRights   = "bellhop.> $SRV.> _INBOX.>"
-	sendRights   = "bellhop.wake.> bellhop.broadcast.> bellhop.beat bellhop.event.> bellhop.deliver.> _INBOX.>"
+	sendRights   = "bellhop.wake.> bellhop.broadcast.> bellhop.beat bellhop.event.> jobs.> _INBOX.>"
 	streamRights = "$JS.API.STREAM.INFO.BELLHOP $JS.API.STREAM.CREATE.BELLHOP $JS.API.STREAM.NAMES"
 )
 
@@ -37,7 +37,7 @@ func rights(hear, send string) *server.Permissions {
 // client that handles deliveries. It returns the options of a gateway that uses all of its rights, and a client that may do everything.
 func restricted(t testing.TB) (*natsd, natsgate.Options, *nats.Conn) {
 	t.Helper()
-	worker := rights("bellhop.deliver.>", "")
+	worker := rights("jobs.>", "")
 	worker.Response = &server.ResponsePermission{MaxMsgs: server.DEFAULT_ALLOW_RESPONSE_MAX_MSGS, Expires: time.Minute}
 	jetStream := withJetStream(t)
 	n := startNATS(t, func(o *server.Options) {
@@ -49,7 +49,7 @@ func restricted(t testing.TB) (*natsd, natsgate.Options, *nats.Conn) {
 		}
 	})
 	o := keeps(n)
-	o.URL, o.Deliver = strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1), []natsgate.Deliver{{Topic: "mail", InFlight: 1}}
+	o.URL = strings.Replace(n.ClientURL(), "//", "//bell:"+secret+"@", 1)
 	return n, o, n.connect(nats.UserInfo("all", secret))
 }
 
@@ -57,6 +57,7 @@ func TestRightsOfAGate(t *testing.T) {
 	t.Parallel()
 	n, o, conn := restricted(t)
 	store := storetest.Open(t)
+	deliver(t, store, 1, "mail")
 	events, wakes, stored := subscribe(t, conn, "bellhop.event.>"), subscribe(t, conn, "bellhop.wake.>"), subscribe(t, conn, "bellhop.broadcast.>")
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
 	awaitBeat(t, conn)

@@ -159,9 +159,9 @@ func (g *Gate) mayReply(endpoint, reply string) bool {
 
 // allowedReply reports whether a reply subject may be the requester's own. The gateway publishes there with its own rights, and
 // often what the requester chose. So it refuses subjects of NATS itself, subjects under the gateway's prefix, where an answer would
-// be a request or pass for a message of the gateway, and patterns.
+// be a request or pass for a message of the gateway, those of pushes, and patterns.
 func (g *Gate) allowedReply(reply string) bool {
-	if strings.HasPrefix(reply, "$") || strings.HasPrefix(reply, g.o.Prefix+".") {
+	if strings.HasPrefix(reply, "$") || strings.HasPrefix(reply, g.o.Prefix+".") || g.isReserved(reply) {
 		return false
 	}
 	for token := range strings.SplitSeq(reply, ".") {

@@ -21,8 +21,9 @@ func TestEightShards(t *testing.T) {
 	conn := n.connect()
 	events := subscribe(t, conn, "bellhop.event.carrier")
 	const topics, each = 24, 10
-	deliver := []natsgate.Deliver{{Topic: "mail.0", InFlight: 4}, {Topic: "mail.1", InFlight: 4}, {Topic: "mail.2", InFlight: 4}}
-	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL(), Deliver: deliver}, carrier.Options{}).bridges()
+	delivered := []string{"mail.0", "mail.1", "mail.2"}
+	deliver(t, db, 4, delivered...)
+	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	serving(t, conn)
 	var elected []int
 	for range 8 {
@@ -42,7 +43,7 @@ func TestEightShards(t *testing.T) {
 		}
 	}
 
-	wakes, deliveries := subscribe(t, conn, "bellhop.wake.>"), subscribe(t, conn, "bellhop.deliver.>")
+	wakes, deliveries := subscribe(t, conn, "bellhop.wake.>"), subscribe(t, conn, "jobs.>")
 	for i := range topics {
 		topic := fmt.Sprintf("t%d", i)
 		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "x", Body: []byte("x")})
@@ -63,19 +64,19 @@ func TestEightShards(t *testing.T) {
 		settle(t, conn, m, "+ACK")
 		settled(t, db, fmt.Sprintf("t%d", i), "x")
 	}
-	for _, one := range deliver {
-		storetest.Publish(t, db, notify.Message{Topic: one.Topic, ID: "x", Body: []byte("x")})
+	for _, one := range delivered {
+		storetest.Publish(t, db, notify.Message{Topic: one, ID: "x", Body: []byte("x")})
 	}
-	for range deliver {
+	for range delivered {
 		answer(t, storetest.Receive(t, "a delivery", deliveries), "+ACK")
 	}
-	for _, one := range deliver {
-		settled(t, db, one.Topic, "x")
+	for _, one := range delivered {
+		settled(t, db, one, "x")
 	}
 	wantBridged(t, db, n, topics, each)
 	storetest.Eventually(t, "all are counted", func() bool {
 		s := d.Stats()
-		return s.Delivered == int64(len(deliver)) && s.Broadcasts == topics*each
+		return s.Delivered == int64(len(delivered)) && s.Broadcasts == topics*each
 	})
 	if s := d.Stats(); s.Resent != 0 || s.Gaps != 0 {
 		t.Errorf("counted %+v", s)

@@ -1,12 +1,10 @@
 package natsgate
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Stats are the counts of a gateway since it was made.
@@ -37,11 +35,10 @@ type Stats struct {
 	Delivered          int64 // messages delivered and acknowledged
 	Snoozed            int64 // messages put off without an attempt used up
 	Nobody             int64 // deliveries for which no client listened
-	NoAnswer           int64 // deliveries without an answer within the lease
+	NoAnswer           int64 // deliveries without an answer in time
 	BadAnswers         int64 // answers other than +ACK, -NAK, +WPI and +TERM
 	LateAnswers        int64 // answers that came after the delivery was given up
 
-	Handovers subscribers.SubscriberStats // of the messages delivered
 	Publisher notify.PublisherStats
 
 	Hinting  time.Time // when the loop that sends hints last made progress, of several the one that waits the longest; zero: none runs
@@ -89,56 +86,12 @@ func (g *Gate) Stats() Stats {
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
-		Handovers: g.handovers.read(), Publisher: g.pub.Stats(),
-		Hinting: g.hinting.last(), Bridging: g.listener.Stats().Progress,
+		Publisher: g.pub.Stats(),
+		Hinting:   g.hinting.last(), Bridging: g.listener.Stats().Progress,
 		Endpoints: make(map[string]Tally),
 	}
 	for _, e := range g.endpoints {
 		s.Endpoints[e.name] = e.tally.read()
 	}
 	return s
-}
-
-// handovers sums what the subscribers of all connections counted.
-type handovers struct {
-	mu   sync.Mutex
-	now  map[*subscribers.Subscriber]bool // those that run
-	past subscribers.SubscriberStats
-}
-
-// of counts what a subscriber does until end is called.
-func (h *handovers) of(s *subscribers.Subscriber) (end func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.now == nil {
-		h.now = make(map[*subscribers.Subscriber]bool)
-	}
-	h.now[s] = true
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.now, s)
-		add(&h.past, s.Stats())
-	}
-}
-
-func (h *handovers) read() subscribers.SubscriberStats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.sum()
-}
-
-// sum returns the counts of all. The mutex is held.
-func (h *handovers) sum() subscribers.SubscriberStats {
-	sum := h.past
-	for s := range h.now {
-		add(&sum, s.Stats())
-	}
-	return sum
-}
-
-// add adds the hand-overs of a subscriber to a sum.
-func add(sum *subscribers.SubscriberStats, of subscribers.SubscriberStats) {
-	sum.HandedOver += of.HandedOver
-	sum.Dropped += of.Dropped
 }

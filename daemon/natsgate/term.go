@@ -14,8 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// Term sends wake-ups, beats, deaths and broadcasts of a shard to NATS, and the messages
-// of its topics that are delivered, while this process's carrier is elected for the
+// Term sends wake-ups, beats, deaths and broadcasts of a shard to NATS, while this process's carrier is elected for the
 // shard: so one of many daemons sends. It is made for carrier.Options.OnTerm, returns
 // when ctx has ended, and needs Run to run beside it. Terms of several shards run side by
 // side.
@@ -29,9 +28,6 @@ func (g *Gate) Term(ctx context.Context, elected carrier.Term) {
 	all.Go(func() { t.announceElection(ctx) })
 	all.Go(func() { t.hint(ctx) })
 	all.Go(func() { t.bridge(ctx) })
-	if topics := t.delivered(); len(topics) > 0 {
-		all.Go(func() { t.deliver(ctx, topics) })
-	}
 	all.Wait()
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -161,7 +162,9 @@ type daemon struct {
 	name  string
 	log   *logBuffer
 
-	stopCarrier, stopGate func()
+	pusher *push.Pusher
+
+	stopCarrier, stopPusher, stopGate func()
 }
 
 // names numbers the daemons of the tests.
@@ -180,12 +183,24 @@ func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.O
 		t.Fatal(err)
 	}
 	d.stopCarrier = storetest.Run(t, carry.Run)
+	d.pusher, d.stopPusher = startPusher(t, db, push.Options{NATS: d.Gate, OnClaimed: o.OnClaimed, Grace: time.Hour})
 	return d
+}
+
+// startPusher starts what works for the pushes to NATS.
+func startPusher(t testing.TB, db *notify.Store, o push.Options) (p *push.Pusher, stop func()) {
+	t.Helper()
+	p, err := push.New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, storetest.Run(t, p.Run)
 }
 
 // stop stops a daemon as daemon.Run does.
 func (d *daemon) stop() {
 	d.stopCarrier()
+	d.stopPusher()
 	d.stopGate()
 }
 
@@ -582,10 +597,11 @@ func TestNATSThatStalls(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	w := newWire(t, n)
-	d := startDaemon(t, db, natsgate.Options{URL: w.url(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}, carrier.Options{}).bridges()
+	deliver(t, db, 4, topic)
+	d := startDaemon(t, db, natsgate.Options{URL: w.url()}, carrier.Options{}).bridges()
 	awaitBeat(t, conn)
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
-	deliveries := subscribe(t, conn, "bellhop.deliver.>")
+	deliveries := subscribe(t, conn, "jobs.>")
 	acknowledge(t, conn, "")
 	w.hold(true)
 	big := make([]byte, 200<<10) // fills every buffer in between
@@ -623,7 +639,7 @@ func TestNATSThatStalls(t *testing.T) {
 // acknowledge acknowledges all deliveries, in a queue group if one is named.
 func acknowledge(t testing.TB, conn *nats.Conn, group string) {
 	t.Helper()
-	if _, err := conn.QueueSubscribe("bellhop.deliver.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) }); err != nil {
+	if _, err := conn.QueueSubscribe("jobs.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
@@ -637,9 +653,8 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
 	storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
-	o := natsgate.Options{URL: n.ClientURL(), Deliver: []natsgate.Deliver{{Topic: topic, InFlight: 4}}}
+	o := natsgate.Options{URL: n.ClientURL()}
 	all := subscribe(t, conn, "bellhop.*.order.timeout")
-	acknowledge(t, conn, "")
 	first := startDaemon(t, db, o, carrier.Options{}).bridges()
 	second := startDaemon(t, db, o, carrier.Options{})
 	connected(t, second.Gate)
@@ -648,17 +663,17 @@ func TestOnlyTheElectedSends(t *testing.T) {
 		storetest.Publish(t, db, body(notify.NewID()))
 		broadcast(t, db, body(notify.NewID()))
 		got := make(map[string]int)
-		for len(got) < 3 {
+		for len(got) < 2 {
 			got[storetest.Receive(t, "a message", all).Subject]++
 		}
 		awaitBeat(t, conn) // the messages of a second daemon would be there by then
 		for len(all) > 0 {
 			got[(<-all).Subject]++
 		}
-		if got["bellhop.broadcast.order.timeout"] != 1 || got["bellhop.deliver.order.timeout"] != 1 {
+		if got["bellhop.broadcast.order.timeout"] != 1 || len(got) != 2 {
 			t.Errorf("got %v", got)
 		}
-		if s := second.Stats(); i == 0 && s.Hints+s.LostHints+s.Broadcasts+s.Delivered > 0 {
+		if s := second.Stats(); i == 0 && s.Hints+s.LostHints+s.Broadcasts > 0 {
 			t.Errorf("who is not elected counted %+v", s)
 		}
 		first.stop()

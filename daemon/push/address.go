@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -65,9 +66,19 @@ func (a Allow) check(address netip.Addr, plain bool) error {
 	return nil
 }
 
-// CheckURL returns a notify.Fault for a URL that this daemon would never push to, as far as that can be told without a look-up; an
-// api.ErrPushOff where it pushes nowhere.
-func (p *Pusher) CheckURL(text string) error {
+// Check returns a notify.Fault for a push that this daemon would never work for, as far as that can be told without a look-up; an
+// api.ErrPushOff or api.ErrNoNATS where it pushes to no URL or not to NATS.
+func (p *Pusher) Check(push *store.Push) error {
+	switch {
+	case !push.IsNATS():
+		return p.checkURL(push.URL)
+	case p.o.NATS == nil:
+		return api.ErrNoNATS
+	}
+	return p.o.NATS.CheckSubject(push.Subject(push.Topics[0]))
+}
+
+func (p *Pusher) checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil: // see store.Push

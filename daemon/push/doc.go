@@ -1,6 +1,6 @@
-// Package push hands messages on to URLs: a worker in the daemon for the topics of each push, whose handler is a request.
+// Package push hands messages on to URLs and to NATS: a worker in the daemon for the topics of each push, whose handler is a request.
 //
-//	p, err := push.New(store, push.Options{Allow: "public"})
+//	p, err := push.New(store, push.Options{Allow: "public", NATS: gate})
 //	...
 //	err = p.Run(ctx)
 //
@@ -8,7 +8,12 @@
 // may push: its options say to which addresses. Leases, attempts, keys and limits hold as for any worker; where several daemons push,
 // they share the messages as workers do.
 //
-// # The request
+// # NATS
+//
+// A push to nats:SUBJECT is a request on that subject, answered as package natsgate says. While NATS is away nothing is claimed. While
+// nobody listens messages stay ready, and a subject is tried by one message a second, or of many ten in all.
+//
+// # The request to a URL
 //
 // A POST with the body and the content type of the message. Its headers are those of a claim with as=body (package httpapi), but for the
 // receipt; traceparent and tracestate of the message are sent under their own names, too. Each request is signed as Standard Webhooks

@@ -60,10 +60,10 @@ func newTarget(push store.Push, before *target) *target {
 	return t
 }
 
-// handle pushes a message.
-func (p *Pusher) handle(ctx context.Context, d *subscribers.Delivery) error {
+// request pushes a message to a URL.
+func (p *Pusher) request(ctx context.Context, d *subscribers.Delivery) error {
 	t := p.target(d.Topic)
-	if t == nil {
+	if t == nil || t.IsNATS() {
 		return subscribers.NotNow(errReplaced, leastPause)
 	}
 	wait, only := t.enter()

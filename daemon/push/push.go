@@ -3,10 +3,9 @@ package push
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,12 +20,13 @@ import (
 
 // Options are the options of a Pusher. The zero value pushes nowhere.
 type Options struct {
-	Allow   string        // to which addresses it pushes, see ParseAllow; empty: it does not
-	Grace   time.Duration // for requests under way, when Run ends; zero: that of a Subscriber
+	Allow   string        // to which addresses it pushes, see ParseAllow; empty: to no URL
+	NATS    NATS          // nil: it does not push to NATS
+	Grace   time.Duration // for what is under way, when Run ends; zero: that of a Subscriber
 	Version string        // of the program
 	Logger  *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
-	// OnClaimed is called for each message before its request, with the time from its due time until its claim. It must not block,
+	// OnClaimed is called for each message that is handed on, with the time from its due time until its claim. It must not block,
 	// and must be safe for concurrent use.
 	OnClaimed func(d subscribers.Delivery, late time.Duration)
 }
@@ -44,16 +44,12 @@ type Pusher struct {
 
 	done, failures, putOff, underWay atomic.Int64
 
+	web, nats crew // for pushes to URLs, and to NATS
+	unheard   unheard
+	handovers handovers
+
 	mu      sync.Mutex
 	targets map[string]*target // by topic
-	now     *working           // nil: there is nothing to do
-	running sync.WaitGroup     // subscribers
-}
-
-// working is a subscriber for the topics of all pushes.
-type working struct {
-	topics map[string]int // most requests under way for each
-	stop   context.CancelFunc
 }
 
 // boundOfLoop is how long a round of the loop takes at most, as that of a claimer.
@@ -76,25 +72,33 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 		o: o, allow: allow, store: s, secure: client(allow, false), plain: client(allow, true),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
 	}
+	p.web, p.nats = crew{Pusher: p, handle: p.request}, crew{Pusher: p, handle: p.deliver}
 	p.quiet, p.quiesce = context.WithCancel(context.Background())
 	return p, nil
 }
 
-// Run works for the pushes until ctx ends or Quiesce is called, and ends the requests under way within the grace. An unavailable
-// Redis does not end it.
+// Run works for the pushes until ctx ends or Quiesce is called, and ends what is under way within the grace. An unavailable Redis or
+// NATS does not end it.
 func (p *Pusher) Run(ctx context.Context) error {
 	defer close(p.ended)
 	defer p.loop.End()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.quiet, cancel)()
-	if p.allow.IsNone() {
+	if p.IsOff() {
 		<-ctx.Done()
 		return nil
 	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	if !p.allow.IsNone() {
+		all.Go(func() { p.web.serve(ctx) })
+	}
+	if p.o.NATS != nil {
+		all.Go(func() { p.serveNATS(ctx) })
+	}
 	changed := make(chan struct{}, 1)
-	var hearing sync.WaitGroup
-	hearing.Go(func() {
+	all.Go(func() {
 		p.store.Subscribe(ctx, func(e store.Event) {
 			p.loop.Note()
 			if e.Kind == reach.Subscribed || e.Kind == reach.Received {
@@ -114,37 +118,23 @@ func (p *Pusher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	p.running.Wait()
-	hearing.Wait()
 	return nil
 }
 
-// Stats are what a Pusher does now, and counted since it was made.
-type Stats struct {
-	Done     int64    // messages that an endpoint acknowledged
-	Failed   int64    // requests that failed
-	PutOff   int64    // messages put off by an endpoint without an attempt used up
-	InFlight int64    // requests under way
-	Failing  []string // pushes whose endpoints failed several times in a row
-}
+// IsOff reports whether the pusher pushes nowhere.
+func (p *Pusher) IsOff() bool { return p.allow.IsNone() && p.o.NATS == nil }
 
-// Stats returns the counts.
-func (p *Pusher) Stats() Stats {
-	s := Stats{Done: p.done.Load(), Failed: p.failures.Load(), PutOff: p.putOff.Load(), InFlight: p.underWay.Load()}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range p.targets {
-		t.mu.Lock()
-		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
-			s.Failing = append(s.Failing, t.Name)
-		}
-		t.mu.Unlock()
+// serveNATS works for the pushes to NATS while there is a connection.
+func (p *Pusher) serveNATS(ctx context.Context) {
+	for ctx.Err() == nil {
+		connected, release := p.o.NATS.Connected(ctx)
+		p.unheard.forgetAll()
+		p.nats.serve(connected)
+		release()
 	}
-	slices.Sort(s.Failing)
-	return s
 }
 
-// Quiesce has Run claim no more messages, and waits until the requests under way are answered, or ctx ends.
+// Quiesce has Run claim no more messages, and waits until those under way are settled, or ctx ends.
 func (p *Pusher) Quiesce(ctx context.Context) {
 	p.quiesce()
 	select {
@@ -162,9 +152,15 @@ func (p *Pusher) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	topics, targets := make(map[string]int), make(map[string]*target)
+	web, nats, targets := make(map[string]int), make(map[string]int), make(map[string]*target)
+	var reserved []string
 	p.mu.Lock()
 	for _, push := range all {
+		topics := web
+		if push.IsNATS() {
+			topics = nats
+			reserved = append(reserved, push.Subject(">"))
+		}
 		if push.Paused != "" {
 			continue
 		}
@@ -175,38 +171,10 @@ func (p *Pusher) read(ctx context.Context) error {
 	}
 	p.targets = targets
 	p.mu.Unlock()
-	return p.work(ctx, topics)
-}
-
-// work has a subscriber handle the messages of some topics, and the one before finish its own.
-func (p *Pusher) work(ctx context.Context, topics map[string]int) error {
-	if before := p.now; before != nil {
-		if maps.Equal(before.topics, topics) {
-			return nil
-		}
-		defer before.stop()
+	if p.o.NATS != nil {
+		p.o.NATS.Reserve(reserved)
 	}
-	p.now = nil
-	if len(topics) == 0 {
-		return nil
-	}
-	s, err := subscribers.NewSubscriber(p.store, subscribers.SubscriberOptions{Version: p.o.Version, Grace: p.o.Grace, Logger: p.o.Logger})
-	if err != nil {
-		return err
-	}
-	for topic, most := range topics {
-		if err := s.Handle(topic, p.handle, subscribers.HandleOptions{Concurrency: most}); err != nil {
-			return err
-		}
-	}
-	running, stop := context.WithCancel(ctx)
-	p.now = &working{topics, stop}
-	p.running.Go(func() {
-		if err := s.Run(running); err != nil && running.Err() == nil {
-			p.o.Logger.Error("pushing ended", "error", err)
-		}
-	})
-	return nil
+	return errors.Join(p.web.assign(web), p.nats.assign(nats))
 }
 
 // target returns what the push of a topic is now; nil if none has it.

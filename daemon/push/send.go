@@ -76,7 +76,7 @@ func (a Answer) IsDone() bool { return a.Status >= 200 && a.Status < 300 }
 func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Delivery) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, push.Timeout, fmt.Errorf("no answer within %v", push.Timeout))
 	defer cancel()
-	r, err := p.request(ctx, push, d)
+	r, err := p.requestOf(ctx, push, d)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -101,15 +101,30 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 	return a, nil
 }
 
-// Test sends a test to the endpoint of a push, and returns what that answered.
+// Test sends a test to where a push leads, and returns what the answer is.
 func (p *Pusher) Test(ctx context.Context, push store.Push) api.PushTest {
-	push.Timeout = min(push.Timeout, store.DefaultPushTimeout)
-	now := time.Now()
-	a, err := p.Send(ctx, &push, subscribers.Delivery{
+	now, within := time.Now(), min(push.Timeout, store.DefaultPushTimeout)
+	d := subscribers.Delivery{
 		Topic: push.Topics[0], ID: "test~" + notify.NewID(), Due: now, Attempt: 1,
 		Record: notify.Record{Published: now, ContentType: "application/json", Body: []byte(`{"test":true}`)},
-	})
-	t := api.PushTest{OK: err == nil && a.IsDone(), Answer: a.String(), TookMs: api.Ms(time.Since(now))}
+	}
+	var answer string
+	err := p.Check(&push)
+	switch {
+	case err != nil:
+	case push.IsNATS():
+		answer = "+ACK"
+		err = p.o.NATS.Deliver(ctx, push.Subject(d.Topic), within, &d)
+	default:
+		push.Timeout = within
+		var a Answer
+		if a, err = p.Send(ctx, &push, d); err == nil {
+			if answer = a.String(); !a.IsDone() {
+				err = errors.New(answer)
+			}
+		}
+	}
+	t := api.PushTest{OK: err == nil, Answer: answer, TookMs: api.Ms(time.Since(now))}
 	if err != nil {
 		t.Answer = err.Error()
 	}
@@ -128,8 +143,8 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// request returns the request for a message.
-func (p *Pusher) request(ctx context.Context, push *store.Push, d subscribers.Delivery) (*http.Request, error) {
+// requestOf returns the request for a message.
+func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.Delivery) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, push.URL, bytes.NewReader(d.Body))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ var (
 // Defaults and limits of a Push.
 const (
 	DefaultPushInFlight = 32
-	DefaultPushTimeout  = 10 * time.Second
+	DefaultPushTimeout  = 10 * time.Second // of a request to a URL
+	DefaultNATSTimeout  = 30 * time.Second // for an answer over NATS
 	MaxPushInFlight     = 1000
 	MinPushTimeout      = 100 * time.Millisecond
 	MaxPushTimeout      = 24 * time.Hour
@@ -33,19 +35,24 @@ const (
 	maxPushSecrets      = 2    // of which one replaces the other
 	minPushSecret       = 24   // bytes, as Standard Webhooks has it
 	maxPushSecret       = 64
+	maxPushSubject      = 255 // bytes
 )
 
 // secretPrefix is what a secret of Standard Webhooks begins with.
 const secretPrefix = "whsec_"
 
-// A Push hands the messages of topics on to a URL, from the daemons. The zero values of InFlight and Timeout are the defaults.
+// toNATS is what the subject in Push.To stands behind.
+const toNATS = "nats:"
+
+// A Push hands the messages of topics on to a URL or to NATS, from the daemons. The zero values of InFlight and Timeout are the defaults.
 type Push struct {
 	Name     string        `json:"-"`
 	Topics   []string      `json:"topics"`
-	URL      string        `json:"url"`
-	Secrets  []string      `json:"secrets"`           // whsec_BASE64, which sign each request; two while one replaces the other
-	InFlight int           `json:"in_flight"`         // most requests of a topic that each daemon has under way
-	Timeout  time.Duration `json:"timeout"`           // of a request
+	URL      string        `json:"url,omitempty"`     // empty: it has a To
+	To       string        `json:"to,omitempty"`      // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
+	Secrets  []string      `json:"secrets,omitempty"` // whsec_BASE64, which sign each request to a URL; two while one replaces the other
+	InFlight int           `json:"in_flight"`         // most messages of a topic that each daemon has handed on, and that are not settled
+	Timeout  time.Duration `json:"timeout"`           // for an answer
 	Paused   string        `json:"paused,omitempty"`  // why; empty: it is not paused
 	Failing  *PushFailure  `json:"failing,omitempty"` // the endpoint fails; nil: it does not, as far as is known
 }
@@ -58,7 +65,15 @@ type PushFailure struct {
 
 // Check returns a joined Fault for each field that is wrong.
 func (p *Push) Check() error {
-	faults := []error{record.CheckListener(p.Name), record.CheckTopics(p.Topics), p.checkURL(), p.checkSecrets()}
+	faults := []error{record.CheckListener(p.Name), record.CheckTopics(p.Topics)}
+	switch {
+	case p.To == "":
+		faults = append(faults, p.checkURL(), p.checkSecrets())
+	case p.URL != "" || len(p.Secrets) > 0:
+		faults = append(faults, fault.New("to", "to %.100q: a push to NATS has neither url nor secrets; leave them out, or this", p.To))
+	default:
+		faults = append(faults, p.checkTo())
+	}
 	if p.InFlight != 0 {
 		faults = append(faults, fault.Within("in_flight", "in flight", p.InFlight, 1, MaxPushInFlight))
 	}
@@ -68,10 +83,37 @@ func (p *Push) Check() error {
 	return errors.Join(faults...)
 }
 
+// subjectGrammar is that of a literal subject of NATS, or of one whose last token stands for the topic.
+var subjectGrammar = regexp.MustCompile(`^nats:[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.>)?$`)
+
+func (p *Push) checkTo() error {
+	switch subject := strings.TrimPrefix(p.To, toNATS); {
+	case !subjectGrammar.MatchString(p.To) || len(subject) > maxPushSubject:
+		return fault.New("to", "to %.100q: write nats:SUBJECT, tokens of letters, digits, _ and -, joined by dots, of at most %d bytes; a last token > stands for the topic", p.To, maxPushSubject)
+	case strings.HasPrefix(subject, "_INBOX."):
+		return fault.New("to", "to %s: answers go there, and messages would pass for them; use another subject", p.To)
+	}
+	return nil
+}
+
+// IsNATS reports whether the push hands messages on to NATS.
+func (p *Push) IsNATS() bool { return p.To != "" }
+
+// Subject returns the subject of NATS to which the messages of a topic go.
+func (p *Push) Subject(topic string) string {
+	subject := strings.TrimPrefix(p.To, toNATS)
+	if before, whole := strings.CutSuffix(subject, ">"); whole {
+		return before + topic
+	}
+	return subject
+}
+
 // checkURL checks what can be told without a look-up: each connection is judged by its address.
 func (p *Push) checkURL() error {
 	u, err := url.Parse(p.URL)
 	switch {
+	case p.URL == "":
+		return fault.New("url", "url: it is missing; write https://HOST/PATH, or give to, nats:SUBJECT")
 	case err != nil || len(p.URL) > maxPushURL || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fault.New("url", "url %.100q: write https://HOST/PATH, of at most %d bytes", p.URL, maxPushURL)
 	case u.User != nil:
@@ -100,7 +142,11 @@ func (p Push) withDefaults() Push {
 	if p.InFlight == 0 {
 		p.InFlight = DefaultPushInFlight
 	}
-	if p.Timeout == 0 {
+	switch {
+	case p.Timeout != 0:
+	case p.IsNATS():
+		p.Timeout = DefaultNATSTimeout
+	default:
 		p.Timeout = DefaultPushTimeout
 	}
 	return p
@@ -136,7 +182,7 @@ func (p Push) Replacing(before *Push) *Push {
 	p.Failing, p.Paused = nil, ""
 	if before != nil {
 		p.Paused = before.Paused
-		if len(p.Secrets) == 0 {
+		if len(p.Secrets) == 0 && !p.IsNATS() {
 			p.Secrets = before.Secrets
 		}
 	}

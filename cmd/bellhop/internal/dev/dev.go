@@ -31,7 +31,6 @@ type Options struct {
 	Config  daemon.Config // of the settings of Redis only the prefix is used; those of NATS only with NatsURL
 	Dir     string        // folder of the data; empty: DefaultDir
 	Shards  int           // of the store, if it is new; zero: as it has, or as Config says
-	Deliver string        // topics to deliver over NATS, in the form of daemon.Config.NatsDeliver
 	Tour    bool          // run the tour
 	Command string        // name of this program in what is printed
 	Out     io.Writer     // receives what is printed
@@ -68,9 +67,6 @@ func Run(ctx context.Context, o Options) error {
 			c.NatsURL = daemon.NatsURLs(bus.URL())
 			servers = append(servers, bus)
 		}
-	}
-	if c.NatsURL != "" && o.Deliver != "" {
-		c.NatsDeliver = o.Deliver
 	}
 	l, err := listen(c.Listen)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Handles the messages of the topic "mail" that the daemon delivers if it runs
-// with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
+// Handles the messages of the topic "mail" that the daemon pushes to NATS after:
+// bellhop push put mail --topic mail --to nats:jobs.mail
 //
 //   npm install
 //   node deliver.mjs
@@ -22,17 +22,17 @@ const nc = await connect({
   maxReconnectAttempts: -1,
 });
 
-const deliveries = nc.subscribe("bellhop.deliver.mail", { queue: "workers" });
+const deliveries = nc.subscribe("jobs.mail", { queue: "workers" });
 await nc.flush();
 console.log("waiting");
 
-// Up to 64 messages come before the first is answered, so the loop does not wait
+// Up to 32 messages come before the first is answered, so the loop does not wait
 // for each.
 for await (const m of deliveries) answer(m);
 
 async function answer(m) {
   try {
-    await handle(m); // if this takes longer than the lease, call m.respond("+WPI") now and then
+    await handle(m); // if this takes longer than 30 s, call m.respond("+WPI") now and then
     m.respond("+ACK");
   } catch (err) {
     if (err instanceof Later) {

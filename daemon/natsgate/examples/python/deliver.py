@@ -1,5 +1,5 @@
-# Handles the messages of the topic "mail" that the daemon delivers if it runs
-# with BELLHOP_NATS_DELIVER=mail, or as: bellhop dev --deliver mail
+# Handles the messages of the topic "mail" that the daemon pushes to NATS after:
+# bellhop push put mail --topic mail --to nats:jobs.mail
 #
 #   pip install nats-py
 #   python3 deliver.py
@@ -27,7 +27,7 @@ async def handle(m):
 
 async def answer(m):
     try:
-        await handle(m)  # if this takes longer than the lease, call m.respond(b"+WPI") now and then
+        await handle(m)  # if this takes longer than 30 s, call m.respond(b"+WPI") now and then
         await m.respond(b"+ACK")
     except Later as later:
         await m.respond(b'-NAK {"delay":"%s","attempt":"keep"}' % str(later).encode())
@@ -40,11 +40,11 @@ async def main():
     nc = await nats.connect(
         os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), max_reconnect_attempts=-1
     )
-    deliveries = await nc.subscribe("bellhop.deliver.mail", queue="workers")
+    deliveries = await nc.subscribe("jobs.mail", queue="workers")
     await nc.flush()
     print("waiting", flush=True)
 
-    # Up to 64 messages come before the first is answered, so the loop does not
+    # Up to 32 messages come before the first is answered, so the loop does not
     # wait for each.
     answering = set()
     async for m in deliveries.messages:

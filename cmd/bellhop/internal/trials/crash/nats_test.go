@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -303,11 +304,19 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	}
 }
 
+// deliver has daemons push the topic to NATS, with four messages in flight each.
+func deliver(t *testing.T, db *notify.Store) {
+	t.Helper()
+	if err := db.Home().PutPush(t.Context(), store.Push{Name: "jobs", Topics: []string{topic}, To: "nats:jobs.>", InFlight: 4}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // deliveries subscribes to the deliveries of the topic.
 func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
 	t.Helper()
 	all := make(chan *nats.Msg, 10_000)
-	if _, err := conn.ChanSubscribe("bellhop.deliver."+topic, all); err != nil {
+	if _, err := conn.ChanSubscribe("jobs."+topic, all); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
@@ -322,21 +331,20 @@ func TestTermWhileDelivering(t *testing.T) {
 	t.Parallel()
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
-	settings := []string{"NATS_DELIVER=" + topic + ":4, other", "SHUTDOWN_TIMEOUT=20s"}
-	now := startDaemon(t, store, server, settings...)
+	deliver(t, store)
+	now := startDaemon(t, store, server, "SHUTDOWN_TIMEOUT=10s")
 	before := elected(t, store, "")
-	startDaemon(t, store, server, settings...)
-	standingBy(t, store, 1)
-	const n = 10
+	const n = 4
 	spread(t, store, n, 0, time.Millisecond)
 	var out []*nats.Msg
-	for range 4 {
+	for range n {
 		out = append(out, storetest.Receive(t, "a delivery", got))
 	}
+	startDaemon(t, store, server)
+	standingBy(t, store, 1)
 	if err := now.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	elected(t, store, before.Name)
 	seen := make(map[string]bool)
 	ack := func(m *nats.Msg) {
 		t.Helper()
@@ -354,6 +362,7 @@ func TestTermWhileDelivering(t *testing.T) {
 	if code := now.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d: %s", code, now.log())
 	}
+	elected(t, store, before.Name)
 	for len(seen) < n {
 		ack(storetest.Receive(t, "a delivery", got))
 	}
@@ -368,24 +377,25 @@ func TestTermWhileDelivering(t *testing.T) {
 func TestKillWhileDelivering(t *testing.T) {
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
-	settings := []string{"NATS_DELIVER=" + topic + ":4", "LEASE=2s"}
-	now := startDaemon(t, store, server, settings...)
+	deliver(t, store)
+	now := startDaemon(t, store, server, "LEASE=2s")
 	before := elected(t, store, "")
-	startDaemon(t, store, server, settings...)
-	standingBy(t, store, 1)
 	inspector := storetest.Inspector(t, store)
 	storetest.Eventually(t, "a daemon sets the lease", func() bool {
 		set, err := inspector.Settings(t.Context(), notify.AllTopics)
 		return err == nil && set.Lease == 2*time.Second
 	})
-	const n = 10
+	const n = 4
 	spread(t, store, n, 0, time.Millisecond)
 	again := make(map[string]bool)
-	for range 4 {
+	for range n {
 		again[storetest.Receive(t, "a delivery", got).Header.Get("ce-id")] = true
 	}
+	startDaemon(t, store, server, "LEASE=2s")
+	standingBy(t, store, 1)
 	now.end(syscall.SIGKILL)
-	for range n {
+	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "new", Body: []byte("x")})
+	for range n + 1 {
 		m := storetest.Receive(t, "a delivery", got)
 		want := "1"
 		if again[m.Header.Get("ce-id")] {

@@ -34,7 +34,7 @@ func (a *actor) carry(ctx context.Context) error {
 	}
 	defer conn.Close()
 	c := &carrying{actor: a, dice: newDice(a.random), conn: conn}
-	if _, err := conn.QueueSubscribe("bellhop.deliver."+deliveredTopic, "couriers", c.deliver); err != nil {
+	if _, err := conn.QueueSubscribe(deliveries, "couriers", c.deliver); err != nil {
 		return err
 	}
 	var all sync.WaitGroup

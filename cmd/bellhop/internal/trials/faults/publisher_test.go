@@ -21,7 +21,7 @@ var (
 	handledTopics   = []string{"handled.a", "handled.b"} // subscribers
 	claimedTopics   = []string{"claimed.a", "claimed.b"} // claimers
 	webTopic        = "web"                              // over HTTP
-	deliveredTopic  = "delivered"                        // over NATS, by deliveries
+	deliveredTopic  = "delivered"                        // pushed to NATS
 	askedTopic      = "asked"                            // over NATS, by claims
 	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
 	slowTopic       = "slow"                             // subscribers of few hands

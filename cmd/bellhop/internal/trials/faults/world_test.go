@@ -35,6 +35,7 @@ const (
 	carrierLease = 600 * time.Millisecond // short, since rounds are
 	disk         = 48 << 20               // bytes for Redis's append-only file
 	stream       = "FAULTS"               // JetStream stream of broadcasts
+	deliveries   = "faults.deliveries"    // subject of NATS to which messages are pushed
 )
 
 // A world is the servers of a round and the crew that uses them.
@@ -103,6 +104,11 @@ func (w *world) openStore(ctx context.Context) (err error) {
 	}
 	if err := w.setDefaults(ctx); err != nil {
 		return err
+	}
+	if w.nats != nil {
+		if err := w.store.Home().PutPush(ctx, store.Push{Name: "couriers", Topics: []string{deliveredTopic}, To: "nats:" + deliveries}); err != nil {
+			return err
+		}
 	}
 	w.watch(ctx)
 	return nil
@@ -312,7 +318,7 @@ func (m *member) natsEnv() []string {
 	if m.w.nats == nil {
 		return nil
 	}
-	return []string{"BELLHOP_NATS_URL=nats://" + m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM=" + stream, "BELLHOP_NATS_DELIVER=" + deliveredTopic}
+	return []string{"BELLHOP_NATS_URL=nats://" + m.links["nats"].addr(), "BELLHOP_NATS_JETSTREAM=" + stream}
 }
 
 // actorProgram returns the test binary in the role in the member's name.

@@ -1,0 +1,118 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// NATS is a gateway that hands messages on to NATS, such as that of package natsgate.
+type NATS interface {
+	// Connected waits until there is a connection or ctx ends, and returns a context that ends with either. release frees what that
+	// holds.
+	Connected(ctx context.Context) (connected context.Context, release context.CancelFunc)
+
+	// Deliver sends a message to a subject, and waits for its answer for some time, and as long again from each that asks for more. It
+	// returns what a Handler does; an error that is ErrNobody where nobody listens.
+	Deliver(ctx context.Context, subject string, within time.Duration, d *subscribers.Delivery) error
+
+	// Reserve has the gateway answer no request on these subjects, of which a last token > stands for one or more: whoever may send
+	// requests could forge messages there.
+	Reserve(subjects []string)
+
+	// CheckSubject returns a notify.Fault for a subject that has another meaning for the gateway.
+	CheckSubject(subject string) error
+}
+
+// ErrNobody is why a message was not handed on to NATS.
+var ErrNobody = errors.New("nobody listens over nats")
+
+// A subject on which nobody listens is asked again by one message after a second; where there are many they take turns, ten a second. So
+// what it costs to wait for clients is bounded, and needs no help from NATS, which does not say when one comes.
+const (
+	unheardPause = time.Second
+	unheardTurn  = 100 * time.Millisecond
+)
+
+// unheard are the subjects on which nobody listens, as far as is known.
+type unheard struct {
+	mu   sync.Mutex
+	next map[string]time.Time // when each is asked again
+	last time.Time            // turn that was given
+}
+
+// wait returns for how long a subject is not asked.
+func (u *unheard) wait(subject string) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return max(time.Until(u.next[subject]), 0)
+}
+
+// again notes that nobody listens on a subject, and returns when it is asked again.
+func (u *unheard) again(subject string) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	if next := u.next[subject]; next.After(now) { // as another message found meanwhile
+		return next.Sub(now)
+	}
+	if u.next == nil {
+		u.next = make(map[string]time.Time)
+	}
+	turn := now.Add(unheardPause)
+	if after := u.last.Add(unheardTurn); after.After(turn) {
+		turn = after
+	}
+	u.next[subject], u.last = turn, turn
+	return turn.Sub(now)
+}
+
+// forget notes that a subject is heard.
+func (u *unheard) forget(subject string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.next, subject)
+}
+
+// forgetAll forgets what was found on another connection.
+func (u *unheard) forgetAll() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.next)
+	u.last = time.Time{}
+}
+
+func (u *unheard) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.next)
+}
+
+// deliver hands a message on to NATS.
+func (p *Pusher) deliver(ctx context.Context, d *subscribers.Delivery) error {
+	t := p.target(d.Topic)
+	if t == nil || !t.IsNATS() {
+		return subscribers.NotNow(errReplaced, leastPause)
+	}
+	subject := t.Subject(d.Topic)
+	if wait := p.unheard.wait(subject); wait > 0 {
+		return subscribers.NotNow(ErrNobody, wait)
+	}
+	if err := p.o.NATS.CheckSubject(subject); err != nil { // where no daemon was asked when it was put
+		return subscribers.NotNow(err, pausedPause)
+	}
+	p.underWay.Add(1)
+	err := p.o.NATS.Deliver(ctx, subject, t.Timeout, d)
+	p.underWay.Add(-1)
+	if errors.Is(err, ErrNobody) {
+		return subscribers.NotNow(err, p.unheard.again(subject))
+	}
+	p.unheard.forget(subject)
+	if p.o.OnClaimed != nil {
+		p.o.OnClaimed(*d, d.Late())
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package push
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Stats are what a Pusher does now, and counted since it was made. What becomes of messages over NATS its gateway counts.
+type Stats struct {
+	Done     int64    // messages that an endpoint acknowledged
+	Failed   int64    // requests that failed
+	PutOff   int64    // messages put off by an endpoint without an attempt used up
+	InFlight int64    // messages handed on, and not settled
+	Failing  []string // pushes whose endpoints failed several times in a row
+	Unheard  int      // subjects of NATS on which nobody listens
+
+	Handovers subscribers.SubscriberStats
+}
+
+// Stats returns the counts.
+func (p *Pusher) Stats() Stats {
+	s := Stats{
+		Done: p.done.Load(), Failed: p.failures.Load(), PutOff: p.putOff.Load(), InFlight: p.underWay.Load(),
+		Unheard: p.unheard.count(), Handovers: p.handovers.read(),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.targets {
+		t.mu.Lock()
+		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
+			s.Failing = append(s.Failing, t.Name)
+		}
+		t.mu.Unlock()
+	}
+	slices.Sort(s.Failing)
+	return s
+}
+
+// handovers sums what the subscribers counted that run or ran.
+type handovers struct {
+	mu   sync.Mutex
+	now  map[*subscribers.Subscriber]bool // those that run
+	past subscribers.SubscriberStats
+}
+
+// of counts what a subscriber does until end is called.
+func (h *handovers) of(s *subscribers.Subscriber) (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.now == nil {
+		h.now = make(map[*subscribers.Subscriber]bool)
+	}
+	h.now[s] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.now, s)
+		add(&h.past, s.Stats())
+	}
+}
+
+func (h *handovers) read() subscribers.SubscriberStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sum()
+}
+
+// sum returns the counts of all. The mutex is held.
+func (h *handovers) sum() subscribers.SubscriberStats {
+	sum := h.past
+	for s := range h.now {
+		add(&sum, s.Stats())
+	}
+	return sum
+}
+
+// add adds the hand-overs of a subscriber to a sum.
+func add(sum *subscribers.SubscriberStats, of subscribers.SubscriberStats) {
+	sum.HandedOver += of.HandedOver
+	sum.Dropped += of.Dropped
+}
