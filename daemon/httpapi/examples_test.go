@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func want(t testing.TB, program, debian string) string {
 	return path
 }
 
-// launch starts an example or another program, and ends it with the test.
+// launch starts an example or another program, and ends it and all that it started with the test.
 func launch(t testing.TB, h *host, args ...string) *output {
 	t.Helper()
 	said := &output{}
@@ -61,6 +62,7 @@ func launch(t testing.TB, h *host, args ...string) *output {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // with what it runs: a poll of curl holds its output open for a minute
 		p.Kill()
 		if t.Failed() {
 			t.Logf("%v said:\n%s", args, said)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -19,7 +20,7 @@ func TestListeners(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "all "+tokenOf("all")+" metrics >\nsome "+tokenOf("some")+" metrics orders.>,prices.*\nblind "+tokenOf("blind")+" consume >\n")})
 	carry(t, s.store)
-	l := subscriberstest.Listener(t, s.store, subscribers.ListenerOptions{Name: "desk-1"})
+	l := subscriberstest.Listener(t, s.store, subscribers.ListenerOptions{Name: "desk-1", Grace: time.Millisecond})
 	for name, pattern := range map[string]string{"audit": ">", "billing.eu": "prices.*", "orders": "orders.new", "stock": "orders.*"} {
 		storetest.Run(t, func(ctx context.Context) error {
 			return l.Listen(ctx, pattern, func(ctx context.Context, _ *subscribers.Broadcast) error {
