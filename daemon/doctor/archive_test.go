@@ -38,6 +38,7 @@ func (w *ward) wantArchived(url, want string) {
 }
 
 func TestArchive(t *testing.T) {
+	t.Parallel()
 	w := newWard(t)
 	server, url := archivetest.Server(t)
 	shown := archive.Redact(url)

@@ -56,6 +56,7 @@ func bell(rights string) []string {
 var timed = []string{"pub/sub round trip", "clock"}
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		url   func(*redisserver.Server) string
@@ -128,6 +129,7 @@ func TestVerdicts(t *testing.T) {
 // An elected carrier without a beat is a failure once its lease should have expired, and a warning while its lease is too
 // long to wait for.
 func TestCarrierThatIsNotHeard(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		token string
 		left  time.Duration
@@ -194,6 +196,7 @@ func TestNobodyThere(t *testing.T) {
 
 // Run reports what is out of place with what would be done; only Repair changes it, and reports what it did.
 func TestContents(t *testing.T) {
+	t.Parallel()
 	c := notify.Config{URL: storetest.Server(t, "--appendonly", "yes").URL()}
 	db := storetest.At(t, c.URL, "")
 	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Body: []byte("x"), Delay: time.Hour})
@@ -271,6 +274,7 @@ func TestContentsWithoutRights(t *testing.T) {
 
 // A missing right is named together with the command that grants it.
 func TestMissingRightIsNamed(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args          []string
 		url           func(*redisserver.Server) string

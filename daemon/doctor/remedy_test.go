@@ -26,6 +26,7 @@ func publish(t *testing.T, url string) error {
 }
 
 func TestRemedy(t *testing.T) {
+	t.Parallel()
 	foreign := httptest.NewTLSServer(nil) // of an authority that no client trusts
 	defer foreign.Close()
 	noTLS := httptest.NewServer(nil)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	lone := storetest.Server(t)
 	master := storetest.Server(t)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})

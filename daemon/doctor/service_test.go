@@ -278,6 +278,7 @@ func TestListenersBehind(t *testing.T) {
 
 // While a carrier is elected, the doctor reports whether another daemon would take over.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	w := newWard(t)
 	w.expect("standby")
 	carriers := make([]*carrier.Carrier, 2)

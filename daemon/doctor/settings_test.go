@@ -26,6 +26,7 @@ func (w *ward) settings(o doctor.Options) (found []string) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	w := newWard(t)
 	expect := func(o doctor.Options, want ...string) {
 		t.Helper()

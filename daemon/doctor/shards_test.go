@@ -38,6 +38,7 @@ func report(t *testing.T, c notify.Config, checks ...string) (lines []string) {
 
 // A store of several shards on a Cluster is examined as one: what all masters have in common is said once.
 func TestShardsOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
 	if err != nil {
 		t.Fatal(err)
