@@ -30,26 +30,29 @@ build: ## build ./bellhop
 REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
-# The trials judge bounds on real time, so nothing runs beside them. They are compiled as what is installed: everything under them
-# has been raced, and lint vets them.
+# The trials judge bounds on real time, so one package runs at a time, and nothing beside it. Their tests mostly wait for such bounds, too.
+# They are compiled as what is installed: everything under them has been raced, and lint vets them.
 TRIALS = ./cmd/bellhop/internal/trials
 TRIAL  = $(INSTALLED) go test -trimpath -vet=off
 
 test: ## run all tests, on redis-server or the program that REDIS_SERVER names: those of the packages, then the trials, also if one fails
 	@$(MAKE) --no-print-directory --keep-going -j1 packages trials
 
-# What takes long comes first, or a processor would be idle at the end. Many tests mostly wait: twice as many as processors run at a time.
+# Many tests mostly wait: twice as many as processors run at a time, of each package.
+WAITING = -parallel $$((2 * $$(nproc)))
+
+# What takes long comes first, or a processor would be idle at the end.
 LONGEST = ./daemon/console ./subscribers ./cmd/bellhop ./daemon/httpapi ./daemon/doctor/...
 
 packages: tools ## run all tests but the trials, with the race detector
-	go test $(RACED) -vet=all -shuffle=on -timeout 10m -parallel $$((2 * $$(nproc))) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
+	go test $(RACED) -vet=all -shuffle=on -timeout 10m $(WAITING) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
 
 # Each commit runs another third of the fixed rounds of faults; make faults runs all.
 THIRD = $(shell expr $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)
 
 trials: tools ## run the trials alone: crashes, failovers, faults under load, virtual machines
 	$(INSTALLED) go build -trimpath ./... # on all cores, in contrast to -p 1
-	FAULTS_THIRD=$(THIRD) $(TRIAL) -p 1 -shuffle=on -timeout 10m $(TRIALS)/...
+	FAULTS_THIRD=$(THIRD) $(TRIAL) -p 1 -shuffle=on -timeout 10m $(WAITING) $(TRIALS)/...
 
 race: tools ## run the trials with the race detector, also in their daemons
 	go test $(RACED) -vet=off -p 1 -shuffle=on -timeout 20m $(TRIALS)/...

@@ -156,6 +156,7 @@ func (l *listener) check(t *testing.T, all []logged) {
 // Carriers are killed, paused and stopped amid 10,000 broadcasts: each broadcast is sent
 // once, in due order, and a listener receives each once.
 func TestCarriersChangeAmongBroadcasts(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	all := make(map[string]*process)
 	for i, name := range []string{"one", "two", "three"} {
@@ -191,6 +192,7 @@ func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 // A listener's connections are cut silently while broadcasts are sent: it misses three
 // beats, reconnects and catches up in order, each broadcast once.
 func TestListenerIsSilentlyCut(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	run(t, db)
 	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
@@ -219,6 +221,7 @@ func TestListenerIsSilentlyCut(t *testing.T) {
 
 // A process of a named listener is killed by kill -9: after the lease another process handles what it had leased, and only that.
 func TestKillNamedListener(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carriers(t, db)
 	l := newLedger()
@@ -243,6 +246,7 @@ func TestKillNamedListener(t *testing.T) {
 
 // A process of a named listener gets SIGTERM: nothing comes again, and what it releases is handled long before the lease expires.
 func TestTermNamedListener(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carriers(t, db)
 	l := newLedger()
@@ -266,6 +270,7 @@ func TestTermNamedListener(t *testing.T) {
 
 // A process of a named listener is stopped beyond its lease: another one handles what it had leased. When it continues, it takes nothing from the other.
 func TestPauseNamedListener(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	carriers(t, db)
 	l := newLedger()
@@ -332,6 +337,7 @@ func (l *ledger) again() (n int) {
 // Redis is killed and restarted with its append-only file: a listener loses no broadcast
 // and gets none twice, and a named listener continues at its position.
 func TestKillRedisAmongBroadcasts(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	db := storetest.At(t, server.URL(), "")
 	all := carriers(t, db)
@@ -358,6 +364,7 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 // acknowledged and not cancelled is sent once, received once by listeners that resume at a
 // position, and handled by the named listener.
 func TestChurnOfBroadcasts(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	ctx, stop := context.WithCancel(t.Context())

@@ -100,6 +100,7 @@ func (b *books) publish(pub *notify.Publisher, id string) {
 // flushed. Every acknowledged message is handled, none early; cancelled ones are not, and
 // nothing is left.
 func TestChurn(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	storetest.Set(t, store, topic, notify.SettingsChange{

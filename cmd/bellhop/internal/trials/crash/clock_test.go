@@ -42,6 +42,7 @@ func startMachine(t *testing.T) (*machine.Machine, *redisserver.Server) {
 // back. By that clock the dead carrier's lease lasts for an hour, but another carrier takes
 // over after the time for which the lease was granted.
 func TestClockIsBehindAfterACrash(t *testing.T) {
+	t.Parallel()
 	m, redis := startMachine(t)
 	store := storetest.At(t, redis.URL(), "clock")
 	first := start(t, store, "carrier", func(string) {}, "CRASH_NAME=first")
@@ -78,6 +79,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 // The TTL of a broadcast counts by Redis's clock, as whoever reads the broadcast finds it
 // then. What is left of it in a process does not change when that clock is set.
 func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
 	m, redis := startMachine(t)
 	store := storetest.At(t, redis.URL(), "clock")
 	if err := m.SetClock(time.Hour); err != nil {

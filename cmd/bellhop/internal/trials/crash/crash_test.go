@@ -35,6 +35,7 @@ const takenOver = 3 * time.Second
 // The carrier is killed by kill -9 in the middle of a burst: the standby takes over when the
 // lease expires. No message is lost, early, or handled twice.
 func TestKillCarrier(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	all := carriers(t, store)
 	l := newLedger()
@@ -54,6 +55,7 @@ func TestKillCarrier(t *testing.T) {
 
 // The carrier gets SIGTERM: another takes over at once, long before the lease would expire.
 func TestTermCarrier(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	all := carriers(t, store, "CRASH_LEASE=1m") // longer than the test waits for another
 	l := newLedger()
@@ -73,6 +75,7 @@ func TestTermCarrier(t *testing.T) {
 // The carrier is stopped beyond its lease. When it continues, its late call moves nothing,
 // and it stands by.
 func TestPauseCarrier(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	all := carriers(t, store)
 	l := newLedger()
@@ -100,6 +103,7 @@ func TestPauseCarrier(t *testing.T) {
 // A publisher is killed by kill -9: acknowledged messages are delivered. The one in flight
 // may or may not be published; publishing all of them again publishes it once.
 func TestKillPublisher(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	run(t, store)
 	var mu sync.Mutex
@@ -144,6 +148,7 @@ func TestKillPublisher(t *testing.T) {
 // A subscriber is killed by kill -9 in the middle of a burst: its leased messages come again
 // when their lease expires, and no others.
 func TestKillSubscriber(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
@@ -174,6 +179,7 @@ func TestKillSubscriber(t *testing.T) {
 // A subscriber gets SIGTERM in the middle of a burst: no message comes again, and no attempt
 // is used up.
 func TestTermSubscriber(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
@@ -196,6 +202,7 @@ func TestTermSubscriber(t *testing.T) {
 // Redis is killed and restarted with its append-only file: every acknowledged message is
 // there, and all processes reconnect by themselves.
 func TestKillRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := storetest.At(t, server.URL(), "")
 	all := carriers(t, store)
@@ -221,7 +228,8 @@ func TestKillRedis(t *testing.T) {
 
 // Functions and scripts are flushed again and again under load.
 func TestFlushFunctions(t *testing.T) {
-	store := storetest.Open(t)
+	t.Parallel()
+	store := storetest.At(t, storetest.Lend(t), "")
 	carriers(t, store)
 	l := newLedger()
 	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
@@ -240,6 +248,7 @@ func TestFlushFunctions(t *testing.T) {
 
 // With many publishers, carriers and subscribers at once every message is accounted for.
 func TestManyOfAll(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	for i := range 4 {
 		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})

@@ -58,6 +58,7 @@ type point struct {
 // Wherever kill -9 meets a subscriber that was handed a message, the message comes again. No
 // attempt is used up before the subscriber has confirmed.
 func TestKillAfterHandover(t *testing.T) {
+	t.Parallel()
 	begun := func(_ *testing.T, _ *notify.Store, printed *lines) bool { return printed.has("m") }
 	for name, p := range map[string]point{
 		"on its way": {stopped: true, pause: "1m", least: 1, most: 1, reached: func(t *testing.T, db *notify.Store, _ *lines) bool {
@@ -120,6 +121,7 @@ func pause(t *testing.T, p *process) {
 // A subscriber that is stopped in a debugger is handed one message. It gets no second one, and
 // others handle both.
 func TestStoppedSubscriberIsHandedOne(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	run(t, db)
 	printed := new(lines)

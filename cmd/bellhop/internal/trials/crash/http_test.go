@@ -78,6 +78,7 @@ func (s *served) claim(query string) api.Delivery {
 // publishes are there, the receipt is valid at the next daemon, and a message whose lease
 // expired comes again.
 func TestKillDaemonOverHTTP(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	port := storetest.Port(t)
 	first := serveHTTP(t, store, port)

@@ -142,6 +142,7 @@ func (e *entries) check(t *testing.T, lease time.Duration) {
 // Ten publishers, five workers of eight hands and two carriers, of which one after the other is killed: each account's messages are handled
 // in order, no two at once, and all of them, also where the topic has limits.
 func TestKeysWhileProcessesAreKilled(t *testing.T) {
+	t.Parallel()
 	const books, workers, kills, lease = 10, 5, 12, 2 * time.Second
 	db := storetest.Open(t)
 	storetest.Set(t, db, accounts, notify.SettingsChange{Lease: new(lease), Attempts: new(1000), Concurrency: new(30)})

@@ -11,6 +11,7 @@ import (
 
 // A worker that is killed while its topic is idle stays in the waiting list. That is no fault: the next ring drops it.
 func TestKilledWorkerIsNoFinding(t *testing.T) {
+	t.Parallel()
 	store := storetest.Open(t)
 	worker := start(t, store, "worker", func(string) {}, "CRASH_PAUSE=0s")
 	waiting(t, store)

@@ -101,6 +101,7 @@ func claims(t *testing.T, db *notify.Store) <-chan time.Time {
 // A nudge is lost, since the publisher may not PUBLISH. With its next beat the carrier finds
 // the message.
 func TestLostNudge(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	run(t, db)
@@ -120,6 +121,7 @@ func TestLostNudge(t *testing.T) {
 // A ring is lost, since the carrier may not PUBLISH to inboxes for a moment. With its next
 // beat it rings again.
 func TestLostRing(t *testing.T) {
+	t.Parallel()
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	setUser(t, db, "carrier", "on", ">secret", "~*", "&*", "+@all")
@@ -147,6 +149,7 @@ func TestLostRing(t *testing.T) {
 // A subscriber's connections are cut silently, and a ring is lost. It misses three beats,
 // reconnects and claims.
 func TestSilentCut(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t)
 	run(t, db)
 	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))

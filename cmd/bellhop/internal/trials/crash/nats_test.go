@@ -375,6 +375,7 @@ func TestTermWhileDelivering(t *testing.T) {
 // A daemon with deliveries in flight is killed by kill -9: another one delivers them again
 // when their leases expire.
 func TestKillWhileDelivering(t *testing.T) {
+	t.Parallel()
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
 	deliver(t, store)

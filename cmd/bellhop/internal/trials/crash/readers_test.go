@@ -42,6 +42,7 @@ const (
 // Whatever a client asks for and does not read, by each call of HTTP and each page of the console, and whatever it announces and
 // does not send, the daemon needs no more memory than it may, and serves another one meanwhile.
 func TestReadersThatReadNothing(t *testing.T) {
+	t.Parallel()
 	s := serveLargeBodies(t)
 	longest := s.publishBeside(t)
 	session := s.login(t)
@@ -61,6 +62,7 @@ func TestReadersThatReadNothing(t *testing.T) {
 
 // The same holds for each endpoint of NATS, whose answers nobody hears.
 func TestRequestersThatHearNothing(t *testing.T) {
+	t.Parallel()
 	n := startNATS(t)
 	s := serveLargeBodies(t, "BELLHOP_NATS_URL="+n.ClientURL())
 	longest := s.publishBeside(t)
