@@ -34,6 +34,7 @@ func TestTrial(t *testing.T) {
 
 // In a Cluster faults are found and repaired on the server of the slot, whatever keys of other prefixes and programs the others hold.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute) // longer than a busy machine keeps a node waiting
 	if err != nil {
 		t.Fatal(err)

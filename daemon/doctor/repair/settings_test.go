@@ -13,6 +13,7 @@ import (
 
 // Of damaged settings the readable ones stay; for the others the defaults apply.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	for what, test := range map[string]struct{ topic, has, remedy string }{
 		"right":                      {"orders", " attempts=5 lease=1000 paused=1", ""},
 		"a pause with an end":        {"orders", " paused=1 paused_until=1893553445000", ""},

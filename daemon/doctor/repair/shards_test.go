@@ -105,6 +105,7 @@ func TestWrongShardAndRoot(t *testing.T) {
 
 // What the other shards hold is examined while a master is away, and the error names the shards that are not.
 func TestAMasterIsAway(t *testing.T) {
+	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
 	if err != nil {
 		t.Fatal(err)
