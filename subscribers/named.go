@@ -291,9 +291,9 @@ func (p *part) gone(ctx context.Context, id string) error {
 }
 
 // findAgain registers the name anew where Redis turned out to have lost its data when
-// the listener stopped: else no gap would be reported.
+// the listener stopped: else no gap would be reported. It has the time of calls that settle.
 func (p *part) findAgain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), p.engine.until(nil, time.Now().Add(settleFor)))
 	defer cancel()
 	p.mu.Lock()
 	unregistered := p.unregistered
