@@ -21,11 +21,7 @@ import (
 // eight returns a store of eight shards.
 func eight(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
 	return db
 }
 
@@ -236,11 +232,7 @@ func TestShardsAreLearned(t *testing.T) {
 	server := storetest.Server(t)
 	first := eight(t, server.URL())
 	storetest.Found(t, first)
-	db, err := notify.Open(notify.Config{URL: server.URL(), Prefix: first.Prefix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: server.URL(), Prefix: first.Prefix()})
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,7 @@ func TestTableHasAllKeys(t *testing.T) {
 	storetest.Run(t, func(ctx context.Context) error {
 		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &logBuffer{})})
 	})
-	s, err := notify.Open(notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := storetest.With(t, notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
 	elected(t, s)
 	standby, err := carrier.New(s, carrier.Options{Name: "standby"})
 	if err != nil {

@@ -31,11 +31,7 @@ func pair(t testing.TB) (master, replica *redisserver.Server) {
 // confirmed returns a store that waits for a replica.
 func confirmed(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: url, WaitReplicas: 1, Shards: storetest.Shards()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, WaitReplicas: 1, Shards: storetest.Shards()})
 	return db
 }
 

@@ -23,11 +23,7 @@ import (
 func small(t *testing.T) (client, *notify.Store) {
 	t.Helper()
 	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
-	db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: server.URL(), MemoryShare: 50})
 	return clientOf(t, db), db
 }
 
@@ -193,13 +189,9 @@ func TestWholeShare(t *testing.T) {
 	t.Parallel()
 	pub, db := small(t)
 	fillUp(t, pub, future)
-	all, err := notify.Open(notify.Config{URL: db.Address(), MemoryShare: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer all.Close()
+	all := storetest.With(t, notify.Config{URL: db.Address(), MemoryShare: 100})
 	publish(t, clientOf(t, all), large("a", future))
-	_, err = pub.Publish(t.Context(), message("b", future))
+	_, err := pub.Publish(t.Context(), message("b", future))
 	wantFull(t, err)
 	if m := memory(t, all); m.Limit != m.Max {
 		t.Errorf("got %+v", m)

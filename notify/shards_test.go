@@ -32,11 +32,7 @@ const shards = 8
 // openAt returns a client of a store of some shards at a URL, and the store.
 func openAt(t testing.TB, url, prefix string, shards int) (client, *notify.Store) {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: shards})
 	return clientOf(t, db), db
 }
 

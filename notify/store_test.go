@@ -681,11 +681,7 @@ func TestSentinel(t *testing.T) {
 	}
 	t.Cleanup(sentinel.Stop)
 
-	db, err := notify.Open(notify.Config{URL: sentinel.URL(), Master: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: sentinel.URL(), Master: "orders"})
 	useEverything(t, db)
 	storetest.Empty(t, db)
 }

@@ -23,11 +23,7 @@ import (
 // ofEight returns a store of eight shards at a URL, closed when the test ends.
 func ofEight(t *testing.T, url, prefix string) *notify.Store {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
 	return db
 }
 

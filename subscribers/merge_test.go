@@ -29,11 +29,7 @@ func eightShards(t *testing.T) *notify.Store {
 
 func shardsAt(t *testing.T, url, prefix string, n int) *notify.Store {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
 	storetest.Found(t, db)
 	return db
 }

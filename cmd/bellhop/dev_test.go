@@ -68,11 +68,7 @@ func TestDevOfAnotherFormat(t *testing.T) {
 	}
 	defer server.Stop()
 	s := newShell(t)
-	store, err := notify.Open(notify.Config{URL: server.URL(), Prefix: s.setting("BELLHOP_PREFIX")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.With(t, notify.Config{URL: server.URL(), Prefix: s.setting("BELLHOP_PREFIX")})
 	if err := store.Client().Set(t.Context(), store.Keys().Format(), "1 other", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +104,7 @@ func TestDevHidesItsData(t *testing.T) {
 
 func TestDevEndsWithItsRedis(t *testing.T) {
 	p, s := startDev(t, nil, "--no-tour", "--dir", t.TempDir())
-	store, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.With(t, notify.Config{URL: s.setting("BELLHOP_REDIS_URL")})
 	_ = store.Client().ShutdownNoSave(t.Context()).Err() // Redis answers by closing the connection
 	p.ends(exitFailed)
 	contains(t, p.said(), "bellhop: a server ended by itself: redis-server on ")

@@ -203,11 +203,7 @@ func TestListenLogsItsPosition(t *testing.T) {
 func TestListenContinuesInManyShards(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	db, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL"), Prefix: s.setting("BELLHOP_PREFIX"), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: s.setting("BELLHOP_REDIS_URL"), Prefix: s.setting("BELLHOP_PREFIX"), Shards: 8})
 	storetest.Found(t, db)
 	s.serve()
 	p := s.listen("t.*")

@@ -17,11 +17,7 @@ import (
 func sharded(t *testing.T, url string, shards int) (*shell, *notify.Store) {
 	t.Helper()
 	s := newShell(t, "BELLHOP_REDIS_URL="+url)
-	db, err := notify.Open(notify.Config{URL: url, Prefix: s.setting("BELLHOP_PREFIX"), Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: url, Prefix: s.setting("BELLHOP_PREFIX"), Shards: shards})
 	storetest.Found(t, db)
 	return s, db
 }

@@ -164,11 +164,7 @@ func TestMastersThatEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	store, err := notify.Open(notify.Config{URL: cluster.URL(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := storetest.With(t, notify.Config{URL: cluster.URL(), Shards: 8})
 	storetest.Found(t, store)
 	for _, master := range cluster.Masters[1:] {
 		client := redis.NewClient(&redis.Options{Addr: master.Addr()})

@@ -16,12 +16,8 @@ import (
 // publish returns the error of a publish.
 func publish(t *testing.T, url string) error {
 	t.Helper()
-	store, err := notify.Open(notify.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	_, err = storetest.Publisher(t, store).Publish(t.Context(), notify.Message{Topic: "t", Body: []byte("x")})
+	store := storetest.With(t, notify.Config{URL: url})
+	_, err := storetest.Publisher(t, store).Publish(t.Context(), notify.Message{Topic: "t", Body: []byte("x")})
 	return err
 }
 

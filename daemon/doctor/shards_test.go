@@ -45,11 +45,7 @@ func TestShardsOnACluster(t *testing.T) {
 	}
 	t.Cleanup(cluster.Stop)
 	c := notify.Config{URL: cluster.URL(), Shards: 8}
-	db, err := notify.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.With(t, c)
 	carrying, err := carrier.New(db, carrier.Options{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
@@ -162,11 +158,7 @@ func TestRootIsLost(t *testing.T) {
 	root := c.Prefix + ":{0}:format"
 	with := c
 	with.Shards = 8
-	db, err := notify.Open(with)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.With(t, with)
 	storetest.Found(t, db)
 	if got := report(t, with, "shards"); len(got) != 1 || got[0] != "ok shards 8 on 1 master: 8" {
 		t.Errorf("got %q", got)
@@ -185,11 +177,7 @@ func TestRootIsLost(t *testing.T) {
 func TestOtherShards(t *testing.T) {
 	c := ownConfig()
 	c.Shards = 8
-	db, err := notify.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.With(t, c)
 	storetest.Found(t, db)
 	for _, shards := range []int{1, 4, 16} {
 		c.Shards = shards
@@ -227,11 +215,7 @@ func TestRightOfShardsIsMissing(t *testing.T) {
 func TestSettingsDiffer(t *testing.T) {
 	c := ownConfig()
 	c.Shards = 8
-	db, err := notify.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.With(t, c)
 	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{Attempts: new(7)})
 	if got := report(t, c, "settings"); len(got) != 1 || got[0] != "ok settings for all topics: attempts 7" {
 		t.Errorf("got %q", got)

@@ -35,11 +35,7 @@ func onThreeMasters(t *testing.T, tokens string) *withoutHome {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	db, err := notify.Open(notify.Config{URL: c.URL(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: c.URL(), Shards: 8})
 	storetest.Found(t, db)
 	carry(t, db)
 	w := &withoutHome{server: serveOn(t, db, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" admin >\n"+tokens)}), master: c.Masters[0]}

@@ -457,11 +457,7 @@ func BenchmarkPoll(b *testing.B) {
 // A stream of topics in many shards that is cut goes on behind its last event: each broadcast comes once, in the order of its topic.
 func TestStreamOfManyShards(t *testing.T) {
 	t.Parallel()
-	store, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "test-" + notify.NewID(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: "test-" + notify.NewID(), Shards: 8})
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	carry(t, store)
 	c := client(t)

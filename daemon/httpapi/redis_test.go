@@ -86,11 +86,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
-	db, err := notify.Open(notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.With(t, notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
 	all := storetest.At(t, redis.URL(), "test") // has the default share
 	storetest.Publish(t, all, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")})
 	s := serveOn(t, db, httpapi.Options{})

@@ -319,11 +319,7 @@ func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
-	store, err := notify.Open(notify.Config{URL: redis.URL(), MemoryShare: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.With(t, notify.Config{URL: redis.URL(), MemoryShare: 1})
 	newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)

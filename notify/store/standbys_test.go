@@ -17,11 +17,7 @@ import (
 // carriers returns a store of some shards, and the election that "me" won in one of them.
 func carriers(t *testing.T, shards int) (*notify.Store, store.Shard, store.Election) {
 	t.Helper()
-	db, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
 	shard := db.Of("t")
 	won := elect(t, shard, "me", 3)
 	if !won.Won || won.Epoch != 1 {

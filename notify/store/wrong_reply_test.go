@@ -583,11 +583,7 @@ func take(ctx context.Context, s store.Shard) error {
 // Each transition runs in each shard of a store of several.
 func TestTransitionsInEachShard(t *testing.T) {
 	t.Parallel()
-	s, err := notify.Open(notify.Config{URL: storetest.URL(), Prefix: "test-" + record.NewID(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: "test-" + record.NewID(), Shards: 8})
 	shards, err := s.Shards(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // Sharded is Open for a store of so many shards, whatever the others have.
 func Sharded(t testing.TB, shards int) *notify.Store {
 	t.Helper()
-	store := open(t, notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
+	store := With(t, notify.Config{URL: server.URL(), Prefix: "test-" + notify.NewID(), Shards: shards})
 	Found(t, store)
 	return store
 }
@@ -41,5 +41,5 @@ func ShardAway(t testing.TB, shards, away int) *notify.Store {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword("apart", "x")
-	return open(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
+	return With(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
 }

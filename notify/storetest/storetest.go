@@ -186,13 +186,13 @@ func Beside(s *notify.Store, topic, name string) string {
 // At returns a store at a URL, closed when the test ends.
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
-	return open(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
+	return With(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
 }
 
-// open returns a store, closed when the test ends. A busy machine may keep calls to the package's server, or one of Lend, waiting
+// With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server, or one of Lend, waiting
 // until a Deadline, also where no carrier beats: no test makes those servers hang for good. So the store is not to know its
 // connections, or it would give them up.
-func open(t testing.TB, c notify.Config) *notify.Store {
+func With(t testing.TB, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
 	if err != nil {

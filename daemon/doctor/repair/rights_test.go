@@ -23,11 +23,7 @@ func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 		t.Fatal(err)
 	}
 	url := strings.Replace(storetest.URL(), "redis://", "redis://"+name+":secret@", 1)
-	limited, err := notify.Open(notify.Config{URL: url, Prefix: db.Prefix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { limited.Close() })
+	limited := storetest.With(t, notify.Config{URL: url, Prefix: db.Prefix()})
 	return limited
 }
 

@@ -23,11 +23,7 @@ import (
 // withShards returns a store that asks for a number of shards.
 func withShards(t *testing.T, url, prefix string, n int) *notify.Store {
 	t.Helper()
-	s, err := notify.Open(notify.Config{URL: url, Prefix: prefix, Shards: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
 	return s
 }
 
