@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // runNATS runs a line of the pages as the tool nats would, at NATS_URL. The tool
 // itself is in no package of Debian.
 func runNATS(args []string, out io.Writer) int {
-	nc, err := nats.Connect(os.Getenv("NATS_URL"))
+	nc, err := nats.Connect(os.Getenv("NATS_URL"), nats.Timeout(storetest.Deadline))
 	if err == nil {
 		defer nc.Close()
 		err = callNATS(nc, args, out)

@@ -58,7 +58,7 @@ func (n *natsd) stop() {
 // connect returns a client of the server.
 func (n *natsd) connect() *nats.Conn {
 	n.t.Helper()
-	conn, err := nats.Connect(n.ClientURL())
+	conn, err := nats.Connect(n.ClientURL(), nats.Timeout(storetest.Deadline))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -538,7 +538,7 @@ func (w *world) nameHasAll(ctx context.Context) bool {
 
 // readStream waits for the last broadcasts in the stream, and records its contents.
 func (w *world) readStream(ctx context.Context) error {
-	conn, err := nats.Connect(address(w.ports["nats"]))
+	conn, err := nats.Connect(address(w.ports["nats"]), nats.Timeout(storetest.Deadline))
 	if err != nil {
 		return fmt.Errorf("connect to nats: %w", err)
 	}
