@@ -41,11 +41,12 @@ test: ## run all tests, on redis-server or the program that REDIS_SERVER names: 
 # Many tests mostly wait: twice as many as processors run at a time, of each package.
 WAITING = -parallel $$((2 * $$(nproc)))
 
-# What takes long comes first, or a processor would be idle at the end.
+# What takes long comes first, and one package more than there are processors runs at a time, or these would be idle: at the end, and while
+# the tests of a package wait.
 LONGEST = ./daemon/console ./subscribers ./cmd/bellhop ./daemon/httpapi ./daemon/doctor/...
 
 packages: tools ## run all tests but the trials, with the race detector
-	go test $(RACED) -vet=all -shuffle=on -timeout 10m $(WAITING) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
+	go test $(RACED) -vet=all -shuffle=on -timeout 10m -p $$(($$(nproc) + 1)) $(WAITING) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
 
 # Each commit runs another third of the fixed rounds of faults; make faults runs all.
 THIRD = $(shell expr $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)
