@@ -248,7 +248,8 @@ func TestManyWindows(t *testing.T) {
 	live(4)
 	all[7].Show(false)
 	live(3)
-	all[1].Eval("dispatchEvent(new Event('focus'))", nil)
+	const asks = "htmx.ajax('GET', document.getElementById('live').getAttribute('hx-sse:connect'), { source: '#live' })" // every five seconds, without a stream
+	all[1].Eval("void (dispatchEvent(new Event('focus')), "+asks+")", nil)                                               // while the first connection is on its way
 	all[1].Await("#live tbody", "order.new")
 	live(4)
 	all[5].Until("it says nothing", "document.getElementById('lost').hidden")

@@ -97,7 +97,7 @@ func (c *crawl) follow(name string, to *url.URL) {
 		if got := c.send(http.MethodPost, to.String(), "", "Content-Type: application/x-www-form-urlencoded"); got.status == http.StatusNotFound {
 			c.t.Errorf("a form leads to %s, which answers %d", to, got.status)
 		}
-	case "hx-swap", "hx-sse:close": // no address
+	case "hx-swap", "hx-sync", "hx-sse:close": // no address
 	case "hx-sse:connect":
 		c.stream(to.String()).says("")
 	default:
