@@ -54,7 +54,7 @@ func (c *carrying) deliver(m *nats.Msg) {
 		logger().Error("unreadable", "error", err)
 		return
 	}
-	r.Op, r.Target = history.Handle, "the daemon that carries"
+	r.Op, r.Target = history.Handle, "a daemon"
 	op := c.Call(r)
 	answer, phase := "+ACK", history.OK
 	switch n := c.roll(100); {

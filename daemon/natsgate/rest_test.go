@@ -1,0 +1,77 @@
+package natsgate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// At rest a thousand pushes to URLs, and a hundred topics that are pushed to NATS where nobody listens, cost no call to Redis.
+func TestPushesAtRest(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, nil), storetest.Open(t)
+	conn := n.connect()
+	startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	var topics []string
+	all := make(map[string]any)
+	add := func(p store.Push) {
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p.Name], topics = string(data), append(topics, p.Topics...)
+	}
+	for i := range 996 {
+		name := fmt.Sprintf("crm-%d", i)
+		add(store.Push{Name: name, Topics: []string{name}, URL: "https://crm.example", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}})
+	}
+	for i := range 4 {
+		jobs := store.Push{Name: fmt.Sprintf("jobs-%d", i), To: "nats:unheard.>"}
+		for j := range 25 {
+			jobs.Topics = append(jobs.Topics, fmt.Sprintf("job.%d.%d", i, j))
+		}
+		add(jobs)
+	}
+	home := db.Home()
+	if err := db.Client().HSet(t.Context(), home.Keys().Pushes(), all).Err(); err != nil {
+		t.Fatal(err)
+	}
+	of := storetest.At(t, storetest.URL(), db.Prefix())
+	var calls atomic.Int64
+	of.Observe(func(script string, _ time.Duration, _ error) { calls.Add(1) })
+	gate, _ := newGate(t, of, natsgate.Options{URL: n.ClientURL()})
+	startPusher(t, of, push.Options{Allow: "public", NATS: gate, Grace: time.Hour})
+	inspector := storetest.Inspector(t, db)
+	storetest.Eventually(t, "a worker waits for each topic", func() bool {
+		waiting := int64(0)
+		for i := 0; i < len(topics); i += 100 {
+			counts, err := inspector.Count(t.Context(), topics[i:min(i+100, len(topics))]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range counts {
+				waiting += c.Waiting
+			}
+		}
+		return waiting == int64(len(topics))
+	})
+	awaitBeat(t, conn)
+	before := calls.Load()
+	for range 3 {
+		awaitBeat(t, conn)
+	}
+	if n := calls.Load() - before; n > 0 {
+		t.Errorf("%d calls were made at rest", n)
+	}
+	storetest.Publish(t, db, notify.Message{Topic: "job.3.24", ID: "a"})
+	storetest.Eventually(t, "it is tried", func() bool { return gate.Stats().Nobody > 0 })
+}
