@@ -33,7 +33,10 @@ time, while its messages are ready and use up no attempts.
 
 Or send them to a subject of NATS, from the daemons that have BELLHOP_NATS_URL, as
 requests that a client answers with +ACK, -NAK, +WPI or +TERM. While nobody listens
-messages are ready, and use up no attempts.`,
+messages are ready, and use up no attempts.
+
+With --broadcasts the daemons listen to a topic or a pattern under one name, and
+send each broadcast to the URL.`,
 		Example: `  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > x.key)
   bellhop push put crm --topic paid --url https://x.example --secret-file x.key
   bellhop push put mail --topic mail --to nats:work.mail
@@ -62,7 +65,6 @@ messages are ready, and use up no attempts.`,
 func (a *app) pushPutCommand() *cobra.Command {
 	var asked api.PushRequest
 	var files []string
-	asked.InFlight = new(int)
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put NAME",
 		Short: "Add a push, or replace one",
@@ -71,7 +73,9 @@ func (a *app) pushPutCommand() *cobra.Command {
 signatures, while receivers change from one to the other.`,
 		Example: `  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
   bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8
-  bellhop push put jobs --topic mail,sms --to 'nats:jobs.>'`,
+  bellhop push put jobs --topic mail,sms --to 'nats:jobs.>'
+  bellhop push put news --broadcasts --topic 'prices.*' \
+    --url https://x.example --secret-file x.key`,
 		Args: takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
@@ -80,7 +84,8 @@ signatures, while receivers change from one to the other.`,
 	c.Flags().StringVar(&asked.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
 	c.Flags().StringVar(&asked.To, "to", "", "nats:`SUBJECT`, in place of a URL; the topic takes the place of a last token >")
 	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
-	c.Flags().IntVar(asked.InFlight, "in-flight", store.DefaultPushInFlight, "most messages of a topic that each daemon has handed on")
+	c.Flags().BoolVar(&asked.Broadcasts, "broadcasts", false, "send the broadcasts of a topic or a pattern, such as prices.*, to a URL")
+	inFlight := c.Flags().Int("in-flight", 0, "most messages of a topic that each daemon has handed on (default 32, broadcasts 1)")
 	c.Flags().StringVar(&asked.Timeout, "timeout", "", "for an answer, 100ms to 24h (default 10s to a URL, 30s to NATS)")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		for _, file := range files {
@@ -89,6 +94,9 @@ signatures, while receivers change from one to the other.`,
 				return fault.New("secret_file", "secret file: %w", err)
 			}
 			asked.Secrets = append(asked.Secrets, strings.TrimSpace(string(text)))
+		}
+		if c.Flags().Changed("in-flight") {
+			asked.InFlight = inFlight
 		}
 		p, err := asked.Push(args[0])
 		if err != nil {
@@ -136,6 +144,14 @@ func (a *app) pushListCommand() *cobra.Command {
 	})
 }
 
+// pushes returns what a push sends.
+func pushes(p store.Push) string {
+	if p.Listens {
+		return "broadcasts"
+	}
+	return "topics"
+}
+
 // pushTo returns where a push leads.
 func pushTo(p store.Push) string {
 	if p.IsNATS() {
@@ -179,7 +195,7 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	}
 	rows := [][]string{
 		{"name", p.Name},
-		{"topics", strings.Join(p.Topics, ", ")},
+		{pushes(p), strings.Join(p.Topics, ", ")},
 		{"to", pushTo(p)},
 		{"secrets", fmt.Sprint(len(p.Secrets))},
 		{"in flight", fmt.Sprint(p.InFlight)},

@@ -13,15 +13,16 @@ import (
 
 // Push is a push: the messages of its topics are sent to a URL or to NATS.
 type Push struct {
-	Name      string       `json:"name" example:"crm"`
-	Topics    []string     `json:"topics" nullable:"false" example:"[\"order.paid\"]"`
-	URL       string       `json:"url,omitempty" example:"https://crm.example/hook" doc:"without what follows ?, which may be a secret"`
-	To        string       `json:"to,omitempty" example:"nats:crm.paid" doc:"in place of url: nats:SUBJECT"`
-	Secrets   int          `json:"secrets" example:"1" doc:"how many sign each request; they are never shown"`
-	InFlight  int          `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
-	TimeoutMs int64        `json:"timeout_ms" example:"10000" doc:"for an answer"`
-	Paused    string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
-	Failing   *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
+	Name       string       `json:"name" example:"crm"`
+	Topics     []string     `json:"topics" nullable:"false" example:"[\"order.paid\"]"`
+	URL        string       `json:"url,omitempty" example:"https://crm.example/hook" doc:"without what follows ?, which may be a secret"`
+	To         string       `json:"to,omitempty" example:"nats:crm.paid" doc:"in place of url: nats:SUBJECT"`
+	Secrets    int          `json:"secrets" example:"1" doc:"how many sign each request; they are never shown"`
+	Broadcasts bool         `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
+	InFlight   int          `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
+	TimeoutMs  int64        `json:"timeout_ms" example:"10000" doc:"for an answer"`
+	Paused     string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
+	Failing    *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
 }
 
 // PushFailure says since when the endpoint of a push fails.
@@ -37,7 +38,7 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Listens, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer}
 	}
@@ -56,26 +57,27 @@ func ShownURL(text string) string {
 
 // PushRequest is what a client says to add a push, or to replace one.
 type PushRequest struct {
-	Topics   []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, of which no other push has one"`
-	URL      string   `json:"url,omitempty" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
-	To       string   `json:"to,omitempty" maxLength:"260" example:"nats:crm.>" doc:"in place of url and secrets: nats:SUBJECT; the topic takes the place of a last token >"`
-	Secrets  []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
-	InFlight *int     `json:"in_flight,omitempty" nullable:"false" minimum:"1" maximum:"1000" default:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
-	Timeout  string   `json:"timeout,omitempty" example:"30s" doc:"for an answer, 100ms to 24h; missing: 10s to a URL, 30s to NATS"`
+	Topics     []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, of which no other push has one; of broadcasts one topic or pattern"`
+	URL        string   `json:"url,omitempty" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
+	To         string   `json:"to,omitempty" maxLength:"260" example:"nats:crm.>" doc:"in place of url and secrets: nats:SUBJECT; the topic takes the place of a last token >"`
+	Secrets    []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
+	Broadcasts bool     `json:"broadcasts,omitempty" doc:"true: send broadcasts in place of messages, as a named listener does that keeps its place; to a URL"`
+	InFlight   *int     `json:"in_flight,omitempty" nullable:"false" minimum:"1" maximum:"1000" doc:"missing: 32, of broadcasts 1, so that they come in order; most messages of a topic that each daemon has handed on, and that are not settled"`
+	Timeout    string   `json:"timeout,omitempty" example:"30s" doc:"for an answer, 100ms to 24h; missing: 10s to a URL, 30s to NATS"`
 }
 
 // DecodePush reads a PushRequest from JSON. The error is a notify.ErrInvalid that names what is wrong.
 func DecodePush(name string, data []byte) (store.Push, error) {
 	var r PushRequest
 	if err := strictjson.Decode(data, &r); err != nil {
-		return store.Push{}, fault.New(strictjson.FieldOf(err, "push"), "push: %w; write one JSON object whose fields are topics, url, to, secrets, in_flight, timeout", err)
+		return store.Push{}, fault.New(strictjson.FieldOf(err, "push"), "push: %w; write one JSON object whose fields are topics, url, to, secrets, broadcasts, in_flight, timeout", err)
 	}
 	return r.Push(name)
 }
 
 // Push returns the push of a name that is asked for. The error is a notify.ErrInvalid.
 func (r PushRequest) Push(name string) (store.Push, error) {
-	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, To: r.To, Secrets: r.Secrets}
+	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, To: r.To, Secrets: r.Secrets, Listens: r.Broadcasts}
 	var faults []error
 	if r.InFlight != nil {
 		p.InFlight = *r.InFlight

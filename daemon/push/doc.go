@@ -8,6 +8,10 @@
 // may push: its options say to which addresses. Leases, attempts, keys and limits hold as for any worker; where several daemons push,
 // they share the messages as workers do.
 //
+// A push of broadcasts is a named listener to one topic or pattern, which all daemons share: each broadcast goes to the URL at least once,
+// in the order of its topic where one daemon pushes one at a time, and later what was sent while it was paused, or no daemon ran, as long as
+// the log keeps that.
+//
 // # NATS
 //
 // A push to nats:SUBJECT is a request on that subject, answered as package natsgate says. While NATS is away nothing is claimed. While

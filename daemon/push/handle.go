@@ -66,6 +66,11 @@ func (p *Pusher) request(ctx context.Context, d *subscribers.Delivery) error {
 	if t == nil || t.IsNATS() {
 		return subscribers.NotNow(errReplaced, leastPause)
 	}
+	return p.sendTo(ctx, t, *d)
+}
+
+// sendTo sends a message to the endpoint of a target, and returns what a Handler does.
+func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) error {
 	wait, only := t.enter()
 	if wait > 0 {
 		return subscribers.NotNow(errFails, wait)
@@ -74,11 +79,11 @@ func (p *Pusher) request(ctx context.Context, d *subscribers.Delivery) error {
 		t.leave(only)
 		return fmt.Errorf("cannot be pushed: %w: %w", err, subscribers.ErrBury)
 	}
-	if p.o.OnClaimed != nil {
-		p.o.OnClaimed(*d, d.Late())
+	if p.o.OnClaimed != nil && d.Receipt != 0 { // a broadcast has none
+		p.o.OnClaimed(d, d.Late())
 	}
 	p.underWay.Add(1)
-	a, err := p.Send(ctx, &t.Push, *d)
+	a, err := p.Send(ctx, &t.Push, d)
 	p.underWay.Add(-1)
 	switch {
 	case err == nil && a.IsDone():

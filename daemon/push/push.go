@@ -46,10 +46,12 @@ type Pusher struct {
 
 	web, nats crew // for pushes to URLs, and to NATS
 	unheard   unheard
+	radio     radio
 	handovers handovers
 
 	mu      sync.Mutex
 	targets map[string]*target // by topic
+	heard   map[string]*target // pushes of broadcasts, by the names under which they listen
 }
 
 // boundOfLoop is how long a round of the loop takes at most, as that of a claimer.
@@ -72,6 +74,11 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 		o: o, allow: allow, store: s, secure: client(allow, false), plain: client(allow, true),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
 	}
+	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Version: o.Version, Grace: o.Grace, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	p.radio = radio{Pusher: p, listener: listener, stations: make(map[string]station)}
 	p.web, p.nats = crew{Pusher: p, handle: p.request}, crew{Pusher: p, handle: p.deliver}
 	p.quiet, p.quiesce = context.WithCancel(context.Background())
 	return p, nil
@@ -91,6 +98,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
+	defer p.radio.running.Wait()
 	if !p.allow.IsNone() {
 		all.Go(func() { p.web.serve(ctx) })
 	}
@@ -143,8 +151,8 @@ func (p *Pusher) Quiesce(ctx context.Context) {
 	}
 }
 
-// Alive returns an error if the loop of Run is stuck, for watchdogs.
-func (p *Pusher) Alive() error { return p.loop.Alive() }
+// Alive returns an error if a loop of Run is stuck, for watchdogs.
+func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.radio.listener.Alive()) }
 
 // read reads the pushes, and works for them from now on.
 func (p *Pusher) read(ctx context.Context) error {
@@ -152,7 +160,7 @@ func (p *Pusher) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	web, nats, targets := make(map[string]int), make(map[string]int), make(map[string]*target)
+	web, nats, targets, heard := make(map[string]int), make(map[string]int), make(map[string]*target), make(map[string]*target)
 	var reserved []string
 	p.mu.Lock()
 	for _, push := range all {
@@ -161,16 +169,22 @@ func (p *Pusher) read(ctx context.Context) error {
 			topics = nats
 			reserved = append(reserved, push.Subject(">"))
 		}
-		if push.Paused != "" {
-			continue
-		}
-		t := newTarget(push, p.targets[push.Topics[0]])
-		for _, topic := range push.Topics {
-			topics[topic], targets[topic] = push.InFlight, t
+		switch {
+		case push.Paused != "":
+		case push.Listens:
+			heard[push.Listener()] = newTarget(push, p.heard[push.Listener()])
+		default:
+			t := newTarget(push, p.targets[push.Topics[0]])
+			for _, topic := range push.Topics {
+				topics[topic], targets[topic] = push.InFlight, t
+			}
 		}
 	}
-	p.targets = targets
+	p.targets, p.heard = targets, heard
 	p.mu.Unlock()
+	if !p.allow.IsNone() {
+		p.radio.tune(ctx, heard)
+	}
 	if p.o.NATS != nil {
 		p.o.NATS.Reserve(reserved)
 	}
@@ -182,4 +196,11 @@ func (p *Pusher) target(topic string) *target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.targets[topic]
+}
+
+// station returns what the push is now that listens under a name; nil if none does.
+func (p *Pusher) station(name string) *target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard[name]
 }

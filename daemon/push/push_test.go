@@ -124,7 +124,10 @@ func openedWith(t testing.TB, of store.Push) (*notify.Store, *endpoint, *push.Pu
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	of.Name, of.Topics, of.URL = "crm", []string{topic}, e.URL+"/hook?a=b"
+	of.Name, of.URL = "crm", e.URL+"/hook?a=b"
+	if of.Topics == nil {
+		of.Topics = []string{topic}
+	}
 	put(t, s, of)
 	p, _ := run(t, s)
 	return s, e, p

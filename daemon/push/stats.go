@@ -1,6 +1,7 @@
 package push
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -27,7 +28,7 @@ func (p *Pusher) Stats() Stats {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.targets {
+	for _, t := range slices.Concat(slices.Collect(maps.Values(p.targets)), slices.Collect(maps.Values(p.heard))) {
 		t.mu.Lock()
 		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
 			s.Failing = append(s.Failing, t.Name)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/url"
 	"regexp"
 	"slices"
@@ -44,17 +45,19 @@ const secretPrefix = "whsec_"
 // toNATS is what the subject in Push.To stands behind.
 const toNATS = "nats:"
 
-// A Push hands the messages of topics on to a URL or to NATS, from the daemons. The zero values of InFlight and Timeout are the defaults.
+// A Push hands the messages of topics, or the broadcasts of a pattern, on to a URL or to NATS, from the daemons. The zero values of
+// InFlight and Timeout are the defaults.
 type Push struct {
 	Name     string        `json:"-"`
-	Topics   []string      `json:"topics"`
-	URL      string        `json:"url,omitempty"`     // empty: it has a To
-	To       string        `json:"to,omitempty"`      // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
-	Secrets  []string      `json:"secrets,omitempty"` // whsec_BASE64, which sign each request to a URL; two while one replaces the other
-	InFlight int           `json:"in_flight"`         // most messages of a topic that each daemon has handed on, and that are not settled
-	Timeout  time.Duration `json:"timeout"`           // for an answer
-	Paused   string        `json:"paused,omitempty"`  // why; empty: it is not paused
-	Failing  *PushFailure  `json:"failing,omitempty"` // the endpoint fails; nil: it does not, as far as is known
+	Topics   []string      `json:"topics"`               // of broadcasts one pattern
+	URL      string        `json:"url,omitempty"`        // empty: it has a To
+	To       string        `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
+	Secrets  []string      `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
+	InFlight int           `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
+	Timeout  time.Duration `json:"timeout"`              // for an answer
+	Listens  bool          `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
+	Paused   string        `json:"paused,omitempty"`     // why; empty: it is not paused
+	Failing  *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.
@@ -65,8 +68,10 @@ type PushFailure struct {
 
 // Check returns a joined Fault for each field that is wrong.
 func (p *Push) Check() error {
-	faults := []error{record.CheckListener(p.Name), record.CheckTopics(p.Topics)}
+	faults := []error{record.CheckListener(p.Name), p.checkTopics()}
 	switch {
+	case p.Listens && p.IsNATS():
+		faults = append(faults, fault.New("to", "to %.100q: broadcasts are sent to NATS anyway, on PREFIX.broadcast.TOPIC; give a url, or leave broadcasts out", p.To))
 	case p.To == "":
 		faults = append(faults, p.checkURL(), p.checkSecrets())
 	case p.URL != "" || len(p.Secrets) > 0:
@@ -81,6 +86,24 @@ func (p *Push) Check() error {
 		faults = append(faults, fault.Within("timeout", "timeout", p.Timeout, MinPushTimeout, MaxPushTimeout))
 	}
 	return errors.Join(faults...)
+}
+
+func (p *Push) checkTopics() error {
+	switch {
+	case !p.Listens:
+		return record.CheckTopics(p.Topics)
+	case len(p.Topics) != 1:
+		return fault.New("topics", "topics: there are %d; broadcasts are those of one topic or pattern, such as prices.*", len(p.Topics))
+	}
+	_, bad := record.ParsePattern(p.Topics[0])
+	return errors.Join(fault.Renamed("topics", bad), record.CheckListener(p.Listener()))
+}
+
+// Listener returns the name under which a push of broadcasts listens: one for each pattern, since a name keeps its pattern.
+func (p *Push) Listener() string {
+	of := fnv.New32a()
+	_, _ = of.Write([]byte(p.Topics[0])) // never fails
+	return fmt.Sprintf("push.%s.%08x", p.Name, of.Sum32())
 }
 
 // subjectGrammar is that of a literal subject of NATS, or of one whose last token stands for the topic.
@@ -139,7 +162,11 @@ func (p *Push) checkSecrets() error {
 
 // withDefaults returns the push with defaults in place of zero values.
 func (p Push) withDefaults() Push {
-	if p.InFlight == 0 {
+	switch {
+	case p.InFlight != 0:
+	case p.Listens:
+		p.InFlight = 1 // so they come in order
+	default:
 		p.InFlight = DefaultPushInFlight
 	}
 	switch {
@@ -250,7 +277,11 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 		if err != nil {
 			return err
 		}
-		after, err := change(pushNamed(all, name))
+		before, obsolete := pushNamed(all, name), ""
+		if before != nil && before.Listens {
+			obsolete = before.Listener()
+		}
+		after, err := change(before)
 		if err != nil {
 			return err
 		}
@@ -261,11 +292,20 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 				return err
 			}
 			*after = after.withDefaults()
+			if after.Listens && after.Listener() == obsolete {
+				obsolete = ""
+			}
 			data, _ := json.Marshal(after) // of types that always can
 			text = string(data)
 		}
-		if done, err := s.putPush(ctx, seen, name, text); err != nil || done {
+		switch done, err := s.putPush(ctx, seen, name, text); {
+		case err != nil:
 			return err
+		case done && obsolete != "":
+			_, err = s.store.Unregister(ctx, obsolete) // behind the change, or a daemon would register it again
+			return err
+		case done:
+			return nil
 		}
 	}
 }
@@ -278,6 +318,9 @@ func besides(all []Push, p *Push) error {
 			continue
 		}
 		n++
+		if other.Listens || p.Listens {
+			continue
+		}
 		for _, topic := range p.Topics {
 			if slices.Contains(other.Topics, topic) {
 				return fault.New("topics", "topics: the push %s has the topic %s, and each message goes to one push; take the topic from one of them", other.Name, topic)

@@ -1,0 +1,141 @@
+package push_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// listening returns a store with a carrier, a pusher, and a push of broadcasts to an endpoint, which listens.
+func listening(t *testing.T) (*notify.Store, *endpoint) {
+	t.Helper()
+	s, e, _ := openedWith(t, store.Push{Topics: []string{"prices.*"}, Listens: true})
+	awaitListener(t, s, "prices.*")
+	return s, e
+}
+
+// awaitListener waits until one name listens, to a pattern; none if it is empty.
+func awaitListener(t *testing.T, s *notify.Store, pattern string) {
+	t.Helper()
+	storetest.Eventually(t, "what listens is "+pattern, func() bool {
+		all, err := storetest.Inspector(t, s).Listeners(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pattern == "" {
+			return len(all) == 0
+		}
+		return len(all) == 1 && all[0].Pattern == pattern
+	})
+}
+
+// broadcast sends a broadcast.
+func broadcast(t *testing.T, s *notify.Store, topic, id string) {
+	t.Helper()
+	if _, err := storetest.Publisher(t, s).Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("42")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantBroadcasts receives broadcasts in their order.
+func wantBroadcasts(t *testing.T, e *endpoint, ids ...string) {
+	t.Helper()
+	var got []string
+	for range ids {
+		got = append(got, storetest.Receive(t, "a broadcast is pushed", e.got).Header.Get("webhook-id"))
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("got %v, want %v", got, ids)
+	}
+}
+
+// Broadcasts of a pattern are signed requests, in their order. Messages of the same topics are none. Several pushers share them.
+func TestBroadcasts(t *testing.T) {
+	t.Parallel()
+	s, e := listening(t)
+	broadcast(t, s, "news", "other")
+	storetest.Publish(t, s, notify.Message{Topic: "prices.gold", ID: "message"})
+	broadcast(t, s, "prices.gold", "first")
+	r := storetest.Receive(t, "it is pushed", e.got)
+	w, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Verify(r.body, r.Header); err != nil || r.Header.Get("webhook-id") != "prices.gold:first" || r.Header.Get("Bellhop-Attempt") != "1" || string(r.body) != "42" {
+		t.Errorf("got %v %q, %v", r.Header, r.body, err)
+	}
+	var want []string
+	for i := range 100 {
+		id := fmt.Sprintf("b%02d", i)
+		want = append(want, "prices.gold:"+id)
+		broadcast(t, s, "prices.gold", id)
+	}
+	wantBroadcasts(t, e, want...)
+	run(t, s)
+	seen := make(map[string]bool)
+	for i := range 100 {
+		broadcast(t, s, "prices.silver", fmt.Sprint(i))
+	}
+	for range 100 {
+		seen[storetest.Receive(t, "a broadcast is pushed", e.got).Header.Get("webhook-id")] = true
+	}
+	if len(seen) != 100 || len(e.got) > 0 {
+		t.Errorf("%d of 100 were pushed, and %d again", len(seen), len(e.got))
+	}
+}
+
+// A broadcast that fails is pushed again before those behind it. What is sent while the push is paused comes once that is over.
+func TestBroadcastsWait(t *testing.T) {
+	t.Parallel()
+	s, e := listening(t)
+	e.says(status(http.StatusInternalServerError))
+	broadcast(t, s, "prices.gold", "a")
+	broadcast(t, s, "prices.gold", "b")
+	wantBroadcasts(t, e, "prices.gold:a", "prices.gold:a")
+	e.says(status(http.StatusOK))
+	for storetest.Receive(t, "b is pushed", e.got).Header.Get("webhook-id") != "prices.gold:b" {
+	}
+	e.says(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		e.says(status(http.StatusGone))
+	})
+	broadcast(t, s, "prices.gold", "c")
+	wantBroadcasts(t, e, "prices.gold:c", "prices.gold:c")
+	storetest.Eventually(t, "the push is paused", func() bool { return get(t, s, "crm").Paused != "" })
+	e.says(status(http.StatusOK))
+	broadcast(t, s, "prices.gold", "d")
+	if err := s.Home().PausePush(t.Context(), "crm", ""); err != nil {
+		t.Fatal(err)
+	}
+	wantBroadcasts(t, e, "prices.gold:c", "prices.gold:d")
+}
+
+// A push that changes listens to its new pattern alone; with the push its name goes.
+func TestBroadcastsOfAnotherPattern(t *testing.T) {
+	t.Parallel()
+	s, e := listening(t)
+	put(t, s, store.Push{Name: "crm", Topics: []string{"news.>"}, URL: e.URL, Listens: true, Timeout: time.Minute})
+	awaitListener(t, s, "news.>")
+	broadcast(t, s, "prices.gold", "a")
+	broadcast(t, s, "news.eu.de", "b")
+	wantBroadcasts(t, e, "news.eu.de:b")
+	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL})
+	awaitListener(t, s, "")
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "c"})
+	wantBroadcasts(t, e, topic+":c")
+	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Listens: true})
+	awaitListener(t, s, "prices.*")
+	if err := s.Home().RemovePush(t.Context(), "crm"); err != nil {
+		t.Fatal(err)
+	}
+	awaitListener(t, s, "")
+}
