@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -15,17 +16,27 @@ import (
 // message is not handed out again, and its id is free. Done means that the message had
 // ended: its id was still taken, and what was kept of it is gone. Errors: ErrInvalid, ErrNotFound, ErrLeased (a worker has the message; nothing
 // was changed), ErrUnreplicated, or that of the connection.
-func (p *Publisher) Cancel(ctx context.Context, topic, id string) (State, error) {
-	if err := checkName(topic, id); err != nil {
+//
+// With the option Stop a worker that has the message is told to stop: its handler's context
+// ends, and the state is Leased, with no error. The message is cancelled when the handler has
+// returned, whatever it returns, or when the lease ends: it is not extended any more. It
+// stays acknowledged where it is acknowledged before the worker hears of that, or by the
+// handler itself.
+func (p *Publisher) Cancel(ctx context.Context, topic, id string, options ...store.CancelOptions) (State, error) {
+	o, err := store.Option(options)
+	if err := errors.Join(checkName(topic, id), err); err != nil {
 		return 0, err
 	}
-	member := record.Member(topic, id)
-	state, err := p.store.Of(topic).Cancel(ctx, topic, member)
+	member, cancel := record.Member(topic, id), p.store.Of(topic).Cancel
+	if o.Stop {
+		cancel = p.store.Of(topic).Stop
+	}
+	state, err := cancel(ctx, topic, member)
 	switch {
 	case err != nil:
 	case state == 0:
 		err = ErrNotFound
-	case state == Leased:
+	case state == Leased && !o.Stop:
 		err = ErrLeased
 	}
 	if err != nil {

@@ -39,6 +39,7 @@ type Info struct {
 	By       string          // name of the worker that has a Leased message, or that acknowledged a Done one; empty: unknown
 	Since    time.Time       // when that claimed it; zero: unknown
 	Progress *store.Progress // of the work on a Leased message; nil: nothing was told of that
+	Stop     time.Time       // when a Leased message was to be cancelled, see [Publisher.Cancel]; zero: it was not
 	Behind   []string        // ids of those of its key that a Blocked message waits for
 	Ended    time.Time       // when a Done message was acknowledged; zero: only its id is taken
 	Result   []byte          // that the acknowledgement of a Done message left; nil: none
@@ -104,7 +105,7 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 	}
 	switch look.State {
 	case Leased, Done:
-		info.Until = look.At
+		info.Until, info.Stop = look.At, look.Stop
 	case Dead:
 		info.Died, info.Expires = look.At, time.Time{} // the carrier forgets the old time to live later
 	default:

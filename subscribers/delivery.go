@@ -64,10 +64,11 @@ type settler interface {
 
 // Outcome is what became of a message that was rejected, or put off.
 type Outcome struct {
-	State    notify.State // Scheduled or Dead; zero if it was dropped
-	Dropped  bool         // it was the last attempt, and the publisher asked for FailDrop: nothing is kept
-	Attempts int          // used up
-	Due      time.Time    // of the next attempt
+	State     notify.State // Scheduled or Dead; zero if it was dropped, or cancelled
+	Dropped   bool         // it was the last attempt, and the publisher asked for FailDrop: nothing is kept
+	Cancelled bool         // it was to be, see store.ErrCancelled: nothing is kept
+	Attempts  int          // used up
+	Due       time.Time    // of the next attempt
 
 	Forgetful bool // memory was short: the attempt counts, but is not in the message's history
 }
@@ -151,7 +152,8 @@ func (d *Delivery) Release(ctx context.Context) error {
 // zero is that of the message, or else of the topic's settings; in a handler it is the one
 // before, by which the subscriber goes on extending. No lease goes beyond the TryTimeout of
 // the message: Until tells. With a context of [store.WithProgress] it also says how far the
-// work is. Errors: notify.ErrInvalid, notify.ErrLeaseLost, or that of the connection.
+// work is. Errors: notify.ErrInvalid, notify.ErrLeaseLost, [store.ErrCancelled], after which
+// the message is to be released by the end of the lease, which is as before, or that of the connection.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err := d.check(); err != nil {
 		return err
@@ -210,6 +212,19 @@ func (d *Delivery) lease() store.Lease {
 // extended gives the message the receipt of an extension by an engine, which knows it.
 func (d *Delivery) extended(receipt int64) {
 	d.Receipt, d.handed = Receipt(receipt), false
+}
+
+// extension returns the error of an extension of the lease alone, of which all else is known.
+func (d *Delivery) extension(e store.Extended, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("extend %s: %w", d.member(), err)
+	case len(e.Lost) > 0:
+		return d.lost("extend")
+	case len(e.Stopped) > 0:
+		return fmt.Errorf("extend %s: %w", d.member(), store.ErrCancelled)
+	}
+	return nil
 }
 
 // lost returns the error of a call for which the lease is lost.

@@ -37,6 +37,10 @@
 // its lease expired, or a connection broke in the middle of a claim or an
 // acknowledgement. One that is out of attempts is kept among the dead letters.
 //
+// A message that somebody cancels with a stop ends its handler's context, with
+// store.ErrCancelled as the cause. Whatever the handler returns then, the message is
+// cancelled; one that returned before is acknowledged.
+//
 // Messages of a topic are claimed in the order of their due times. With one
 // subscriber of concurrency 1 they are handled in that order, except retries and
 // messages that were handed over to a subscriber that died.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
@@ -34,10 +35,8 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// extend extends the leases of up to record.MaxClaim pieces of work. It returns a
-	// function that notes the extension in each, by its index, and the indexes of those
-	// that were lost.
-	extend func(ctx context.Context, all []W, lease time.Duration) (renew func(int, *W), lost []int, err error)
+	// extend extends the leases of up to record.MaxClaim pieces of work.
+	extend func(ctx context.Context, all []W, lease time.Duration) (extension[W], error)
 
 	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
 	sent  func(*W) time.Time                   // before the call that gave that lease; nil: when claim was called
@@ -45,6 +44,13 @@ type source[W any] struct {
 	about func(*W) []any                       // names a piece of work in the log
 	shard func(*W) int                         // in which a piece of work is: those of several are not extended together; nil: all are in one
 	noun  string                               // what a piece of work is called
+}
+
+// An extension is what became of leases that were to be extended.
+type extension[W any] struct {
+	renew   func(int, *W) // notes it in a piece of work, by its index
+	lost    []int         // indexes of those that were lost
+	stopped []int         // indexes of those to stop the work on: their leases are as before
 }
 
 // A batch is what a claim brought.
@@ -116,6 +122,7 @@ type job[W any] struct {
 	at      int64                   // when it was handed over, in us by Redis's clock; 0: it was claimed
 	confirm time.Duration           // lease for which a hand-over is to be confirmed; 0: it is, or was claimed; guarded by engine.mu
 	lost    bool                    // the lease; guarded by engine.mu
+	stopped bool                    // the work, which is cancelled: its lease is not extended any more; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	settled bool                    // by the handler itself; guarded by engine.mu
 	tries   int                     // of the handler
@@ -128,6 +135,14 @@ func (j *job[W]) lose() {
 	j.lost = true
 	if j.cancel != nil {
 		j.cancel(notify.ErrLeaseLost)
+	}
+}
+
+// stop ends the handler's context of work that is cancelled. The engine's mutex is held.
+func (j *job[W]) stop() {
+	j.stopped = true
+	if j.cancel != nil {
+		j.cancel(store.ErrCancelled)
 	}
 }
 
@@ -182,6 +197,17 @@ func newEngine[W any](s source[W], t terms, rung chan struct{}, log *slog.Logger
 	return e
 }
 
+// stopWork stops the work that is cancelled, unless it is done. It does not block.
+func (e *engine[W]) stopWork(is func(*W) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for j := range e.leased {
+		if !j.handled && is(&j.work) {
+			j.stop()
+		}
+	}
+}
+
 // withReceipt makes a call of a handler with the receipt that the work has now. It
 // notes a lost lease.
 func (e *engine[W]) withReceipt(j *job[W], call func(*W) error) error {
@@ -189,15 +215,19 @@ func (e *engine[W]) withReceipt(j *job[W], call func(*W) error) error {
 	defer e.receipts.RUnlock()
 	work := j.work
 	err := call(&work)
-	e.noteLost(j, err)
+	e.noteEnd(j, err)
 	return err
 }
 
-func (e *engine[W]) noteLost(j *job[W], err error) {
-	if errors.Is(err, notify.ErrLeaseLost) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+// noteEnd notes that the lease of a job is lost, or its work cancelled, if an error says so.
+func (e *engine[W]) noteEnd(j *job[W], err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case errors.Is(err, notify.ErrLeaseLost):
 		j.lose()
+	case errors.Is(err, store.ErrCancelled):
+		j.stop()
 	}
 }
 

@@ -50,6 +50,7 @@ type fake struct {
 	most    time.Duration                              // with all extensions
 	after   time.Duration                              // in which to claim again
 	lost    map[string]bool                            // whose leases are lost
+	over    map[string]bool                            // which are cancelled: their release ends them
 	shards  map[string]int                             // in which pieces are
 
 	mu     sync.Mutex
@@ -67,7 +68,7 @@ func virtually(t *testing.T, limits terms, test func(t *testing.T, f *fake)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{
 			t: t, began: time.Now(), takes: make(map[string]time.Duration), length: 30 * time.Second,
-			lost: make(map[string]bool), count: make(map[string]int), notes: make(map[string][]string),
+			lost: make(map[string]bool), over: make(map[string]bool), count: make(map[string]int), notes: make(map[string][]string),
 		}
 		if limits.grace == 0 {
 			limits.grace = time.Minute
@@ -249,26 +250,29 @@ func (f *fake) releasePieces(ctx context.Context, back []*job[piece], rest bool)
 	f.note("release", "%v %v", works(back), map[bool]string{true: "and rest", false: "and go on"}[rest])
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ready = append(f.ready, works(back)...)
+	f.ready = append(f.ready, slices.DeleteFunc(works(back), func(p piece) bool { return f.over[p.id] })...)
 	slices.SortFunc(f.ready, func(a, b piece) int { return a.number - b.number })
 	f.waits = f.waits && !rest
 	f.ring()
 	return nil
 }
 
-func (f *fake) extendPieces(ctx context.Context, all []piece, lease time.Duration) (renew func(int, *piece), lost []int, err error) {
+func (f *fake) extendPieces(ctx context.Context, all []piece, lease time.Duration) (got extension[piece], err error) {
 	if err := f.call(ctx, "extend"); err != nil {
-		return nil, nil, err
+		return got, err
 	}
 	ids := make([]string, len(all))
 	for i, p := range all {
 		if ids[i] = p.id; f.lost[p.id] {
-			lost = append(lost, i)
+			got.lost = append(got.lost, i)
+		} else if f.over[p.id] {
+			got.stopped = append(got.stopped, i)
 		}
 	}
 	slices.Sort(ids)
 	f.note("extend", "%v by %v", ids, lease)
-	return func(_ int, p *piece) { p.receipt++ }, lost, nil
+	got.renew = func(_ int, p *piece) { p.receipt++ }
+	return got, nil
 }
 
 // handOver hands a piece over that has been on its way for some time, and reports

@@ -119,11 +119,11 @@ func (e *engine[W]) extendPart(ctx context.Context, due []*job[W]) error {
 			n++
 		}
 		sent := time.Now()
-		renew, lost, err := e.extend(ctx, works(due[:n]), due[0].next())
+		got, err := e.extend(ctx, works(due[:n]), due[0].next())
 		if err != nil {
 			return err
 		}
-		e.extended(due[:n], renew, sent, lost)
+		e.extended(due[:n], sent, got)
 		due = due[n:]
 	}
 	return nil
@@ -138,7 +138,7 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 		case j.lost:
 		case age >= j.lease:
 			j.lose()
-		case j.isLast():
+		case j.isLast(), j.stopped:
 		case age >= j.lease/3 || j.confirm > 0 && !j.handled:
 			due = append(due, j)
 		}
@@ -146,16 +146,19 @@ func (e *engine[W]) expiring() (due []*job[W]) {
 	return due
 }
 
-// extended notes an extension; lost are the indexes of those that got none.
-func (e *engine[W]) extended(page []*job[W], renew func(int, *W), sent time.Time, lost []int) {
+// extended notes an extension, for which a call was sent at a time.
+func (e *engine[W]) extended(page []*job[W], sent time.Time, got extension[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, i := range lost {
+	for _, i := range got.lost {
 		page[i].lose()
 	}
+	for _, i := range got.stopped {
+		page[i].stop()
+	}
 	for i, j := range page {
-		if !j.lost {
-			renew(i, &j.work)
+		if !j.lost && !slices.Contains(got.stopped, i) {
+			got.renew(i, &j.work)
 			j.renew(sent, j.next())
 		}
 	}
@@ -168,7 +171,7 @@ func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time
 	defer e.receipts.Unlock()
 	lease, work, sent := cmp.Or(lease, j.next()), j.work, time.Now()
 	err := call(&work, lease)
-	e.noteLost(j, err)
+	e.noteEnd(j, err)
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,14 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 			},
 			ack:     func(context.Context, []int) ([]int, error) { return nil, nil },
 			release: func(context.Context, []*job[int], bool) error { return nil },
-			extend: func(_ context.Context, all []int, length time.Duration) (func(int, *int), []int, error) {
+			extend: func(_ context.Context, all []int, length time.Duration) (extension[int], error) {
 				for _, i := range all {
 					if since := time.Since(last[i]); since > length*2/3 || length != lease(i) {
 						t.Errorf("the lease %d, of %v, is extended by %v after %v", i, lease(i), length, since)
 					}
 					last[i] = time.Now()
 				}
-				return func(int, *int) {}, nil, nil
+				return extension[int]{renew: func(int, *int) {}}, nil
 			},
 			lease: func(i *int) (time.Duration, time.Duration) { return lease(*i), 0 },
 			ends:  func(error) bool { return false },

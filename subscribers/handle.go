@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // handleQueued handles queued work until none is left.
@@ -35,7 +36,7 @@ func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *
 			e.close()
 			continue
 		}
-		if j.isStale() {
+		if j.stopped || j.isStale() {
 			e.close()
 			e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
 			continue
@@ -81,16 +82,19 @@ const (
 )
 
 // try calls a handler for a job, with a context that ends when its lease is lost, when
-// the time of the attempt is over and when grace ends. It releases work that was
-// interrupted or refused with a NotNow. If the handler failed, try returns why, and the
+// the time of the attempt is over, when the work is cancelled and when grace ends. It
+// releases work that was cancelled, interrupted or refused with a NotNow. If the handler failed, try returns why, and the
 // error: an ErrTryTimeout if the time was over, whatever the handler wants.
 func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(context.Context) error) (v verdict, reason string, err error) {
 	ctx, cancel := context.WithCancelCause(grace)
 	defer cancel(nil)
 	e.mu.Lock()
 	j.tries++
-	if j.cancel = cancel; j.lost { // since the attempt before
+	switch j.cancel = cancel; {
+	case j.lost: // since the attempt before
 		j.lose()
+	case j.stopped: // since it was taken from the queue
+		j.stop()
 	}
 	overtime := j.overtime()
 	e.mu.Unlock()
@@ -111,6 +115,9 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		if err != nil {
 			e.log.Warn("handler failed after it settled the "+e.noun, append(e.about(work), "error", reason)...)
 		}
+	case errors.Is(ended, store.ErrCancelled): // its release cancels it
+		e.log.Info("the "+e.noun+" was cancelled while it was handled", e.about(work)...)
+		e.giveBack(ctx, []*job[W]{j}, false)
 	case err == nil:
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):

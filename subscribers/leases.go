@@ -273,10 +273,10 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 	switch {
 	case out.Dead:
 		state = notify.Dead
-	case out.Dropped:
+	case out.Dropped, out.Cancelled:
 		state = 0
 	}
-	return Outcome{State: state, Dropped: out.Dropped, Attempts: out.Attempts, Due: out.Due, Forgetful: out.Forgetful}, nil
+	return Outcome{State: state, Dropped: out.Dropped, Cancelled: out.Cancelled, Attempts: out.Attempts, Due: out.Due, Forgetful: out.Forgetful}, nil
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {
@@ -311,25 +311,21 @@ func (l *leases) releaseMany(ctx context.Context, topic string, inbox reach.Inbo
 // extend extends a lease, of which only the receipt of the claim is known, here or to
 // other processes.
 func (l *leases) extend(ctx context.Context, d *Delivery, lease time.Duration) error {
-	receipts, lost, err := l.store.Of(d.Topic).ExtendByClaim(ctx, d.Topic, d.worker, []store.Lease{d.lease()}, lease)
-	switch {
-	case err != nil:
-		return fmt.Errorf("extend %s: %w", d.member(), err)
-	case len(lost) > 0:
-		return d.lost("extend")
+	e, err := l.store.Of(d.Topic).ExtendByClaim(ctx, d.Topic, d.worker, []store.Lease{d.lease()}, lease)
+	if err = d.extension(e, err); err == nil {
+		d.ends = Receipt(e.Receipts[0])
 	}
-	d.ends = Receipt(receipts[0])
-	return nil
+	return err
 }
 
 // extendMany extends up to record.MaxClaim leases of one worker and returns their new receipts, which
-// alone settle them from now on, and the indexes of those that were lost.
-func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (receipts []int64, lost []int, err error) {
-	receipts, lost, err = l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, ds[0].worker, leasesOf(ds), lease)
+// alone settle them from now on, and the indexes of those that were lost, or are to stop.
+func (l *leases) extendMany(ctx context.Context, ds []Delivery, lease time.Duration) (store.Extended, error) {
+	e, err := l.store.Of(ds[0].Topic).Extend(ctx, ds[0].Topic, ds[0].worker, leasesOf(ds), lease)
 	if err != nil {
-		return nil, nil, fmt.Errorf("extend leases: %w", err)
+		return store.Extended{}, fmt.Errorf("extend leases: %w", err)
 	}
-	return receipts, lost, nil
+	return e, nil
 }
 
 func leasesOf(ds []Delivery) []store.Lease {

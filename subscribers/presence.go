@@ -122,6 +122,11 @@ func newPresence(s *notify.Store, w store.Worker, duty func() duty) *presence {
 // channel returns the channel of which the subscription says that the worker is there.
 func (p *presence) channel() reach.Channel { return p.store.Home().HereChannel(p.worker.ID) }
 
+// isFor reports whether an event is one of that channel: a message to stop.
+func (p *presence) isFor(e store.Event) bool {
+	return e.Shard() == p.store.Home() && e.IsHere(p.worker.ID)
+}
+
 // note takes an event of the subscription. It does not block.
 func (p *presence) note(ctx context.Context, e store.Event) {
 	if e.Shard() != p.store.Home() {

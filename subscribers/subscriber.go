@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -195,7 +196,11 @@ func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) 
 				}
 			}
 		case reach.Received:
-			s.rung(e)
+			if here.isFor(e) {
+				s.stop(e.Payload)
+			} else {
+				s.rung(e)
+			}
 		case reach.Beat:
 			for _, topic := range e.Topics() {
 				s.ring(topic)
@@ -206,6 +211,14 @@ func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) 
 			}
 		}
 	}, channels...)
+}
+
+// stop has the worker of a message stop the work on it, if it has it.
+func (s *Subscriber) stop(member string) {
+	topic, _, _ := strings.Cut(member, ":")
+	if w := s.workers[topic]; w != nil {
+		w.stop(member)
+	}
 }
 
 // rung rings the worker of a topic, or passes a hand-over to it.

@@ -171,7 +171,7 @@ func (p *part) noteUnregistered(at *registration, back []*job[turn]) {
 
 // extendTurns extends the leases of broadcasts of a part. Of several parts one that does
 // not answer leaves time for another round.
-func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (renew func(int, *turn), lost []int, err error) {
+func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (extension[turn], error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
 		leases[i] = all[i].lease()
@@ -183,9 +183,9 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 	}
 	until, lost, err := all[0].part.shard().Hold(ctx, n.name, n.Listener.o.Name, leases, lease)
 	if err != nil {
-		return nil, nil, fmt.Errorf("extend leases: %w", err)
+		return extension[turn]{}, fmt.Errorf("extend leases: %w", err)
 	}
-	return func(_ int, t *turn) { t.receipt = until }, lost, nil
+	return extension[turn]{renew: func(_ int, t *turn) { t.receipt = until }, lost: lost}, nil
 }
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.

@@ -272,14 +272,14 @@ func TestWhoHasItAfterOneExtension(t *testing.T) {
 		leases = append(leases, store.Lease{Member: record.Member(topic, id), Receipt: int64(d.Receipt)})
 	}
 	before := []time.Time{inspect(t, db, "0").Since, inspect(t, db, "1").Since, inspect(t, db, "2").Since}
-	receipts, lost, err := db.Of(topic).Extend(t.Context(), topic, "w-c", leases, time.Hour)
-	if err != nil || len(lost) > 0 {
-		t.Fatal(lost, err)
+	e, err := db.Of(topic).Extend(t.Context(), topic, "w-c", leases, time.Hour)
+	if err != nil || len(e.Lost) > 0 {
+		t.Fatal(e.Lost, err)
 	}
 	for i, name := range []string{"w-a", "w-b", "w-a"} {
 		info := inspect(t, db, fmt.Sprint(i))
-		if info.By != name || !info.Since.Equal(before[i]) || info.Until.UnixMicro() != receipts[i] {
-			t.Errorf("%d: had by %q since %v until %v, want %q since %v until %d", i, info.By, info.Since, info.Until, name, before[i], receipts[i])
+		if info.By != name || !info.Since.Equal(before[i]) || info.Until.UnixMicro() != e.Receipts[i] {
+			t.Errorf("%d: had by %q since %v until %v, want %q since %v until %d", i, info.By, info.Since, info.Until, name, before[i], e.Receipts[i])
 		}
 	}
 }

@@ -125,6 +125,8 @@ func (w *worker) rejected(d Delivery, n store.Nack, out Outcome) {
 		w.reportDeath(Death{Delivery: d, Reason: n.Reason, Attempts: out.Attempts})
 	case out.Dropped:
 		w.reportDropped(Death{Delivery: d, Reason: n.Reason, Attempts: out.Attempts})
+	case out.Cancelled:
+		w.log.Info("message cancelled", "id", d.ID, "attempt", d.Attempt)
 	case n.Keep:
 		w.log.Debug("message put off", "id", d.ID, "attempt", d.Attempt, "reason", n.Reason, "again", out.Due)
 	default:
@@ -158,9 +160,14 @@ func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], res
 	return err
 }
 
-func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (renew func(int, *Delivery), lost []int, err error) {
-	receipts, lost, err := w.leases.extendMany(ctx, all, lease)
-	return func(i int, d *Delivery) { d.extended(receipts[i]) }, lost, err
+func (w *worker) extendMessages(ctx context.Context, all []Delivery, lease time.Duration) (extension[Delivery], error) {
+	e, err := w.leases.extendMany(ctx, all, lease)
+	return extension[Delivery]{func(i int, d *Delivery) { d.extended(e.Receipts[i]) }, e.Lost, e.Stopped}, err
+}
+
+// stop ends the work on a message that is to be cancelled, if this worker has it.
+func (w *worker) stop(member string) {
+	w.stopWork(func(d *Delivery) bool { return d.member() == member })
 }
 
 // A hold makes the calls of a handler's delivery, by the present receipt of the lease,
@@ -240,15 +247,11 @@ func (h *hold) extend(ctx context.Context, d *Delivery, lease time.Duration) err
 		return err
 	}
 	return h.worker.extendOne(h.job, lease, func(leased *Delivery, lease time.Duration) error {
-		receipts, lost, err := h.worker.leases.extendMany(context.WithoutCancel(ctx), []Delivery{*leased}, lease)
-		switch {
-		case err != nil:
-			return err
-		case len(lost) > 0:
-			return d.lost("extend")
+		e, err := h.worker.leases.extendMany(context.WithoutCancel(ctx), []Delivery{*leased}, lease)
+		if err = d.extension(e, err); err == nil {
+			leased.extended(e.Receipts[0])
+			d.ends = leased.Receipt
 		}
-		leased.extended(receipts[0])
-		d.ends = leased.Receipt
-		return nil
+		return err
 	})
 }

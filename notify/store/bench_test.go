@@ -104,8 +104,10 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 		measure("claim", claim)
 		measure("claim-nothing", claim)
 		measure("extend", func(i int) error {
-			receipts, _, err := shard.Extend(b.Context(), "t", "", leases[i:i+1], time.Hour)
-			leases[i].Receipt = receipts[0]
+			e, err := shard.Extend(b.Context(), "t", "", leases[i:i+1], time.Hour)
+			if err == nil {
+				leases[i].Receipt = e.Receipts[0]
+			}
 			return err
 		})
 		half := n / 2

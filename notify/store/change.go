@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -10,7 +11,20 @@ import (
 var (
 	cancelScript     = script.New("cancel", script.Promised)
 	rescheduleScript = script.New("reschedule", script.Promised)
+	stopScript       = script.New("stop")
 )
+
+// CancelOptions are the options of a cancellation. The zero value is the default.
+type CancelOptions struct {
+	// Stop has a leased message cancelled, too: whoever has it is told to stop, and it is
+	// cancelled when its lease ends in any way but an acknowledgement.
+	Stop bool
+}
+
+// ErrCancelled is why the work on a leased message is to end: somebody cancelled it, and
+// asked for a stop. A handler's context ends with it, and so fails an extension of the
+// lease, which goes on as it is.
+var ErrCancelled = errors.New("the message is cancelled, and the work on it is to stop")
 
 // Cancel removes a message with its successor, or a broadcast that waits, and returns
 // the state that it had: if that is Leased nothing was changed; if it is Done the id
@@ -24,6 +38,40 @@ func (s Shard) Cancel(ctx context.Context, topic, member string) (record.State, 
 // changes nothing, and returns Leased or 0.
 func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (record.State, error) {
 	return s.cancel(ctx, topic, member, 2)
+}
+
+// Stop is Cancel for a message that is leased, too: it is marked, the worker that has it
+// is told, and the state is Leased. It is cancelled when the lease ends in any way but an
+// acknowledgement; until then no extension succeeds. Where the worker does not hear of that,
+// its next extension says so. Stop may be repeated.
+func (s Shard) Stop(ctx context.Context, topic, member string) (record.State, error) {
+	r, err := s.Run(ctx, cancelScript, topic, member, 3)
+	if err != nil {
+		return 0, err
+	}
+	state, worker := r.State(), ""
+	if state == record.Leased {
+		worker = r.Text()
+	}
+	if err := r.End(); err != nil || worker == "" {
+		return state, err
+	}
+	_ = s.store.Home().tellToStop(ctx, worker, member)
+	return state, nil
+}
+
+// tellToStop tells the workers of a name to stop the work on a message. The error is that of the connection.
+func (s Shard) tellToStop(ctx context.Context, worker, member string) error {
+	for cursor := "0"; ; {
+		r, err := s.Run(ctx, stopScript, cursor, scanPage, worker, member)
+		if err != nil {
+			return err
+		}
+		cursor = r.Text()
+		if err := r.End(); err != nil || cursor == "0" {
+			return err
+		}
+	}
 }
 
 // CancelNext removes the successor of a message alone. It reports whether there was

@@ -48,8 +48,9 @@
 // A message that is due at once becomes ready, unless something of its topic is
 // overdue: then it waits behind that in the scheduled set. A broadcast waits in a place
 // of its own, and the carrier appends it to the log of its topic. cancel removes a
-// message from any place but a lease; reschedule moves one between scheduled and
-// ready.
+// message from any place but a lease; of a leased one it may note that it is to be removed
+// when the lease ends in any way but an ack, see [Shard.Stop]. reschedule moves one between
+// scheduled and ready.
 //
 // Of the messages that have a key one has its seat: it is ready, leased or put off. What is
 // due and finds no seat free is blocked: it stands in the topic's line until the one before

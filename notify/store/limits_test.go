@@ -125,8 +125,8 @@ func TestConcurrency(t *testing.T) {
 			return err
 		},
 		"expired": func(l limited, m store.ClaimedMessage) error {
-			if _, lost, err := l.shard.Extend(t.Context(), l.topic, "", []store.Lease{m.Lease}, time.Millisecond); err != nil || len(lost) > 0 {
-				return fmt.Errorf("lost %v: %w", lost, err)
+			if e, err := l.shard.Extend(t.Context(), l.topic, "", []store.Lease{m.Lease}, time.Millisecond); err != nil || len(e.Lost) > 0 {
+				return fmt.Errorf("lost %v: %w", e.Lost, err)
 			}
 			l.passes(2 * time.Millisecond)
 			l.carry(false)

@@ -14,6 +14,7 @@ import (
 type Noted struct {
 	Snoozed int            // how often it was snoozed
 	Moved   int64          // when it was rescheduled last, in Unix ms, if it had used up attempts then; 0: never. No export has that
+	Stop    time.Time      // when it was asked to be cancelled once its lease ends; zero: it was not. No export has that
 	Awaited bool           // its end is, or was, awaited; no export has that
 	told    string         // of the progress of a lease, see progressIn; no export has that
 	Next    *record.Record // the successor: it follows when this one ended, and its FirstDue is its due time; nil: none
@@ -53,6 +54,9 @@ func notedIn(text string) (n Noted) {
 		}
 		if number, ok := strings.CutPrefix(one, "moved="); ok {
 			n.Moved, _ = strconv.ParseInt(number, 10, 64)
+		}
+		if number, ok := strings.CutPrefix(one, "stop="); ok {
+			n.Stop = record.TimeOf(number)
 		}
 		if told, ok := strings.CutPrefix(one, "progress="); ok {
 			n.told = told

@@ -22,11 +22,11 @@ func (l limited) extends(lease *store.Lease, p *store.Progress) {
 	if p != nil {
 		ctx = store.WithProgress(ctx, *p)
 	}
-	receipts, lost, err := l.shard.Extend(ctx, l.topic, "", []store.Lease{*lease}, time.Hour)
-	if l.must(err); len(lost) > 0 {
+	e, err := l.shard.Extend(ctx, l.topic, "", []store.Lease{*lease}, time.Hour)
+	if l.must(err); len(e.Lost) > 0 {
 		l.t.Fatal("the lease is lost")
 	}
-	lease.Receipt = receipts[0]
+	lease.Receipt = e.Receipts[0]
 }
 
 // progress checks how far the work on the message 0 is said to be.
@@ -63,7 +63,7 @@ func TestProgress(t *testing.T) {
 			return err
 		},
 		"expired": func(l limited, lease store.Lease) error {
-			_, _, err := l.shard.Extend(t.Context(), l.topic, "", []store.Lease{lease}, time.Millisecond)
+			_, err := l.shard.Extend(t.Context(), l.topic, "", []store.Lease{lease}, time.Millisecond)
 			return err
 		},
 		"acknowledged, and published again": func(l limited, lease store.Lease) error {
@@ -110,7 +110,7 @@ func TestWrongProgress(t *testing.T) {
 		"progress": {Percent: -1}, "progress ": {Percent: 101}, "note": {Note: strings.Repeat("é", 101)}, "note ": {Note: "\xff"}, "note  ": {Note: "a\nb"}, "note   ": {Note: "a\u00a0b"},
 		"progress note": {Percent: 101, Note: "\x1f"},
 	} {
-		_, _, err := l.shard.Extend(store.WithProgress(t.Context(), p), l.topic, "", []store.Lease{lease}, time.Hour)
+		_, err := l.shard.Extend(store.WithProgress(t.Context(), p), l.topic, "", []store.Lease{lease}, time.Hour)
 		var fields []string
 		for _, f := range fault.All(err) {
 			fields = append(fields, f.Field)
@@ -122,9 +122,9 @@ func TestWrongProgress(t *testing.T) {
 	l.progress("after wrong ones", nil)
 	lost := lease
 	lost.Receipt++
-	_, at, err := l.shard.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 1}), l.topic, "", []store.Lease{lost}, time.Hour)
-	if err != nil || len(at) != 1 {
-		t.Errorf("lost are %v, %v", at, err)
+	e, err := l.shard.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 1}), l.topic, "", []store.Lease{lost}, time.Hour)
+	if err != nil || len(e.Lost) != 1 {
+		t.Errorf("lost are %v, %v", e.Lost, err)
 	}
 	l.progress("after a lost lease", nil)
 	for _, foreign := range []string{" progress=", " progress=40", " progress=x,0,0,", " progress=101,0,0,a", " progress=40,0,0"} {

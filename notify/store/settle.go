@@ -58,11 +58,12 @@ type Nack struct {
 
 // Nacked is what became of a rejected message.
 type Nacked struct {
-	Lost     bool // the lease is lost: nothing was done
-	Dead     bool // it was the last attempt, or Bury was set
-	Dropped  bool // it was the last attempt, and the message asked for that
-	Attempts int  // used up
-	Due      time.Time
+	Lost      bool // the lease is lost: nothing was done
+	Dead      bool // it was the last attempt, or Bury was set
+	Dropped   bool // it was the last attempt, and the message asked for that
+	Cancelled bool // instead, see [Shard.Stop]
+	Attempts  int  // used up
+	Due       time.Time
 
 	Forgetful bool // memory was short: the attempt counts, but is not in the message's history
 }
@@ -96,11 +97,11 @@ func (s Shard) Nack(ctx context.Context, topic string, n Nack) (Nacked, error) {
 		return Nacked{Lost: true}, r.End()
 	case "expires", "often":
 		return Nacked{}, refusalIn(r, state, n.Delay)
-	case "scheduled", "dead", "dropped":
+	case "scheduled", "dead", "dropped", "cancelled":
 	default:
-		r.Fail("scheduled, dead or dropped", state)
+		r.Fail("scheduled, dead, dropped or cancelled", state)
 	}
-	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Attempts: int(r.Integer()), Due: time.UnixMilli(r.Integer()), Forgetful: r.Flag()}
+	out := Nacked{Dead: state == "dead", Dropped: state == "dropped", Cancelled: state == "cancelled", Attempts: int(r.Integer()), Due: time.UnixMilli(r.Integer()), Forgetful: r.Flag()}
 	return out, r.End()
 }
 
@@ -123,14 +124,20 @@ func refusalIn(r *script.Reply, why string, delay time.Duration) error {
 	return fault.New("delay", "delay %s: it ends past the message's time to live, at %s; use a shorter one, or let this attempt count", wait, time.UnixMilli(n).UTC().Format(time.RFC3339Nano))
 }
 
+// Extended is what became of leases that were to be extended.
+type Extended struct {
+	Receipts []int64 // the new ones; zero of those that are lost
+	Lost     []int   // the indexes of those whose lease is lost
+	Stopped  []int   // the indexes of those whose message is to be cancelled, see [Shard.Stop]: they keep their receipts, and end when they would have
+}
+
 // Extend makes the leases of a topic's messages end a lease from now, cut to the
 // millisecond, or with the timeout of the try if that is before; zero is the lease of
 // each message, or of the topic's settings. Whoever has a message is noted for the new
-// lease, too; where that is unknown, it is the worker of a name, unless that is empty. It
-// returns the new receipts, and the indexes of those whose lease is lost, which have
-// none. Of one lease it notes the progress that the context has, see [WithProgress]. The
+// lease, too; where that is unknown, it is the worker of a name, unless that is empty. Of one
+// lease it notes the progress that the context has, see [WithProgress]. The
 // error is that of a wrong one, or of the connection.
-func (s Shard) Extend(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
+func (s Shard) Extend(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (Extended, error) {
 	return s.extend(ctx, topic, worker, leases, lease, 0)
 }
 
@@ -140,25 +147,25 @@ const extendedLonger = time.Minute
 
 // ExtendByClaim is Extend for callers that go on with the receipts of their claims: these
 // settle and extend the messages until the leases end.
-func (s Shard) ExtendByClaim(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (receipts []int64, lost []int, err error) {
+func (s Shard) ExtendByClaim(ctx context.Context, topic, worker string, leases []Lease, lease time.Duration) (Extended, error) {
 	return s.extend(ctx, topic, worker, leases, lease, extendedLonger)
 }
 
-func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease, lease, longer time.Duration) (receipts []int64, lost []int, err error) {
+func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease, lease, longer time.Duration) (e Extended, err error) {
 	var progress []any
 	if len(leases) == 1 {
 		if progress, err = progressOf(ctx); err != nil {
-			return nil, nil, err
+			return Extended{}, err
 		}
 	}
 	r, err := s.Run(ctx, extendScript, append(withLeases(leases, topic, lease.Milliseconds(), worker, longer.Milliseconds()), progress...)...)
 	if err != nil {
-		return nil, nil, err
+		return Extended{}, err
 	}
 	receipt := r.Integer()
-	receipts, lost = make([]int64, len(leases)), r.List().Indexes(len(leases))
+	e = Extended{Receipts: make([]int64, len(leases)), Lost: r.List().Indexes(len(leases))}
 	for i, l := range leases {
-		receipts[i] = WithDigit(receipt, l.Receipt)
+		e.Receipts[i] = WithDigit(receipt, l.Receipt)
 	}
 	for r.More() {
 		at, its := r.Integer(), r.Integer()
@@ -166,12 +173,15 @@ func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease,
 			r.Fail("a position in what was given", at)
 			break
 		}
-		receipts[at-1] = its
+		if e.Receipts[at-1] = its; its == 0 {
+			e.Receipts[at-1] = leases[at-1].Receipt
+			e.Stopped = append(e.Stopped, int(at-1))
+		}
 	}
-	for _, i := range lost {
-		receipts[i] = 0
+	for _, i := range e.Lost {
+		e.Receipts[i] = 0
 	}
-	return receipts, lost, r.End()
+	return e, r.End()
 }
 
 // Confirm gives messages of a topic that were handed over the leases that their
@@ -179,8 +189,8 @@ func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease,
 // them, unless that is empty. It returns the indexes of those whose lease is lost, or
 // settled. It may be repeated. The error is that of the connection.
 func (s Shard) Confirm(ctx context.Context, topic, worker string, leases []Lease) (lost []int, err error) {
-	_, lost, err = s.Extend(ctx, topic, worker, leases, -time.Millisecond)
-	return lost, err
+	e, err := s.Extend(ctx, topic, worker, leases, -time.Millisecond)
+	return e.Lost, err
 }
 
 // A Return is a message that is released.
@@ -189,8 +199,8 @@ type Return struct {
 	Due time.Time // the due time that the message had; zero: now, behind what is overdue
 }
 
-// Release makes messages of a topic ready again without using up an attempt, and
-// takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
+// Release makes messages of a topic ready again without using up an attempt, or cancels
+// those that are to be, and takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
 // of those whose lease is lost. The error is that of the connection.
 func (s Shard) Release(ctx context.Context, topic string, inbox reach.Inbox, back []Return) (lost []int, err error) {
 	leases, dues := make([]Lease, len(back)), make([]any, len(back))

@@ -284,7 +284,7 @@ func askings() []asking {
 		{
 			name: "extend", right: []any{int64(1000), []any{int64(1)}, int64(1), int64(2000)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, _, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
+				_, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
 				return err
 			},
 		},
@@ -412,6 +412,18 @@ func askings() []asking {
 			_, err := s.Cancel(ctx, "t", "t:2")
 			return err
 		}},
+		{name: "cancel of a leased one", right: []any{"leased", "w"}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.Stop(ctx, "t", "t:2")
+			return err
+		}},
+		{name: "nack of what is to be cancelled", call: nackOne, right: []any{"cancelled", int64(0), int64(2), int64(0)}},
+		{
+			name: "extend what is to be cancelled", right: []any{int64(1000), []any{}, int64(1), int64(0)}, takes: fewerWithin,
+			call: func(ctx context.Context, s store.Shard) error {
+				_, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
+				return err
+			},
+		},
 		{name: "ack with a result, of a lease that is lost", call: ackWithOne},
 		{name: "ack with a result", call: ackWithOne, right: []any{int64(0), int64(1)}},
 		{name: "await", call: func(ctx context.Context, s store.Shard) error {

@@ -553,8 +553,8 @@ func inHand(f func(*subscribers.Claimer, subscribers.Delivery) error) func(*test
 func confirms(t *testing.T, db *notify.Store) error {
 	d := held(t, db)
 	handed := store.Lease{Member: record.Member(mail, d.ID), Receipt: int64(d.Receipt), Handed: true}
-	_, lost, err := db.Of(mail).Extend(t.Context(), mail, "w", []store.Lease{handed}, record.MinLease)
-	if len(lost) > 0 {
+	got, err := db.Of(mail).Extend(t.Context(), mail, "w", []store.Lease{handed}, record.MinLease)
+	if len(got.Lost) > 0 {
 		t.Errorf("the hand-over of %s is lost", d.ID)
 	}
 	return err

@@ -50,7 +50,8 @@ func (e EveryShard) InboxChannel(i Inbox) Channel {
 	return Channel{every: true, name: func(d *shard) string { return d.inbox(i) }}
 }
 
-// HereChannel returns the channel that a worker is subscribed to while it is there.
+// HereChannel returns the channel that a worker is subscribed to while it is there. It
+// receives the members of messages that it is to stop, which it may have.
 func (s Shard) HereChannel(id string) Channel {
 	return s.channel(func(k script.Keys) string { return k.Here(id) })
 }

@@ -58,9 +58,10 @@
 //	extended:MEMBER         string   CLAIMED NOW: the receipt of the claim, and the present one, for callers that know only the first; it
 //	                                 has a time to live
 //	extras                  hash     members of which more is noted → NAME=NUMBER of each, a space before it: lease, until, snoozed,
-//	                                 moved, unique, await; progress=PERCENT,USED,DIGIT,NOTE, how far the work is under a lease by the
-//	                                 attempts used up and the last digit of its receipt; a newline and the successor, if there is one; of
-//	                                 *, while there is an archive: archive, room
+//	                                 moved, unique, await, and stop, when it was asked to be cancelled once its lease ends;
+//	                                 progress=PERCENT,USED,DIGIT,NOTE, how far the work is under a lease by the attempts used up and the
+//	                                 last digit of its receipt; a newline and the successor, if there is one; of *, while there is an
+//	                                 archive: archive, room
 //	taken                   zset     members that ended, whose ids stay taken: their record is =UNTIL, or that of done:TOPIC → ms until
 //	                                 which
 //	done:TOPIC              zset     members that succeeded and are kept: their record is =UNTIL,OBJECT, a newline, the result → ms
@@ -114,7 +115,8 @@
 //	vacant                  channel  the carrier stepped down: nothing, or the name of the one that is to take over
 //	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
 //	ended                   channel  member of a message that ended and was awaited
-//	here:SUBSCRIBER         channel  nothing; whoever is subscribed to it is there
+//	here:SUBSCRIBER         channel  member that a worker of that name is to stop, which may have it; whoever is subscribed to it is
+//	                                 there
 //	inbox:SUBSCRIBER        channel  topic to claim from
 //	hands:SUBSCRIBER        channel  of one that takes hand-overs, as inbox; or TOPIC NOW RECEIPT DUE USED LEASE ID, a newline, the
 //	                                 record

@@ -1,4 +1,5 @@
--- Releases leased messages, so that no attempt is used up, and takes an inbox off the waiting list of the topic.
+-- Releases leased messages, so that no attempt is used up, and takes an inbox off the waiting list of the topic. Those that are to be
+-- cancelled are cancelled.
 -- ARGV: topic; the inbox, or ''; then of as many messages each: members, receipts, due times in ms (0: now, behind what is overdue in
 --   the scheduled set).
 -- Reply: the positions, from 1, of those whose lease is lost.
@@ -12,6 +13,8 @@ if n > 0 then
   local members, receipts, dues = column(3, n), column(3 + n, n), column(3 + 2 * n, n)
   local mine
   mine, lost = Leases.leased_under(members, receipts)
+  local kept, stopped = #mine > 0 and call('EXISTS', EXPIRIES, EXTRAS, EXTRAS) or 0, {} -- EXTRAS counts as two
+  if kept >= 2 then stopped, mine = Extras.part_stopped(mine) end
   local due = {}
   for i, member in ipairs(members) do due[member] = dues[i] end
   local from_now, as_before, earliest = {}, {}, now
@@ -33,12 +36,12 @@ if n > 0 then
   if #mine > 0 then
     Limits.leave(topic, mine)
     Counters.count(topic, 'leased', -Leases.take_leased(mine))
-    local kept = call('EXISTS', EXPIRIES, EXTRAS, EXTRAS) -- EXTRAS counts as two
     if kept >= 2 then Extras.drop_progress(mine) end
     if kept % 2 == 1 then
       for _, member in ipairs(mine) do Leases.no_longer_leased(member, now) end
     end
   end
+  if #stopped > 0 then Endings.cancel_leased(topic, stopped, call('ZMSCORE', LEASED, unpack(stopped))) end
 end
 local ready = try('ZCARD', ready_of(topic)) or 0
 if ready > 0 then Rings.ring(topic, ready, us) end

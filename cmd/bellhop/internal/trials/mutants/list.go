@@ -127,7 +127,7 @@ var mutants = []mutant{
 		"an expired lease is not carried",
 		change{
 			lua + "shared/lapsed.lua",
-			"local ended = Move.due_in(LEASED, text(c.us), c.slow)",
+			"local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))",
 			"local ended = {}",
 		},
 		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
@@ -408,10 +408,55 @@ var mutants = []mutant{
 		"a cancel removes what is leased",
 		change{
 			lua + "cancel.lua",
-			"if call('ZSCORE', LEASED, member) then return { 'leased' } end",
-			"",
+			"if lease and what ~= '3' then return { 'leased' } end",
+			"if what ~= '3' then lease = false end",
 		},
 		ofNotify, "TestCancel",
+	},
+	{
+		"what is to be cancelled is ready when its lease ends",
+		change{
+			lua + "shared/lapsed.lua",
+			"local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))",
+			"local ended = Move.due_in(LEASED, text(c.us), c.slow)",
+		},
+		ofStore, "TestStop",
+	},
+	{
+		"what is to be cancelled is put off",
+		change{
+			lua + "nack.lua",
+			"if Extras.extra(noted, 'stop') then",
+			"if how ~= 'keep' and Extras.extra(noted, 'stop') then",
+		},
+		ofStore, "TestStop",
+	},
+	{
+		"the lease of what is to be cancelled is extended",
+		change{
+			lua + "extend.lua",
+			"if #noted > 0 then Extend.leave_stopped(c, noted, reply) end",
+			"",
+		},
+		ofStore, "TestExtensionOfStopped",
+	},
+	{
+		"no worker is told to stop",
+		change{
+			lua + "stop.lua",
+			"entry.name == name then",
+			"entry.name == member then",
+		},
+		ofSubscribers, "TestCancelStops",
+	},
+	{
+		"what a stopped handler did is acknowledged",
+		change{
+			"subscribers/handle.go",
+			"case errors.Is(ended, store.ErrCancelled): // its release cancels it",
+			"case errors.Is(ended, store.ErrCancelled) && err != nil:",
+		},
+		ofSubscribers, "TestCancelStops",
 	},
 	{
 		"an id is free too early",

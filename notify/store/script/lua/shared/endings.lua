@@ -125,6 +125,21 @@ function Endings.end_messages(members, state, reasons, with)
   for i = #members, 1, -1 do members[i] = nil end
 end
 
+-- Cancels leased messages of a topic with their successors, as was asked for while they were leased. Leases are their scores; own are the
+-- settings of the topic, nil if the caller does not know them.
+function Endings.cancel_leased(topic, members, leases, own)
+  Leases.can_put_back()
+  Limits.leave(topic, members, own)
+  local n = Leases.take_leased(members)
+  or_undo(function()
+    for i, member in ipairs(members) do Leases.put_leased({ leases[i], member }) end
+  end, function()
+    Ends.note_ends(members, 'cancelled')
+    Messages.forget(members)
+  end)
+  Counters.count(topic, 'leased', -n)
+end
+
 -- Counts messages of a topic that were dropped, once they ended: nothing else is kept of them.
 function Endings.count_dropped(topic, n)
   Counters.count(topic, 'dropped', n)

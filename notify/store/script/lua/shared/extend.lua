@@ -16,6 +16,19 @@ function Extend.find(c, receipts)
   c.given, c.leases = given, leases
 end
 
+-- Leaves those out that are to be cancelled, and adds position and 0 of each to the reply.
+function Extend.leave_stopped(c, noted, reply)
+  local position = {}
+  for i, member in ipairs(c.members) do position[member] = i end
+  for i = #c.mine, 1, -1 do
+    if Extras.extra(noted[i], 'stop') then
+      reply[#reply + 1], reply[#reply + 2] = position[c.mine[i]], 0
+      for _, list in ipairs({ c.mine, noted }) do table.remove(list, i) end
+      for _ = 1, 2 do table.remove(c.leases, 2 * i - 1) end
+    end
+  end
+end
+
 -- Returns by their places the receipts of leases that end at another time than is asked for: noted are their EXTRAS.
 function Extend.own_receipts(c, noted)
   local own = {}

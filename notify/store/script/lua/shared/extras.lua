@@ -38,6 +38,17 @@ function Extras.put_progress(member, progress)
   return Extras.put_noted(member, line .. (progress and ' progress=' .. progress or '') .. rest)
 end
 
+-- Those of some leased messages that are cancelled when their leases end, see cancel.lua, and the others.
+function Extras.part_stopped(members)
+  local stopped, others = {}, {}
+  local noted = try('HMGET', EXTRAS, unpack(members)) or {}
+  for i, member in ipairs(members) do
+    local list = Extras.extra(noted[i], 'stop') and stopped or others
+    list[#list + 1] = member
+  end
+  return stopped, others
+end
+
 -- Forgets how far the work on messages is whose leases end though no attempt is used up.
 function Extras.drop_progress(members)
   for i, noted in ipairs(try('HMGET', EXTRAS, unpack(members)) or {}) do

@@ -71,8 +71,22 @@ local function drop(c, limits, one)
   Counters.count(one.topic, 'leased', -1)
 end
 
+-- Cancels those that were to be cancelled when their leases end. Returns the others, with their scores.
+local function without_stopped(ended)
+  if call('EXISTS', EXTRAS) == 0 then return ended end
+  local members, score_of, others = {}, {}, {}
+  for i = 1, #ended, 2 do
+    members[#members + 1] = ended[i]
+    score_of[ended[i]] = ended[i + 1]
+  end
+  local stopped, left = Extras.part_stopped(members)
+  for _, member in ipairs(stopped) do Endings.cancel_leased(topic_of(member), { member }, { score_of[member] }) end
+  for _, member in ipairs(left) do others[#others + 1], others[#others + 2] = member, score_of[member] end
+  return others
+end
+
 function Lapsed.carry(c)
-  local ended = Move.due_in(LEASED, text(c.us), c.slow)
+  local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))
   local again, dead, limits = {}, {}, {}
   for i = 1, #ended, 2 do
     local due, death = end_lease(c, limits, ended[i], ended[i + 1])

@@ -38,8 +38,7 @@ end
 
 -- Puts the message off.
 function Nack.put_off(c)
-  local member, due = c.member, due_again(c)
-  local noted = try('HGET', EXTRAS, member)
+  local member, due, noted = c.member, due_again(c), c.noted
   local snoozed = Extras.extra(noted, 'snoozed') or 0
   local expiry = tonumber(try('ZSCORE', EXPIRIES, member) or nil)
   if Leases.has_expired(expiry, c.now) then return { 'expires', 0 } end
