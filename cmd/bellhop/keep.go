@@ -25,6 +25,9 @@ func keeping(keep time.Duration, log *slog.Logger, handler func(context.Context,
 		if err := handler(ctx, d, &out); err != nil {
 			return err
 		}
+		if cause := context.Cause(ctx); errors.Is(cause, store.ErrCancelled) { // which an acknowledgement would undo
+			return cause
+		}
 		if out.size > store.MaxResult {
 			log.Warn("the result is too large; the message is kept without it", "topic", d.Topic, "id", d.ID, "bytes", out.size, "most", store.MaxResult)
 			out.kept = nil

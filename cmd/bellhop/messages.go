@@ -253,6 +253,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 		if i.Progress != nil {
 			row("progress", i.Progress.String())
 		}
+		row("stopping since", a.when(i.Stop, now))
 	}
 	row("behind", behind)
 	row("died", a.when(i.Died, now))
@@ -335,7 +336,7 @@ func cut(s string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	var next bool
+	var next, stop bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
@@ -343,23 +344,32 @@ func (a *app) cancelCommand() *cobra.Command {
 refused. A broadcast can be cancelled until it is sent. The id is free at once, also
 one that stays taken for the --unique-for of a message that has ended.
 
+With --stop a leased message is cancelled, too: its worker is told to stop, and the
+message is gone once that has ended, and when its lease ends at the latest. One that
+is acknowledged before the worker hears of that stays acknowledged.
+
 With --next cancel the message that follows the one of this id (publish --then after)
 instead, and leave that one.`,
-		Example: `  bellhop cancel order.timeout order-4711`,
-		Args:    takes("TOPIC", "ID"),
+		Example: `  bellhop cancel order.timeout order-4711
+  bellhop cancel report 2026-11 --stop`,
+		Args: takes("TOPIC", "ID"),
 	})
 	c.Flags().BoolVar(&next, "next", false, "cancel the message that follows it instead")
+	c.Flags().BoolVar(&stop, "stop", false, "if a worker has it, have the work stopped")
+	c.MarkFlagsMutuallyExclusive("next", "stop")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		was, err := api.CancelIt(ctx, s.pub, args[0], args[1], next)
+		done, err := api.CancelIt(ctx, s.pub, args[0], args[1], next, stop)
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(api.CancelledOf(was))
+			return a.printJSON(done)
 		case next:
 			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
+		case done.Stopping:
+			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled when its lease ends\n", args[0], args[1])
 		default:
-			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], was)
+			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], done.Was)
 		}
 		return nil
 	})

@@ -54,6 +54,22 @@ func TestInspectShowsProgress(t *testing.T) {
 	}
 }
 
+// A message that is to be cancelled tells since when, and one that no worker has is gone at once.
+func TestCancelWithStop(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.publish("t", 2)
+	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	if ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "t", subscribers.ClaimOptions{Max: 1}); err != nil || len(ds) != 1 || ds[0].ID != "1" {
+		t.Fatal(ds, err)
+	}
+	contains(t, s.call("cancel", "t", "1", "--stop", "--json"), `{"cancelled":false,"was":"leased","stopping":true}`)
+	contains(t, s.call("inspect", "t", "1"), "stopping since  ", "leased by")
+	contains(t, s.call("inspect", "t", "1", "--json"), `"stopping":"20`)
+	contains(t, s.call("cancel", "t", "2", "--stop"), "t 2 cancelled, it was ready\n")
+	contains(t, s.fails(exitFailed, "cancel", "t", "2", "--stop"), "no such message")
+}
+
 func TestInspectPages(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

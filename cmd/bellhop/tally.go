@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -30,7 +31,7 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 			t.done.Add(1)
 		case errors.Is(err, errLater):
 			t.later.Add(1)
-		case !errors.Is(err, subscribers.ErrStopping): // then it is released
+		case !errors.Is(err, subscribers.ErrStopping) && !errors.Is(err, store.ErrCancelled): // then it is released, or cancelled
 			t.failed.Add(1)
 		}
 		return err

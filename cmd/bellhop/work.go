@@ -58,8 +58,8 @@ bellhop also waits for such children (on Linux), so it needs no init.
 The lease, the backoff and the limit of attempts are settings of the topic: see
 bellhop topics set. With --min-age only messages are handled that no other worker
 claimed for so long, exactly then. The lease is extended while CMD runs. If it is
-lost, the try_timeout of the message is over, or a stop takes longer than
-BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
+lost, the message is cancelled with --stop, its try_timeout is over, or a stop takes
+longer than BELLHOP_SHUTDOWN_TIMEOUT, CMD gets SIGTERM, and SIGKILL 5 s later. A second
 SIGTERM or Ctrl-C kills CMD and ends at once: its message is
 delivered again later. At the end, standard error reports how many messages were
 handled, how many attempts failed, and how often one was put off.

@@ -224,6 +224,47 @@ func TestWorkKillsCommand(t *testing.T) {
 	}
 }
 
+// A command whose message is cancelled with a stop gets SIGTERM, and whatever it exits with, the message is gone.
+func TestWorkStopsWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{"plain": nil, "kept": {"--keep", "1h"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t)
+			s.publish("t", 1)
+			args := append(append([]string{"work", "t"}, args...), "--", "sh", "-c", `trap 'echo asked; exit 0' TERM; echo began; while :; do sleep 0.01; done`)
+			p := s.start(args...)
+			p.await(1, "began")
+			contains(t, s.fails(exitFailed, "cancel", "t", "1"), "message is leased")
+			contains(t, s.fails(exitUsage, "cancel", "t", "1", "--stop", "--next"), "next", "stop")
+			contains(t, s.call("cancel", "t", "1", "--stop"), "t 1 is being stopped, a worker has it; it is cancelled when its lease ends\n")
+			p.await(1, "asked")
+			storetest.Eventually(t, "the message is gone", func() bool { return s.feed("", "inspect", "t", "1").code == exitFailed })
+			p.stop()
+			if c := s.counts("t"); c.Acked+c.Died != 0 || c.Leased+c.Ready+c.Scheduled+c.Dead != 0 {
+				t.Errorf("got %+v, want nothing", c)
+			}
+		})
+	}
+}
+
+// What a worker had that was killed is gone once the lease has ended.
+func TestCancelledWorkOfTheDead(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.serve()
+	s.call("topics", "set", "t", "lease=5s")
+	s.publish("t", 1)
+	p := s.launch(s.command("work", "t", "--", "sh", "-c", "echo began; exec sleep 60"))
+	p.await(1, "began")
+	p.signal(syscall.SIGKILL)
+	s.call("cancel", "t", "1", "--stop")
+	storetest.Eventually(t, "the message is gone", func() bool { return s.feed("", "inspect", "t", "1").code == exitFailed })
+	if c := s.counts("t"); c.Acked+c.Died != 0 || c.Leased+c.Ready+c.Scheduled+c.Dead != 0 {
+		t.Errorf("got %+v, want nothing", c)
+	}
+}
+
 func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

@@ -84,6 +84,7 @@ var problems = []struct {
 	{notify.ErrGone, "gone", "message ended", http.StatusGone},
 	{notify.ErrLeased, "leased", "message is leased", http.StatusConflict},
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
+	{store.ErrCancelled, "stop", "message is to be cancelled", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
 	{notify.ErrUnreplicated, "unreplicated", "too few replicas confirmed it", http.StatusServiceUnavailable},
 	{ErrBusy, "busy", "too many requests", http.StatusServiceUnavailable},

@@ -26,10 +26,11 @@ func PublicationOf(p notify.Publication) Publication {
 	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: given(p.PreviousDue)}
 }
 
-// Cancelled says that a message is cancelled, and what its state was.
+// Cancelled says that a message is cancelled, or is to be, and what its state was.
 type Cancelled struct {
-	Cancelled bool         `json:"cancelled" doc:"true"`
+	Cancelled bool         `json:"cancelled" doc:"true; false where stopping is true"`
 	Was       notify.State `json:"was" enum:"scheduled,ready,blocked,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
+	Stopping  bool         `json:"stopping,omitempty" doc:"true: a worker has it, and was told to stop; it is cancelled when that settles it in any way but an acknowledgement, and when the lease ends, which is not extended any more"`
 }
 
 // CancelledOf returns a cancellation in its JSON form.
@@ -81,6 +82,7 @@ type Message struct {
 	Claimed      *time.Time   `json:"claimed,omitempty" doc:"when that worker claimed it"`
 	Progress     *int         `json:"progress,omitempty" doc:"how far that worker is, in percent, if leased, as it said when it extended the lease"`
 	Note         string       `json:"note,omitempty" doc:"what it said beside that"`
+	Stopping     *time.Time   `json:"stopping,omitempty" doc:"when it was cancelled with stop, if leased: it is gone once its lease ends, unless it is acknowledged"`
 	Behind       []string     `json:"behind,omitempty" doc:"if blocked, the ids of those of its key that it waits for: they are ready, leased or put off, or died where on_dead is stop"`
 	Ended        *time.Time   `json:"ended,omitempty" doc:"when it was acknowledged, if done and kept"`
 	Snoozed      int          `json:"snoozed,omitempty" doc:"how often it was put off without using up an attempt"`
@@ -103,7 +105,7 @@ func MessageOf(i notify.Info) Message {
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
 		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
-		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Behind: i.Behind, Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
+		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Stopping: given(i.Stop), Behind: i.Behind, Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
 		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}
 	if i.Progress != nil {

@@ -16,13 +16,19 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// CancelIt cancels a message, or with next the one that follows it, and returns its
-// state before. Errors are those of notify.Publisher.Cancel and CancelNext.
-func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next bool) (notify.State, error) {
-	if next {
-		return notify.Leased, pub.CancelNext(ctx, topic, id)
+// CancelIt cancels a message, or with next the one that follows it; with stop a leased one,
+// too. Errors are those of notify.Publisher.Cancel and CancelNext, and a notify.Fault of
+// stop beside next.
+func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next, stop bool) (Cancelled, error) {
+	switch {
+	case next && stop:
+		return Cancelled{}, fault.New("stop", "stop and next: both are given, and what follows is not worked on yet; give one of them")
+	case next:
+		return CancelledOf(notify.Leased), pub.CancelNext(ctx, topic, id)
 	}
-	return pub.Cancel(ctx, topic, id)
+	was, err := pub.Cancel(ctx, topic, id, store.CancelOptions{Stop: stop})
+	stopping := stop && was == notify.Leased
+	return Cancelled{Cancelled: !stopping, Was: was, Stopping: stopping}, err
 }
 
 // RescheduleTo gives a message another due time: after a delay, or at a time, of which at most one is given.

@@ -171,6 +171,10 @@ func (g *gates) prepare(topic string) {
 			g.t.Fatal(err)
 		}
 	}
+	storetest.Publish(g.t, g.store, notify.Message{Topic: topic, ID: "leased"})
+	if ds, err = claimer.Claim(g.t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: 24 * time.Hour}); err != nil || len(ds) != 1 {
+		g.t.Fatal(ds, err)
+	}
 	storetest.Publish(g.t, g.store, notify.Message{Topic: topic, ID: "a", Due: due}, notify.Message{Topic: topic, ID: "b", Due: due, Body: []byte{0xff}},
 		notify.Message{Topic: topic, ID: "c", Due: due, Body: bytes.Repeat([]byte("x"), 20_000)}, notify.Message{Topic: topic, ID: "r"})
 }
@@ -229,6 +233,9 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "reschedule", values: map[string]any{"id": "none"}, changes: true, has: "urn:bellhop:not-found"},
 		{call: "cancel", values: map[string]any{"id": "a"}, changes: true, has: `"was":"scheduled"`},
 		{call: "cancel", values: map[string]any{"id": "a", "next": true}, changes: true, has: "urn:bellhop:not-found"},
+		{call: "cancel", values: map[string]any{"id": "leased"}, changes: true, has: "urn:bellhop:leased"},
+		{call: "cancel", values: map[string]any{"id": "leased", "stop": true}, changes: true, has: `{"cancelled":false,"was":"leased","stopping":true}`},
+		{call: "cancel", values: map[string]any{"id": "leased", "stop": true, "next": true}, changes: true, has: `"name":"stop"`},
 		{call: "pause", changes: true},
 		{call: "countTopic", changes: true, has: `"paused":true`},
 		{call: "pause", values: map[string]any{"until": "0s"}, changes: true, has: "or a time to come"},

@@ -72,6 +72,7 @@ var _ = define(Call{
 type cancelInput struct {
 	OfMessage
 	Next bool `query:"next" default:"false" doc:"true: cancel the message that follows the one of this id, and leave that; 404 if none does"`
+	Stop bool `query:"stop" default:"false" doc:"true: cancel a leased message, too, which is refused otherwise: its worker is told to stop, and hears of that with its next extension at the latest, which is answered with 409 and the type urn:bellhop:stop. A message that is acknowledged all the same stays so"`
 }
 
 var _ = define(Call{
@@ -81,8 +82,7 @@ var _ = define(Call{
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	was, err := api.CancelIt(ctx, s.Publisher, in.Topic, in.ID, in.Next)
-	return reply(api.CancelledOf(was), err)
+	return reply(api.CancelIt(ctx, s.Publisher, in.Topic, in.ID, in.Next, in.Stop))
 })
 
 type listInput struct {

@@ -156,6 +156,11 @@ func (m *messageView) Waits() bool {
 // Cancels reports whether the message can be cancelled, or its id be freed.
 func (m *messageView) Cancels() bool { return m.Waits() || m.Info != nil && m.State == notify.Done }
 
+// Stops reports whether the work on the message can be stopped.
+func (m *messageView) Stops() bool {
+	return m.Info != nil && m.State == notify.Leased && m.Info.Stop.IsZero()
+}
+
 // Dead reports whether the message is a dead letter.
 func (m *messageView) Dead() bool { return m.Info != nil && m.State == notify.Dead }
 
@@ -405,6 +410,13 @@ var messageActs = map[string]struct {
 		was, err := c.pub.Cancel(ctx, topic, id)
 		return "Cancelled " + id + ", it was " + was.String(), err
 	}},
+	"stop": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+		done, err := api.CancelIt(ctx, c.pub, topic, id, false, true)
+		if done.Stopping {
+			return "Told the worker of " + id + " to stop", err
+		}
+		return "Cancelled " + id + ", it was " + done.Was.String(), err
+	}},
 	"cancel-next": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
 	}},
@@ -455,7 +467,7 @@ func oneOf(n int, err error) error {
 func changed(err error) error {
 	for cause, detail := range map[error]string{
 		notify.ErrNotFound: "It is gone, or not in the state any more that the act needs.",
-		notify.ErrLeased:   "A worker has it: it can be cancelled or rescheduled if that fails.",
+		notify.ErrLeased:   "A worker has it: it can be stopped, or rescheduled if that fails.",
 		notify.ErrDead:     "It is dead, and has no due time: who may requeue it can make it ready again.",
 	} {
 		if errors.Is(err, cause) {

@@ -69,6 +69,14 @@ func TestMessageLife(t *testing.T) {
 	v.act("/ui/topics/order.a", path, "act", "cancel").is(http.StatusConflict).says("changed meanwhile", "A worker has it")
 	v.act("/ui/topics/order.a", path, "act", "purge").is(http.StatusConflict).says("Nothing was done")
 	v.act("/ui/topics/order.a", path, "act", "explode").is(http.StatusUnprocessableEntity)
+	v.get(path).says(`value="stop"`)
+	v.act(path, path, "act", "stop").did("Told the worker of m1 to stop", path)
+	storetest.Eventually(t, "it is to stop", func() bool { return strings.Contains(v.get(path).body, "Its worker is to stop since") })
+	v.get(path).hides(`value="stop"`)
+	if err := d.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v.act(path, path, "act", "stop").is(http.StatusConflict)
 }
 
 func TestMessageActs(t *testing.T) {
@@ -126,6 +134,7 @@ func TestMessageRights(t *testing.T) {
 		v.act("/ui/topics", "/ui/topics/order.a/messages/dead", "act", "purge").is(http.StatusForbidden)
 	}
 	reader.act("/ui/topics", "/ui/topics/order.a/messages/1", "act", "cancel").is(http.StatusForbidden)
+	reader.act("/ui/topics", "/ui/topics/order.a/messages/1", "act", "stop").is(http.StatusForbidden)
 	shop.get("/ui/topics/order.a/messages/dead").is(http.StatusOK).hides(`value="purge"`, `value="requeue"`)
 	shop.get("/ui/topics/order.a/messages/1").says("hidden body", `value="cancel"`)
 	shop.act("/ui/topics", "/ui/topics/order.a/messages/1", "act", "cancel").is(http.StatusSeeOther)

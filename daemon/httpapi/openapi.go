@@ -175,7 +175,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		404: "There is no such message; or the daemon has no archive (type urn:bellhop:no-archive).",
 		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",
-		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, or the lease is lost (lease-lost). Of a publish outcome is refused.",
+		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, the lease is lost (lease-lost), or, of an extension, it is to be cancelled (stop): end the work, and reject it by the end of the lease, which goes on as it is. Of a publish outcome is refused.",
 		410: "The message ended while it was waited for, and nothing is kept of it: whether it succeeded is not known. A worker that acknowledges with keep makes that known.",
 		413: "The body is too large.",
 		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",

@@ -51,7 +51,7 @@
 //	bellhop.claim.TOPIC              {"wait":"30s","max":10,"lease":"30s","min_age":"5m","worker":"shop-1"}, or "ack":"now" and no lease,
 //	                                 or nothing for one message that is there
 //	bellhop.settle.GATE.TOKEN        the reply subject of a claimed message
-//	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it
+//	bellhop.cancel.TOPIC             {"id":"order-4711"}, and "next":true for what follows it, or "stop":true to stop its worker, too
 //	bellhop.reschedule.TOPIC         {"id":"order-4711","delay":"1h"}, or "due", or neither for now
 //	bellhop.inspect.TOPIC            {"id":"order-4711"}, and "wait":"30s" for its end
 //	bellhop.list.TOPIC               {"state":"ready"}, or nothing for what is scheduled
@@ -148,7 +148,9 @@
 // as a request is answered +OK, with the header Bellhop-Left-Out where a part of it is not kept, as
 // Redis is short of memory: result, so that the message is gone, or history, which then lacks the
 // attempt. Otherwise an error is counted, and logged at most once a minute: the message stays
-// leased, and comes again.
+// leased, and comes again. Of a message that is cancelled with stop each +WPI is answered 409, of the
+// type urn:bellhop:stop, and its lease goes on as it is: end the work, and send -NAK, which cancels it;
+// so does the end of the lease. A +ACK stands.
 //
 // What is claimed with {"ack":"now"} is acknowledged in the same step: it has neither
 // Bellhop-Lease-Until nor a reply subject, and comes at most once. A message that gets

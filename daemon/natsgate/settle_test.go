@@ -2,6 +2,7 @@ package natsgate_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -155,6 +157,34 @@ func TestProgressOfWork(t *testing.T) {
 	settle(t, conn, m, "-NAK")
 	if got := info(t, db, "a").Progress; got != nil {
 		t.Errorf("once it is given back the work is at %v", got)
+	}
+}
+
+// A message that is cancelled with stop has each +WPI refused, which says so; -NAK and +TERM cancel it, and a +ACK stands.
+func TestStopOfWork(t *testing.T) {
+	t.Parallel()
+	conn, db, _ := open(t)
+	for verb, done := range map[string]bool{"-NAK": false, `-NAK {"attempt":"keep","delay":"1h"}`: false, "+TERM": false, "+ACK": false, `+ACK {"keep":"1h"}`: true} {
+		m := claimOne(t, conn, db, `{"lease":"1h"}`, body("a"))
+		wantRefused(t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true,"next":true}`), 422, "stop")
+		want := api.Cancelled{Was: notify.Leased, Stopping: true}
+		if got := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true}`)); got != want {
+			t.Errorf("it is %+v", got)
+		}
+		until := info(t, db, "a").Until
+		wantRefused(t, request(t, conn, m.Reply, `+WPI {"progress":1}`), 409, "the message is cancelled, and the work on it is to stop")
+		if got := info(t, db, "a"); !got.Until.Equal(until) || got.Progress != nil {
+			t.Errorf("a refused extension left %+v", got)
+		}
+		settle(t, conn, m, verb)
+		got, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
+		if done && got.State != notify.Done || !done && !errors.Is(err, notify.ErrNotFound) {
+			t.Errorf("%s: it is %v, %v", verb, got.State, err)
+		}
+		wantRefused(t, request(t, conn, m.Reply, "+WPI"), 409, "lease lost")
+		if done {
+			read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`))
+		}
 	}
 }
 
