@@ -27,6 +27,7 @@ type findFlags struct {
 	limit                      int
 	cursor, output, delay, due string
 	requeue, cancel, purge     bool
+	stop                       bool
 	all, dryRun                bool
 }
 
@@ -66,6 +67,7 @@ otherwise stays as it is. Ctrl-C stops; the cursor that is printed then goes on.
 	flags.StringVar(&f.cursor, "cursor", "", "where to go on, as the call before printed")
 	flags.BoolVar(&f.requeue, "requeue", false, "make the dead ones ready again")
 	flags.BoolVar(&f.cancel, "cancel", false, "cancel the scheduled, ready and blocked ones")
+	flags.BoolVar(&f.stop, "stop", false, "with --cancel: the leased ones, too, whose workers are told to stop")
 	flags.BoolVar(&f.purge, "purge", false, "remove the dead ones for good")
 	flags.StringVar(&f.delay, "reschedule-in", "", "make the scheduled, ready and blocked ones due after a `DELAY` from now, such as 1h; 0s: at once")
 	flags.StringVar(&f.due, "reschedule-at", "", "make the scheduled, ready and blocked ones due at a `TIME` such as 2030-01-02T15:04:05Z")
@@ -138,6 +140,7 @@ func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
 			act.Kind = kind
 		}
 	}
+	act.Stop = f.stop
 	if f.delay != "" {
 		var delay time.Duration
 		delay, err = fields.ParseDuration("reschedule_in", f.delay)
@@ -148,6 +151,8 @@ func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
 	switch {
 	case err != nil:
 		return act, err
+	case f.stop && !f.cancel:
+		return act, misused("stop", "unexpected flag --stop: it is for --cancel")
 	case act.Kind == "" && f.dryRun:
 		return act, misused("dry-run", "unexpected flag --dry-run: it is for an act, such as --requeue")
 	case act.Kind == "" && f.all:

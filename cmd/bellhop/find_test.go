@@ -38,6 +38,7 @@ func TestFind(t *testing.T) {
 		"find state:dead --requeue --cursor x":     "give --all",
 		"find id:1 --cursor " + cursor[1]:          "another question",
 		"find id:1 --reschedule-in soon --all":     "write a duration",
+		"find state:dead --purge --stop --all":     "unexpected flag --stop: it is for --cancel",
 		"find state:dead --cancel --all":           "cancel works on scheduled, ready and blocked messages",
 		"find id:1 --reschedule-at tomorrow --all": "write a time",
 		"find id:1 --reschedule-in= --all":         "such as delay=0s for at once",
@@ -59,6 +60,7 @@ func TestFindActs(t *testing.T) {
 		{"find state:scheduled --reschedule-at 2199-01-02T15:04:05Z --all", "rescheduled 3\n"},
 		{"find due>2199-01-01 --cancel --all", "cancelled 3\n"},
 		{"find topic:u --cancel --all", "cancelled 0\n"},
+		{"find topic:u --cancel --stop --all", "cancelled 0\n"},
 	} {
 		if out := s.call(strings.Fields(step.line)...); out != step.want {
 			t.Errorf("%s: %q, want %q", step.line, out, step.want)

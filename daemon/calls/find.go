@@ -55,6 +55,7 @@ type actInput struct {
 	Act string `path:"act" enum:"reschedule,requeue,cancel,purge" doc:"what to do with the messages"`
 	question
 	All    bool           `query:"all" example:"true" doc:"true: all messages that the question asks for; needed unless it is a dry run"`
+	Stop   bool           `query:"stop" default:"false" doc:"true: of cancel, leased messages, too: their workers are told to stop, as by DELETE of one message"`
 	DryRun bool           `query:"dry_run" default:"false" doc:"true: only count what matches"`
 	Delay  *time.Duration `query:"delay" shortest:"0s" example:"90s" doc:"of reschedule: how long until they are due"`
 	Due    time.Time      `query:"due" without:"delay" example:"2030-01-02T03:04:05Z" doc:"of reschedule: when they are due"`
@@ -63,7 +64,7 @@ type actInput struct {
 var _ = define(Call{
 	Name: "act", Method: "POST", Path: "/v1/find/{act}", Tag: TagOperate, Status: http.StatusOK, Reply: api.Acted{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayAdmin}, Errors: []int{429}, Summary: "Act on all messages that a question asks for",
-	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled, ready and blocked messages; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
+	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled, ready and blocked messages, cancel with stop=true for leased ones, too; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 }, func(ctx context.Context, s *Service, r *Request, in *actInput) (any, error) {
 	if !in.All && !in.DryRun {
 		return nil, fault.New("all", "all: it is missing; %s changes all that match, so give all=true, or dry_run=true to count them first", in.Act)
@@ -73,7 +74,7 @@ var _ = define(Call{
 		return nil, err
 	}
 	defer end()
-	what := find.Act{Kind: find.Kind(in.Act), Delay: in.Delay, Due: in.Due}
+	what := find.Act{Kind: find.Kind(in.Act), Stop: in.Stop, Delay: in.Delay, Due: in.Due}
 	done, err := s.Finder.Act(ctx, q, what, find.Options{Cursor: in.Cursor, May: r.May()}, in.DryRun)
 	if done.Done > 0 {
 		s.Logger.Info("acted on all that match", "token", r.Name, "act", in.Act, "question", q.String(), "count", done.Done)

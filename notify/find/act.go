@@ -29,9 +29,10 @@ const (
 func Kinds() []Kind { return []Kind{Requeue, Cancel, Reschedule, Purge} }
 
 // An Act is what is done to all messages that a question asks for. Requeue and Purge work on dead ones,
-// the others on scheduled, ready and blocked ones; whatever else matches is left alone.
+// the others on scheduled, ready and blocked ones, Cancel with Stop on leased ones, too; whatever else matches is left alone.
 type Act struct {
 	Kind  Kind
+	Stop  bool           // of Cancel: those that workers have are cancelled as store.Shard.Stop does it
 	Due   time.Time      // of Reschedule; past: at once
 	Delay *time.Duration // of Reschedule: Due is so long from the beginning of the act on; with Due not allowed, without needed unless only counted
 }
@@ -57,11 +58,11 @@ func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bo
 	if err := act.check(dryRun); err != nil {
 		return Acted{}, err
 	}
-	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Due.UnixMilli(), act.delay(), dryRun))
+	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Stop, act.Due.UnixMilli(), act.delay(), dryRun))
 	if err != nil {
 		return Acted{}, err
 	}
-	if err := s.narrow(act.Kind); err != nil {
+	if err := s.narrow(act); err != nil {
 		return Acted{}, err
 	}
 	a := actor{search: s, act: act, dryRun: dryRun}
@@ -89,6 +90,8 @@ func (a Act) check(dryRun bool) error {
 	switch delay := a.delay(); {
 	case !slices.Contains(Kinds(), a.Kind):
 		return fault.New("act", "act %.100q: use requeue, cancel, reschedule or purge", string(a.Kind))
+	case a.Kind != Cancel && a.Stop:
+		return fault.New("stop", "stop: %s stops no worker; leave it out, or use cancel", a.Kind)
 	case a.Kind != Reschedule && (!a.Due.IsZero() || a.Delay != nil):
 		return fault.New("due", "due or delay: %s has none; leave them out, or use reschedule", a.Kind)
 	case a.Kind == Reschedule && a.Due.IsZero() && a.Delay == nil && !dryRun: // all at once needs to be said
@@ -107,31 +110,34 @@ func (a Act) check(dryRun bool) error {
 var waiting = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked}
 
 // states returns the states of messages that can be acted on so.
-func (k Kind) states() []notify.State {
-	if k == Requeue || k == Purge {
+func (a Act) states() []notify.State {
+	switch {
+	case a.Kind == Requeue || a.Kind == Purge:
 		return []notify.State{notify.Dead}
+	case a.Stop:
+		return append(slices.Clone(waiting), notify.Leased)
 	}
 	return waiting
 }
 
 // Permits reports whether an act can change what a question asks for.
-func (q Query) Permits(k Kind) bool { return len(q.changedBy(k)) > 0 }
+func (q Query) Permits(k Kind) bool { return len(q.changedBy(Act{Kind: k})) > 0 }
 
 // changedBy returns the states that a question asks for and an act works on.
-func (q Query) changedBy(k Kind) []notify.State {
+func (q Query) changedBy(a Act) []notify.State {
 	asked := q.asked()
-	return slices.DeleteFunc(slices.Clone(k.states()), func(state notify.State) bool { return !slices.Contains(asked, state) })
+	return slices.DeleteFunc(slices.Clone(a.states()), func(state notify.State) bool { return !slices.Contains(asked, state) })
 }
 
 // narrow leaves out messages that an act does not work on.
-func (s *search) narrow(k Kind) error {
-	s.query.states = s.query.changedBy(k)
+func (s *search) narrow(a Act) error {
+	s.query.states = s.query.changedBy(a)
 	if len(s.query.states) == 0 {
-		names := joined(k.states(), notify.State.String)
+		names := joined(a.states(), notify.State.String)
 		if last := strings.LastIndex(names, ","); last >= 0 {
 			names = strings.ReplaceAll(names[:last], ",", ", ") + " and " + names[last+1:]
 		}
-		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them", k, names)
+		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them", a.Kind, names)
 	}
 	s.places = s.query.places()
 	return nil
@@ -238,12 +244,16 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 	return nil
 }
 
-// change cancels or reschedules a message, and reports whether it was waiting.
+// change cancels or reschedules a message, and reports whether it was in a state for that.
 func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, now time.Time) (bool, error) {
 	member := record.Member(i.Topic, i.ID)
 	if a.act.Kind == Cancel {
-		state, err := shard.CancelWaiting(ctx, i.Topic, member)
-		return slices.Contains(waiting, state), err
+		cancel := shard.CancelWaiting
+		if a.act.Stop {
+			cancel = shard.StopWaiting
+		}
+		state, err := cancel(ctx, i.Topic, member)
+		return slices.Contains(a.act.states(), state), err
 	}
 	when := store.When(0)
 	if a.at.Due > ms(now) {

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // act acts on all that a question asks for, and returns the sum.
@@ -80,6 +81,35 @@ func TestCancelAndReschedule(t *testing.T) {
 			t.Errorf("%d are due then", len(found))
 		}
 		want(t, "at once", act(t, db, "topic:*", find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}, find.Options{Limit: 13}, false), 181, 181)
+	})
+}
+
+// What workers have is cancelled with a stop alone, and dead letters are not.
+func TestCancelWithStop(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		c := subscriberstest.Claimer(t, db)
+		for i := range 60 {
+			topic := fmt.Sprint("t", i%3)
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: fmt.Sprint(i)})
+			if ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Lease: time.Hour}); err != nil || len(ds) != 1 {
+				t.Fatal(ds, err)
+			}
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: fmt.Sprint("w", i), Delay: time.Hour})
+		}
+		storetest.Publish(t, db, dead("t0", "d", "x"))
+		want(t, "dry run", act(t, db, "topic:*", find.Act{Kind: find.Cancel, Stop: true}, find.Options{}, true), 120, 0)
+		want(t, "without a stop", act(t, db, "topic:t0", find.Act{Kind: find.Cancel}, find.Options{}, false), 20, 20)
+		want(t, "the leased", act(t, db, "topic:t1 state:leased", find.Act{Kind: find.Cancel, Stop: true}, find.Options{Limit: 7}, false), 20, 20)
+		want(t, "all", act(t, db, "topic:*", find.Act{Kind: find.Cancel, Stop: true}, find.Options{}, false), 100, 100)
+		found, _ := all(t, db, "topic:*", find.Options{})
+		stopped := slices.DeleteFunc(slices.Clone(found), func(i notify.Info) bool { return i.Stop.IsZero() })
+		if len(found) != 61 || len(stopped) != 60 {
+			t.Errorf("%d are left, and %d of them are to be cancelled", len(found), len(stopped))
+		}
+		if _, err := finder(t, db).Act(t.Context(), parse(t, "topic:*"), find.Act{Kind: find.Purge, Stop: true}, find.Options{}, false); !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("a purge with a stop: %v", err)
+		}
 	})
 }
 

@@ -45,7 +45,17 @@ func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (record.
 // acknowledgement; until then no extension succeeds. Where the worker does not hear of that,
 // its next extension says so. Stop may be repeated.
 func (s Shard) Stop(ctx context.Context, topic, member string) (record.State, error) {
-	r, err := s.Run(ctx, cancelScript, topic, member, 3)
+	return s.stop(ctx, topic, member, 3)
+}
+
+// StopWaiting is Stop for a message that is Scheduled, Ready, Blocked or Leased: of another
+// state it changes nothing, and returns 0.
+func (s Shard) StopWaiting(ctx context.Context, topic, member string) (record.State, error) {
+	return s.stop(ctx, topic, member, 4)
+}
+
+func (s Shard) stop(ctx context.Context, topic, member string, what int) (record.State, error) {
+	r, err := s.Run(ctx, cancelScript, topic, member, what)
 	if err != nil {
 		return 0, err
 	}
@@ -62,8 +72,12 @@ func (s Shard) Stop(ctx context.Context, topic, member string) (record.State, er
 
 // tellToStop tells the workers of a name to stop the work on a message. The error is that of the connection.
 func (s Shard) tellToStop(ctx context.Context, worker, member string) error {
+	begins, err := beginningOf(worker)
+	if err != nil {
+		return err
+	}
 	for cursor := "0"; ; {
-		r, err := s.Run(ctx, stopScript, cursor, scanPage, worker, member)
+		r, err := s.Run(ctx, stopScript, cursor, scanPage, begins, member)
 		if err != nil {
 			return err
 		}

@@ -73,6 +73,12 @@ type entry struct {
 	Callers []callerEntry `json:"callers,omitempty"`
 }
 
+// beginningOf returns what the entries of the workers of a name begin with: it is their first field.
+func beginningOf(name string) (string, error) {
+	text, err := json.Marshal(name)
+	return `{"name":` + string(text) + ",", err
+}
+
 type callerEntry struct {
 	Name   string   `json:"name"`
 	Topics []string `json:"topics"`

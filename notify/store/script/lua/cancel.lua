@@ -1,8 +1,8 @@
 -- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
--- ARGV: topic, member, 1 to cancel its successor alone, 2 to cancel nothing that is neither scheduled, ready nor blocked, or 3 to have it
---   cancelled, if it is leased, when the lease ends in any way but an acknowledgement.
--- Reply: the state that it had (leased: nothing was changed, or with 3 it was marked; done: it had ended, and its id was taken), or '' if
---   there is none. For a successor leased. Of one that was marked the name of the worker that has it follows, '' if that is unknown.
+-- ARGV: topic, member, 1 to cancel its successor alone, 2 to cancel nothing that is neither scheduled, ready nor blocked, 3 to have it
+--   cancelled, if it is leased, when the lease ends in any way but an acknowledgement, or 4 for both of these.
+-- Reply: the state that it had (leased: nothing was changed, or with 3 and 4 it was marked; done: it had ended, and its id was taken), or
+--   '' if there is none. For a successor leased. Of one that was marked the name of the worker that has it follows, '' if that is unknown.
 local topic, member, what = unpack(ARGV)
 if what == '1' then
   local noted = Extras.noted_of(member)
@@ -11,7 +11,7 @@ if what == '1' then
   return { 'leased' }
 end
 local lease = call('ZSCORE', LEASED, member)
-if lease and what ~= '3' then return { 'leased' } end
+if lease and what ~= '3' and what ~= '4' then return { 'leased' } end
 if lease then
   local _, now = clock()
   if not Extras.extra(Extras.noted_of(member), 'stop') and not Extras.put_extra(member, 'stop', now) then
@@ -19,7 +19,7 @@ if lease then
   end
   return { 'leased', Attempts.holder_of(topic, lease) or '' }
 end
-if what == '2' then
+if what == '2' or what == '4' then
   local waits = try('ZSCORE', scheduled_of(topic), member) or try('ZSCORE', BROADCASTS, member) or try('ZSCORE', ready_of(topic), member)
   if not waits and not Seats.blocked_since(topic, member) then return { '' } end
 end

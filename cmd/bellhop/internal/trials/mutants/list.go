@@ -408,8 +408,8 @@ var mutants = []mutant{
 		"a cancel removes what is leased",
 		change{
 			lua + "cancel.lua",
-			"if lease and what ~= '3' then return { 'leased' } end",
-			"if what ~= '3' then lease = false end",
+			"if lease and what ~= '3' and what ~= '4' then return { 'leased' } end",
+			"if what ~= '3' and what ~= '4' then lease = false end",
 		},
 		ofNotify, "TestCancel",
 	},
@@ -444,8 +444,8 @@ var mutants = []mutant{
 		"no worker is told to stop",
 		change{
 			lua + "stop.lua",
-			"entry.name == name then",
-			"entry.name == member then",
+			"== begins then",
+			"== member then",
 		},
 		ofSubscribers, "TestCancelStops",
 	},
