@@ -71,7 +71,7 @@ func TestCancelStops(t *testing.T) {
 			t.Parallel()
 			db := hourly(t)
 			began, causes := make(chan string, 10), make(chan error, 10)
-			handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+			handle(t, db, subscribers.SubscriberOptions{Name: `a"b\<c>`}, func(ctx context.Context, d *subscribers.Delivery) error {
 				if d.ID == "last" {
 					began <- d.ID
 					return nil
