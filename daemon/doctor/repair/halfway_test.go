@@ -139,6 +139,15 @@ var halfways = []halfway{
 		_, err := c.ReleaseMany(context.Background(), mail, []subscribers.Delivery{d})
 		return err
 	})},
+	{name: "stop", settles: true, ready: isLeased("a"), stays: []string{"a"}, call: stops},
+	{name: "release what is to be cancelled", settles: true, ready: both(isLeased("a"), isStopped), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		return d.Release(context.Background())
+	})},
+	{name: "reject what is to be cancelled", settles: true, ready: both(isLeased("a"), isStopped), stays: []string{"a"}, call: inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
+		_, err := d.Nack(context.Background(), 0, "a test")
+		return err
+	})},
+	{name: "carry what is to be cancelled", settles: true, ready: both(isLeased("a"), both(isStopped, leaseEnds)), stays: []string{"a"}, call: carries},
 	{name: "reschedule", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
 	{name: "reschedule to now", ready: isScheduled("a"), stays: []string{"a"}, call: reschedules(0), again: atOnce},
 	{name: "reschedule what is ready", ready: isReady("a"), stays: []string{"a"}, call: reschedules(time.Minute), again: atOnce},
@@ -523,6 +532,19 @@ func isTold(t *testing.T, db *notify.Store) {
 	isReady("a")(t, db)
 	d := claimIt(t, db)
 	if err := d.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40}), record.MinLease); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stops cancels the message a, which is leased.
+func stops(t *testing.T, db *notify.Store) error {
+	_, err := storetest.Publisher(t, db).Cancel(t.Context(), mail, "a", store.CancelOptions{Stop: true})
+	return err
+}
+
+// isStopped cancels the message a, which is leased.
+func isStopped(t *testing.T, db *notify.Store) {
+	if err := stops(t, db); err != nil {
 		t.Fatal(err)
 	}
 }
