@@ -21,8 +21,7 @@ import (
 // eight returns a store of eight shards.
 func eight(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	db := storetest.With(t, notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
-	return db
+	return storetest.With(t, notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
 }
 
 // A crew is the carriers of a store of eight shards, by their names.

@@ -31,8 +31,7 @@ func pair(t testing.TB) (master, replica *redisserver.Server) {
 // confirmed returns a store that waits for a replica.
 func confirmed(t testing.TB, url string) *notify.Store {
 	t.Helper()
-	db := storetest.With(t, notify.Config{URL: url, WaitReplicas: 1, Shards: storetest.Shards()})
-	return db
+	return storetest.Unhurried(storetest.With(t, notify.Config{URL: url, WaitReplicas: 1, Shards: storetest.Shards()}))
 }
 
 // The replica has all that was answered.

@@ -23,7 +23,7 @@ import (
 func small(t *testing.T) (client, *notify.Store) {
 	t.Helper()
 	server := storetest.Server(t, "--maxmemory", "40mb", "--maxmemory-policy", "noeviction")
-	db := storetest.With(t, notify.Config{URL: server.URL(), MemoryShare: 50})
+	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: server.URL(), MemoryShare: 50}))
 	return clientOf(t, db), db
 }
 

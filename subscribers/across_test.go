@@ -23,8 +23,7 @@ import (
 // ofEight returns a store of eight shards at a URL, closed when the test ends.
 func ofEight(t *testing.T, url, prefix string) *notify.Store {
 	t.Helper()
-	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
-	return db
+	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
 }
 
 // across returns topics in as many different shards.

@@ -23,8 +23,7 @@ func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 		t.Fatal(err)
 	}
 	url := strings.Replace(storetest.URL(), "redis://", "redis://"+name+":secret@", 1)
-	limited := storetest.With(t, notify.Config{URL: url, Prefix: db.Prefix()})
-	return limited
+	return storetest.With(t, notify.Config{URL: url, Prefix: db.Prefix()})
 }
 
 // A user with the rights that the page names finds and repairs every damage.

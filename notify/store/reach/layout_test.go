@@ -23,8 +23,7 @@ import (
 // withShards returns a store that asks for a number of shards.
 func withShards(t *testing.T, url, prefix string, n int) *notify.Store {
 	t.Helper()
-	s := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
-	return s
+	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
 }
 
 // publishTo publishes a message to a topic.
