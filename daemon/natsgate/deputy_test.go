@@ -35,10 +35,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 	store = storetest.Open(t)
 	d = startDaemon(t, store, o, carrier.Options{}).bridges()
 	serving(t, mallory)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := over(t, conn)
 	makeStream(t, js, jetstream.StreamConfig{Name: "LEDGER", Subjects: []string{"ledger.>"}})
 	if _, err := js.Publish(t.Context(), "ledger.a", []byte("x")); err != nil {
 		t.Fatal(err)
@@ -50,10 +47,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 func TestReplySubjectThatNATSListensTo(t *testing.T) {
 	t.Parallel()
 	conn, mallory, store, d := besieged(t, natsgate.Options{})
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := over(t, conn)
 	const most = 18
 	attacks := int64(0)
 	attack := func(subject, reply, data string) {

@@ -37,7 +37,13 @@ func startJetStream(t testing.TB) (*natsd, *notify.Store, jetstream.JetStream) {
 
 func jetStream(t testing.TB, n *natsd) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(n.connect())
+	return over(t, n.connect())
+}
+
+// over returns JetStream over a connection: a call waits for a Deadline.
+func over(t testing.TB, conn *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(storetest.Deadline))
 	if err != nil {
 		t.Fatal(err)
 	}

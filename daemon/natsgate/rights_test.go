@@ -91,10 +91,7 @@ func TestRightsOfAGate(t *testing.T) {
 func TestRightsWhereAStreamOverlaps(t *testing.T) {
 	t.Parallel()
 	_, o, conn := restricted(t)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := over(t, conn)
 	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
 	d := startDaemon(t, storetest.Open(t), o, carrier.Options{})
 	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("overlap those of the stream prices") == 1 })

@@ -159,7 +159,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 
 func newJetStream(t *testing.T, n *natsd) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(n.connect())
+	js, err := jetstream.New(n.connect(), jetstream.WithDefaultTimeout(storetest.Deadline))
 	if err != nil {
 		t.Fatal(err)
 	}
