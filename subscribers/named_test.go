@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/script"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -66,6 +67,8 @@ func TestNamedWithoutARight(t *testing.T) {
 			db := storetest.At(t, server.URL(), "")
 			carry(t, db)
 			guest := away(t, db, server.URL())
+			storetest.Unhurried(guest.store)
+			connected(t, guest.store)
 			h, _ := listen(t, newListener(t, guest.store), "t", subscribers.ListenOptions{Name: "n", Lease: time.Second})
 			broadcast(t, db, "t", "a")
 			wantIDs(t, h, "a")
@@ -81,6 +84,20 @@ func TestNamedWithoutARight(t *testing.T) {
 				return slices.Contains(received, "b") && slices.Contains(received, "c")
 			})
 		})
+	}
+}
+
+// connected opens all connections of a store that a listener may need at a time, and they stay. A new one would rehearse: without a
+// right all calls were refused before one stops half way.
+func connected(t *testing.T, db *notify.Store) {
+	t.Helper()
+	client := db.Client().(*redis.Client)
+	for range 8 {
+		conn := client.Conn()
+		defer conn.Close()
+		if err := conn.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
