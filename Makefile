@@ -17,7 +17,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate install files uninstall deb tools linters
+.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -150,6 +150,12 @@ generate: ## rewrite the files that are generated from the code
 	mv systemd/bellhop.env.new systemd/bellhop.env
 	go run ./notify/store/script/keysdoc < notify/store/script/doc.go > notify/store/script/doc.go.new
 	mv notify/store/script/doc.go.new notify/store/script/doc.go
+
+CALENDAR = notify/store/calendar
+
+zones: ## take the rules of time zones, and their version, from the Go that builds
+	cp "$$(go env GOROOT)/lib/time/zoneinfo.zip" $(CALENDAR)/zoneinfo.zip
+	sed -n 's/^DATA=//p' "$$(go env GOROOT)/lib/time/update.bash" > $(CALENDAR)/version
 
 # Where files are installed. /etc does not move with PREFIX.
 PREFIX  = /usr/local

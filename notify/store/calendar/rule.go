@@ -1,0 +1,172 @@
+package calendar
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+// Limits of a Spec.
+const (
+	MinEvery = time.Second
+	MaxEvery = 10 * 366 * 24 * time.Hour
+	MaxAt    = 1000 // times in At
+)
+
+// A Spec is a rule as it is written. All times are whole seconds.
+type Spec struct {
+	Cron  string        // fields, see the package comment
+	Every time.Duration // a pause
+	At    []time.Time   // some times, in any order
+	Zone  string        // of Cron, such as Europe/Berlin; empty: UTC
+
+	From  time.Time // it does not fire before; zero: it may always
+	Until time.Time // it does not fire after; zero: it may always
+}
+
+// A Rule says when a schedule fires. Methods of one may be called at the same time.
+type Rule struct {
+	cron  *cron
+	every int64   // seconds
+	at    []int64 // sorted
+	from  int64   // 0: it may always fire
+	until int64   // lastTime: it may always fire
+}
+
+// Parse returns the rule. The error joins a Fault for each field that is wrong.
+func (s Spec) Parse() (*Rule, error) {
+	r := &Rule{every: int64(s.Every / time.Second), until: lastTime}
+	var err error
+	if !s.From.IsZero() {
+		r.from, err = wholeSecond("from", s.From)
+	}
+	faults := []error{err, s.checkKind(), s.checkEvery(), r.readAt(s.At), r.readCron(s)}
+	if !s.Until.IsZero() {
+		r.until, err = wholeSecond("until", s.Until)
+		if faults = append(faults, err); err == nil && r.until < r.from {
+			faults = append(faults, fault.New("until", "until %s is before from %s; name a later time, or leave one of them out", s.Until.Format(time.RFC3339), s.From.Format(time.RFC3339)))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if _, ok := r.Next(time.Unix(-1, 0)); !ok {
+		return nil, fault.New("until", "until: the rule does not fire between from and until; name a later time")
+	}
+	return r, nil
+}
+
+// checkKind refuses more than one kind of rule, and none.
+func (s Spec) checkKind() error {
+	n := 0
+	for _, is := range []bool{s.Cron != "", s.Every != 0, len(s.At) > 0} {
+		if is {
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return fault.New("cron", "cron, every and at: there are %d of them; give one", n)
+	case s.Zone != "" && s.Cron == "":
+		return fault.New("zone", "zone %.64q: only cron goes by a wall clock; leave it out", s.Zone)
+	}
+	return nil
+}
+
+func (s Spec) checkEvery() error {
+	if s.Every == 0 {
+		return nil
+	}
+	if err := fault.Within("every", "every", s.Every, MinEvery, MaxEvery); err != nil {
+		return err
+	}
+	if s.Every%time.Second != 0 {
+		return fault.New("every", "every %s: an occurrence is at a whole second; use %s", s.Every, fault.Short(s.Every.Round(time.Second)))
+	}
+	return nil
+}
+
+func (r *Rule) readAt(times []time.Time) error {
+	if len(times) > MaxAt {
+		return fault.New("at", "at: there are %d times; give up to %d, or make several schedules", len(times), MaxAt)
+	}
+	for _, t := range times {
+		at, err := wholeSecond("at", t)
+		if err != nil {
+			return err
+		}
+		r.at = append(r.at, at)
+	}
+	slices.Sort(r.at)
+	r.at = slices.Compact(r.at)
+	return nil
+}
+
+func (r *Rule) readCron(s Spec) (err error) {
+	zone, err := Zone(s.Zone)
+	if s.Cron == "" {
+		return err
+	}
+	c, fault := parseCron(s.Cron)
+	if err := errors.Join(fault, err); err != nil {
+		return err
+	}
+	c.zone = zone
+	r.cron = c
+	return nil
+}
+
+// wholeSecond returns a time in Unix seconds. The error is a Fault: it is none, or not between 1970 and 9999.
+func wholeSecond(field string, t time.Time) (int64, error) {
+	if t.Nanosecond() != 0 || t.Unix() < 0 || t.Unix() > lastTime {
+		return 0, fault.New(field, "%s %s: use a whole second of the years 1970 to 9999", field, t.Format(time.RFC3339Nano))
+	}
+	return t.Unix(), nil
+}
+
+// Next returns the first time after a time at which the rule fires, in UTC; false if there is none.
+func (r *Rule) Next(after time.Time) (time.Time, bool) {
+	at, ok := r.next(max(after.Unix(), r.from-1))
+	if !ok || at > r.until {
+		return time.Time{}, false
+	}
+	return time.Unix(at, 0).UTC(), true
+}
+
+func (r *Rule) next(after int64) (int64, bool) {
+	switch {
+	case r.cron != nil:
+		return r.cron.next(after)
+	case r.every > 0:
+		return r.from + (after-r.from+r.every)/r.every*r.every, true // after is from-1 or later
+	}
+	i, found := slices.BinarySearch(r.at, after)
+	if found {
+		i++
+	}
+	if i == len(r.at) {
+		return 0, false
+	}
+	return r.at[i], true
+}
+
+// closest is how many times Closest looks at.
+const closest = 1000
+
+// Closest returns the shortest time between two of the next thousand times at which the rule fires after one; zero if there are not two.
+func (r *Rule) Closest(after time.Time) (least time.Duration) {
+	last, ok := r.Next(after)
+	for n := 0; ok && n < closest; n++ {
+		var next time.Time
+		if next, ok = r.Next(last); ok && (least == 0 || next.Sub(last) < least) {
+			least = next.Sub(last)
+		}
+		last = next
+	}
+	return least
+}
+
+// UsesZones reports whether the times depend on the rules of zones, which differ by [Version].
+func (r *Rule) UsesZones() bool { return r.cron != nil && r.cron.zone != time.UTC }
