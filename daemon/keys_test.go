@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -90,7 +91,8 @@ func storeAll(t *testing.T, s *notify.Store) {
 	)
 	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))
 	pushed := s.Home().PutPush(t.Context(), store.Push{Name: "crm", Topics: []string{"pushed"}, URL: "https://crm.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}})
-	if err := errors.Join(buried, nacked, acked, kept, paused, ended, pushed); err != nil {
+	_, _, recurs := s.Of("mail").PutSchedule(t.Context(), &store.Schedule{Topic: "mail", Name: "daily", Spec: calendar.Spec{Cron: "@yearly"}}, store.AnyRevision)
+	if err := errors.Join(buried, nacked, acked, kept, paused, ended, pushed, recurs); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(store.PerHour)})

@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -479,6 +480,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	limit(t, db, pub)
 	deliver(t, db, pub)
 	announce(t, db, pub)
+	recur(t, db)
 	_, err = storetest.Collect(pub.Topics(ctx))
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))
@@ -486,6 +488,38 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("deaths", errOf(forecast.DeathsOf(ctx, db, []string{topic}, time.Hour, 24)))
 	must("workers", errOf(storetest.Inspector(t, db).Workers(ctx)))
 	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
+}
+
+// recur has a schedule make a message and a broadcast, and withdraws them.
+func recur(t *testing.T, db *notify.Store) {
+	t.Helper()
+	ctx, shard := t.Context(), db.Of(topic)
+	e, err := shard.Elect(ctx, "me", time.Minute, 0)
+	if err != nil || !e.Won {
+		t.Fatal(e, err)
+	}
+	for _, broadcast := range []bool{false, true} {
+		s := store.Schedule{Topic: topic, Name: "daily", Spec: calendar.Spec{Every: anHour}, Message: record.Record{Broadcast: broadcast}}
+		if _, _, err := shard.PutSchedule(ctx, &s, store.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+		f, err := shard.FillSchedules(ctx, e.Token, true, nil)
+		if err != nil || len(f.Due) != 1 {
+			t.Fatal(f, err)
+		}
+		at := f.Now.Add(anHour).Truncate(time.Second)
+		if _, err := shard.FillSchedules(ctx, e.Token, false, []store.Fill{{Of: f.Due[0], Cursor: at, Occurrences: []store.Occurrence{{At: at}}, Next: at}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, listed := shard.Schedules(ctx, topic, 0)
+	_, _, _, read := shard.Schedule(ctx, topic, "daily")
+	if err := errors.Join(listed, read, shard.PauseSchedule(ctx, topic, "daily", store.AnyRevision), shard.DeleteSchedule(ctx, topic, "daily", store.AnyRevision)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shard.Resign(ctx, e.Token, "", 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // archive lets an archive store what ended, and a name hear of the deaths.

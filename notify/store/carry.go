@@ -53,6 +53,8 @@ type Carry struct {
 	History bool           // a beat keeps claims counting their lateness, and answers with Carried.Totals
 	Samples *[Rings]Sample // that a beat writes into the rings, if it has History; nil: none
 
+	Settled *time.Duration // how late schedules may be, or nothing is carried until they are settled; nil: it is carried in any case
+
 	Ready string // cursor from which a beat checks the topics that have something ready; "0" at first
 }
 
@@ -75,6 +77,8 @@ type Carried struct {
 	Lapsed   int64    // hand-overs, by any process, that ended unconfirmed
 	Standby  *Standby // of a beat in a store of several shards: the one that carries the fewest, of those that said so lately; nil: none did
 	Totals   *Totals  // of a beat with History; nil: it had none
+	Fill     bool     // schedules are to be filled
+	Settle   bool     // as Fill, and nothing was carried, since they are late: see [Carry.Settled]
 	Policy   string   // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
 }
 
@@ -99,7 +103,7 @@ type Buried struct {
 // Carry moves due messages and broadcasts, and with a beat renews the lease. Errors:
 // a DeposedError, see [Store.Check], or that of the connection.
 func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
-	args := []any{c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch, c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Look, c.Ready}
+	args := []any{c.Token, c.Epoch, c.Lease.Milliseconds(), c.Batch, c.KeepCount, c.KeepAge.Milliseconds(), c.Beat, c.Look, c.Ready, c.settled()}
 	if c.History && c.Beat {
 		args = append(args, Seconds.bytes(), Minutes.bytes())
 		for ring := Ring(0); c.Samples != nil && ring < Rings; ring++ {
@@ -122,6 +126,14 @@ func (s Shard) Carry(ctx context.Context, c Carry) (Carried, error) {
 		m.read(r)
 	}
 	return m, r.End()
+}
+
+// settled returns Settled as the script gets it, in ms.
+func (c *Carry) settled() any {
+	if c.Settled == nil {
+		return ""
+	}
+	return c.Settled.Milliseconds()
 }
 
 // read reads one part of the answer, behind its name.
@@ -155,6 +167,10 @@ func (m *Carried) read(r *script.Reply) {
 		l := r.List()
 		m.Standby = &Standby{Name: l.Text(), Carries: int(l.Integer())}
 		_ = l.End() // which ends r
+	case "fill":
+		m.Fill = r.Flag()
+	case "settle":
+		m.Settle = r.Flag()
 	case "totals":
 		m.Totals = totalsIn(r.List())
 	default:

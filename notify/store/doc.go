@@ -87,6 +87,13 @@
 // stops half way, for a right that is missing, loses nothing. It updates counters
 // and indexes after that, and rings subscribers last.
 //
+// # Schedules
+//
+// A [Schedule] of a topic recurs: the elected carrier has [Shard.FillSchedules] make its occurrences, ordinary messages, ahead of
+// their times. Package calendar computes these, in the process; scripts know no calendar. How far a schedule is stands in
+// its [ScheduleState]. A change, a pause and a delete withdraw, in the same step, what was made ahead and waits as it was
+// made; what was cancelled, moved, leased or ended meanwhile stays noted, and its time is never made again.
+//
 // # Shards
 //
 // A store of one shard has all keys under the tag {0}. One of several has those of shard k

@@ -20,6 +20,7 @@ var (
 	repairListenersScript = script.New("repair/listeners")
 	repairCountersScript  = script.New("repair/counters")
 	repairSeatsScript     = script.New("repair/seats")
+	repairSchedulesScript = script.New("repair/schedules")
 	repairHooksScript     = script.New("repair/hooks")
 )
 
@@ -64,6 +65,12 @@ func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, er
 // seats or the line, see [script.Keys]. It finds seats of nobody, messages without one, and entries of nothing.
 func (s Shard) RepairSeats(ctx context.Context, of func(script.Keys, string) string, topic string, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairSeatsScript, func(k script.Keys) string { return of(k, topic) }, step, topic)
+}
+
+// RepairSchedules checks a page of the schedules of a topic: of their states, or of what was put; or without a topic of the index of all, see
+// [script.Keys]. It finds those that lost their state or their entry in the index, and entries of nothing.
+func (s Shard) RepairSchedules(ctx context.Context, of func(script.Keys, string) string, topic string, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairSchedulesScript, func(k script.Keys) string { return of(k, topic) }, step, topic)
 }
 
 // RepairAttempts checks a page of the counts of attempts. It finds those without a message.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -179,6 +180,7 @@ func askings() []asking {
 			"lapsed", int64(2),
 			"cursor", "0", "kept", int64(12), "repeated", int64(1), "evicts", "allkeys-lru", "taker",
 			[]any{"other", int64(3)},
+			"fill", int64(1), "settle", int64(1),
 		}},
 		{name: "withdraw", call: func(ctx context.Context, s store.Shard) error { return s.Withdraw(ctx, "me") }},
 		{name: "carry, with a history", takes: fewerWithin, right: []any{
@@ -219,6 +221,22 @@ func askings() []asking {
 			_, err := s.Pushes(ctx)
 			return err
 		}},
+		{name: "put_schedule", call: putOnce},
+		{name: "change_schedule", right: []any{"changed", int64(7)}, call: func(ctx context.Context, s store.Shard) error {
+			return s.PauseSchedule(ctx, "t", "daily", store.AnyRevision)
+		}},
+		{name: "schedule", right: []any{scheduleText, scheduleState, "1763676000123"}, call: func(ctx context.Context, s store.Shard) error {
+			_, _, _, err := s.Schedule(ctx, "t", "daily")
+			return unlessNoSchedule(err)
+		}},
+		{name: "schedules", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Schedules(ctx, "t", 0)
+			return err
+		}},
+		{name: "fill", takes: func(what string) bool {
+			return fewerWithin(what) || strings.HasSuffix(what, "value 5 is a list in which one too many")
+		}, right: []any{int64(1), int64(1000), []any{"made"}, []any{[]any{"t", "daily", scheduleText, scheduleState, []any{int64(1)}}}}, call: fillOnce},
+		{name: "fill, where another does", right: []any{int64(0), "8 1 3000 other"}, call: fillOnce},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
@@ -377,6 +395,10 @@ func askings() []asking {
 		}},
 		{name: "repair listeners", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.RepairListeners(ctx, false, []string{"n"})
+			return err
+		}},
+		{name: "repair schedules", takes: fewerFindings, right: []any{"0", int64(1), int64(20), []any{[]any{"index", "t:daily", "schedules-due", "added"}}}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.RepairSchedules(ctx, script.Keys.SchedulesOf, "t", store.RepairStep{Size: 10})
 			return err
 		}},
 		{name: "repair hooks", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
@@ -560,6 +582,31 @@ func nackOne(ctx context.Context, s store.Shard) error {
 
 func electOnce(ctx context.Context, s store.Shard) error {
 	_, err := s.Elect(ctx, "me", time.Second, 0)
+	return err
+}
+
+// A schedule as Redis holds it.
+const (
+	scheduleText  = "{\"every\":3600}\n0\nx"
+	scheduleState = " revision=7 cursor=8\n 9,9000,5"
+)
+
+func putOnce(ctx context.Context, s store.Shard) error {
+	_, _, err := s.PutSchedule(ctx, &store.Schedule{Topic: "t", Name: "daily", Spec: calendar.Spec{Every: time.Hour}}, store.AnyRevision)
+	return err
+}
+
+func fillOnce(ctx context.Context, s store.Shard) error {
+	of := store.DueSchedule{Listed: store.Listed{Schedule: store.Schedule{Topic: "t", Name: "daily"}}}
+	_, err := s.FillSchedules(ctx, "no", true, []store.Fill{{Of: of}})
+	return unlessDeposed(err)
+}
+
+// unlessNoSchedule returns no error where the schedule is missing.
+func unlessNoSchedule(err error) error {
+	if errors.Is(err, store.ErrNoSchedule) {
+		return nil
+	}
 	return err
 }
 

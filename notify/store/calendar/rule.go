@@ -152,6 +152,30 @@ func (r *Rule) next(after int64) (int64, bool) {
 	return r.at[i], true
 }
 
+// Last returns the last time up to one at which the rule fires; false if there is none from 1970 on.
+func (r *Rule) Last(upto time.Time) (time.Time, bool) {
+	fires := func(after int64) bool {
+		next, ok := r.Next(time.Unix(after, 0))
+		return ok && !next.After(upto)
+	}
+	high := upto.Unix() // behind which it does not fire; it does behind low
+	low, step := high-1, int64(1)
+	for ; !fires(low); low -= step {
+		if low < 0 {
+			return time.Time{}, false
+		}
+		high, step = low, 2*step
+	}
+	for high-low > 1 {
+		if middle := low + (high-low)/2; fires(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return r.Next(time.Unix(low, 0))
+}
+
 // closest is how many times Closest looks at.
 const closest = 1000
 

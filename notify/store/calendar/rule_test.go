@@ -175,6 +175,34 @@ func TestClosest(t *testing.T) {
 	}
 }
 
+// The last time up to one is the one whose next is later, or there is none.
+func TestLast(t *testing.T) {
+	type spec = calendar.Spec
+	for _, s := range []spec{
+		{Cron: "* * 8 * * *"},
+		{Cron: "0 0 29 2 *"},
+		{Cron: "30 2 * * *", Zone: "Europe/Berlin"},
+		{Every: time.Hour},
+		{Every: time.Second},
+		{At: []time.Time{at("2026-03-29T00:30:00Z"), at("2026-11-27T10:00:00Z")}},
+		{Cron: "@daily", Until: at("2026-11-20T00:00:00Z")},
+	} {
+		rule := parse(t, s)
+		for _, upto := range []string{"2026-03-29T01:00:00Z", "2026-11-27T10:00:00Z", "2027-01-01T08:30:15Z"} {
+			last, ok := rule.Last(at(upto))
+			next, more := rule.Next(last)
+			if !ok || last.After(at(upto)) || more && !next.After(at(upto)) {
+				t.Errorf("%+v up to %s: got %s, %t; the next is %s", s, upto, last, ok, next)
+			}
+		}
+	}
+	for _, s := range []spec{{Cron: "0 0 29 2 *"}, {At: []time.Time{at("2026-11-27T10:00:00Z")}}, {Every: time.Second, From: at("2026-11-27T10:00:00Z")}} {
+		if last, ok := parse(t, s).Last(at("1971-11-27T10:00:00Z")); ok {
+			t.Errorf("%+v: got %s", s, last)
+		}
+	}
+}
+
 func TestUsesZones(t *testing.T) {
 	for _, test := range []struct {
 		spec calendar.Spec

@@ -79,7 +79,7 @@
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
 //	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
 //	                                 store of several shards: us of the last change of *:settings; *:history: 1 while the lateness of
-//	                                 claims is counted
+//	                                 claims is counted; *:schedules: the last revision of a schedule
 //	lateness                hash     buckets of lateness from A on, see Histogram; while carriers keep a history → how many messages
 //	                                 were claimed, or handed over, so late
 //	history-seconds         string   a ring of samples: what happened in each second of the last hour, see Sample
@@ -97,14 +97,23 @@
 //	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
 //	                                 in ms; it has a time to live
 //	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than
-//	                                 were ready; //TOPIC of topics whose pause has an end → ms of the end of the first lease; ms when
-//	                                 it lets more go; ms of that end, or earlier
+//	                                 were ready; //TOPIC of topics whose pause has an end; / of the schedules → ms of the end of the
+//	                                 first lease; ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be
+//	                                 looked at, or earlier
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their
 //	                                 cookies would be good
 //	pushes                  hash     pushes, in the first shard; as a channel, the name of one that was changed → JSON, see Push; of *,
 //	                                 how often they were changed
+//	schedules-due           zset     TOPIC:NAME of all schedules → ms at which the carrier looks at it: it is to be filled then; inf:
+//	                                 it is paused, or at its end
+//	schedules:TOPIC         hash     names of schedules → state: NAME=NUMBER of each, a space before it: revision, cursor, fell, made,
+//	                                 missed, taken, paused; behind a newline, with a space before each, SECONDS,DUE,AT of the last 64
+//	                                 occurrences that were made: its time, when its message is due, and when that was made, both in ms,
+//	                                 AT 0 if the id was in use
+//	rules:TOPIC             hash     names of schedules → JSON of the rule, a newline, and the record of an occurrence without its
+//	                                 times
 //	mark                    string   nothing; it is written behind a call that replicas confirm
 //	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease

@@ -267,6 +267,15 @@ func (k Keys) Secret() string { return k.one("SECRET") }
 // Pushes returns the key of the pushes, and the channel that tells of a change.
 func (k Keys) Pushes() string { return k.one("PUSHES") }
 
+// Schedules is the sorted set of all schedules by when the carrier looks at them.
+func (k Keys) Schedules() string { return k.one("SCHEDULES") }
+
+// SchedulesOf is the hash of the states of a topic's schedules by name.
+func (k Keys) SchedulesOf(topic string) string { return k.each("schedules_of", topic) }
+
+// Rules is the hash of a topic's schedules, as they were put, by name.
+func (k Keys) Rules(topic string) string { return k.each("rules_of", topic) }
+
 // Logouts is the sorted set of the logins to the console that ended before their time, by the time until which their cookies would be good.
 func (k Keys) Logouts() string { return k.one("LOGOUTS") }
 

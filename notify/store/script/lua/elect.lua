@@ -21,4 +21,5 @@ local epoch = call('INCR', EPOCH)
 local token = text(epoch) .. ' ' .. text(now) .. ' ' .. lease .. ' ' .. name
 call('SET', CARRIER, token, 'PX', lease)
 if SHARDED then Standbys.forget_standby(name) end
+if call('EXISTS', SCHEDULES) == 1 then Schedules.set_alarm() end -- it may be lost
 return { 1, token, epoch }

@@ -70,5 +70,5 @@ function Beat.beat(c)
   end
   c.cursor = send(c, ARGV[2], ARGV[9])
   if SHARDED then c.taker = Standbys.taker_of_shard(tonumber(ARGV[3]), c.now) end
-  if ARGV[10] then c.totals = History.note_history() end
+  if ARGV[11] then c.totals = History.note_history() end
 end

@@ -53,7 +53,7 @@ end
 
 -- What carry.lua replies by name, in the order of its reply. Lists that are empty are left out, and numbers that are 0
 -- but for kept.
-local PARTS = { 'moved', 'handed', 'lapsed', 'runs', 'buried', 'dropped', 'cursor', 'kept', 'repeated', 'evicts', 'taker', 'totals' }
+local PARTS = { 'moved', 'handed', 'lapsed', 'runs', 'buried', 'dropped', 'cursor', 'kept', 'repeated', 'evicts', 'taker', 'totals', 'fill', 'settle' }
 
 -- The reply of carry.lua.
 function Carry.answer(c)

@@ -67,7 +67,7 @@ function Ends.forget_ends(members)
 end
 
 -- A time in ms in the words of RFC 3339, in UTC: H. Hinnant, chrono-Compatible Low-Level Date Algorithms, civil_from_days.
-local function rfc3339(ms)
+function Ends.rfc3339(ms)
   local function whole(n) return math.floor(n) end
   local z, rest = whole(ms / 86400000) + 719468, ms % 86400000
   local era = whole(z / 146097)
@@ -104,7 +104,7 @@ function Ends.announce_death(topic, id, reason, attempts, now)
   local deaths, nth = '$dead.' .. topic, tonumber(try('HGET', TOPICS, '*:died') or nil) or 0
   if not is_hooked(deaths) then return end
   local body = string.format('{"topic":"%s","id":%s,"reason":%s,"attempts":%d,"died_at":"%s"}', topic, cjson.encode(id), cjson.encode(reason),
-    attempts, rfc3339(now))
+    attempts, Ends.rfc3339(now))
   local record, member = text(now) .. ',{"type":"application/json","mode":"broadcast"}\n' .. body, ''
   while member == '' or call('HSETNX', MESSAGES, member, record) == 0 do -- the counter may be lost, and does not count strays
     member, nth = string.format('%s:%.0f-%012.0f', deaths, now, nth), nth + 1

@@ -1,4 +1,5 @@
--- Who waits for a time: named listeners for leases that ended, and topics for their rates, or for the ends of their pauses.
+-- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, and schedules that
+-- are to be filled.
 
 Handed.units = 1
 Handed.is_rare = true
@@ -26,7 +27,9 @@ function Handed.carry(c)
   local ended = Move.due_in(HANDED, c.now, c.slow)
   for i = 1, #ended, 2 do
     local topic = Pauses.ending_in(ended[i])
-    if topic then
+    if Schedules.is_alarm(ended[i]) then
+      if Schedules.ring(c.now) then c.fill = 1 end
+    elseif topic then
       if Pauses.finish(topic, c.now) then ring(c, ended[i], topic) end
     else
       topic = Rings.throttled_in(ended[i])

@@ -9,7 +9,7 @@ end
 -- count their lateness. Returns the totals of messages ever published, acknowledged and dead, then buckets of lateness, each with how many
 -- were claimed.
 function History.note_history()
-  local length_s, length_m, offset_s, sample_s, offset_m, sample_m = unpack(ARGV, 10, 15)
+  local length_s, length_m, offset_s, sample_s, offset_m, sample_m = unpack(ARGV, 11, 16)
   if ARGV[8] == '1' then
     make_ring(SECONDS, length_s)
     make_ring(MINUTES, length_m)

@@ -1,0 +1,308 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+// Defaults and limits of a Schedule.
+const (
+	MaxScheduleName = 90 // bytes: the time of an occurrence comes behind it in an id
+	MaxCount        = 1_000_000_000
+	DefaultGrace    = time.Minute
+	MinGrace        = time.Minute // so no takeover is a miss
+	MaxGrace        = 24 * time.Hour
+	DefaultCatchup  = time.Hour
+	MaxCatchup      = 30 * 24 * time.Hour
+)
+
+// Headers of the message of an occurrence.
+const (
+	HeaderSchedule  = "Bellhop-Schedule"  // name of the schedule
+	HeaderScheduled = "Bellhop-Scheduled" // time of the occurrence
+	HeaderPrevious  = "Bellhop-Previous"  // time of the one before; missing: there was none
+	HeaderMissed    = "Bellhop-Missed"    // how many were missed before it; missing: none
+	moreHeaders     = 4
+)
+
+// Missed says what becomes of occurrences whose time passed by more than the grace while no carrier made or carried them. An empty one is
+// MissedOne.
+type Missed string
+
+// The values of Missed.
+const (
+	MissedOne  Missed = "one"  // the latest is made
+	MissedSkip Missed = "skip" // none is made
+	MissedAll  Missed = "all"  // all are made that are not older than Catchup
+)
+
+// Overlap says what becomes of an occurrence while the one before is ready, leased or put off. An empty one is OverlapAllow.
+type Overlap string
+
+// The values of Overlap.
+const (
+	OverlapAllow Overlap = "allow" // it goes beside it
+	OverlapSkip  Overlap = "skip"  // it is dropped, and counted
+)
+
+// A Schedule makes occurrences: ordinary messages of its topic, ahead of their times, each with the id NAME~2026-11-22T08:00:00Z. The elected
+// carrier's process computes the times, and makes the next two, and all of the next minute, in a call that is fenced by its lease, and by the
+// schedule's cursor and revision: so each occurrence is made once, whichever process is killed when. A takeover finds the next ones in the
+// scheduled set, where they are found, cancelled and moved as any other message. What becomes of one never ends the chain.
+type Schedule struct {
+	Topic, Name string
+	Spec        calendar.Spec // when it fires
+
+	Jitter time.Duration // each occurrence is due up to so much later, always the same for one id
+	Count  int           // how many occurrences are made at the most; zero: no limit
+
+	Overlap Overlap
+	Missed  Missed
+	Grace   time.Duration // zero: DefaultGrace
+	Catchup time.Duration // with MissedAll: how old an occurrence may be that is still made; zero: DefaultCatchup
+
+	Message record.Record // of each occurrence, but its times and the headers of this package
+}
+
+// looksMade is how the ids of occurrences end.
+var looksMade = regexp.MustCompile(`~\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
+
+// CheckScheduleName returns a Fault for the name of a schedule that is not to be.
+func CheckScheduleName(name string) error {
+	switch {
+	case len(name) > MaxScheduleName:
+		return fault.New("name", "name: %d bytes; at most %d are allowed, since an occurrence has its time behind it in its id", len(name), MaxScheduleName)
+	case looksMade.MatchString(name):
+		return fault.New("name", "name %s: it ends like the id of an occurrence; leave the time out", name)
+	}
+	return fault.Renamed("name", record.CheckID(name))
+}
+
+// Rule returns when the schedule fires. The error joins a Fault for each field that is wrong.
+func (s *Schedule) Rule() (*calendar.Rule, error) { return s.Spec.Parse() }
+
+// Check returns a joined Fault for each field of a schedule that is wrong. Fields of the message that any message has are the caller's to check.
+func (s *Schedule) Check() error {
+	rule, err := s.Rule()
+	faults := []error{record.CheckTopic(s.Topic), CheckScheduleName(s.Name), err, s.checkMissed(), s.checkMessage()}
+	if s.Count != 0 {
+		faults = append(faults, fault.Within("count", "count", s.Count, 1, MaxCount))
+	}
+	switch {
+	case s.Jitter < 0:
+		faults = append(faults, fault.New("jitter", "jitter %s: it is negative; write a time", s.Jitter))
+	case rule != nil && s.Jitter > 0:
+		if closest := rule.Closest(time.Unix(-1, 0)); closest > 0 && s.Jitter >= closest {
+			faults = append(faults, fault.New("jitter", "jitter %s: two occurrences may be %s apart; use less", fault.Short(s.Jitter), fault.Short(closest)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkMissed checks how the schedule goes on after a time without a carrier, and beside an occurrence that lasts.
+func (s *Schedule) checkMissed() error {
+	var faults []error
+	switch s.Missed {
+	case "", MissedOne, MissedSkip, MissedAll:
+	default:
+		faults = append(faults, fault.New("missed", "missed %.40q: use %s, %s or %s", string(s.Missed), MissedOne, MissedSkip, MissedAll))
+	}
+	if s.Grace != 0 {
+		faults = append(faults, fault.Within("grace", "grace", s.Grace, MinGrace, MaxGrace))
+	}
+	if s.Catchup != 0 {
+		faults = append(faults, fault.Within("catchup", "catchup", s.Catchup, time.Second, MaxCatchup))
+		if s.Missed != MissedAll {
+			faults = append(faults, fault.New("catchup", "catchup: it says how far back all that was missed is made; set missed=all, or leave it out"))
+		}
+	}
+	switch s.Overlap {
+	case "", OverlapAllow:
+	case OverlapSkip:
+		if m := s.Message; m.Key != "" || m.IfBusy != "" || m.Broadcast || s.Missed == MissedAll {
+			faults = append(faults, fault.New("overlap", "overlap skip: the occurrences have a key of their own; leave key, if_busy, broadcast and missed=all out, or overlap"))
+		}
+	default:
+		faults = append(faults, fault.New("overlap", "overlap %.40q: use %s or %s", string(s.Overlap), OverlapAllow, OverlapSkip))
+	}
+	return errors.Join(faults...)
+}
+
+// checkMessage checks what a message of a schedule may not have.
+func (s *Schedule) checkMessage() error {
+	var faults []error
+	if bytes.Contains(s.Message.Body, []byte("{{")) {
+		faults = append(faults, fault.New("body", "body: it has {{, and there are no templates; the headers %s and %s say which occurrence it is. Write the braces apart", HeaderSchedule, HeaderScheduled))
+	}
+	if s.Message.UniqueFor != 0 {
+		faults = append(faults, fault.New("unique_for", "unique_for: an occurrence is made once; leave it out"))
+	}
+	if n := len(s.Message.Headers); n > record.MaxHeaders-moreHeaders {
+		faults = append(faults, fault.New("headers", "headers: there are %d, and an occurrence has up to %d more; give at most %d", n, moreHeaders, record.MaxHeaders-moreHeaders))
+	}
+	for name := range s.Message.Headers {
+		if strings.HasPrefix(strings.ToLower(name), "bellhop-") {
+			faults = append(faults, fault.New("headers", "header %.100q: names that begin with Bellhop- are the schedule's own; name another", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// rule is what of a schedule Redis holds as JSON. Times are in Unix seconds, and durations in ms but Every in seconds.
+type rule struct {
+	Cron    string  `json:"cron,omitempty"`
+	Every   int64   `json:"every,omitempty"`
+	At      []int64 `json:"at,omitempty"`
+	Zone    string  `json:"zone,omitempty"`
+	From    int64   `json:"from,omitempty"`
+	Until   int64   `json:"until,omitempty"`
+	Jitter  int64   `json:"jitter,omitempty"`
+	Count   int     `json:"count,omitempty"`
+	Overlap Overlap `json:"overlap,omitempty"`
+	Missed  Missed  `json:"missed,omitempty"`
+	Grace   int64   `json:"grace,omitempty"`
+	Catchup int64   `json:"catchup,omitempty"`
+}
+
+// encode returns the schedule as Redis holds it: equal ones are equal texts. The error is that of encoding JSON.
+func (s *Schedule) encode() (string, error) {
+	r := rule{
+		Cron: strings.TrimSpace(s.Spec.Cron), Every: int64(s.Spec.Every / time.Second), Zone: s.Spec.Zone, From: secondsOf(s.Spec.From), Until: secondsOf(s.Spec.Until),
+		Jitter: s.Jitter.Milliseconds(), Count: s.Count, Grace: cmp.Or(s.Grace, DefaultGrace).Milliseconds(),
+		Overlap: Overlap(otherThan(string(s.Overlap), string(OverlapAllow))), Missed: Missed(otherThan(string(s.Missed), string(MissedOne))),
+	}
+	if s.Missed == MissedAll {
+		r.Catchup = cmp.Or(s.Catchup, DefaultCatchup).Milliseconds()
+	}
+	for _, at := range s.Spec.At {
+		r.At = append(r.At, at.Unix())
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	tail, err := s.Message.EncodeTail()
+	if err != nil {
+		return "", err
+	}
+	mark := ""
+	if s.Message.IsMarked() {
+		mark = "+"
+	}
+	return string(text) + "\n" + mark + "0" + tail, nil
+}
+
+// otherThan returns a text, empty if it is the default.
+func otherThan(text, otherwise string) string {
+	if text == otherwise {
+		return ""
+	}
+	return text
+}
+
+// secondsOf returns a time in Unix seconds, 0 of none.
+func secondsOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// timeOf is the other way.
+func timeOf(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+// decodeSchedule reads what encode wrote.
+func decodeSchedule(topic, name, text string) (Schedule, error) {
+	object, message, _ := strings.Cut(text, "\n")
+	var r rule
+	if err := json.Unmarshal([]byte(object), &r); err != nil {
+		return Schedule{}, fmt.Errorf("read the schedule %s of %s: %w", name, topic, err)
+	}
+	m, err := record.Decode(message)
+	if err != nil {
+		return Schedule{}, fmt.Errorf("read the schedule %s of %s: %w", name, topic, err)
+	}
+	m.Published, m.FirstDue = time.Time{}, time.Time{}
+	s := Schedule{
+		Topic: topic, Name: name, Message: m, Jitter: time.Duration(r.Jitter) * time.Millisecond, Count: r.Count, Overlap: r.Overlap, Missed: r.Missed,
+		Grace: time.Duration(r.Grace) * time.Millisecond, Catchup: time.Duration(r.Catchup) * time.Millisecond,
+		Spec: calendar.Spec{Cron: r.Cron, Every: time.Duration(r.Every) * time.Second, Zone: r.Zone, From: timeOf(r.From), Until: timeOf(r.Until)},
+	}
+	for _, at := range r.At {
+		s.Spec.At = append(s.Spec.At, time.Unix(at, 0).UTC())
+	}
+	return s, nil
+}
+
+// An Occurrence is one that a schedule is to make.
+type Occurrence struct {
+	At       time.Time
+	Previous time.Time // the one before; zero: there was none
+	Missed   int       // how many before it were not made
+}
+
+// OccurrenceID returns the id of an occurrence.
+func (s *Schedule) OccurrenceID(at time.Time) string {
+	return s.Name + "~" + at.UTC().Format(time.RFC3339)
+}
+
+// DueOf returns when the message of an occurrence is due: with a jitter later than its time.
+func (s *Schedule) DueOf(at time.Time) time.Time {
+	if s.Jitter == 0 {
+		return at
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(record.Member(s.Topic, s.OccurrenceID(at)))) // never fails
+	return at.Add(time.Duration(h.Sum64()%uint64(s.Jitter.Milliseconds()+1)) * time.Millisecond)
+}
+
+// message returns the record of an occurrence.
+func (s *Schedule) message(o Occurrence) record.Record {
+	m := s.Message
+	m.Headers = make(map[string]string, len(s.Message.Headers)+moreHeaders)
+	for name, value := range s.Message.Headers {
+		m.Headers[name] = value
+	}
+	m.Headers[HeaderSchedule], m.Headers[HeaderScheduled] = s.Name, o.At.UTC().Format(time.RFC3339)
+	if !o.Previous.IsZero() {
+		m.Headers[HeaderPrevious] = o.Previous.UTC().Format(time.RFC3339)
+	}
+	if o.Missed > 0 {
+		m.Headers[HeaderMissed] = strconv.Itoa(o.Missed)
+	}
+	if s.Overlap == OverlapSkip {
+		m.Key, m.IfBusy = "~"+s.Name, "drop"
+	}
+	return m
+}
+
+// arguments returns what fill.lua gets of an occurrence.
+func (s *Schedule) arguments(o Occurrence) ([]any, error) {
+	m := s.message(o)
+	tail, err := m.EncodeTail()
+	if err != nil {
+		return nil, err
+	}
+	asks, err := json.Marshal(asking{TTL: m.TTL.Milliseconds(), Broadcast: m.Broadcast, Marked: m.IsMarked(), Key: m.Key, Drop: m.IfBusy == "drop"})
+	if err != nil {
+		return nil, err
+	}
+	return []any{o.At.Unix(), s.DueOf(o.At).UnixMilli(), asks, tail}, nil
+}
