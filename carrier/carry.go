@@ -49,12 +49,15 @@ type term struct {
 
 	lookout lookout
 	sampler sampler
+
+	fills   chan struct{}  // schedules are to be filled
+	settled *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
 }
 
 func newTerm(m *mover, e store.Election) *term {
 	return &term{
 		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, batch: m.o.Batch, ready: "0",
-		beat: min(reach.Heartbeat, m.o.Lease/3),
+		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), settled: &lateNow,
 	}
 }
 
@@ -69,6 +72,7 @@ func (t *term) carry(ctx context.Context) error {
 	beside.Go(func() { t.sweep(besideCtx) })
 	beside.Go(func() { t.agree(besideCtx) })
 	beside.Go(func() { t.forgetHistory(besideCtx) })
+	beside.Go(func() { t.fillWhenDue(besideCtx) })
 	beside.Go(func() {
 		t.redis.nudges(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
@@ -167,8 +171,8 @@ func earlier(a, b time.Time) time.Time {
 
 // call carries once, and returns when the next thing is due, in us by Redis's clock;
 // 0 means that more is due already.
-func (t *term) call(ctx context.Context) (next int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (t *term) call(whole context.Context) (next int64, err error) {
+	ctx, cancel := context.WithTimeout(whole, callTimeout)
 	defer cancel()
 	began := time.Now()
 	beats := began.Sub(t.beaten) >= t.beat
@@ -177,7 +181,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		Token: t.token, Epoch: t.epoch, Lease: t.o.Lease,
 		Batch: t.batch, KeepCount: t.o.KeepCount, KeepAge: t.o.KeepAge,
 		Beat: beats, Look: looks, Ready: t.ready,
-		History: !t.o.NoHistory, Samples: t.sampler.next,
+		History: !t.o.NoHistory, Samples: t.sampler.next, Settled: t.settled,
 	})
 	if err != nil {
 		return 0, err
@@ -201,6 +205,7 @@ func (t *term) call(ctx context.Context) (next int64, err error) {
 		t.adapt(took, m.Next == 0)
 	}
 	t.carried(m, took)
+	t.noteSchedules(whole, m)
 	return m.Next, nil
 }
 

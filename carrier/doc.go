@@ -55,6 +55,26 @@
 // Broadcasts are sent in the order of their due times over all topics, so those of
 // one topic do wait for those of another.
 //
+// # Schedules
+//
+// An occurrence of a schedule is an ordinary message that is made ahead of its time. The elected carrier makes the next
+// two of each schedule, and all of the next minute: its process computes the times, and one call, fenced by its lease
+// and by the schedule's cursor and revision, publishes them and moves the cursor. A takeover therefore finds what is due
+// next in the scheduled set. Whichever process dies, each time is made once:
+//
+//   - Before that call nothing is changed. The carrier's alarm rings again a second later, for whoever is elected then.
+//   - Behind it the cursor is moved, so no other call makes the same, whatever became of the message meanwhile.
+//   - A carrier that was paused or cut off past its lease makes nothing: the call compares its token.
+//   - A schedule that was changed in between has another revision, and the call makes nothing of it.
+//
+// The call is made when the alarm of the schedules is due, an entry among what the carrier looks at anyway: without
+// schedules nothing is asked, and with any number of them at rest no call is made.
+//
+// If the alarm is late, since no carrier was elected for a while, or the clock was set forward, the carrier settles what
+// was missed before it carries anything but its beats. Where the first occurrence of a schedule is later than its grace,
+// what was made and still waits as it was made is withdrawn, and judged with what never was made: the latest is made, or
+// none, or all that are not too old. Late by less it is made, or carried as it is.
+//
 // # Keeping house
 //
 // Beside the loop, and fenced by the same lease, a small step every now and then

@@ -52,3 +52,11 @@ func (b Beater) Step(t *testing.T, keep time.Duration) (most time.Duration) {
 	}
 	return most
 }
+
+// Fill makes what is due of schedules.
+func (b Beater) Fill(t *testing.T) {
+	t.Helper()
+	if whole, err := b.t.fill(t.Context(), false, time.Time{}); err != nil || !whole {
+		t.Fatal(whole, err)
+	}
+}

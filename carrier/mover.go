@@ -39,6 +39,7 @@ type calls struct {
 	elect    func(ctx context.Context, name string, lease time.Duration, carries int) (store.Election, error)
 	carry    func(context.Context, store.Carry) (store.Carried, error)
 	sweep    func(context.Context, store.Sweep) (store.Swept, error)
+	fill     func(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error)
 	resign   func(ctx context.Context, token, to string, before int) (was bool, err error)
 	withdraw func(ctx context.Context, name string) error
 	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
@@ -51,7 +52,7 @@ type calls struct {
 
 func callsTo(shard store.Shard) calls {
 	return calls{
-		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, resign: shard.Resign, withdraw: shard.Withdraw,
+		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, resign: shard.Resign, withdraw: shard.Withdraw,
 		nudges: func(ctx context.Context, on func(store.Event)) { shard.Store().Subscribe(ctx, on, shard.HeadChannel()) },
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())

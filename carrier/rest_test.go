@@ -1,6 +1,7 @@
 package carrier_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // At rest Redis carries out these commands for each beat, and nothing else; one beat in ten also looks at what changes slowly. Where
-// anything has a time to live, is a broadcast, is ready, or is paused until a time, each beat looks there, too: at all of them.
+// anything has a time to live, is a broadcast, is ready, or is paused until a time, or there is a schedule, each beat looks there, too: at all of them.
 func TestCommandsAtRest(t *testing.T) {
 	storetest.OneShard(t, "TestCrewAtRest counts the calls of several")
 	t.Parallel()
@@ -30,15 +32,17 @@ func TestCommandsAtRest(t *testing.T) {
 		messages      []notify.Message
 		rare, history int64
 		paused        time.Duration
+		schedules     int
 	}{
 		"nothing waits":                {},
-		"a message waits":              {[]notify.Message{hour}, 0, 0, 0},
-		"one has a time to live":       {[]notify.Message{mortal}, 1, 0, 0},
-		"a broadcast waits":            {[]notify.Message{broadcast}, 1, 0, 0},
-		"a broadcast was sent":         {[]notify.Message{sent}, 1, 0, 0},
-		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1, 0, time.Hour},
-		"a pause has an end":           {[]notify.Message{hour}, 1, 0, time.Hour},
-		"a history is kept":            {[]notify.Message{hour}, 0, 1, 0},
+		"a message waits":              {[]notify.Message{hour}, 0, 0, 0, 0},
+		"one has a time to live":       {[]notify.Message{mortal}, 1, 0, 0, 0},
+		"a broadcast waits":            {[]notify.Message{broadcast}, 1, 0, 0, 0},
+		"a broadcast was sent":         {[]notify.Message{sent}, 1, 0, 0, 0},
+		"all of these, and a listener": {[]notify.Message{hour, mortal, broadcast, sent}, 1, 0, time.Hour, 3},
+		"a pause has an end":           {[]notify.Message{hour}, 1, 0, time.Hour, 0},
+		"a history is kept":            {[]notify.Message{hour}, 0, 1, 0, 0},
+		"schedules wait":               {[]notify.Message{hour}, 1, 0, 0, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := storetest.At(t, server, notify.NewID())
@@ -57,8 +61,12 @@ func TestCommandsAtRest(t *testing.T) {
 				}
 			}
 			c := carrier.Elect(t, db.Of(topic), carrier.Options{NoHistory: test.history == 0})
+			for i := range test.schedules {
+				put(t, db, store.Schedule{Name: fmt.Sprint("daily-", i), Spec: calendar.Spec{Every: 24 * time.Hour, From: time.Now().Add(12 * time.Hour).Truncate(time.Second)}})
+			}
 			for range 2 { // it sends what is due
 				c.Beat(t)
+				c.Fill(t)
 			}
 			before := commands(t, db)
 			for range 20 {

@@ -97,6 +97,9 @@ func (s *simulated) redis() calls {
 			delete(s.notes, name)
 			return nil
 		},
+		fill: func(context.Context, string, bool, []store.Fill) (store.Filled, error) {
+			return store.Filled{Whole: true}, nil
+		},
 		nudges: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
 		vacant: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
 		drop:   func(context.Context) ([]string, error) { return nil, nil },

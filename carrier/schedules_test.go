@@ -1,0 +1,335 @@
+package carrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+func put(t testing.TB, db *notify.Store, s store.Schedule) {
+	t.Helper()
+	s.Topic, s.Message.Body = topic, []byte("x")
+	if _, _, err := db.Of(topic).PutSchedule(t.Context(), &s, store.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stateOf(t testing.TB, db *notify.Store, name string) store.ScheduleState {
+	t.Helper()
+	_, state, _, err := db.Of(topic).Schedule(t.Context(), topic, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// awaitMade waits until a schedule has made so many occurrences, and returns its state.
+func awaitMade(t testing.TB, db *notify.Store, name string, n int64) (state store.ScheduleState) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprint(name, " has made ", n), func() bool {
+		state = stateOf(t, db, name)
+		return state.Made >= n
+	})
+	return state
+}
+
+// ids returns the ids in a place of the topic, by their times.
+func idsIn(t testing.TB, db *notify.Store, key string) (all []string) {
+	t.Helper()
+	members, err := db.Client().ZRange(t.Context(), key, 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range members {
+		all = append(all, strings.TrimPrefix(member, topic+":"))
+	}
+	return all
+}
+
+// age has all that is known of a schedule be older, as if nobody had carried for that long: its occurrences have earlier times, and are due so
+// much earlier.
+func age(t testing.TB, db *notify.Store, name string, by time.Duration) {
+	t.Helper()
+	client, keys, ctx := db.Client(), db.KeysOf(topic), t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := stateOf(t, db, name)
+	raw, err := client.HGet(ctx, keys.SchedulesOf(topic), name).Result()
+	must(err)
+	seconds := int64(by / time.Second)
+	raw = strings.Replace(raw, fmt.Sprint(" cursor=", state.Cursor.Unix()), fmt.Sprint(" cursor=", state.Cursor.Unix()-seconds), 1)
+	line, rest, _ := strings.Cut(raw, "\n")
+	var b strings.Builder
+	for i, word := range strings.Fields(rest) {
+		var at, due, made int64
+		if _, err := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, " %d,%d,%d", at-seconds, due-by.Milliseconds(), made)
+		of := store.Schedule{Name: name}
+		before, earlier := record.Member(topic, of.OccurrenceID(state.Occurrences[i].At)), record.Member(topic, of.OccurrenceID(state.Occurrences[i].At.Add(-by)))
+		held, err := client.HGet(ctx, keys.Messages(), before).Result()
+		if errors.Is(err, redis.Nil) { // it ended
+			continue
+		}
+		must(err)
+		must(client.HSet(ctx, keys.Messages(), earlier, held).Err())
+		must(client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Member: earlier, Score: float64(due - by.Milliseconds())}).Err())
+		must(client.ZRem(ctx, keys.Scheduled(topic), before).Err())
+		must(client.HDel(ctx, keys.Messages(), before).Err())
+	}
+	must(client.HSet(ctx, keys.SchedulesOf(topic), name, line+"\n"+b.String()).Err())
+	for key, member := range map[string]string{keys.Schedules(): topic + ":" + name, keys.Handed(): "/", keys.ScheduledTopics(): topic} {
+		err := client.ZAddArgsIncr(ctx, key, redis.ZAddArgs{XX: true, Members: []redis.Z{{Member: member, Score: -float64(by.Milliseconds())}}}).Err()
+		if !errors.Is(err, redis.Nil) { // nothing may be scheduled
+			must(err)
+		}
+	}
+}
+
+// A subscriber gets each second of a schedule once, and in time, over carriers that lose their leases and are replaced all the while.
+func TestEachSecondOnce(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	var mu sync.Mutex
+	got := make(map[string]int)
+	sub, err := subscribers.NewSubscriber(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got[d.ID]++
+		return nil
+	}, subscribers.HandleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, sub.Run)
+	for range 3 {
+		run(t, db, carrier.Options{})
+	}
+	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}})
+	began := stateOf(t, db, "tick").Cursor
+	seen := func() int { mu.Lock(); defer mu.Unlock(); return len(got) }
+	for n := range 6 {
+		storetest.Eventually(t, "another second is handled", func() bool { return seen() > n })
+		if err := db.Client().Del(t.Context(), db.KeysOf(topic).Carrier()).Err(); err != nil { // the carrier is deposed
+			t.Fatal(err)
+		}
+	}
+	last := seen()
+	storetest.Eventually(t, "it goes on", func() bool { return seen() > last+1 })
+	mu.Lock()
+	defer mu.Unlock()
+	var ids []string
+	for id, n := range got {
+		if ids = append(ids, id); n != 1 {
+			t.Errorf("%s was handled %d times", id, n)
+		}
+	}
+	slices.Sort(ids)
+	first, err := time.Parse(time.RFC3339, strings.TrimPrefix(ids[0], "tick~"))
+	if err != nil || first.Before(began) || first.Sub(began) > 2*time.Second {
+		t.Errorf("the first is %s, %v, put at %s", ids[0], err, began)
+	}
+	for i, id := range ids {
+		if want := "tick~" + first.Add(time.Duration(i)*time.Second).Format(time.RFC3339); id != want {
+			t.Fatalf("got %s, want %s", id, want)
+		}
+	}
+}
+
+// A schedule that is put is filled at once, and two occurrences ahead; after that the carrier rests.
+func TestFilledAhead(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "yearly", Spec: calendar.Spec{Cron: "@yearly", Zone: "Europe/Berlin"}})
+	state := awaitMade(t, db, "yearly", 2)
+	want := []string{}
+	for _, made := range state.Occurrences {
+		if made.At.In(berlin(t)).Format("01-02 15:04:05") != "01-01 00:00:00" || !made.Due.Equal(made.At) {
+			t.Errorf("got %+v", made)
+		}
+		want = append(want, "yearly~"+made.At.Format(time.RFC3339))
+	}
+	if got := idsIn(t, db, db.KeysOf(topic).Scheduled(topic)); !slices.Equal(got, want) || len(got) != 2 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if at := db.Client().ZScore(t.Context(), db.KeysOf(topic).Handed(), "/").Val(); at != float64(state.Occurrences[0].At.UnixMilli()) {
+		t.Errorf("the carrier looks at %s, want %d", strconv.FormatFloat(at, 'f', -1, 64), state.Occurrences[0].At.UnixMilli())
+	}
+}
+
+func berlin(t *testing.T) *time.Location {
+	t.Helper()
+	zone, err := calendar.Zone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// After a time without a carrier what was made ahead, and what never was, is judged together before anything is carried.
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		missed  store.Missed
+		catchup time.Duration
+		ready   int // of 10 days' occurrences
+		missing int64
+	}{
+		{store.MissedOne, 0, 1, 9},
+		{store.MissedSkip, 0, 0, 10},
+		{store.MissedAll, 4*24*time.Hour + time.Minute, 4, 6},
+	} {
+		t.Run(string(test.missed), func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			stop := run(t, db, carrier.Options{})
+			now := time.Now()
+			daily := now.Add(12 * time.Hour) // far from now, so that none is due while the test runs
+			put(t, db, store.Schedule{
+				Name: "daily", Missed: test.missed, Catchup: test.catchup,
+				Spec: calendar.Spec{Every: 24 * time.Hour, From: daily.Truncate(time.Second).AddDate(0, -6, 0).UTC()},
+			})
+			awaitMade(t, db, "daily", 2)
+			stop()
+			age(t, db, "daily", 10*24*time.Hour)
+			run(t, db, carrier.Options{})
+			var state store.ScheduleState
+			storetest.Eventually(t, "it is settled", func() bool {
+				state = stateOf(t, db, "daily")
+				return state.Missed > 0 && state.Cursor.After(now)
+			})
+			ready := idsIn(t, db, db.KeysOf(topic).Ready(topic))
+			if len(ready) != test.ready || state.Missed != test.missing || state.Made != int64(test.ready)+2 || len(idsIn(t, db, db.KeysOf(topic).Scheduled(topic))) != 2 {
+				t.Errorf("ready %v, %+v", ready, state)
+			}
+			if test.ready > 0 && !slices.Contains(ready, "daily~"+daily.UTC().Truncate(time.Second).AddDate(0, 0, -1).Format(time.RFC3339)) {
+				t.Errorf("ready: %v, want the latest", ready)
+			}
+		})
+	}
+}
+
+// What was made, and became due while there was no carrier for less than the grace, is carried.
+func TestLateWithinTheGrace(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "daily", Grace: 24 * time.Hour, Spec: calendar.Spec{Every: 48 * time.Hour, From: time.Now().Add(12 * time.Hour).Truncate(time.Second).UTC()}})
+	state := awaitMade(t, db, "daily", 2)
+	stop()
+	age(t, db, "daily", 24*time.Hour)
+	run(t, db, carrier.Options{})
+	want := "daily~" + state.Occurrences[0].At.Add(-24*time.Hour).Format(time.RFC3339)
+	storetest.Eventually(t, "it is carried", func() bool { return slices.Equal(idsIn(t, db, db.KeysOf(topic).Ready(topic)), []string{want}) })
+	if state := stateOf(t, db, "daily"); state.Missed != 0 {
+		t.Errorf("got %+v", state)
+	}
+}
+
+// A clock that is set forward takes the same path under one carrier: what is late is settled before it is carried.
+func TestClockSetForward(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c := carrier.Elect(t, db.Of(topic), carrier.Options{})
+	c.Beat(t)
+	put(t, db, store.Schedule{Name: "daily", Missed: store.MissedSkip, Spec: calendar.Spec{Every: 24 * time.Hour, From: time.Now().Add(12 * time.Hour).Truncate(time.Second).UTC()}})
+	c.Beat(t)
+	c.Fill(t)
+	awaitMade(t, db, "daily", 2)
+	c.Beat(t)
+	age(t, db, "daily", 36*time.Hour+time.Minute)
+	c.Beat(t)
+	state := stateOf(t, db, "daily")
+	if ready := idsIn(t, db, db.KeysOf(topic).Ready(topic)); len(ready) != 0 || state.Missed != 2 {
+		t.Errorf("ready %v, %+v", ready, state)
+	}
+}
+
+// What becomes of occurrences does not end the chain: here all that were made are cancelled, each time.
+func TestChainGoesOn(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "daily", Grace: 24 * time.Hour, Spec: calendar.Spec{Every: 24 * time.Hour, From: time.Now().Add(12 * time.Hour).Truncate(time.Second).UTC()}})
+	pub := storetest.Publisher(t, db)
+	for n := range int64(3) {
+		state := awaitMade(t, db, "daily", n+2)
+		for _, made := range state.Occurrences[max(len(state.Occurrences)-2, 0):] {
+			if _, err := pub.Cancel(t.Context(), topic, "daily~"+made.At.Format(time.RFC3339)); err != nil && !errors.Is(err, notify.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		age(t, db, "daily", 24*time.Hour)
+		stop = run(t, db, carrier.Options{})
+	}
+	if state := awaitMade(t, db, "daily", 5); state.Missed != 0 || len(state.Occurrences) != 5 {
+		t.Errorf("got %+v", state)
+	}
+}
+
+// A schedule that is changed while its occurrence is leased goes on with the next; that lease stands.
+func TestChangedWhileLeased(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}})
+	claimer := subscriberstest.Claimer(t, db)
+	var ds []subscribers.Delivery
+	storetest.Eventually(t, "one is claimed", func() bool {
+		var err error
+		if ds, err = claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		return len(ds) == 1
+	})
+	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}, Jitter: time.Millisecond})
+	state := stateOf(t, db, "tick")
+	first := (&store.Schedule{Name: "tick"}).OccurrenceID(state.Cursor.Add(time.Second))
+	storetest.Eventually(t, "it goes on", func() bool {
+		return slices.Contains(idsIn(t, db, db.KeysOf(topic).Ready(topic)), first)
+	})
+	if err := ds[0].Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := db.Of(topic).PauseSchedule(t.Context(), topic, "tick", store.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	if left := idsIn(t, db, db.KeysOf(topic).Scheduled(topic)); len(left) > 1 { // one may have been due
+		t.Errorf("left %v", left)
+	}
+	paused := stateOf(t, db, "tick")
+	if err := db.Of(topic).ResumeSchedule(t.Context(), topic, "tick", store.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	if state := awaitMade(t, db, "tick", paused.Made+2); state.Missed != 0 {
+		t.Errorf("got %+v", state)
+	}
+}
