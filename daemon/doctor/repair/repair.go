@@ -130,6 +130,7 @@ func (r *run) contents(ctx context.Context, found found) error {
 		func() error { return r.topics(ctx, found) },
 		func() error { return r.records(ctx) },
 		func() error { return r.seats(ctx, found.keyed) },
+		func() error { return r.schedules(ctx, found.recurs) },
 		func() error { return r.leftovers(ctx) },
 		func() error { return r.listeners(ctx, found.names) },
 		func() error { return r.counters(ctx, script.PlaceLeased) },
@@ -211,6 +212,25 @@ func (r *run) ofKeys(ctx context.Context, keyed map[string]bool, all ...func(scr
 		}
 	}
 	return nil
+}
+
+// schedules examines the index of all schedules, then those of each topic.
+func (r *run) schedules(ctx context.Context, recurs map[string]bool) error {
+	of := func(key func(script.Keys, string) string, topic string) error {
+		_, err := r.scan(ctx, func(ctx context.Context, step store.RepairStep) (store.Repaired, error) {
+			return r.shard.RepairSchedules(ctx, key, topic, step)
+		})
+		return err
+	}
+	err := of(func(k script.Keys, _ string) string { return k.Schedules() }, "")
+	for _, topic := range slices.Sorted(maps.Keys(recurs)) {
+		for _, key := range []func(script.Keys, string) string{script.Keys.Rules, script.Keys.SchedulesOf} {
+			if err == nil {
+				err = of(key, topic)
+			}
+		}
+	}
+	return err
 }
 
 func (r *run) leftovers(ctx context.Context) error {
