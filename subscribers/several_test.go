@@ -472,7 +472,7 @@ func TestClaimAnyFails(t *testing.T) {
 // The connection breaks while topics are read for a caller: it has the error, and others do not; the inbox is left in no list.
 func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, holdable(t))
+	db := quiet(t, alone(t))
 	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
 	warm(t, db, p)
