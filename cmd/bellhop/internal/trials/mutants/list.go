@@ -14,6 +14,7 @@ const lua = "notify/store/script/lua/"
 const (
 	ofNotify      = "./notify"
 	ofStore       = "./notify/store"
+	ofCalendar    = "./notify/store/calendar"
 	ofCarrier     = "./carrier"
 	ofSubscribers = "./subscribers"
 	ofHTTP        = "./daemon/httpapi"
@@ -21,6 +22,61 @@ const (
 )
 
 var mutants = []mutant{
+	// Schedules.
+	{
+		"a fill of schedules is not fenced by the lease",
+		change{
+			lua + "fill.lua",
+			"if holder ~= ARGV[1] then return",
+			"if not holder then return",
+		},
+		ofStore, "TestFillSchedules",
+	},
+	{
+		"a fill of schedules is not fenced by the cursor",
+		change{
+			lua + "shared/schedules.lua",
+			" or text(s.cursor) ~= before",
+			"",
+		},
+		ofStore, "TestFillSchedules",
+	},
+	{
+		"a changed schedule withdraws what was moved",
+		change{
+			lua + "shared/schedules.lua",
+			" or tonumber(score) ~= one.due",
+			"",
+		},
+		ofStore, "TestWithdraw",
+	},
+	{
+		"a changed schedule makes again what was cancelled",
+		change{
+			lua + "shared/schedules.lua",
+			"if not noted[one.time] and not fault then",
+			"if not fault then",
+		},
+		ofStore, "TestWithdraw",
+	},
+	{
+		"what was missed is carried before it is settled",
+		change{
+			lua + "carry.lua",
+			"ARGV[10] ~= '' and",
+			"false and",
+		},
+		ofStore, "TestSettleFirst",
+	},
+	{
+		"a fixed time fires in both hours of one that is repeated",
+		change{
+			"notify/store/calendar/walk.go",
+			"(start >= at || shown > from)",
+			"start >= at",
+		},
+		ofCalendar, "TestNext",
+	},
 	// Rings, the beat and the lease of the carrier.
 	{
 		"the beat names nothing",
