@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -50,6 +51,7 @@ type term struct {
 	lookout lookout
 	sampler sampler
 
+	renewed atomic.Bool    // what older rules of zones made of schedules is withdrawn
 	fills   chan struct{}  // schedules are to be filled
 	settled *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
 }

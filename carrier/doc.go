@@ -75,6 +75,9 @@
 // what was made and still waits as it was made is withdrawn, and judged with what never was made: the latest is made, or
 // none, or all that are not too old. Late by less it is made, or carried as it is.
 //
+// The times of a rule with a zone are those of the carrier's rules of time zones. A carrier whose rules are newer than
+// those by which schedules were filled last has what was made withdrawn, and makes it anew; one with older rules does not.
+//
 // # Keeping house
 //
 // Beside the loop, and fenced by the same lease, a small step every now and then

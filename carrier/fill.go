@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 )
 
 // How much one call makes at the most, or one schedule more.
@@ -65,6 +66,9 @@ var lateNow, lateLater = time.Duration(0), time.Duration(lateFills)
 
 // fill makes what is to be made of schedules now, until a time, if there is one. It reports whether that is all.
 func (t *term) fill(ctx context.Context, settle bool, until time.Time) (whole bool, err error) {
+	if err := t.renewZones(ctx); err != nil {
+		return false, err
+	}
 	var fills []store.Fill
 	for {
 		f, err := t.fillOnce(ctx, settle, fills)
@@ -81,6 +85,18 @@ func (t *term) fill(ctx context.Context, settle bool, until time.Time) (whole bo
 		}
 		fills = t.plans(f)
 	}
+}
+
+// renewZones has schedules made anew, once in a term, whose occurrences an older version of the rules of time zones made.
+func (t *term) renewZones(ctx context.Context) error {
+	if t.renewed.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := t.redis.renew(ctx, t.token, calendar.Version())
+	t.renewed.Store(err == nil)
+	return err
 }
 
 func (t *term) fillOnce(ctx context.Context, settle bool, fills []store.Fill) (store.Filled, error) {

@@ -40,6 +40,7 @@ type calls struct {
 	carry    func(context.Context, store.Carry) (store.Carried, error)
 	sweep    func(context.Context, store.Sweep) (store.Swept, error)
 	fill     func(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error)
+	renew    func(ctx context.Context, token, version string) error
 	resign   func(ctx context.Context, token, to string, before int) (was bool, err error)
 	withdraw func(ctx context.Context, name string) error
 	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
@@ -52,7 +53,7 @@ type calls struct {
 
 func callsTo(shard store.Shard) calls {
 	return calls{
-		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, resign: shard.Resign, withdraw: shard.Withdraw,
+		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, renew: shard.RenewZones, resign: shard.Resign, withdraw: shard.Withdraw,
 		nudges: func(ctx context.Context, on func(store.Event)) { shard.Store().Subscribe(ctx, on, shard.HeadChannel()) },
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())

@@ -184,6 +184,27 @@ func TestFilledAhead(t *testing.T) {
 	}
 }
 
+// A carrier whose rules of time zones are newer than those by which schedules were filled makes theirs anew as it is elected.
+func TestNewerZones(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "yearly", Spec: calendar.Spec{Cron: "@yearly", Zone: "Europe/Berlin"}})
+	before := awaitMade(t, db, "yearly", 2)
+	stop()
+	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, db, carrier.Options{})
+	storetest.Eventually(t, "it is made anew", func() bool {
+		after := stateOf(t, db, "yearly")
+		return after.Revision != before.Revision && after.Made == 2 && after.Occurrences[0].At.Equal(before.Occurrences[0].At)
+	})
+	if version := db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), "*:zones").Val(); version != calendar.Version() {
+		t.Errorf("got %s", version)
+	}
+}
+
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
 	zone, err := calendar.Zone("Europe/Berlin")

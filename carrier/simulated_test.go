@@ -100,6 +100,7 @@ func (s *simulated) redis() calls {
 		fill: func(context.Context, string, bool, []store.Fill) (store.Filled, error) {
 			return store.Filled{Whole: true}, nil
 		},
+		renew:  func(context.Context, string, string) error { return nil },
 		nudges: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
 		vacant: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
 		drop:   func(context.Context) ([]string, error) { return nil, nil },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -37,7 +38,7 @@ type Election struct {
 // many shards it carries: see [Carried.Standby]. Errors: see [Store.Check], or that of the
 // connection.
 func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carries int) (Election, error) {
-	r, err := s.Run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries)
+	r, err := s.Run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries, calendar.Version())
 	if err != nil {
 		return Election{}, err
 	}

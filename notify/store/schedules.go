@@ -18,6 +18,7 @@ var (
 	changeScheduleScript = script.New("change_schedule", script.Promised)
 	scheduleScript       = script.New("schedule")
 	schedulesScript      = script.New("schedules")
+	renewZonesScript     = script.New("renew_zones")
 	fillScript           = script.New("fill", script.Grows)
 )
 
@@ -259,6 +260,24 @@ func (s Shard) FillSchedules(ctx context.Context, token string, settle bool, fil
 	}
 	f.Whole = len(f.Due) == 0
 	return f, r.End()
+}
+
+// RenewZones withdraws what was made of schedules in zones by an older version of their rules than the one given, so that the carrier makes it anew, at the
+// new times. What a newer version made stays. An elected carrier does so before it fills schedules. Errors: a DeposedError, or that of the connection.
+func (s Shard) RenewZones(ctx context.Context, token, version string) error {
+	for cursor := "0"; ; {
+		r, err := s.Run(ctx, renewZonesScript, token, version, cursor)
+		if err != nil {
+			return err
+		}
+		if err := deposed(r); err != nil {
+			return err
+		}
+		cursor = r.Text()
+		if err := r.End(); err != nil || cursor == "0" {
+			return err
+		}
+	}
 }
 
 // msOf returns a time in ms as text, empty of none.

@@ -362,6 +362,40 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
+// What older rules of time zones made is withdrawn, to be made anew; what newer ones made stays, and what has no zone.
+func TestRenewZones(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	zoned := hourly(r, "zoned")
+	zoned.Spec = calendar.Spec{Cron: "0 8 * * *", Zone: "Europe/Berlin"}
+	for _, s := range []*store.Schedule{zoned, hourly(r, "plain")} {
+		r.put(s)
+		r.fills(r.only(), 1, 2)
+	}
+	revision := r.state("zoned").Revision
+	for _, step := range []struct {
+		version string
+		left    []int
+	}{{"2025c", []int{1, 2}}, {"2025b", []int{1, 2}}, {"2025b", []int{1, 2}}, {"2026a", nil}} {
+		r.must(r.shard.RenewZones(t.Context(), r.token, step.version))
+		if got := r.hours("zoned"); !slices.Equal(got, step.left) || (r.state("zoned").Revision == revision) != (step.left != nil) {
+			t.Errorf("by %s: left %v", step.version, got)
+		}
+	}
+	if got := r.hours("plain"); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("left %v", got)
+	}
+	if of := r.only(); of.Schedule.Name != "zoned" {
+		t.Errorf("the carrier looks at %s", of.Schedule.Name)
+	}
+	if got, want := r.scheduled(), []string{r.id("plain", 1), r.id("plain", 2)}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if err := r.shard.RenewZones(t.Context(), "another", "2027a"); !errors.As(err, new(*store.DeposedError)) {
+		t.Errorf("without the lease: got %v", err)
+	}
+}
+
 // The carrier is told once, and again a second later as long as it has not filled; not at all while the schedule is paused, or is at its end.
 func TestAlarm(t *testing.T) {
 	t.Parallel()

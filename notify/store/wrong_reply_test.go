@@ -237,6 +237,9 @@ func askings() []asking {
 			return fewerWithin(what) || strings.HasSuffix(what, "value 5 is a list in which one too many")
 		}, right: []any{int64(1), int64(1000), []any{"made"}, []any{[]any{"t", "daily", scheduleText, scheduleState, []any{int64(1)}}}}, call: fillOnce},
 		{name: "fill, where another does", right: []any{int64(0), "8 1 3000 other"}, call: fillOnce},
+		{name: "renew_zones", right: []any{int64(1), "0"}, call: func(ctx context.Context, s store.Shard) error {
+			return unlessDeposed(s.RenewZones(ctx, "no", "2025c"))
+		}},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {

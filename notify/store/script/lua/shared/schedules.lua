@@ -149,6 +149,17 @@ function Schedules.are_unsettled(now, late)
   return at and at <= now - late
 end
 
+-- Withdraws what a schedule made ahead, if its times depend on a zone, so that it is made anew.
+function Schedules.renew(topic, name, now)
+  local rule = string.match(try('HGET', rules_of(topic), name) or '', '^[^\n]*')
+  local s = string.find(rule, '"zone":"', 1, true) and Schedules.read(topic, name)
+  if not s or s.paused > 0 then return end
+  Schedules.revise(s)
+  Schedules.begin_anew(s, now)
+  Schedules.look_at(topic, name, now)
+  Schedules.raise_alarm(now)
+end
+
 -- Publishes an occurrence, and notes it. Returns false if it cannot be published, since a key is foreign or the time is past the year 9999.
 local function publish(c, s, one)
   local made = Conflicts.publish(c, one)
