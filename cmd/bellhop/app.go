@@ -65,7 +65,7 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 	root.SetFlagErrorFunc(explainValue)
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
-		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.pushCommand(), a.forecastCommand(),
+		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.pushCommand(), a.scheduleCommand(), a.forecastCommand(),
 		a.pauseCommand(), a.resumeCommand(),
 		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.exportCommand(),
 		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.rotateCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),

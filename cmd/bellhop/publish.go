@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ type publishFlags struct {
 	fields    []flagField
 	headers   []string
 	hasBody   bool
-	broadcast bool // of a broadcast
+	broadcast bool     // of a broadcast
+	without   []string // fields that it has not
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -90,7 +92,7 @@ func (f *publishFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
 	for _, field := range fields.In[notify.Message]() {
-		if f.broadcast && field.Of != "" {
+		if f.broadcast && field.Of != "" || slices.Contains(f.without, field.Name) {
 			continue
 		}
 		name := strings.ReplaceAll(field.Name, "_", "-")

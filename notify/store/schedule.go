@@ -263,6 +263,33 @@ func (s *Schedule) OccurrenceID(at time.Time) string {
 	return s.Name + "~" + at.UTC().Format(time.RFC3339)
 }
 
+// Following returns up to n times after one at which the schedule fires, in its zone: none while it is paused, and no more than its count lets
+// it make.
+func (s *Schedule) Following(state *ScheduleState, after time.Time, n int) (times []time.Time) {
+	rule, err := s.Rule()
+	zone, badZone := calendar.Zone(s.Spec.Zone)
+	if err != nil || badZone != nil || !state.Paused.IsZero() {
+		return nil
+	}
+	made, left := make(map[int64]bool), s.Count-int(state.Made)
+	for _, one := range state.Occurrences {
+		made[one.At.Unix()] = true
+	}
+	for at, ok := rule.Next(after); ok && len(times) < n; at, ok = rule.Next(at) {
+		switch {
+		case made[at.Unix()]:
+		case !at.After(state.Cursor): // left out
+			continue
+		case s.Count > 0 && left <= 0:
+			return times
+		default:
+			left--
+		}
+		times = append(times, at.In(zone))
+	}
+	return times
+}
+
 // DueOf returns when the message of an occurrence is due: with a jitter later than its time.
 func (s *Schedule) DueOf(at time.Time) time.Time {
 	if s.Jitter == 0 {

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+func (a *app) scheduleCommand() *cobra.Command {
+	const commands = "put, list, show, pause, resume or delete"
+	c := a.command(&cobra.Command{
+		Use:   "schedule",
+		Short: "Publish messages again and again, by cron or a pause",
+		Long: `Publish messages again and again, by a rule of cron, a pause or a list of times. The
+elected carrier makes the next occurrences of a schedule ahead of their times: ordinary
+messages, with the ids NAME~TIME, which are found, cancelled and moved as any other.
+Each is made once, whichever daemon is killed.`,
+		Example: `  bellhop schedule put invoices daily --cron '30 2 * * *' --zone Europe/Berlin \
+    --body ''
+  bellhop schedule put reports often --every 15m --overlap skip --body ''
+  bellhop schedule list invoices
+  bellhop schedule show invoices daily
+  bellhop schedule pause invoices daily`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing: use " + commands)
+			}
+			return nil
+		},
+	}, func(_ context.Context, _ *cobra.Command, args []string) error {
+		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
+	})
+	c.AddCommand(
+		a.schedulePutCommand(), a.scheduleListCommand(), a.scheduleShowCommand(),
+		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused", store.Shard.PauseSchedule),
+		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed", store.Shard.ResumeSchedule),
+		a.scheduleChangeCommand("delete", "Delete a schedule; what it made ahead is withdrawn", "deleted", store.Shard.DeleteSchedule),
+	)
+	return c
+}
+
+func (a *app) schedulePutCommand() *cobra.Command {
+	var asked api.ScheduleRequest
+	var count int
+	f := publishFlags{without: []string{"id", "delay", "due", "if_exists", "max_wait", "then", "unique_for"}}
+	c := a.jsonFlag(&cobra.Command{
+		Use:   "put TOPIC NAME",
+		Short: "Add a schedule, or change one",
+		Long: `Add a schedule, or change the one of that name, which withdraws what it made ahead and
+goes on from now. One that is there as it is put stays as it is. Without --body,
+standard input is the body, unchanged.
+
+A rule of cron has five fields, or six with the second first: minute, hour, day of the
+month, month, day of the week. Where the wall clock of the zone is set forward a fixed
+time fires at the end of the gap; where it is set back, once.`,
+		Example: `  bellhop schedule put invoices daily --cron '30 2 * * *' --zone Europe/Berlin \
+    --body ''
+  bellhop schedule put reports often --every 15m --overlap skip --body ''
+  bellhop schedule put greetings once --at 2030-01-01T00:00:00Z --body hello`,
+		Args: takes("TOPIC", "NAME"),
+	})
+	f.add(c)
+	flags := c.Flags()
+	flags.BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
+	flags.StringVar(&asked.Cron, "cron", "", "`RULE` of five or six fields, or @hourly, @daily, @weekly, @monthly, @yearly")
+	flags.StringVar(&asked.Every, "every", "", "a pause, counted from --from or 1970; such as 15m")
+	flags.StringArrayVar(&asked.At, "at", nil, "a `TIME` at which it fires; may be repeated")
+	flags.StringVar(&asked.Zone, "zone", "", "time zone of --cron, such as Europe/Berlin (default UTC)")
+	flags.StringVar(&asked.From, "from", "", "`TIME` before which it does not fire")
+	flags.StringVar(&asked.Until, "until", "", "`TIME` after which it does not fire")
+	flags.StringVar(&asked.Jitter, "jitter", "", "each occurrence is due up to so much later; such as 30s")
+	flags.IntVar(&count, "count", 0, "how many occurrences are made at the most")
+	flags.StringVar(&asked.Overlap, "overlap", "", "skip drops an occurrence while the one before is under way (default allow)")
+	flags.StringVar(&asked.Missed, "missed", "", "of those that no carrier made in time make one, the latest, skip or all (default one)")
+	flags.StringVar(&asked.Grace, "grace", "", "how late one may be until it is missed, 1m to 24h (default 1m)")
+	flags.StringVar(&asked.Catchup, "catchup", "", "how old one may be that missed=all makes, up to 30d (default 1h)")
+	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+		if err := f.checkOne(c); err != nil {
+			return wrong(err)
+		}
+		if c.Flags().Changed("count") {
+			asked.Count = &count
+		}
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer s.store.Close()
+		return a.putSchedule(ctx, s, args[0], args[1], asked, &f)
+	})
+}
+
+// putSchedule puts a schedule, and prints it.
+func (a *app) putSchedule(ctx context.Context, s *session, topic, name string, asked api.ScheduleRequest, f *publishFlags) error {
+	m, err := f.message(topic)
+	if err != nil {
+		return err
+	}
+	if m.Body, err = a.body(ctx, f, int(s.config.MaxBody)); err != nil {
+		return err
+	}
+	schedule, err := asked.Schedule(name, &m)
+	if err != nil {
+		return err
+	}
+	outcome, _, err := s.store.Of(topic).PutSchedule(ctx, schedule, store.AnyRevision)
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		did := map[store.Outcome]string{notify.Created: "added", notify.Replaced: "changed", notify.Kept: "unchanged"}[outcome]
+		terminal.Printf(a.out, "%s %s %s\n", topic, name, did)
+		return nil
+	}
+	return a.printSchedule(ctx, s, topic, name)
+}
+
+func (a *app) scheduleShowCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "show TOPIC NAME",
+		Short:   "Show a schedule, when it fires next, and what it made last",
+		Long:    `Show a schedule, the next five times at which it fires, and the last twenty occurrences.`,
+		Example: "  bellhop schedule show invoices daily\n  bellhop schedule show invoices daily --json | jq .state.next",
+		Args:    takes("TOPIC", "NAME"),
+
+		ValidArgsFunction: a.first(a.topicsLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		return a.printSchedule(ctx, s, args[0], args[1])
+	})
+}
+
+// printSchedule prints a schedule.
+func (a *app) printSchedule(ctx context.Context, s *session, topic, name string) error {
+	schedule, state, _, err := s.store.Of(topic).Schedule(ctx, topic, name)
+	if err != nil {
+		return err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	shown := api.ScheduleOf(&schedule, state, now)
+	if a.json {
+		return a.printJSON(shown)
+	}
+	rows := [][]string{{"topic", topic}, {"name", name}, {"fires", firesText(&schedule)}}
+	add := func(label, value string) {
+		if value != "" {
+			rows = append(rows, []string{label, value})
+		}
+	}
+	add("overlap", string(shown.Overlap))
+	add("missed", string(shown.IfMissed))
+	for _, one := range shown.Named() {
+		add(one.Name, one.Text)
+	}
+	add("made", fmt.Sprint(state.Made))
+	add("missed so far", fmt.Sprint(state.Missed))
+	if !state.Paused.IsZero() {
+		add("paused since", a.when(state.Paused, now))
+	}
+	for i, at := range schedule.Following(&state, now, len(shown.State.Next)) {
+		add(label("next", i), at.Format("2006-01-02 15:04:05 -0700")+" ("+relative(at, now)+")")
+	}
+	for i, one := range slices.Backward(shown.State.Last) {
+		if text := a.when(one.At, now); one.Taken {
+			add(label("made", i-len(shown.State.Last)+1), text+", its id was in use")
+		} else if !one.Due.After(now) {
+			add(label("last", i-len(shown.State.Last)+1), text)
+		}
+	}
+	a.printRows(rows)
+	return nil
+}
+
+// label returns a label for the first row of several, and none for the others.
+func label(text string, i int) string {
+	if i == 0 {
+		return text
+	}
+	return " "
+}
+
+// firesText says when a schedule fires.
+func firesText(s *store.Schedule) string {
+	of := s.Spec
+	text := "at " + fmt.Sprint(len(of.At)) + " times"
+	switch {
+	case of.Cron != "" && of.Zone != "":
+		text = of.Cron + " in " + of.Zone
+	case of.Cron != "":
+		text = of.Cron + " in UTC"
+	case of.Every > 0:
+		text = "every " + fault.Short(of.Every)
+	case len(of.At) == 1:
+		text = "at " + of.At[0].UTC().Format(time.RFC3339)
+	}
+	if s.Count > 0 {
+		text += fmt.Sprintf(", %d times", s.Count)
+	}
+	return text
+}
+
+func (a *app) scheduleListCommand() *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     "list TOPIC",
+		Short:   "List the schedules of a topic",
+		Long:    `List the schedules of a topic, when each fires, and when next.`,
+		Example: "  bellhop schedule list invoices\n  bellhop schedule list invoices --json | jq '.[].state.next[0]'",
+		Args:    takes("TOPIC"),
+
+		ValidArgsFunction: a.first(a.topicsLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		all, err := allSchedules(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		shown := make([]api.Schedule, len(all))
+		rows := [][]string{{"NAME", "FIRES", "NEXT", "MADE", "MISSED"}}
+		for i := range all {
+			one := &all[i]
+			shown[i] = api.ScheduleOf(&one.Schedule, one.State, now)
+			next := "never"
+			switch times := one.Schedule.Following(&one.State, now, 1); {
+			case one.Err != nil:
+				next = "it cannot be read; put it again"
+			case !one.State.Paused.IsZero():
+				next = "paused"
+			case len(times) > 0:
+				next = a.when(times[0], now)
+			}
+			rows = append(rows, []string{one.Schedule.Name, firesText(&one.Schedule), next, fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
+		}
+		switch {
+		case a.json:
+			return a.printJSON(shown)
+		case len(all) == 0:
+			fmt.Fprintln(a.out, "no schedule")
+			return nil
+		}
+		a.printRows(rows, 0, 1, 2)
+		return nil
+	})
+}
+
+// allSchedules returns the schedules of a topic by their names, each once.
+func allSchedules(ctx context.Context, s *session, topic string) (all []store.Listed, err error) {
+	if err := record.CheckTopic(topic); err != nil {
+		return nil, err
+	}
+	for cursor := uint64(0); ; {
+		page, next, err := s.store.Of(topic).Schedules(ctx, topic, cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	slices.SortFunc(all, func(a, b store.Listed) int { return strings.Compare(a.Schedule.Name, b.Schedule.Name) })
+	return slices.CompactFunc(all, func(a, b store.Listed) bool { return a.Schedule.Name == b.Schedule.Name }), nil
+}
+
+// scheduleChangeCommand returns a command that changes a schedule.
+func (a *app) scheduleChangeCommand(name, short, done string, change func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) *cobra.Command {
+	c := a.jsonFlag(&cobra.Command{
+		Use:     name + " TOPIC NAME",
+		Short:   short,
+		Long:    short + ".",
+		Example: "  bellhop schedule " + name + " invoices daily",
+		Args:    takes("TOPIC", "NAME"),
+
+		ValidArgsFunction: a.first(a.topicsLike),
+	})
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		if err := errors.Join(record.CheckTopic(args[0]), store.CheckScheduleName(args[1])); err != nil {
+			return err
+		}
+		if err := change(s.store.Of(args[0]), ctx, args[0], args[1], store.AnyRevision); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]string{done: args[0] + ":" + args[1]})
+		}
+		terminal.Printf(a.out, "%s %s %s\n", done, args[0], args[1])
+		return nil
+	})
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// A schedule is put, listed, shown on a terminal in 80 columns, paused, resumed and deleted. One that is put again as it is stays.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	contains(t, s.call("schedule", "list", "invoices"), "no schedule\n")
+	put := []string{"schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--body", "x", "--attempts", "3", "--header", "Shop=7"}
+	contains(t, s.call(put...), "invoices daily added\n")
+	contains(t, s.call(put...), "invoices daily unchanged\n")
+	contains(t, s.call("schedule", "put", "invoices", "often", "--every", "15m", "--overlap", "skip", "--count", "9", "--body", ""), "invoices often added\n")
+	contains(t, s.call("schedule", "list", "invoices"), "NAME   FIRES                        NEXT", "daily  30 2 * * * in Europe/Berlin  ", "often  every 15m, 9 times")
+	out := s.call("schedule", "show", "invoices", "daily")
+	contains(t, out, "fires              30 2 * * * in Europe/Berlin\n", "missed             one\n", "limit of attempts  3\n", "header Shop        7\n", "made               0\n", " 02:30:00 +0")
+	if n := strings.Count(out, " 02:30:00 +0"); n != 5 {
+		t.Errorf("%d times are shown, want the next five:\n%s", n, out)
+	}
+	for line := range strings.Lines(s.onTerminal("schedule", "show", "invoices", "daily")) {
+		if len([]rune(strings.TrimRight(line, "\r\n"))) > 80 {
+			t.Errorf("a line is too long: %s", line)
+		}
+	}
+	contains(t, s.call("schedule", "pause", "invoices", "daily"), "paused invoices daily\n")
+	contains(t, s.call("schedule", "list", "invoices"), "paused")
+	contains(t, s.call("schedule", "resume", "invoices", "daily"), "resumed invoices daily\n")
+	var all []api.Schedule
+	s.json(&all, "schedule", "list", "invoices", "--json")
+	if len(all) != 2 || all[0].Zone != "Europe/Berlin" || all[0].MaxAttempts != 3 || len(all[0].State.Next) != 5 || all[1].EveryMs != 900_000 || all[1].Count != 9 || all[1].Overlap != "skip" {
+		t.Errorf("got %+v", all)
+	}
+	contains(t, s.call("schedule", "delete", "invoices", "daily"), "deleted invoices daily\n")
+	contains(t, s.fails(exitFailed, "schedule", "show", "invoices", "daily"), "no schedule of the topic has this name")
+	contains(t, s.fails(exitFailed, "schedule", "pause", "invoices", "daily"), "no schedule of the topic has this name")
+}
+
+// What is wrong with a schedule is said with its remedy, and changes nothing.
+func TestScheduleFaults(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for args, want := range map[string]string{
+		"--cron|0 0 30 2 *":                      "it never fires: its months have at most 29 days",
+		"--cron|0 0 13 * 5":                      "write * in one of the fields",
+		"--cron|0 0 * * *|--zone|Europe/Berlinn": "do you mean Europe/Berlin",
+		"--cron|0 25 * * *":                      "hour",
+		"--every|500ms":                          "every",
+		"--every|0s":                             "every",
+		"--every|soon":                           "write a duration",
+		"--every|5m|--jitter|5m":                 "jitter",
+		"--every|5m|--cron|* * * * *":            "there are 2 of them; give one",
+		"--every|5m|--count|0":                   "count 0",
+		"--every|5m|--missed|both":               "missed",
+		"--every|5m|--from|2030-01-02":           "write a time such as",
+		"--at|2030-01-01T00:00:00.5Z":            "whole second",
+		"--every|5m|--key|a|--overlap|skip":      "overlap skip",
+		"--every|5m|--attempts|0":                "attempts",
+		"--every|5m|--broadcast|--lease|30s":     "lease",
+		"--every|5m|--until|2020-01-01T00:00:00Z|--from|2021-01-01T00:00:00Z": "is before from",
+	} {
+		said := s.fails(exitUsage, append([]string{"schedule", "put", "invoices", "a", "--body", "x"}, strings.Split(args, "|")...)...)
+		contains(t, said, want)
+	}
+	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a~2026-11-22T08:00:00Z", "--every", "5m", "--body", "x"), "it ends like the id of an occurrence")
+	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--every", "5m", "--body", "{{x}}"), "there are no templates")
+	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--body", "x"), "there are 0 of them; give one")
+	contains(t, s.fails(exitUsage, "schedule"), "COMMAND is missing: use put, list")
+	contains(t, s.fails(exitUsage, "schedule", "stop"), `unknown command "stop"`)
+	contains(t, s.call("schedule", "list", "invoices"), "no schedule\n")
+}
+
+// A daemon makes what a schedule of the command line says, and shows what it made.
+func TestScheduleFires(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.serve()
+	s.call("schedule", "put", "ticks", "clock", "--every", "1s", "--count", "3", "--body", "tick")
+	storetest.Eventually(t, "three occurrences are ready", func() bool {
+		return strings.Contains(strings.Join(strings.Fields(s.call("topics")), " "), "ticks 0 3 ")
+	})
+	out := s.call("schedule", "show", "ticks", "clock")
+	contains(t, out, "made           3\n", "last  ")
+	if strings.Contains(out, "\nnext ") {
+		t.Errorf("it fires again:\n%s", out)
+	}
+	var shown api.Schedule
+	s.json(&shown, "schedule", "show", "ticks", "clock", "--json")
+	last := shown.State.Last
+	if len(last) != 3 || last[2].At.Sub(last[0].At) != 2*time.Second || last[0].ID != "clock~"+last[0].At.Format(time.RFC3339) {
+		t.Errorf("got %+v", last)
+	}
+	contains(t, s.call("inspect", "ticks", last[0].ID), "header Bellhop-Schedule", "clock")
+}
