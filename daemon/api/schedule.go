@@ -2,6 +2,10 @@ package api
 
 import (
 	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -11,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // Schedule is a schedule, and how far it is.
@@ -33,17 +38,30 @@ type Schedule struct {
 	asked.Options
 	Text
 	State ScheduleState `json:"state"`
+	Error string        `json:"error,omitempty" doc:"why it cannot be read, in a list"`
+}
+
+// Schedules are a page of the schedules of a topic.
+type Schedules struct {
+	Schedules []Schedule `json:"schedules" nullable:"false"`
+	Cursor    string     `json:"cursor,omitempty" doc:"of the next page; missing: this was the last"`
+}
+
+// SchedulePutReply says what became of a put.
+type SchedulePutReply struct {
+	Outcome string `json:"outcome" enum:"created,replaced,kept" doc:"kept: it was there as it was put"`
+	Schedule
 }
 
 // ScheduleState is how far a schedule is.
 type ScheduleState struct {
-	Revision int64        `json:"revision"`
-	Paused   *time.Time   `json:"paused,omitempty"`
-	Made     int64        `json:"made"`
-	Missed   int64        `json:"missed"`
-	Taken    int64        `json:"taken"`
-	Next     []string     `json:"next"` // with the offset of the zone
-	Last     []Occurrence `json:"last"`
+	Revision int64        `json:"revision" doc:"another one after each change"`
+	Paused   *time.Time   `json:"paused,omitempty" doc:"since when; missing: it is not"`
+	Made     int64        `json:"made" doc:"how many occurrences were made"`
+	Missed   int64        `json:"missed" doc:"how many never were"`
+	Taken    int64        `json:"taken" doc:"how many had an id that was in use"`
+	Next     []string     `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"the next five times at which it fires, in its zone"`
+	Last     []Occurrence `json:"last" nullable:"false" doc:"the last twenty occurrences that were made, by time; some are ahead"`
 }
 
 // Occurrence is one that a schedule made.
@@ -51,7 +69,7 @@ type Occurrence struct {
 	At    time.Time `json:"at"`
 	ID    string    `json:"id"`
 	Due   time.Time `json:"due"`
-	Taken bool      `json:"taken,omitempty"`
+	Taken bool      `json:"taken,omitempty" doc:"its id was in use, and counts as made"`
 }
 
 // How much of a schedule is shown.
@@ -95,15 +113,80 @@ func or[T comparable](value, otherwise T) T {
 	return value
 }
 
-// ScheduleRequest says when a schedule fires, and what becomes of occurrences, as texts.
+// ScheduleRequest says when a schedule fires, and what becomes of occurrences.
 type ScheduleRequest struct {
-	Cron, Every, Zone string
-	At                []string
-	From, Until       string
-	Jitter            string
-	Count             *int
-	Overlap, Missed   string
-	Grace, Catchup    string
+	Cron    string   `json:"cron,omitempty" maxLength:"512" example:"30 2 * * *" doc:"minute, hour, day of the month, month, day of the week, perhaps with the second before them; or @daily and the like. Give this, every, or at"`
+	Every   string   `json:"every,omitempty" example:"15m" doc:"a pause of at least 1s, counted from from, else from 1970"`
+	At      []string `json:"at,omitempty" maxItems:"1000" doc:"times at which it fires"`
+	Zone    string   `json:"zone,omitempty" example:"Europe/Berlin" doc:"time zone of cron; missing: UTC"`
+	From    string   `json:"from,omitempty" example:"2030-01-01T00:00:00Z" doc:"it does not fire before"`
+	Until   string   `json:"until,omitempty" doc:"it does not fire after"`
+	Jitter  string   `json:"jitter,omitempty" example:"30s" doc:"each occurrence is due up to so much later"`
+	Count   *int     `json:"count,omitempty" nullable:"false" minimum:"1" doc:"how many occurrences are made at the most"`
+	Overlap string   `json:"overlap,omitempty" enum:"allow,skip" default:"allow" doc:"skip drops an occurrence while the one before is ready, leased or put off"`
+	Missed  string   `json:"missed,omitempty" enum:"one,skip,all" default:"one" doc:"what is made of those that no carrier made in time: one, the latest; none; or all"`
+	Grace   string   `json:"grace,omitempty" default:"1m" doc:"how late an occurrence may be until it is missed, 1m to 24h"`
+	Catchup string   `json:"catchup,omitempty" default:"1h" doc:"how old one may be that missed=all makes, up to 30d"`
+}
+
+// SchedulePut is what a client says to add a schedule, or to change one: a rule, and the message of each occurrence.
+type SchedulePut struct {
+	ScheduleRequest
+	Mode        string            `json:"mode,omitempty" enum:"message,broadcast" default:"message"`
+	Key         string            `json:"key,omitempty" doc:"of each message, as the others below: see a publish"`
+	IfBusy      string            `json:"if_busy,omitempty" enum:"wait,drop"`
+	TTL         string            `json:"ttl,omitempty"`
+	MaxAttempts int               `json:"attempts,omitempty"`
+	Lease       string            `json:"lease,omitempty"`
+	TryTimeout  string            `json:"try_timeout,omitempty"`
+	Fail        notify.Fail       `json:"fail,omitempty" enum:"bury,drop"`
+	LateAfter   string            `json:"late_after,omitempty"`
+	Late        notify.Late       `json:"late,omitempty" enum:"mark,drop,bury"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Body        *string           `json:"body,omitempty" nullable:"false" doc:"text, or"`
+	BodyBase64  []byte            `json:"body_base64,omitempty" doc:"anything; one of both"`
+}
+
+// ofRule and ofSchedule are the names of the fields of a ScheduleRequest, and of a SchedulePut.
+var ofRule, ofSchedule = namesIn[ScheduleRequest](), namesIn[SchedulePut]()
+
+// namesIn returns the names in JSON of the fields of a struct.
+func namesIn[T any]() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// DecodeSchedule reads a SchedulePut from JSON. The error joins a notify.Fault for each thing that is wrong.
+func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
+	var rule ScheduleRequest
+	var faults []error
+	message := []byte(`{"topic":` + strconv.Quote(topic))
+	err := strictjson.Members(data, func(member strictjson.Member) {
+		switch field := string(member.Name); {
+		case slices.Contains(ofRule, field):
+			if err := member.Decode(&rule); err != nil {
+				faults = append(faults, fault.New(field, "schedule: %w", err))
+			}
+		case slices.Contains(ofSchedule, field):
+			message = append(append(message, `,"`+field+`":`...), member.Value...)
+		default:
+			faults = append(faults, fault.New(field, "schedule: the field %.100q is unknown; its fields are %s", field, strings.Join(ofSchedule, ", ")))
+		}
+	})
+	if err != nil {
+		return nil, fault.New("schedule", "schedule: %w; write one JSON object, such as {\"cron\":\"30 2 * * *\",\"body\":\"\"}", err)
+	}
+	m, err := notify.ParseLine(append(message, '}'))
+	s, wrong := rule.Schedule(name, &m)
+	if err := errors.Join(append(faults, err, wrong)...); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Schedule returns the schedule that is asked for, of a message without id and times. The error joins a notify.Fault for each thing that is

@@ -27,6 +27,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -161,6 +162,10 @@ func (g *gates) prepare(topic string) {
 	due := time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC)
 	storetest.Publish(g.t, g.store,
 		notify.Message{Topic: topic, ID: "dead", Body: []byte("<no>"), Headers: map[string]string{"A": "&"}}, notify.Message{Topic: topic, ID: "dead-2"})
+	daily := store.Schedule{Topic: topic, Name: "daily", Spec: calendar.Spec{At: []time.Time{due}}}
+	if _, _, err := g.store.Of(topic).PutSchedule(g.t.Context(), &daily, 0); err != nil {
+		g.t.Fatal(err)
+	}
 	claimer := subscriberstest.Claimer(g.t, g.store, subscribers.ClaimerOptions{})
 	ds, err := claimer.Claim(g.t.Context(), topic, subscribers.ClaimOptions{Max: 2})
 	if err != nil || len(ds) != 2 {
@@ -216,6 +221,14 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "listeners", values: map[string]any{"topic": "prices.gold"}, has: `{"listeners":[]}`},
 		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "sale"}, has: `"state":"scheduled"`},
 		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "none"}, has: "urn:bellhop:not-found"},
+		{call: "listSchedules", values: map[string]any{"topic": "shop.read"}, has: `{"schedules":[{"topic":"shop.read","name":"daily","at":["2199-01-02T03:04:05Z"]`},
+		{call: "listSchedules", values: map[string]any{"topic": "shop.read", "cursor": "x"}, has: "it is none of a list of schedules"},
+		{call: "showSchedule", values: map[string]any{"topic": "shop.read", "name": "daily"}, has: `"next":["2199-01-02T03:04:05Z"]`},
+		{call: "showSchedule", values: map[string]any{"topic": "shop.read", "name": "none"}, has: "urn:bellhop:not-found"},
+		{call: "pauseSchedule", values: map[string]any{"name": "daily"}, changes: true},
+		{call: "resumeSchedule", values: map[string]any{"name": "daily"}, changes: true},
+		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true},
+		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true, has: "no schedule of the topic has this name"},
 		{call: "listPushes", has: `{"pushes":[{"name":"crm","topics":["shop.pushed"],"url":"https://crm.example/hook?…","secrets":1,`},
 		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000}`},
 		{call: "showPush", values: map[string]any{"name": "none"}, has: "urn:bellhop:not-found"},

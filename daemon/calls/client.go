@@ -14,18 +14,19 @@ type Right string
 
 // The rights. admin includes all others.
 const (
-	MayPublish Right = "publish"
-	MayConsume Right = "consume"
-	MayListen  Right = "listen"
-	MayMetrics Right = "metrics" // of all topics
-	MayArchive Right = "archive" // all of a row but its body and its result
-	MayBodies  Right = "archive-bodies"
-	MayPush    Right = "push"
-	MayAdmin   Right = "admin"
+	MayPublish  Right = "publish"
+	MayConsume  Right = "consume"
+	MayListen   Right = "listen"
+	MayMetrics  Right = "metrics" // of all topics
+	MayArchive  Right = "archive" // all of a row but its body and its result
+	MayBodies   Right = "archive-bodies"
+	MayPush     Right = "push"
+	MaySchedule Right = "schedule"
+	MayAdmin    Right = "admin"
 )
 
 // AllRights are all of them.
-var AllRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayPush, MayAdmin}
+var AllRights = []Right{MayPublish, MayConsume, MayListen, MayMetrics, MayArchive, MayBodies, MayPush, MaySchedule, MayAdmin}
 
 // ListRights returns the names of rights, joined by a text.
 func ListRights(rights []Right, join string) string {

@@ -29,12 +29,13 @@ var mayCall = map[string][]string{
 	"find":   {"publish", "consume"}, "act": {"admin"},
 	"pause": {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
 	"listTopics": {}, "countTopic": {}, "forecast": {}, "history": {"admin"}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
+	"listSchedules": {"schedule"}, "showSchedule": {"schedule"}, "putSchedule": {"schedule"}, "deleteSchedule": {"schedule"}, "pauseSchedule": {"schedule"}, "resumeSchedule": {"schedule"},
 	"listPushes": {"push"}, "showPush": {"push"}, "putPush": {"push"}, "deletePush": {"push"}, "pausePush": {"push"}, "resumePush": {"push"}, "testPush": {"push"},
 	"rotateSecret": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},
 }
 
-var everyRight = []string{"publish", "consume", "listen", "metrics", "archive", "archive-bodies", "push", "admin"}
+var everyRight = []string{"publish", "consume", "listen", "metrics", "archive", "archive-bodies", "push", "schedule", "admin"}
 
 // tokenOf returns the token of a name.
 func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }

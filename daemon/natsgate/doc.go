@@ -69,6 +69,11 @@
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
+//	bellhop.list-schedules.TOPIC     nothing, to list its schedules
+//	bellhop.show-schedule.TOPIC      {"name":"daily"}
+//	bellhop.pause-schedule.TOPIC     the same
+//	bellhop.resume-schedule.TOPIC    the same
+//	bellhop.delete-schedule.TOPIC    the same
 //	bellhop.list-pushes              nothing, to list the pushes
 //	bellhop.show-push                {"name":"crm"}
 //	bellhop.test-push                the same, to send a test

@@ -1,0 +1,132 @@
+package calls
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+const (
+	pathSchedules = PathTopic + "/schedules"
+	pathSchedule  = pathSchedules + "/{name}"
+)
+
+// ofSchedule is the input of a call about a schedule.
+type ofSchedule struct {
+	OfTopic
+	Name string `path:"name" is:"id" maxLength:"90" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"daily" doc:"of the schedule"`
+}
+
+// shown returns a schedule as it is now.
+func (in *ofSchedule) shown(ctx context.Context, s *Service) (api.Schedule, error) {
+	schedule, state, _, err := s.Store.Of(in.Topic).Schedule(ctx, in.Topic, in.Name)
+	if err != nil {
+		return api.Schedule{}, err
+	}
+	now, err := s.Store.Now(ctx)
+	return api.ScheduleOf(&schedule, state, now), err
+}
+
+type listSchedulesInput struct {
+	OfTopic
+	paged
+}
+
+var _ = define(Call{
+	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
+	Description: "A page may have some more than limit. A schedule that is there all the time is in a page, and may be in two.",
+}, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	cursor, err := strconv.ParseUint(in.Cursor, 10, 64)
+	if err != nil && in.Cursor != "" {
+		return nil, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", in.Cursor)
+	}
+	now, err := s.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := api.Schedules{Schedules: []api.Schedule{}}
+	for {
+		page, next, err := s.Store.Of(in.Topic).Schedules(ctx, in.Topic, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			one := api.ScheduleOf(&page[i].Schedule, page[i].State, now)
+			if err := page[i].Err; err != nil {
+				one.Error = err.Error()
+			}
+			list.Schedules = append(list.Schedules, one)
+		}
+		if cursor = next; cursor == 0 || len(list.Schedules) >= in.Limit {
+			break
+		}
+	}
+	if cursor != 0 {
+		list.Cursor = strconv.FormatUint(cursor, 10)
+	}
+	return list, nil
+})
+
+var _ = define(Call{
+	Name: "showSchedule", Method: "GET", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedule{}, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Show a schedule, when it fires next, and what it made last",
+}, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	return reply(in.shown(ctx, s))
+})
+
+var _ = define(Call{
+	Name: "putSchedule", Method: "PUT", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulePutReply{},
+	NoNATS:  "its name stands in the path, and its subject has room for the topic alone",
+	Request: api.SchedulePut{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Add a schedule, or change one: publish a message again and again",
+	Description: "Occurrences are ordinary messages with the ids NAME~TIME, made ahead of their times by the elected carrier, each once. A change withdraws what was made ahead and waits as it was made, and goes on from now. One that is there as it is put stays as it is.",
+}, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	schedule, err := api.DecodeSchedule(in.Topic, in.Name, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	outcome, _, err := s.Store.Of(in.Topic).PutSchedule(ctx, schedule, store.AnyRevision)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := in.shown(ctx, s)
+	return reply(api.SchedulePutReply{Outcome: string(outcome), Schedule: shown}, err)
+})
+
+// changing returns a call that changes a schedule.
+func changing(change func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) func(context.Context, *Service, *Request, *ofSchedule) (any, error) {
+	return func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
+		if err := r.AllowTopic(in.Topic); err != nil {
+			return nil, err
+		}
+		return nil, change(s.Store.Of(in.Topic), ctx, in.Topic, in.Name, store.AnyRevision)
+	}
+}
+
+var _ = define(Call{
+	Name: "deleteSchedule", Method: "DELETE", Path: pathSchedule, Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Delete a schedule; what it made ahead is withdrawn",
+}, changing(store.Shard.DeleteSchedule))
+
+var _ = define(Call{
+	Name: "pauseSchedule", Method: "POST", Path: pathSchedule + "/pause", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Pause a schedule: what it made ahead is withdrawn, and what the pause skips is not missed",
+}, changing(store.Shard.PauseSchedule))
+
+var _ = define(Call{
+	Name: "resumeSchedule", Method: "POST", Path: pathSchedule + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Have a schedule go on from now",
+}, changing(store.Shard.ResumeSchedule))
