@@ -11,17 +11,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
-// lent holds the servers of Lend that no test has now, and the URLs of all.
-var lent = struct {
+// lent holds the servers of Lend that no test has now.
+var lent struct {
 	sync.Mutex
 	idle []*redisserver.Server
-	urls map[string]bool
-}{urls: make(map[string]bool)}
-
-func isLent(url string) bool {
-	lent.Lock()
-	defer lent.Unlock()
-	return lent.urls[url]
 }
 
 // Lend returns the URL of a redis-server that the test has for itself until it ends, and
@@ -70,6 +63,5 @@ func lend(t testing.TB) *redisserver.Server {
 		s.Stop()
 		os.RemoveAll(dir)
 	})
-	lent.urls[s.URL()] = true
 	return s
 }

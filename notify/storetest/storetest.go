@@ -189,9 +189,9 @@ func At(t testing.TB, url, prefix string) *notify.Store {
 	return With(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
 }
 
-// With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server, or one of Lend, waiting
-// until a Deadline, also where no carrier beats: no test makes those servers hang for good. So the store is not to know its
-// connections, or it would give them up.
+// With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server waiting
+// until a Deadline, also where no carrier beats: no test makes that server hang, or cuts its connections. So the store is not to know
+// its connections, or it would give them up.
 func With(t testing.TB, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
@@ -199,7 +199,7 @@ func With(t testing.TB, c notify.Config) *notify.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if c.URL == server.URL() || isLent(c.URL) {
+	if c.URL == server.URL() {
 		awaitCalls(store)
 	}
 	return store
