@@ -18,7 +18,7 @@ const (
 // ofSchedule is the input of a call about a schedule.
 type ofSchedule struct {
 	OfTopic
-	Name string `path:"name" is:"id" maxLength:"90" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"daily" doc:"of the schedule"`
+	Name string `path:"name" is:"schedule" maxLength:"90" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"daily" doc:"of the schedule"`
 }
 
 // shown returns a schedule as it is now.

@@ -106,7 +106,8 @@ var grammars = map[string]func(text string) error{
 		}
 		return nil
 	},
-	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
+	"schedule": store.CheckScheduleName,
+	"header":   checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
 }
 
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
