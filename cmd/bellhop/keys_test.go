@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 	}
 	s.call("work", "ledger", "--count", "1", "--name", "desk-1", "--", "sh", "-c", "exit 65") // buries the oldest
 	out := s.call("keys", "ledger", "--limit", "2")
-	contains(t, out, "KEY     BLOCKED  OLDEST", "acct-8  2 ", " ago  first-of-acct-8, ready\n", "acct-7  1 ", " ago  first-of-acct-7, dead, bars the key\n", "\nand 1 key more; see --limit\n")
+	contains(t, out, "KEY     BLOCKED  OLDEST", "acct-8  2 ", " ago ", " first-of-acct-8, ready\n", "acct-7  1 ", " first-of-acct-7, dead, bars the key\n", "\nand 1 key more; see --limit\n")
 	s.call("publish", "ledger", "--key", "acct-7", "--id", "last", "--body", "x")
 	contains(t, s.call("inspect", "ledger", "last"), "behind     first-of-acct-7, dead, bars the key\n")
 	s.call("cancel", "ledger", "last")
