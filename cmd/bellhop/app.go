@@ -104,6 +104,21 @@ func fold(help string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
+// group returns a command that does nothing without one of others, whose names are given.
+func (a *app) group(c *cobra.Command, names string, others ...*cobra.Command) *cobra.Command {
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New("COMMAND is missing: use " + names)
+		}
+		return nil
+	}
+	c = a.command(c, func(_ context.Context, _ *cobra.Command, args []string) error {
+		return wrong(fmt.Errorf("unknown command %q: use %s", args[0], names))
+	})
+	c.AddCommand(others...)
+	return c
+}
+
 // command sets what a command runs. Once it runs, the call was valid.
 func (a *app) command(c *cobra.Command, run func(ctx context.Context, c *cobra.Command, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -21,8 +21,7 @@ import (
 const archivePage = 500
 
 func (a *app) archiveCommand() *cobra.Command {
-	const commands = "search, show, requeue, prune, erase or close"
-	c := a.command(&cobra.Command{
+	return a.group(&cobra.Command{
 		Use:   "archive",
 		Short: "Search, requeue and remove what ended, in the SQL archive",
 		Long: `The archive is a PostgreSQL database, BELLHOP_ARCHIVE_URL, in which bellhop serve
@@ -31,17 +30,8 @@ with the setting archive_acked what was acknowledged. These commands use the dat
 directly; only requeue and close use Redis.`,
 		Example: `  bellhop archive search --topic 'order.>' --from 24h
   bellhop archive requeue --header Tenant=acme --from 24h`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("COMMAND is missing: use " + commands)
-			}
-			return nil
-		},
-	}, func(_ context.Context, _ *cobra.Command, args []string) error {
-		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
-	})
-	c.AddCommand(a.archiveSearchCommand(), a.archiveShowCommand(), a.archiveRequeueCommand(), a.archivePruneCommand(), a.archiveEraseCommand(), a.archiveCloseCommand())
-	return c
+	}, "search, show, requeue, prune, erase or close",
+		a.archiveSearchCommand(), a.archiveShowCommand(), a.archiveRequeueCommand(), a.archivePruneCommand(), a.archiveEraseCommand(), a.archiveCloseCommand())
 }
 
 // withArchive is withStore for a command that needs the archive, once check finds nothing

@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) deadCommand() *cobra.Command {
-	c := a.command(&cobra.Command{
+	return a.group(&cobra.Command{
 		Use:   "dead",
 		Short: "List, count, requeue, purge and export dead letters",
 		Long: `Dead letters are messages that are out of attempts, expired or refused for good.
@@ -28,17 +28,8 @@ They are kept with the reason until they are requeued or purged, or exceed the
 number or the age of BELLHOP_DEAD_KEEP.`,
 		Example: `  bellhop dead list order.timeout
   bellhop dead requeue order.timeout --all`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("COMMAND is missing: use list, requeue, purge or export")
-			}
-			return nil
-		},
-	}, func(_ context.Context, _ *cobra.Command, args []string) error {
-		return wrong(fmt.Errorf("unknown command %q: use list, requeue, purge or export", args[0]))
-	})
-	c.AddCommand(a.deadListCommand(), a.deadRequeueCommand(), a.deadPurgeCommand(), a.deadExportCommand())
-	return c
+	}, "list, requeue, purge or export",
+		a.deadListCommand(), a.deadRequeueCommand(), a.deadPurgeCommand(), a.deadExportCommand())
 }
 
 func (a *app) deadListCommand() *cobra.Command {

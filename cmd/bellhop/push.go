@@ -20,8 +20,7 @@ import (
 )
 
 func (a *app) pushCommand() *cobra.Command {
-	const commands = "put, list, show, test, pause, resume or delete"
-	c := a.command(&cobra.Command{
+	return a.group(&cobra.Command{
 		Use:   "push",
 		Short: "Send the messages of topics to a URL or to NATS, from the daemons",
 		Long: `Send the messages of topics to a URL. The daemons that have BELLHOP_PUSH_ALLOW work
@@ -42,16 +41,7 @@ send each broadcast to the URL.`,
   bellhop push put mail --topic mail --to nats:work.mail
   bellhop push test crm
   bellhop push pause crm`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("COMMAND is missing: use " + commands)
-			}
-			return nil
-		},
-	}, func(_ context.Context, _ *cobra.Command, args []string) error {
-		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
-	})
-	c.AddCommand(
+	}, "put, list, show, test, pause, resume or delete",
 		a.pushPutCommand(), a.pushListCommand(), a.pushShowCommand(), a.pushTestCommand(),
 		a.pushChangeCommand("pause", "Pause a push: messages of its topics wait", "paused", func(s store.Shard, ctx context.Context, name string) error {
 			return s.PausePush(ctx, name, "by an operator")
@@ -59,7 +49,6 @@ send each broadcast to the URL.`,
 		a.pushChangeCommand("resume", "Resume a push", "resumed", func(s store.Shard, ctx context.Context, name string) error { return s.PausePush(ctx, name, "") }),
 		a.pushChangeCommand("delete", "Remove a push; messages stay as they are", "deleted", store.Shard.RemovePush),
 	)
-	return c
 }
 
 func (a *app) pushPutCommand() *cobra.Command {
@@ -146,7 +135,7 @@ func (a *app) pushListCommand() *cobra.Command {
 
 // pushes returns what a push sends.
 func pushes(p store.Push) string {
-	if p.Listens {
+	if p.Broadcasts {
 		return "broadcasts"
 	}
 	return "topics"

@@ -38,7 +38,7 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Listens, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer}
 	}
@@ -77,7 +77,7 @@ func DecodePush(name string, data []byte) (store.Push, error) {
 
 // Push returns the push of a name that is asked for. The error is a notify.ErrInvalid.
 func (r PushRequest) Push(name string) (store.Push, error) {
-	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, To: r.To, Secrets: r.Secrets, Listens: r.Broadcasts}
+	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, To: r.To, Secrets: r.Secrets, Broadcasts: r.Broadcasts}
 	var faults []error
 	if r.InFlight != nil {
 		p.InFlight = *r.InFlight

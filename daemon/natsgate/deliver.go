@@ -116,7 +116,7 @@ func (g *Gate) Connected(ctx context.Context) (connected context.Context, releas
 
 // CheckSubject returns a notify.Fault for a subject under the prefix: there are requests, and what the gateway sends.
 func (o Options) CheckSubject(subject string) error {
-	prefix := o.withDefaults().Prefix
+	prefix := cmp.Or(o.Prefix, DefaultPrefix)
 	if strings.HasPrefix(subject+".", prefix+".") {
 		return fault.New("to", "to nats:%s: subjects under %s are Bellhop's own; use another", subject, prefix)
 	}

@@ -183,7 +183,7 @@ func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.O
 		t.Fatal(err)
 	}
 	d.stopCarrier = storetest.Run(t, carry.Run)
-	d.pusher, d.stopPusher = startPusher(t, db, push.Options{NATS: d.Gate, OnClaimed: o.OnClaimed, Grace: time.Hour})
+	d.pusher, d.stopPusher = startPusher(t, db, push.Options{NATS: d.Gate, OnClaimed: o.OnClaimed, Grace: time.Hour, Logger: o.Logger})
 	return d
 }
 

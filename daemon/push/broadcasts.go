@@ -10,54 +10,54 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// A radio is a named listener for each push of broadcasts. Its fields are those of Run's goroutine.
-type radio struct {
+// listening are the named listeners, one for each push of broadcasts. Its fields are those of Run's goroutine.
+type listening struct {
 	*Pusher
 	listener *subscribers.Listener
-	stations map[string]station // by the name under which they listen
-	running  sync.WaitGroup
+	running  map[string]running // by the names
+	all      sync.WaitGroup
 }
 
-// A station is a listener that runs.
-type station struct {
+// A running is one that runs.
+type running struct {
 	concurrency int
 	stop        context.CancelFunc
 }
 
-// tune listens for the pushes of these targets, and for no others any more.
-func (r *radio) tune(ctx context.Context, targets map[string]*target) {
-	for name, s := range r.stations {
+// assign listens for the pushes of these targets, and for no others any more.
+func (l *listening) assign(ctx context.Context, targets map[string]*target) {
+	for name, s := range l.running {
 		if t := targets[name]; t == nil || t.InFlight != s.concurrency {
 			s.stop()
-			delete(r.stations, name)
+			delete(l.running, name)
 		}
 	}
 	for name, t := range targets {
-		if _, on := r.stations[name]; on {
+		if _, on := l.running[name]; on {
 			continue
 		}
 		ctx, stop := context.WithCancel(ctx)
-		r.stations[name] = station{t.InFlight, stop}
-		r.running.Go(func() { r.listen(ctx, name, t) })
+		l.running[name] = running{t.InFlight, stop}
+		l.all.Go(func() { l.listen(ctx, name, t) })
 	}
 }
 
 // listen listens until ctx ends. A push that is removed loses its name a moment before or after this daemon hears of that.
-func (r *radio) listen(ctx context.Context, name string, t *target) {
+func (l *listening) listen(ctx context.Context, name string, t *target) {
 	o := subscribers.ListenOptions{Name: name, Concurrency: t.InFlight}
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
-		err := r.listener.Listen(ctx, t.Topics[0], func(ctx context.Context, b *subscribers.Broadcast) error { return r.broadcast(ctx, name, b) }, o)
+		err := l.listener.Listen(ctx, t.Topics[0], func(ctx context.Context, b *subscribers.Broadcast) error { return l.broadcast(ctx, name, b) }, o)
 		if err != nil && !errors.Is(err, notify.ErrNoListener) {
-			r.o.Logger.Error("cannot listen for a push; retrying", "push", t.Name, "error", err)
+			l.o.Logger.Error("cannot listen for a push; retrying", "push", t.Name, "error", err)
 		}
 	}
 }
 
 // broadcast pushes a broadcast to the URL of the push that listens under a name.
-func (r *radio) broadcast(ctx context.Context, name string, b *subscribers.Broadcast) error {
-	t := r.station(name)
+func (l *listening) broadcast(ctx context.Context, name string, b *subscribers.Broadcast) error {
+	t := l.heardBy(name)
 	if t == nil {
 		return subscribers.NotNow(errReplaced, leastPause)
 	}
-	return r.sendTo(ctx, t, subscribers.Delivery{Topic: b.Topic, ID: b.ID, Due: b.Due, Attempt: b.Attempt, Record: b.Record})
+	return l.sendTo(ctx, t, subscribers.Delivery{Topic: b.Topic, ID: b.ID, Due: b.Due, Attempt: b.Attempt, Record: b.Record})
 }

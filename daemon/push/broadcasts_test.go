@@ -17,7 +17,7 @@ import (
 // listening returns a store with a carrier, a pusher, and a push of broadcasts to an endpoint, which listens.
 func listening(t *testing.T) (*notify.Store, *endpoint) {
 	t.Helper()
-	s, e, _ := openedWith(t, store.Push{Topics: []string{"prices.*"}, Listens: true})
+	s, e, _ := openedWith(t, store.Push{Topics: []string{"prices.*"}, Broadcasts: true})
 	awaitListener(t, s, "prices.*")
 	return s, e
 }
@@ -123,7 +123,7 @@ func TestBroadcastsWait(t *testing.T) {
 func TestBroadcastsOfAnotherPattern(t *testing.T) {
 	t.Parallel()
 	s, e := listening(t)
-	put(t, s, store.Push{Name: "crm", Topics: []string{"news.>"}, URL: e.URL, Listens: true, Timeout: time.Minute})
+	put(t, s, store.Push{Name: "crm", Topics: []string{"news.>"}, URL: e.URL, Broadcasts: true, Timeout: time.Minute})
 	awaitListener(t, s, "news.>")
 	broadcast(t, s, "prices.gold", "a")
 	broadcast(t, s, "news.eu.de", "b")
@@ -132,7 +132,7 @@ func TestBroadcastsOfAnotherPattern(t *testing.T) {
 	awaitListener(t, s, "")
 	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "c"})
 	wantBroadcasts(t, e, topic+":c")
-	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Listens: true})
+	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Broadcasts: true})
 	awaitListener(t, s, "prices.*")
 	if err := s.Home().RemovePush(t.Context(), "crm"); err != nil {
 		t.Fatal(err)

@@ -101,9 +101,6 @@ func (p *Pusher) deliver(ctx context.Context, d *subscribers.Delivery) error {
 	if wait := p.unheard.wait(subject); wait > 0 {
 		return subscribers.NotNow(ErrNobody, wait)
 	}
-	if err := p.o.NATS.CheckSubject(subject); err != nil { // where no daemon was asked when it was put
-		return subscribers.NotNow(err, pausedPause)
-	}
 	p.underWay.Add(1)
 	err := p.o.NATS.Deliver(ctx, subject, t.Timeout, d)
 	p.underWay.Add(-1)

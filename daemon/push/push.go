@@ -46,7 +46,7 @@ type Pusher struct {
 
 	web, nats crew // for pushes to URLs, and to NATS
 	unheard   unheard
-	radio     radio
+	listening listening
 	handovers handovers
 
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.radio = radio{Pusher: p, listener: listener, stations: make(map[string]station)}
+	p.listening = listening{Pusher: p, listener: listener, running: make(map[string]running)}
 	p.web, p.nats = crew{Pusher: p, handle: p.request}, crew{Pusher: p, handle: p.deliver}
 	p.quiet, p.quiesce = context.WithCancel(context.Background())
 	return p, nil
@@ -98,7 +98,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer p.radio.running.Wait()
+	defer p.listening.all.Wait()
 	if !p.allow.IsNone() {
 		all.Go(func() { p.web.serve(ctx) })
 	}
@@ -152,7 +152,7 @@ func (p *Pusher) Quiesce(ctx context.Context) {
 }
 
 // Alive returns an error if a loop of Run is stuck, for watchdogs.
-func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.radio.listener.Alive()) }
+func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.listening.listener.Alive()) }
 
 // read reads the pushes, and works for them from now on.
 func (p *Pusher) read(ctx context.Context) error {
@@ -171,7 +171,8 @@ func (p *Pusher) read(ctx context.Context) error {
 		}
 		switch {
 		case push.Paused != "":
-		case push.Listens:
+		case push.IsNATS() && p.refuses(&push): // it was put where no daemon was asked
+		case push.Broadcasts:
 			heard[push.Listener()] = newTarget(push, p.heard[push.Listener()])
 		default:
 			t := newTarget(push, p.targets[push.Topics[0]])
@@ -183,12 +184,24 @@ func (p *Pusher) read(ctx context.Context) error {
 	p.targets, p.heard = targets, heard
 	p.mu.Unlock()
 	if !p.allow.IsNone() {
-		p.radio.tune(ctx, heard)
+		p.listening.assign(ctx, heard)
 	}
 	if p.o.NATS != nil {
 		p.o.NATS.Reserve(reserved)
 	}
 	return errors.Join(p.web.assign(web), p.nats.assign(nats))
+}
+
+// refuses reports whether this daemon does not work for a push to NATS, and logs why.
+func (p *Pusher) refuses(push *store.Push) bool {
+	if p.o.NATS == nil {
+		return true
+	}
+	err := p.o.NATS.CheckSubject(push.Subject(push.Topics[0]))
+	if err != nil {
+		p.o.Logger.Error("cannot push to nats", "push", push.Name, "error", err)
+	}
+	return err != nil
 }
 
 // target returns what the push of a topic is now; nil if none has it.
@@ -198,8 +211,8 @@ func (p *Pusher) target(topic string) *target {
 	return p.targets[topic]
 }
 
-// station returns what the push is now that listens under a name; nil if none does.
-func (p *Pusher) station(name string) *target {
+// heardBy returns what the push is now that listens under a name; nil if none does.
+func (p *Pusher) heardBy(name string) *target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.heard[name]

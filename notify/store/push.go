@@ -48,16 +48,16 @@ const toNATS = "nats:"
 // A Push hands the messages of topics, or the broadcasts of a pattern, on to a URL or to NATS, from the daemons. The zero values of
 // InFlight and Timeout are the defaults.
 type Push struct {
-	Name     string        `json:"-"`
-	Topics   []string      `json:"topics"`               // of broadcasts one pattern
-	URL      string        `json:"url,omitempty"`        // empty: it has a To
-	To       string        `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
-	Secrets  []string      `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
-	InFlight int           `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
-	Timeout  time.Duration `json:"timeout"`              // for an answer
-	Listens  bool          `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
-	Paused   string        `json:"paused,omitempty"`     // why; empty: it is not paused
-	Failing  *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
+	Name       string        `json:"-"`
+	Topics     []string      `json:"topics"`               // of broadcasts one pattern
+	URL        string        `json:"url,omitempty"`        // empty: it has a To
+	To         string        `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
+	Secrets    []string      `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
+	InFlight   int           `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
+	Timeout    time.Duration `json:"timeout"`              // for an answer
+	Broadcasts bool          `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
+	Paused     string        `json:"paused,omitempty"`     // why; empty: it is not paused
+	Failing    *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.
@@ -70,7 +70,7 @@ type PushFailure struct {
 func (p *Push) Check() error {
 	faults := []error{record.CheckListener(p.Name), p.checkTopics()}
 	switch {
-	case p.Listens && p.IsNATS():
+	case p.Broadcasts && p.IsNATS():
 		faults = append(faults, fault.New("to", "to %.100q: broadcasts are sent to NATS anyway, on PREFIX.broadcast.TOPIC; give a url, or leave broadcasts out", p.To))
 	case p.To == "":
 		faults = append(faults, p.checkURL(), p.checkSecrets())
@@ -90,7 +90,7 @@ func (p *Push) Check() error {
 
 func (p *Push) checkTopics() error {
 	switch {
-	case !p.Listens:
+	case !p.Broadcasts:
 		return record.CheckTopics(p.Topics)
 	case len(p.Topics) != 1:
 		return fault.New("topics", "topics: there are %d; broadcasts are those of one topic or pattern, such as prices.*", len(p.Topics))
@@ -164,7 +164,7 @@ func (p *Push) checkSecrets() error {
 func (p Push) withDefaults() Push {
 	switch {
 	case p.InFlight != 0:
-	case p.Listens:
+	case p.Broadcasts:
 		p.InFlight = 1 // so they come in order
 	default:
 		p.InFlight = DefaultPushInFlight
@@ -278,7 +278,7 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 			return err
 		}
 		before, obsolete := pushNamed(all, name), ""
-		if before != nil && before.Listens {
+		if before != nil && before.Broadcasts {
 			obsolete = before.Listener()
 		}
 		after, err := change(before)
@@ -292,7 +292,7 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 				return err
 			}
 			*after = after.withDefaults()
-			if after.Listens && after.Listener() == obsolete {
+			if after.Broadcasts && after.Listener() == obsolete {
 				obsolete = ""
 			}
 			data, _ := json.Marshal(after) // of types that always can
@@ -318,7 +318,7 @@ func besides(all []Push, p *Push) error {
 			continue
 		}
 		n++
-		if other.Listens || p.Listens {
+		if other.Broadcasts || p.Broadcasts {
 			continue
 		}
 		for _, topic := range p.Topics {
