@@ -19,8 +19,7 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	const commands = "put, list, show, pause, resume or delete"
-	c := a.command(&cobra.Command{
+	return a.group(&cobra.Command{
 		Use:   "schedule",
 		Short: "Publish messages again and again, by cron or a pause",
 		Long: `Publish messages again and again, by a rule of cron, a pause or a list of times. The
@@ -33,22 +32,12 @@ Each is made once, whichever daemon is killed.`,
   bellhop schedule list invoices
   bellhop schedule show invoices daily
   bellhop schedule pause invoices daily`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("COMMAND is missing: use " + commands)
-			}
-			return nil
-		},
-	}, func(_ context.Context, _ *cobra.Command, args []string) error {
-		return wrong(fmt.Errorf("unknown command %q: use "+commands, args[0]))
-	})
-	c.AddCommand(
+	}, "put, list, show, pause, resume or delete",
 		a.schedulePutCommand(), a.scheduleListCommand(), a.scheduleShowCommand(),
 		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused", store.Shard.PauseSchedule),
 		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed", store.Shard.ResumeSchedule),
 		a.scheduleChangeCommand("delete", "Delete a schedule; what it made ahead is withdrawn", "deleted", store.Shard.DeleteSchedule),
 	)
-	return c
 }
 
 func (a *app) schedulePutCommand() *cobra.Command {
@@ -124,7 +113,11 @@ func (a *app) putSchedule(ctx context.Context, s *session, topic, name string, a
 		terminal.Printf(a.out, "%s %s %s\n", topic, name, did)
 		return nil
 	}
-	return a.printSchedule(ctx, s, topic, name)
+	one, err := lookAtSchedule(ctx, s, topic, name)
+	if err != nil {
+		return err
+	}
+	return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: one.shown()})
 }
 
 func (a *app) scheduleShowCommand() *cobra.Command {
@@ -138,60 +131,81 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 		ValidArgsFunction: a.first(a.topicsLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		return a.printSchedule(ctx, s, args[0], args[1])
+		l, err := lookAtSchedule(ctx, s, args[0], args[1])
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.printJSON(l.shown())
+		}
+		a.printRows(a.scheduleRows(&l))
+		return nil
 	})
 }
 
-// printSchedule prints a schedule.
-func (a *app) printSchedule(ctx context.Context, s *session, topic, name string) error {
-	schedule, state, _, err := s.store.Of(topic).Schedule(ctx, topic, name)
-	if err != nil {
-		return err
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	shown := api.ScheduleOf(&schedule, state, now)
-	if a.json {
-		return a.printJSON(shown)
-	}
-	rows := [][]string{{"topic", topic}, {"name", name}, {"fires", firesText(&schedule)}}
-	add := func(label, value string) {
-		if value != "" {
-			rows = append(rows, []string{label, value})
-		}
-	}
-	add("overlap", string(shown.Overlap))
-	add("missed", string(shown.IfMissed))
-	for _, one := range shown.Named() {
-		add(one.Name, one.Text)
-	}
-	add("made", fmt.Sprint(state.Made))
-	add("missed so far", fmt.Sprint(state.Missed))
-	if !state.Paused.IsZero() {
-		add("paused since", a.when(state.Paused, now))
-	}
-	for i, at := range schedule.Following(&state, now, len(shown.State.Next)) {
-		add(label("next", i), at.Format("2006-01-02 15:04:05 -0700")+" ("+relative(at, now)+")")
-	}
-	for i, one := range slices.Backward(shown.State.Last) {
-		if text := a.when(one.At, now); one.Taken {
-			add(label("made", i-len(shown.State.Last)+1), text+", its id was in use")
-		} else if !one.Due.After(now) {
-			add(label("last", i-len(shown.State.Last)+1), text)
-		}
-	}
-	a.printRows(rows)
-	return nil
+// A lookedAt is a schedule, and how far it is at a time.
+type lookedAt struct {
+	store.Schedule
+	state store.ScheduleState
+	now   time.Time
 }
 
-// label returns a label for the first row of several, and none for the others.
-func label(text string, i int) string {
-	if i == 0 {
-		return text
+// shown returns it in its JSON form.
+func (l *lookedAt) shown() api.Schedule { return api.ScheduleOf(&l.Schedule, l.state, l.now) }
+
+// lookAtSchedule reads a schedule.
+func lookAtSchedule(ctx context.Context, s *session, topic, name string) (l lookedAt, err error) {
+	if err := checkSchedule(topic, name); err != nil {
+		return l, err
 	}
-	return " "
+	if l.Schedule, l.state, _, err = s.store.Of(topic).Schedule(ctx, topic, name); err == nil {
+		l.now, err = s.store.Now(ctx)
+	}
+	return l, err
+}
+
+func checkSchedule(topic, name string) error {
+	return errors.Join(record.CheckTopic(topic), store.CheckScheduleName(name))
+}
+
+// scheduleRows describes a schedule on a terminal.
+func (a *app) scheduleRows(l *lookedAt) [][]string {
+	shown := l.shown()
+	rows := [][]string{
+		{"topic", l.Topic},
+		{"name", l.Name},
+		{"fires", firesText(&l.Schedule)},
+		{"overlap", string(shown.Overlap)},
+		{"missed", string(shown.IfMissed)},
+	}
+	for _, one := range shown.Named() {
+		rows = append(rows, []string{one.Name, one.Text})
+	}
+	rows = append(rows, []string{"made", fmt.Sprint(l.state.Made)}, []string{"missed so far", fmt.Sprint(l.state.Missed)})
+	if !l.state.Paused.IsZero() {
+		rows = append(rows, []string{"paused since", a.when(l.state.Paused, l.now)})
+	}
+	var next, last []string
+	for _, at := range l.Following(&l.state, l.now, len(shown.State.Next)) {
+		next = append(next, at.Format("2006-01-02 15:04:05 -0700")+" ("+relative(at, l.now)+")")
+	}
+	for _, one := range slices.Backward(shown.State.Last) {
+		text := a.when(one.At, l.now)
+		if one.Taken {
+			text += ", its id was in use"
+		}
+		last = append(last, text)
+	}
+	return append(append(rows, labelled("next", next)...), labelled("last", last)...)
+}
+
+// labelled returns rows of which the first has a label.
+func labelled(label string, texts []string) (rows [][]string) {
+	for _, text := range texts {
+		rows = append(rows, []string{label, text})
+		label = " "
+	}
+	return rows
 }
 
 // firesText says when a schedule fires.
@@ -292,7 +306,7 @@ func (a *app) scheduleChangeCommand(name, short, done string, change func(s stor
 		ValidArgsFunction: a.first(a.topicsLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := errors.Join(record.CheckTopic(args[0]), store.CheckScheduleName(args[1])); err != nil {
+		if err := checkSchedule(args[0], args[1]); err != nil {
 			return err
 		}
 		if err := change(s.store.Of(args[0]), ctx, args[0], args[1], store.AnyRevision); err != nil {

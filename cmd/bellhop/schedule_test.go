@@ -96,5 +96,11 @@ func TestScheduleFires(t *testing.T) {
 	if len(last) != 3 || last[2].At.Sub(last[0].At) != 2*time.Second || last[0].ID != "clock~"+last[0].At.Format(time.RFC3339) {
 		t.Errorf("got %+v", last)
 	}
+	s.call("schedule", "put", "ticks", "always", "--every", "1s", "--body", "tick")
+	storetest.Eventually(t, "some are made, and others ahead", func() bool {
+		out := s.call("schedule", "show", "ticks", "always")
+		return strings.Contains(out, "\nlast  ") && strings.Contains(out, "\nnext  ")
+	})
+	contains(t, s.fails(exitUsage, "schedule", "show", "a b", "always"), "topic")
 	contains(t, s.call("inspect", "ticks", last[0].ID), "header Bellhop-Schedule", "clock")
 }

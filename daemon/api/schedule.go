@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -34,7 +34,7 @@ type Schedule struct {
 	IfMissed  store.Missed  `json:"missed"`
 	GraceMs   int64         `json:"grace_ms"`
 	CatchupMs int64         `json:"catchup_ms,omitempty"`
-	Mode      string        `json:"mode"`
+	Mode      string        `json:"mode,omitempty" doc:"broadcast; missing: messages"`
 	asked.Options
 	Text
 	State ScheduleState `json:"state"`
@@ -61,7 +61,7 @@ type ScheduleState struct {
 	Missed   int64        `json:"missed" doc:"how many never were"`
 	Taken    int64        `json:"taken" doc:"how many had an id that was in use"`
 	Next     []string     `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"the next five times at which it fires, in its zone"`
-	Last     []Occurrence `json:"last" nullable:"false" doc:"the last twenty occurrences that were made, by time; some are ahead"`
+	Last     []Occurrence `json:"last" nullable:"false" doc:"the last twenty occurrences that were made, by time; those ahead are messages"`
 }
 
 // Occurrence is one that a schedule made.
@@ -82,35 +82,21 @@ const (
 func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Schedule {
 	shown := Schedule{
 		Topic: s.Topic, Name: s.Name, Cron: s.Spec.Cron, EveryMs: Ms(s.Spec.Every), At: s.Spec.At, Zone: s.Spec.Zone, From: given(s.Spec.From), Until: given(s.Spec.Until),
-		JitterMs: Ms(s.Jitter), Count: s.Count, Overlap: or(s.Overlap, store.OverlapAllow), IfMissed: or(s.Missed, store.MissedOne), GraceMs: Ms(or(s.Grace, store.DefaultGrace)),
-		CatchupMs: Ms(s.Catchup), Mode: modeOf(s.Message.Broadcast), Options: asked.Of(s.Message), Text: TextOf(s.Message.Body),
+		JitterMs: Ms(s.Jitter), Count: s.Count, Overlap: cmp.Or(s.Overlap, store.OverlapAllow), IfMissed: cmp.Or(s.Missed, store.MissedOne), GraceMs: Ms(cmp.Or(s.Grace, store.DefaultGrace)),
+		CatchupMs: Ms(s.Catchup), Mode: s.Message.Mode(), Options: asked.Of(s.Message), Text: TextOf(s.Message.Body),
 	}
 	st := ScheduleState{Revision: state.Revision, Paused: given(state.Paused), Made: state.Made, Missed: state.Missed, Taken: state.Taken, Next: []string{}, Last: []Occurrence{}}
 	for _, at := range s.Following(&state, now, nextShown) {
 		st.Next = append(st.Next, at.Format(time.RFC3339))
 	}
-	for i := max(len(state.Occurrences)-lastShown, 0); i < len(state.Occurrences); i++ {
-		one := state.Occurrences[i]
-		st.Last = append(st.Last, Occurrence{At: one.At, ID: s.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})
+	for _, one := range state.Occurrences {
+		if !one.At.After(now) {
+			st.Last = append(st.Last, Occurrence{At: one.At, ID: s.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})
+		}
 	}
+	st.Last = st.Last[max(len(st.Last)-lastShown, 0):]
 	shown.State = st
 	return shown
-}
-
-// modeOf returns the mode of a message.
-func modeOf(broadcast bool) string {
-	if broadcast {
-		return "broadcast"
-	}
-	return "message"
-}
-
-func or[T comparable](value, otherwise T) T {
-	var none T
-	if value == none {
-		return otherwise
-	}
-	return value
 }
 
 // ScheduleRequest says when a schedule fires, and what becomes of occurrences.
@@ -194,11 +180,8 @@ func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
 func (r ScheduleRequest) Schedule(name string, m *notify.Message) (*store.Schedule, error) {
 	s := &store.Schedule{
 		Topic: m.Topic, Name: name, Spec: calendar.Spec{Cron: r.Cron, Zone: r.Zone}, Overlap: store.Overlap(r.Overlap), Missed: store.Missed(r.Missed),
-		Message: record.Record{
-			Key: m.Key, IfBusy: m.IfBusy, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
-			Lease: m.Lease, TryTimeout: m.TryTimeout, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
-		},
 	}
+	fields.Fill(&s.Message, m)
 	var faults []error
 	duration := func(to *time.Duration, field, text string) {
 		if text == "" {
