@@ -3,7 +3,6 @@ package subscribers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -55,10 +54,10 @@ type Claimer struct {
 	polls   polls // of callers whose topics are in one shard
 	across  polls // of those whose topics are in several
 	aged    agedPolls
+	pings   pings
 
 	mu        sync.Mutex
-	connected map[store.Shard]bool     // where the subscription is up
-	pings     map[string]chan struct{} // pings that were sent and did not come back yet, by payload
+	connected map[store.Shard]bool // where the subscription is up
 }
 
 // ClaimerStats are what a Claimer does now, and counted since it was made.
@@ -87,7 +86,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	c := &Claimer{
 		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: reach.NewInbox(notify.NewID(), true),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
-		connected: make(map[store.Shard]bool), pings: make(map[string]chan struct{}),
+		connected: make(map[store.Shard]bool),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
 	c.polls.init(c.leases, c.inbox, ended)
@@ -229,13 +228,21 @@ func (c *Claimer) Run(ctx context.Context) error {
 	receiving.Go(func() { c.subscribe(subscribed) })
 	<-ctx.Done()
 	c.end()
-	c.polls.stop() // the last hand-overs come until the inbox has left all waiting lists
+	c.polls.stop() // the last hand-overs are sent until the inbox has left all waiting lists
 	c.across.stop()
+	c.last()
 	unsubscribe()
 	receiving.Wait()
 	c.polls.stop()
 	c.aged.stop()
 	return nil
+}
+
+// last waits for what was handed over before the inbox left all waiting lists.
+func (c *Claimer) last() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	defer cancel()
+	_ = c.Ping(ctx) // if this fails, the leases of hand-overs end
 }
 
 // subscribe receives until ctx ends.
@@ -293,7 +300,7 @@ func (c *Claimer) rung(e store.Event) {
 	}
 	if h, is := e.Handover(); is {
 		polls.takeOver(h)
-	} else if !c.pong(e.Payload) && record.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
+	} else if !c.pings.pong(e.Payload) && record.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
 		polls.ring(e.Payload)
 	}
 }
@@ -304,26 +311,9 @@ func (c *Claimer) setConnected(shard store.Shard, is bool) {
 	c.connected[shard] = is
 }
 
-// pong ends the ping of a payload, and reports whether there is one.
-func (c *Claimer) pong(payload string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	pong := c.pings[payload]
-	if pong == nil {
-		return false
-	}
-	delete(c.pings, payload)
-	close(pong)
-	return true
-}
-
-// pingPrefix is what the payload of a ping begins with: a topic has no colon.
-const pingPrefix = "ping:"
-
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
-// sent, and waits for it, for three seconds at the most. The same call also writes, by
-// removing a member that does not exist: a replica publishes, too, but accepts no claim. It
-// does so in each shard at once. Errors: ErrUnsubscribed, or that of the connection or
+// sent, and waits for it, for three seconds at the most. It fails at a replica, which
+// accepts no claim. It does so in each shard at once. Errors: ErrUnsubscribed, or that of the connection or
 // ctx; where only some of several shards fail a store.MissingError, which names them.
 func (c *Claimer) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.Silence)
@@ -336,31 +326,11 @@ func (c *Claimer) Ping(ctx context.Context) error {
 
 // ping is Ping for one shard.
 func (c *Claimer) ping(ctx context.Context, shard store.Shard) error {
-	payload := pingPrefix + notify.NewID()
-	pong := make(chan struct{})
 	c.mu.Lock()
 	connected := c.connected[shard]
-	c.pings[payload] = pong
 	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.pings, payload)
-	}()
 	if !connected {
 		return ErrUnsubscribed
 	}
-	subscribed, err := shard.Ping(ctx, c.inbox, payload)
-	switch {
-	case err != nil:
-		return fmt.Errorf("ping: %w", err)
-	case subscribed == 0:
-		return ErrUnsubscribed
-	}
-	select {
-	case <-pong:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ping: %w: %w", ErrUnsubscribed, ctx.Err())
-	}
+	return c.pings.ping(ctx, shard, c.inbox)
 }

@@ -35,6 +35,10 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
+	// last waits for what the source handed over before it rested. It is called when the engine stops; nil: the source hands nothing
+	// over.
+	last func(ctx context.Context)
+
 	// extend extends the leases of up to record.MaxClaim pieces of work.
 	extend func(ctx context.Context, all []W, lease time.Duration) (extension[W], error)
 

@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -133,6 +134,36 @@ func TestHandoverBehindReleasedWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was handed over before the source rested, and arrives when the engine stops, is released.
+func TestHandoverToOneThatStops(t *testing.T) {
+	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
+		f.last = func(context.Context) {
+			pass(context.Background(), 10*time.Millisecond)
+			f.handOver("a", 1, 0)
+		}
+		f.start()
+		f.at(time.Second)
+		f.stop()
+		f.at(time.Minute)
+		f.want("release", "1s [] and rest", "1.01s [a] and go on")
+		f.want("handle")
+		f.want("end", "1.01s <nil>")
+	})
+}
+
+// A source that cannot be told to rest hands nothing over that would be waited for.
+func TestRestFails(t *testing.T) {
+	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
+		f.fault = func(kind string, _ int) error { return map[string]error{"release": errAway}[kind] }
+		f.last = func(context.Context) { f.t.Error("it waits for hand-overs") }
+		f.start()
+		f.at(time.Second)
+		f.stop()
+		f.at(time.Minute)
+		f.want("end", "1s <nil>")
+	})
 }
 
 // Who may PUBLISH can make up hand-overs: an engine takes no more than an inbox with room may have been sent.

@@ -38,7 +38,7 @@ func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *
 		}
 		if j.stopped || j.isStale() {
 			e.close()
-			e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
+			e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
 			continue
 		}
 		return j, j.work
@@ -109,7 +109,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	var refused *notNow
 	switch {
 	case settled && errors.As(err, &refused):
-		e.giveBack(ctx, e.openCircuit(refused.pause), true)
+		_ = e.giveBack(ctx, e.openCircuit(refused.pause), true)
 	case settled:
 		e.closeCircuit()
 		if err != nil {
@@ -117,7 +117,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		}
 	case errors.Is(ended, store.ErrCancelled): // its release cancels it
 		e.log.Info("the "+e.noun+" was cancelled while it was handled", e.about(work)...)
-		e.giveBack(ctx, []*job[W]{j}, false)
+		_ = e.giveBack(ctx, []*job[W]{j}, false)
 	case err == nil:
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
@@ -127,9 +127,9 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		err = timedOut(err)
 		return hasFailed, err.Error(), err
 	case ended != nil, errors.Is(err, ErrStopping):
-		e.giveBack(ctx, []*job[W]{j}, false)
+		_ = e.giveBack(ctx, []*job[W]{j}, false)
 	case errors.As(err, &refused):
-		e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(refused.pause)...), true)
+		_ = e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(refused.pause)...), true)
 	default:
 		e.closeCircuit()
 		return hasFailed, reason, err

@@ -84,7 +84,7 @@ func (e *engine[W]) begin(j *job[W]) {
 	e.leased[j] = true
 	if e.yields || time.Now().Before(e.openUntil) || e.probe && e.open > 0 {
 		grace := e.handlers
-		e.handling.Go(func() { e.giveBack(grace, []*job[W]{j}, false) })
+		e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
 		return
 	}
 	e.confirming = true

@@ -200,6 +200,60 @@ func TestHandoverIsSettled(t *testing.T) {
 	}
 }
 
+// Who stops keeps nothing that was handed over, also where that was on its way: when Run has returned, no message is leased.
+func TestStoppingKeepsNoHandover(t *testing.T) {
+	for name, run := range map[string]func(*testing.T, *notify.Store) (stop func()){
+		"a subscriber": func(t *testing.T, db *notify.Store) func() {
+			sub, err := subscribers.NewSubscriber(db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := func(context.Context, *subscribers.Delivery) error { return nil }
+			if err := sub.Handle(topic, done); err != nil {
+				t.Fatal(err)
+			}
+			return storetest.Run(t, sub.Run)
+		},
+		"a claimer": func(t *testing.T, db *notify.Store) func() {
+			c, stop := newPoller(t, db)
+			var claiming sync.WaitGroup
+			claiming.Go(func() {
+				ds, _ := c.Claim(t.Context(), topic, long())
+				for _, d := range ds {
+					if err := d.Ack(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			return func() {
+				stop()
+				claiming.Wait()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			carry(t, db)
+			rest := subscriberstest.Claimer(t, db)
+			for i := range 200 {
+				stop, id := run(t, db), fmt.Sprint(i)
+				waits(t, db, 1)
+				var publishing sync.WaitGroup
+				publishing.Go(func() { storetest.Publish(t, db, body(id)) })
+				stop()
+				publishing.Wait()
+				if until := leased(t, db, id); until != "" {
+					t.Fatalf("message %s is leased until %s", id, until)
+				}
+				if _, err := rest.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // A hand-over that is lost, such as to a subscriber that hangs, ends with its lease.
 // No attempt is used up, and the next subscriber gets the message by a ring.
 func TestLostHandover(t *testing.T) {

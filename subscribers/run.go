@@ -38,9 +38,11 @@ func (e *engine[W]) run(ctx context.Context) error {
 		signal(e.handled)
 		helpers.Go(acknowledge)
 	}
-	e.releaseQueued(grace, 0)
+	if e.giveBack(grace, e.takeQueued(0), true) == nil && e.last != nil {
+		e.last(grace)
+	}
 	if came := e.refuse(); len(came) > 0 { // handed over before the source rested
-		e.giveBack(grace, came, false)
+		_ = e.giveBack(grace, came, false)
 	}
 	e.handling.Wait()
 	settled()
@@ -90,7 +92,10 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 		case <-e.freed:
 		case <-timer.C:
 			more = e.resume() || more
-			more = e.releaseQueued(grace, stalled) || more
+			if back := e.takeQueued(stalled); len(back) > 0 {
+				_ = e.giveBack(grace, back, true)
+				more = true
+			}
 		}
 	}
 	return nil
@@ -191,9 +196,9 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 	e.claimed(got.more)
 	switch back, refused := e.enqueue(grace, sent, notNows, got); {
 	case len(back) > 0:
-		e.giveBack(grace, back, true)
+		_ = e.giveBack(grace, back, true)
 	case refused:
-		e.rest(grace)
+		_ = e.rest(grace)
 	}
 	if got.then != nil {
 		got.then()
@@ -255,24 +260,14 @@ func (e *engine[W]) start(grace context.Context, js ...*job[W]) {
 	}
 }
 
-// releaseQueued releases what has been queued for at least age, and has the source
-// rest. At an age of zero the source rests in any case. It reports whether it rests.
-func (e *engine[W]) releaseQueued(ctx context.Context, age time.Duration) bool {
+// takeQueued takes what is queued off the queue, if that has been there for at least age.
+func (e *engine[W]) takeQueued(age time.Duration) []*job[W] {
 	e.mu.Lock()
-	var back []*job[W]
-	if len(e.queue) > 0 && time.Since(e.queue[0].queued) >= age {
-		back = e.takeQueue()
-		e.notNows++ // what a call under way brings would overtake it, too
-		e.yields = true
+	defer e.mu.Unlock()
+	if len(e.queue) == 0 || time.Since(e.queue[0].queued) < age {
+		return nil
 	}
-	e.mu.Unlock()
-	switch {
-	case len(back) > 0:
-		e.giveBack(ctx, back, true)
-	case age > 0:
-		return false
-	default:
-		e.rest(ctx)
-	}
-	return true
+	e.notNows++ // what a call under way brings would overtake it, too
+	e.yields = true
+	return e.takeQueue()
 }

@@ -70,11 +70,10 @@ func (e *engine[W]) until(js []*job[W], least time.Time) time.Time {
 	return e.stopBy
 }
 
-// giveBack releases jobs. If rest is set the source rests, also without jobs.
-func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
+// giveBack releases jobs. If rest is set the source rests, also without jobs. It logs its error.
+func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) error {
 	if len(js) == 0 {
-		e.rest(ctx)
-		return
+		return e.rest(ctx)
 	}
 	err := e.settle(ctx, js, func(ctx context.Context) error {
 		return e.release(ctx, js, rest)
@@ -83,13 +82,14 @@ func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) {
 		e.log.Warn("cannot release "+e.noun+"s; their leases expire", e.noun+"s", len(js), "error", err)
 	}
 	e.drop(js)
+	return err
 }
 
-// rest keeps the source from ringing until the next claim.
-func (e *engine[W]) rest(ctx context.Context) {
+// rest keeps the source from ringing until the next claim. If it fails, the next ring finds no subscriber and rings another one.
+func (e *engine[W]) rest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 	defer cancel()
-	_ = e.release(ctx, nil, true) // if this fails, the next ring finds no subscriber and rings another one
+	return e.release(ctx, nil, true)
 }
 
 // acknowledge acknowledges handled jobs until it is stopped and none is left. One call

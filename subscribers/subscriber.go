@@ -32,6 +32,7 @@ type Subscriber struct {
 	o          SubscriberOptions
 	inbox      reach.Inbox
 	stats      handovers
+	pings      pings
 	running    atomic.Bool
 	workers    map[string]*worker
 	middleware []Middleware
@@ -86,6 +87,7 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
 			return w.leases.ackMany(ctx, w.topic, done)
 		},
+		last:  func(ctx context.Context) { s.last(ctx, topic) },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
@@ -152,13 +154,20 @@ func (s *Subscriber) Run(ctx context.Context) error {
 			}
 		})
 	}
-	all.Wait() // the last hand-overs come until the inbox has left all waiting lists
+	all.Wait() // the last hand-overs have come
 	unsubscribe()
 	receiving.Wait()
 	if err := context.Cause(ctx); errors.Is(err, notify.ErrUnfit) {
 		return err
 	}
 	return nil
+}
+
+// last waits for what was handed over before the inbox left the waiting list of a topic.
+func (s *Subscriber) last(ctx context.Context, topic string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	defer cancel()
+	_ = s.pings.ping(ctx, s.store.Of(topic), s.inbox) // if this fails, the leases of hand-overs end
 }
 
 // Stats returns what the subscriber counted so far.
@@ -231,6 +240,7 @@ func (s *Subscriber) rung(e store.Event) {
 	}
 	h, is := e.Handover()
 	switch w := s.workers[h.Topic]; {
+	case !is && s.pings.pong(e.Payload):
 	case !is:
 		s.ring(e.Payload)
 	case w == nil:

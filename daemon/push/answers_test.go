@@ -165,9 +165,11 @@ func TestChanges(t *testing.T) {
 	if err := s.Home().ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) { return nil, nil }); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, store.Push{Name: "crm2", Topics: []string{topic}, URL: first.URL})
-	publish("f", topic)
+	put(t, s, store.Push{Name: "crm2", Topics: []string{topic, "last"}, URL: first.URL})
+	publish("f", "last") // the pusher that knows its push knows that crm is gone
 	storetest.Receive(t, "f is pushed", first.got)
+	publish("g", topic)
+	storetest.Receive(t, "g is pushed", first.got)
 }
 
 // A request that is under way when the pusher ends is awaited; its message is acknowledged.

@@ -461,6 +461,15 @@ var mutants = []mutant{
 		ofSubscribers, "TestHandoverIsConfirmed",
 	},
 	{
+		"a stop awaits no hand-over",
+		change{
+			"subscribers/run.go",
+			"== nil && e.last != nil {",
+			"== nil && e.last != nil && e.concurrency == 0 {",
+		},
+		ofSubscribers, "TestHandoverToOneThatStops",
+	},
+	{
 		"a cancel removes what is leased",
 		change{
 			lua + "cancel.lua",
