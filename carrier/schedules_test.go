@@ -205,6 +205,53 @@ func TestNewerZones(t *testing.T) {
 	}
 }
 
+// What no carrier made before a schedule was changed, or its zones were made anew, is made all the same, or missed, if its times are as before. A rule
+// with other times begins when it is put.
+func TestChangedWhileNobodyCarried(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(t *testing.T, db *notify.Store, s store.Schedule)
+		missed int64
+	}{
+		"the message": {func(t *testing.T, db *notify.Store, s store.Schedule) {
+			s.Message.Headers = map[string]string{"Trace": "7"}
+			put(t, db, s)
+		}, 12},
+		"the zones": {func(t *testing.T, db *notify.Store, _ store.Schedule) {
+			if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}, 12},
+		"the times": {func(t *testing.T, db *notify.Store, s store.Schedule) {
+			s.Spec.Zone = "Etc/GMT-1"
+			put(t, db, s)
+		}, 2}, // that were made, and nobody carried
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			stop := run(t, db, carrier.Options{})
+			now := time.Now()
+			daily := func(t time.Time) calendar.Spec { return calendar.Spec{Cron: t.UTC().Format("4 15 * * *"), Zone: "UTC"} }
+			s := store.Schedule{Name: "daily", Missed: store.MissedSkip, Spec: daily(now.Add(12 * time.Hour))}
+			put(t, db, s)
+			awaitMade(t, db, "daily", 2)
+			stop()
+			age(t, db, "daily", 12*24*time.Hour)
+			test.change(t, db, s)
+			run(t, db, carrier.Options{})
+			var state store.ScheduleState
+			storetest.Eventually(t, "it goes on", func() bool {
+				state = stateOf(t, db, "daily")
+				return state.Cursor.After(now)
+			})
+			if state.Missed != test.missed {
+				t.Errorf("%+v", state)
+			}
+		})
+	}
+}
+
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
 	zone, err := calendar.Zone("Europe/Berlin")

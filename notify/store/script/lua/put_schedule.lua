@@ -1,5 +1,5 @@
--- Puts a schedule into a topic, or changes the one of its name: what it made ahead is withdrawn, and it goes on from now. One that is there as it
--- is put stays as it is.
+-- Puts a schedule into a topic, or changes the one of its name: what it made ahead is withdrawn, and it goes on from now, or where it was, if
+-- its times are as before. One that is there as it is put stays as it is.
 -- ARGV: topic, name, what is put (see shared/schedules.lua), and the revision that must be there: 0 for none, '' for any or none.
 -- Reply: created, changed, unchanged, or conflict, which changes nothing; and its revision, 0 if there is none.
 local refusal, _, now = Memory.refuse_to_grow()
@@ -12,7 +12,7 @@ if s and before == rule then return { 'unchanged', s.revision } end
 local outcome = s and 'changed' or 'created'
 s = s or Schedules.new(topic, name)
 Schedules.revise(s)
-Schedules.begin_anew(s, now)
+Schedules.begin_anew(s, now, before and Schedules.have_same_times(before, rule) and s.paused == 0 and s.cursor * 1000 or now)
 call('HSET', rules_of(topic), name, rule)
 Schedules.look_at(topic, name, s.paused == 0 and now or nil)
 if s.paused == 0 then Schedules.raise_alarm(now) end

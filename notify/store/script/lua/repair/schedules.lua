@@ -23,7 +23,7 @@ local function examine_rule(name)
   if not Repair.wrong('index', topic .. ':' .. name, schedules_of(topic), 'added, to go on from now') then return end
   local s = Schedules.new(topic, name)
   Schedules.revise(s)
-  Schedules.begin_anew(s, now)
+  Schedules.begin_anew(s, now, now)
   Schedules.look_at(topic, name, now)
   Schedules.raise_alarm(now)
 end

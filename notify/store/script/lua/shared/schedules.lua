@@ -97,12 +97,22 @@ function Schedules.withdraw(s, chosen)
   for _, member in ipairs(members) do forget(s, member) end
 end
 
--- Takes back what was made ahead, and has the schedule go on from now, or from the last time that fell due, if the clock was set back.
-function Schedules.begin_anew(s, now)
+-- Whether two rules have the same times.
+function Schedules.have_same_times(one, other)
+  one, other = cjson.decode(string.match(one, '^[^\n]*')), cjson.decode(string.match(other, '^[^\n]*'))
+  for _, field in ipairs({ 'cron', 'every', 'zone', 'from', 'until' }) do
+    if one[field] ~= other[field] then return false end
+  end
+  return table.concat(one.at or {}, ' ') == table.concat(other.at or {}, ' ')
+end
+
+-- Takes back what was made ahead, and has the schedule go on from a time in ms: now, or the last one that is settled, if its times are as before. If
+-- the clock was set back it goes on from the last time that fell due.
+function Schedules.begin_anew(s, now, from)
   for _, one in ipairs(s.occurrences) do
     if one.due <= now then s.fell = math.max(s.fell, one.time) end
   end
-  s.cursor = math.max(math.floor(now / 1000), s.fell)
+  s.cursor = math.max(math.floor(math.min(from, now) / 1000), s.fell)
   Schedules.withdraw(s, function(one) return one.due > now end)
 end
 
@@ -155,7 +165,7 @@ function Schedules.renew(topic, name, now)
   local s = string.find(rule, '"zone":"', 1, true) and Schedules.read(topic, name)
   if not s or s.paused > 0 then return end
   Schedules.revise(s)
-  Schedules.begin_anew(s, now)
+  Schedules.begin_anew(s, now, s.cursor * 1000)
   Schedules.look_at(topic, name, now)
   Schedules.raise_alarm(now)
 end
