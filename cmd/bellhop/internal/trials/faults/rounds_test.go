@@ -196,12 +196,16 @@ func happen(ctx context.Context, dir string, p plan, bounds history.Bounds) (fin
 
 // settle waits until all is handled, stops all, and reads what the processes left to read.
 func (w *world) settle(ctx context.Context, p plan) error {
-	if slices.ContainsFunc(p.Steps, step.refuses) {
+	halved := slices.ContainsFunc(p.Steps, step.refuses)
+	if halved {
 		if err := w.mend(ctx); err != nil {
 			return err
 		}
 	}
 	if err := w.examine(ctx); err != nil {
+		return err
+	}
+	if err := w.endTicks(ctx, halved); err != nil {
 		return err
 	}
 	if err := w.drain(ctx); err != nil {

@@ -105,6 +105,9 @@ func (w *world) openStore(ctx context.Context) (err error) {
 	if err := w.setDefaults(ctx); err != nil {
 		return err
 	}
+	if err := w.startTicks(ctx); err != nil {
+		return err
+	}
 	if w.nats != nil {
 		if err := w.store.Home().PutPush(ctx, store.Push{Name: "couriers", Topics: []string{deliveredTopic}, To: "nats:" + deliveries}); err != nil {
 			return err
