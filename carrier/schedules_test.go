@@ -340,6 +340,65 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
+// With overlap skip at most one occurrence is between its time and its end, whatever the topic's settings say: the others are dropped while it is ready,
+// leased or put off. A dead one bars nothing.
+func TestOverlapSkip(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	storetest.Set(t, db, topic, notify.SettingsChange{KeyConcurrency: new(3), OnRetry: new("pass"), OnDead: new("stop")})
+	run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}, Overlap: store.OverlapSkip})
+	claimer := subscriberstest.Claimer(t, db)
+	claim := func() subscribers.Delivery {
+		t.Helper()
+		var ds []subscribers.Delivery
+		storetest.Eventually(t, "one is claimed", func() bool {
+			var err error
+			if ds, err = claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			return len(ds) == 1
+		})
+		return ds[0]
+	}
+	counts := func() notify.Counts {
+		t.Helper()
+		c, err := storetest.Count(db, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	alone := func(what string, ready, leased int64) {
+		t.Helper()
+		before := counts().Dropped
+		storetest.Eventually(t, "two more are dropped while it is "+what, func() bool { return counts().Dropped >= before+2 })
+		if c := counts(); c.Ready != ready || c.Leased != leased || c.Blocked != 0 {
+			t.Errorf("while it is %s: %+v", what, c)
+		}
+	}
+	storetest.Eventually(t, "the first is ready", func() bool { return counts().Ready == 1 })
+	alone("ready", 1, 0)
+	d := claim()
+	alone("leased", 0, 1)
+	if _, err := d.Nack(t.Context(), time.Hour, "later"); err != nil {
+		t.Fatal(err)
+	}
+	alone("put off", 0, 0)
+	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), topic, d.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if d = claim(); d.Attempt != 2 {
+		t.Fatalf("got %+v", d)
+	}
+	if _, err := d.Bury(t.Context(), "no"); err != nil {
+		t.Fatal(err)
+	}
+	if next := claim(); next.ID == d.ID {
+		t.Errorf("%s came again", next.ID)
+	}
+}
+
 // What becomes of occurrences does not end the chain: here all that were made are cancelled, each time.
 func TestChainGoesOn(t *testing.T) {
 	t.Parallel()

@@ -365,10 +365,28 @@ var mutants = []mutant{
 		"the seats of a key are not limited",
 		change{
 			lua + "shared/seats.lua",
-			"return math.max(setting(topic, 'key_concurrency') - #ids, 0)",
+			"return math.max(seats_for(topic, key) - #ids, 0)",
 			"return 1",
 		},
 		ofStore, "TestSeats",
+	},
+	{
+		"occurrences overlap where the topic lets messages of a key",
+		change{
+			lua + "shared/seats.lua",
+			"return string.byte(key) == 126",
+			"return key == ''",
+		},
+		ofCarrier, "TestOverlapSkip",
+	},
+	{
+		"a schedule that is changed skips what nobody made",
+		change{
+			lua + "shared/schedules.lua",
+			"math.floor(math.min(from, now) / 1000)",
+			"math.floor(now / 1000)",
+		},
+		ofCarrier, "TestChangedWhileNobodyCarried",
 	},
 	{
 		"the setting of the lease is ignored",

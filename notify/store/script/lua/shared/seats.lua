@@ -28,6 +28,17 @@ local function setting(topic, name)
   return Settings.get(name, of.own, of.common)
 end
 
+-- Whether a key is that of a schedule whose occurrences do not overlap: whatever the settings say, it has one seat, which one that is put off keeps,
+-- and one that dies leaves.
+local function is_of_schedule(key)
+  return string.byte(key) == 126
+end
+
+-- How many seats a key has.
+local function seats_for(topic, key)
+  return is_of_schedule(key) and 1 or setting(topic, 'key_concurrency')
+end
+
 local function id_of(topic, member)
   return string.sub(member, #topic + 2)
 end
@@ -186,14 +197,14 @@ local function sitters_in(value, leaving)
 end
 
 -- How many seats of a topic's key are free beside those that sit: none while one that died is among them, or among those that leave.
-local function free_beside(topic, ids, leaving)
+local function free_beside(topic, key, ids, leaving)
   for _, word in ipairs(ids) do
     if string.byte(word) == 33 then return 0 end
   end
   for _, how in pairs(leaving or {}) do
     if how == '!' then return 0 end
   end
-  return math.max(setting(topic, 'key_concurrency') - #ids, 0)
+  return math.max(seats_for(topic, key) - #ids, 0)
 end
 
 -- Divides a list, pairs of time and member, into what has no key, and messages by their keys.
@@ -236,7 +247,7 @@ function Seats.put_ready(topic, list, earliest)
     for _, one in ipairs(groups[key]) do
       if sits[one.id] then ready[#ready + 1], ready[#ready + 2] = one.time, one.member else waiting[#waiting + 1] = one end
     end
-    local one, may_sit = waiting[1], waiting[1] and free_beside(topic, all, leaving) > 0
+    local one, may_sit = waiting[1], waiting[1] and free_beside(topic, key, all, leaving) > 0
     if #waiting == 1 and one.was == '' and not lines[k] and may_sit then
       if leaving then leaving[one.id] = nil end -- it may as well stay
       if not had[one.id] then
@@ -275,16 +286,17 @@ end
 
 -- Takes note that a message of a topic was put off: it leaves its seat if the settings say so.
 function Seats.put_off(topic, member)
-  if Seats.are_in(topic) and setting(topic, 'on_retry') == 1 then Seats.leave(topic, { member }) end
+  if not Seats.are_in(topic) or setting(topic, 'on_retry') ~= 1 then return end
+  local key = Seats.key_of(topic, member)
+  if key and not is_of_schedule(key) then Seats.leave(topic, { member }) end
 end
 
 -- Takes note that a message of a topic died: it leaves its seat, or bars its key if the settings say so, whether it had a seat or not.
 function Seats.die(topic, member)
   if not Seats.are_in(topic) then return end
   Seats.decide(topic, member) -- once requeued it waits
-  if setting(topic, 'on_dead') ~= 1 then return Seats.leave(topic, { member }) end
-  local key = Seats.key_of(topic, member)
-  if not key then return end
+  local key = setting(topic, 'on_dead') == 1 and Seats.key_of(topic, member)
+  if not key or is_of_schedule(key) then return Seats.leave(topic, { member }) end
   Seats.take_blocked(topic, member)
   note_free(topic, key)[id_of(topic, member)] = '!'
 end
@@ -308,7 +320,7 @@ function Seats.revive(topic, members)
         if string.byte(word) ~= 33 then n = n + 1 end
       end
       table.insert(ids, 1, id)
-      if n < setting(topic, 'key_concurrency') then
+      if n < seats_for(topic, key) then
         try('HSET', seats_of(topic), key, table.concat(ids, ' '))
         note_free(topic, key)
       else
@@ -360,7 +372,7 @@ local function settle_topic(topic, leaving, us, now)
     for id, how in pairs(leaving[key]) do
       if how == '!' then table.insert(ids, 1, '!' .. id) end
     end
-    local free = lines[k] and free_beside(topic, ids) or 0
+    local free = lines[k] and free_beside(topic, key, ids) or 0
     if free > AT_ONCE - #w.gone then
       free = AT_ONCE - #w.gone
       note_free(topic, key)
@@ -477,7 +489,7 @@ function Seats.mend(topic, seats, heads, n)
   local lines, names = heads ~= '-' and try('ZSCAN', heads_of(topic), heads, 'COUNT', n) or { '0', {} }, {}
   for i = 1, #lines[2], 2 do names[#names + 1] = lines[2][i] end
   for i, taken in ipairs(names[1] and try('HMGET', seats_of(topic), unpack(names)) or {}) do
-    if free_beside(topic, (sitters_in(taken))) > 0 then note_free(topic, names[i]) end
+    if free_beside(topic, names[i], (sitters_in(taken))) > 0 then note_free(topic, names[i]) end
   end
   return page[1] == '0' and '-' or page[1], lines[1] == '0' and '-' or lines[1]
 end
