@@ -48,7 +48,7 @@ type ScheduleState struct {
 // Made is an occurrence that was made.
 type Made struct {
 	At    time.Time
-	Due   time.Time // of its message
+	Due   time.Time // of its message; zero in a Backfill if it is Taken, or is not made
 	Taken bool      // its id was in use
 }
 
