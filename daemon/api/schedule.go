@@ -68,7 +68,7 @@ type ScheduleState struct {
 type Occurrence struct {
 	At    time.Time `json:"at"`
 	ID    string    `json:"id"`
-	Due   time.Time `json:"due"`
+	Due   time.Time `json:"due,omitzero" doc:"of its message; missing of a backfill that did not make it"`
 	Taken bool      `json:"taken,omitempty" doc:"its id was in use, and counts as made"`
 }
 

@@ -71,7 +71,9 @@
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
 //	bellhop.list-schedules.TOPIC     nothing, to list its schedules
 //	bellhop.show-schedule.TOPIC      {"name":"daily"}
-//	bellhop.pause-schedule.TOPIC     the same
+//	bellhop.run-schedule.TOPIC       the same
+//	bellhop.backfill-schedule.TOPIC  {"name":"daily","from":"2026-11-20T00:00:00Z","to":"2026-11-22T00:00:00Z"}
+//	bellhop.pause-schedule.TOPIC     {"name":"daily"}
 //	bellhop.resume-schedule.TOPIC    the same
 //	bellhop.delete-schedule.TOPIC    the same
 //	bellhop.list-pushes              nothing, to list the pushes
