@@ -32,8 +32,9 @@ Each is made once, whichever daemon is killed.`,
   bellhop schedule list invoices
   bellhop schedule show invoices daily
   bellhop schedule pause invoices daily`,
-	}, "put, list, show, pause, resume or delete",
-		a.schedulePutCommand(), a.scheduleListCommand(), a.scheduleShowCommand(),
+	}, "put, list, show, next, run, backfill, pause, resume or delete",
+		a.schedulePutCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.scheduleNextCommand(),
+		a.scheduleRunCommand(), a.scheduleBackfillCommand(),
 		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused", store.Shard.PauseSchedule),
 		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed", store.Shard.ResumeSchedule),
 		a.scheduleChangeCommand("delete", "Delete a schedule; what it made ahead is withdrawn", "deleted", store.Shard.DeleteSchedule),
@@ -63,12 +64,7 @@ time fires at the end of the gap; where it is set back, once.`,
 	f.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
-	flags.StringVar(&asked.Cron, "cron", "", "`RULE` of five or six fields, or @hourly, @daily, @weekly, @monthly, @yearly")
-	flags.StringVar(&asked.Every, "every", "", "a pause, counted from --from or 1970; such as 15m")
-	flags.StringArrayVar(&asked.At, "at", nil, "a `TIME` at which it fires; may be repeated")
-	flags.StringVar(&asked.Zone, "zone", "", "time zone of --cron, such as Europe/Berlin (default UTC)")
-	flags.StringVar(&asked.From, "from", "", "`TIME` before which it does not fire")
-	flags.StringVar(&asked.Until, "until", "", "`TIME` after which it does not fire")
+	addRule(c, &asked)
 	flags.StringVar(&asked.Jitter, "jitter", "", "each occurrence is due up to so much later; such as 30s")
 	flags.IntVar(&count, "count", 0, "how many occurrences are made at the most")
 	flags.StringVar(&asked.Overlap, "overlap", "", "skip drops an occurrence while the one before is under way (default allow)")
@@ -187,7 +183,7 @@ func (a *app) scheduleRows(l *lookedAt) [][]string {
 	}
 	var next, last []string
 	for _, at := range l.Following(&l.state, l.now, len(shown.State.Next)) {
-		next = append(next, at.Format("2006-01-02 15:04:05 -0700")+" ("+relative(at, l.now)+")")
+		next = append(next, firesAt(at, l.now))
 	}
 	for _, one := range slices.Backward(shown.State.Last) {
 		text := a.when(one.At, l.now)
