@@ -41,6 +41,7 @@ type ScheduleState struct {
 	Missed   int64     // that never were
 	Taken    int64     // whose id was in use
 	Paused   time.Time // since when; zero: it is not
+	Refused  time.Time // since when its next cannot be made, since a key of its topic is foreign; zero: it can
 
 	Occurrences []Made // the last 64 that were made, and not withdrawn, by time
 }
@@ -190,6 +191,9 @@ func readState(text string) (s ScheduleState) {
 	s.Made, s.Missed, s.Taken = numbers["made"], numbers["missed"], numbers["taken"]
 	if ms := numbers["paused"]; ms > 0 {
 		s.Paused = time.UnixMilli(ms).UTC()
+	}
+	if ms := numbers["refused"]; ms > 0 {
+		s.Refused = time.UnixMilli(ms).UTC()
 	}
 	for word := range strings.FieldsSeq(rest) {
 		var at, due, made int64

@@ -294,7 +294,20 @@ func TestFillOddly(t *testing.T) {
 	if became := r.fills(of, 3, 4); became != "foreign" {
 		t.Errorf("got %s", became)
 	}
-	if s := r.state("daily"); s.Made != 0 || len(s.Occurrences) != 0 || !s.Cursor.Before(r.at(3)) {
+	refused := r.state("daily")
+	if s := refused; s.Made != 0 || len(s.Occurrences) != 0 || !s.Cursor.Before(r.at(3)) || s.Refused.IsZero() {
+		t.Errorf("got %+v", s)
+	}
+	of.State = refused
+	r.fills(of, 3)
+	if again := r.state("daily"); !again.Refused.Equal(refused.Refused) {
+		t.Errorf("refused since %v, then since %v", refused.Refused, again.Refused)
+	}
+	r.must(r.db.Client().Del(t.Context(), r.db.KeysOf(r.topic).Scheduled(r.topic)).Err())
+	if became := r.fills(of, 3, 4); became != "made" {
+		t.Errorf("got %s", became)
+	}
+	if s := r.state("daily"); s.Made != 2 || !s.Refused.IsZero() {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -12,7 +12,7 @@
 -- all is the carrier's alarm, an entry of HANDED, so that nothing is asked at rest.
 
 local ALARM = '/' -- in HANDED: the entries of topics have more behind it
-local NUMBERS = { 'revision', 'cursor', 'fell', 'made', 'missed', 'taken', 'paused' }
+local NUMBERS = { 'revision', 'cursor', 'fell', 'made', 'missed', 'taken', 'paused', 'refused' }
 local KEPT_OCCURRENCES = 64
 local AGAIN = 60000 -- ms until one that cannot be filled is tried again
 
@@ -25,7 +25,8 @@ function Schedules.is_alarm(entry)
 end
 
 -- Reads the state of a schedule: fell is the last time of an occurrence that fell due, made how many were made and not withdrawn, missed how
--- many never were, taken how many had an id that was in use, and paused since when, in ms. Returns nil if there is none.
+-- many never were, taken how many had an id that was in use, paused since when, in ms, and refused since when its next cannot be made. Returns nil if
+-- there is none.
 function Schedules.read(topic, name)
   local state = try('HGET', schedules_of(topic), name)
   if not state then return nil end
@@ -212,6 +213,7 @@ function Schedules.make(c, i)
   end
   s.cursor, s.missed = math.max(tonumber(cursor), s.cursor), s.missed + tonumber(missed)
   table.sort(s.occurrences, function(a, b) return a.time < b.time end)
+  s.refused = fault and (s.refused > 0 and s.refused or c.now) or 0
   Schedules.write(s)
   if fault then at = c.now + AGAIN end
   Schedules.look_at(topic, name, at ~= '' and tonumber(at) or nil)

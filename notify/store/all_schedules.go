@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
+)
+
+var allSchedulesScript = script.New("all_schedules")
+
+// A SchedulePage is a page of the schedules of a shard.
+type SchedulePage struct {
+	Now       time.Time // by Redis's clock
+	All       int       // schedules of the shard
+	Zones     string    // by which version of the rules of time zones they were filled last; empty: they never were
+	Next      Mark      // of the next page; zero: this was the last
+	Schedules []DatedSchedule
+}
+
+// A DatedSchedule is one in a page of all: what it publishes is left out.
+type DatedSchedule struct {
+	Listed
+	Look time.Time // when the carrier looks at it next; zero: never, since it is paused, or at its end
+}
+
+// AllSchedules returns a page of up to so many schedules of all topics of a shard, from behind a mark, in the order in which the carrier looks
+// at them: those that it never looks at are last. The error is that of the connection.
+func (s Shard) AllSchedules(ctx context.Context, most int, after Mark) (SchedulePage, error) {
+	r, err := s.Run(ctx, allSchedulesScript, most, after.Time, after.Member)
+	if err != nil {
+		return SchedulePage{}, err
+	}
+	page := SchedulePage{Now: time.UnixMilli(r.Integer()).UTC(), All: int(r.Integer()), Zones: r.Text(), Next: Mark{Time: r.Text(), Member: r.Text()}}
+	for r.More() {
+		d := DatedSchedule{Listed: listed(r.Text(), r.Text(), r.Text(), r.Text())}
+		if us := r.Due(); us < record.Never {
+			d.Look = time.UnixMicro(us).UTC()
+		}
+		page.Schedules = append(page.Schedules, d)
+	}
+	return page, r.End()
+}
+
+// Unmade returns the first time after the cursor at which the schedule fires and whose occurrence was not made; zero: there is none, or the
+// schedule is paused, or cannot be read. Where it lies in the past nobody fills the schedule.
+func (s *Schedule) Unmade(state *ScheduleState) time.Time {
+	rule, err := s.Rule()
+	if err != nil || !state.Paused.IsZero() || s.Count > 0 && state.Made >= int64(s.Count) {
+		return time.Time{}
+	}
+	made := make(map[int64]bool, len(state.Occurrences))
+	for _, one := range state.Occurrences {
+		made[one.At.Unix()] = true
+	}
+	at, ok := rule.Next(state.Cursor)
+	for ok && made[at.Unix()] {
+		at, ok = rule.Next(at)
+	}
+	if !ok {
+		return time.Time{}
+	}
+	return at.UTC()
+}
