@@ -230,7 +230,7 @@ func TestDoctor(t *testing.T) {
 		checks[i] = f.Check
 	}
 	if got := strings.Join(checks, ", "); got !=
-		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, blocked, listeners, pushes, archive, contents" {
+		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, blocked, listeners, pushes, schedules, archive, contents" {
 		t.Errorf("got %s", got)
 	}
 	for _, check := range checks {
@@ -270,7 +270,7 @@ func TestDoctorChecks(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	s.start("serve").await(1, "msg=elected")
-	checks := 22
+	checks := 23
 	if storetest.Shards() > 1 {
 		checks++ // of the shards
 	}

@@ -1,6 +1,6 @@
 // Package doctor examines a Redis and the service on it: whether Redis keeps
 // messages safely, whether this user may do all that Bellhop does, whether a
-// carrier is alive, whether workers or listeners are missing, and whether anything
+// carrier is alive, whether workers or listeners are missing, whether schedules fire, and whether anything
 // in the store is out of place. Each finding names a remedy.
 package doctor
 
@@ -61,7 +61,7 @@ const Shards = "shards"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
-		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "pushes", "archive", Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "pushes", "schedules", "archive", Contents,
 	}
 }
 

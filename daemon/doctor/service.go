@@ -42,6 +42,7 @@ func (e *exam) service(ctx context.Context) {
 	e.blocked(ctx, s)
 	e.listeners(ctx, s)
 	e.pushes(ctx, s)
+	e.schedules(ctx)
 }
 
 // survey returns the topics that need attention, with their counts. Shards that are away
