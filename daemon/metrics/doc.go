@@ -39,6 +39,12 @@
 // it had a label. Each daemon chooses its labels for itself: to add up topics, add up
 // those of each instance, and take the max over the instances.
 //
+// # Schedules
+//
+// bellhop_schedules, bellhop_schedules_behind_seconds and bellhop_occurrences_made_total, _missed_total, _taken_total and
+// _refused_total are of all schedules of the store, and have no label: bellhop doctor names the schedule that an alert is
+// about. Counters go on where a schedule is deleted, and are left out while a shard is away.
+//
 // # Shards
 //
 // In a store of several shards these have a label shard, from 0 on: bellhop_redis_up,

@@ -57,6 +57,7 @@ type shardReading struct {
 	published int64 // ever; only of one of several shards
 	server    string
 	memory    *reach.Memory // of the server; nil: another shard has it
+	schedules store.ScheduleSums
 }
 
 type topicFigure struct {
@@ -211,6 +212,7 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	constant(r.shards, prometheus.GaugeValue, float64(len(now.shards)))
 	constant(r.layout, prometheus.GaugeValue, 0)
 	constant(r.known, prometheus.GaugeValue, float64(now.topics))
+	showSchedules(to, now)
 	for _, c := range now.counts {
 		for _, f := range r.byTopic {
 			if f.of.takes(c.Topic) {
@@ -330,6 +332,9 @@ func (r *redisState) look(ctx context.Context, into []shardReading) {
 				return struct{}{}, err
 			}
 			s.published = survey.Published
+		}
+		if s.schedules, err = shard.ScheduleSums(ctx); err != nil {
+			return struct{}{}, err
 		}
 		s.up = true
 		into[shard.Number()] = s

@@ -233,6 +233,10 @@ func askings() []asking {
 			_, _, err := s.Schedules(ctx, "t", 0)
 			return err
 		}},
+		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1"}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.ScheduleSums(ctx)
+			return err
+		}},
 		{name: "all_schedules", right: []any{int64(1000), int64(1), "2025c", "1763676000123", "t:daily", "t", "daily", scheduleText, scheduleState, "1763676000123"}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.AllSchedules(ctx, 10, store.Mark{})
 			return err

@@ -390,7 +390,7 @@ func Hasten(t testing.TB, s *notify.Store, by time.Duration, topics ...string) {
 var kept = []string{"format", "carrier", "epoch", "standbys", "deaths-oldest", "deaths-newest", "deaths-kept", "done-first", "topics-seen", "topics-names", "topics-busy", "waiting:", "log:", "logs", "listeners", "places:", "room:", "claims", "workers", "lateness", "history-"}
 
 // forEver are the fields of a topic that remain: its totals, times and settings.
-var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "fence", "spent", "released", "idle", "settings", "revised", "history", "schedules", "zones"}
+var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchived", "lateness", "fence", "spent", "released", "idle", "settings", "revised", "history", "schedules", "zones", "made", "missed", "taken", "refused"}
 
 // Empty fails the test if a key is left that should not outlast the messages. Allowed
 // are those of the format, the election, the housekeeping, totals and settings,

@@ -178,6 +178,7 @@ local function publish(c, s, one)
   if refused and refused ~= -1 and refused ~= -7 and refused ~= -8 then return false end
   table.insert(s.occurrences, { time = one.time, due = refused and one.when or one.due, at = refused and 0 or c.now })
   if refused then s.taken = s.taken + 1 else s.made = s.made + 1 end
+  Counters.count_all(refused and 'taken' or 'made', 1)
   return true
 end
 
@@ -215,6 +216,8 @@ function Schedules.make(c, i)
   table.sort(s.occurrences, function(a, b) return a.time < b.time end)
   s.refused = fault and (s.refused > 0 and s.refused or c.now) or 0
   Schedules.write(s)
+  Counters.count_all('missed', tonumber(missed))
+  Counters.count_all('refused', fault and 1 or 0)
   if fault then at = c.now + AGAIN end
   Schedules.look_at(topic, name, at ~= '' and tonumber(at) or nil)
   return next_one, fault and 'foreign' or 'made'

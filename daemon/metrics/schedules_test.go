@@ -1,0 +1,67 @@
+package metrics_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/metrics"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// schedule puts a schedule that fires on New Year's Day of 2090 and of the years behind it.
+func schedule(t testing.TB, db *notify.Store, topic string) {
+	t.Helper()
+	s := store.Schedule{Topic: topic, Name: "yearly"}
+	for year := range 3 {
+		s.Spec.At = append(s.Spec.At, time.Date(2090+year, 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	if _, _, err := db.Of(topic).PutSchedule(t.Context(), &s, store.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The schedules of all shards are shown as one number, and so is what they made.
+func TestSchedules(t *testing.T) {
+	db := storetest.Sharded(t, 8)
+	m := newMetrics(t, db, metrics.Options{})
+	want(t, scrape(t, m), map[string]float64{
+		"bellhop_schedules": 0, "bellhop_schedules_behind_seconds": 0,
+		"bellhop_occurrences_made_total": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
+	})
+	const topics = 12
+	for i := range topics {
+		schedule(t, db, fmt.Sprintf("t%d", i))
+	}
+	storetest.Eventually(t, "nobody fills them", func() bool { return scrape(t, m)["bellhop_schedules_behind_seconds"] > 0 })
+	c, err := carrier.New(db, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "two of each are made", func() bool { return scrape(t, m)["bellhop_occurrences_made_total"] == 2*topics })
+	want(t, scrape(t, m), map[string]float64{
+		"bellhop_schedules": topics, "bellhop_schedules_behind_seconds": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
+	})
+}
+
+// While a shard is away the schedules of the others are shown, and no counter that would seem to begin anew.
+func TestSchedulesOfAShardAway(t *testing.T) {
+	db := storetest.ShardAway(t, 8, 3)
+	m := newMetrics(t, db, metrics.Options{})
+	there := 0
+	for i := range 12 {
+		if topic := fmt.Sprintf("t%d", i); db.Of(topic).Number() != 3 {
+			schedule(t, db, topic)
+			there++
+		}
+	}
+	got := scrape(t, m)
+	want(t, got, map[string]float64{"bellhop_schedules": float64(there)})
+	if _, shown := got["bellhop_occurrences_made_total"]; shown {
+		t.Error("a counter is shown without a shard")
+	}
+}
