@@ -244,15 +244,15 @@ func pushNamed(all []Push, name string) *Push {
 // Pushes returns all pushes by their names, from the shard that is Home. The error is that of the connection. A foreign one is left
 // out.
 func (s Shard) Pushes(ctx context.Context) ([]Push, error) {
-	all, _, err := s.pushes(ctx)
+	all, _, _, err := s.pushes(ctx)
 	return all, err
 }
 
-// pushes returns all pushes, and how often they were changed.
-func (s Shard) pushes(ctx context.Context) (all []Push, seen string, err error) {
+// pushes returns all pushes, how often they were changed, and how many are foreign.
+func (s Shard) pushes(ctx context.Context) (all []Push, seen string, foreign int, err error) {
 	r, err := s.Run(ctx, pushesScript)
 	if err != nil {
-		return nil, "", err
+		return nil, "", 0, err
 	}
 	for seen = "0"; r.More(); {
 		name, text := r.Text(), r.Text()
@@ -262,10 +262,12 @@ func (s Shard) pushes(ctx context.Context) (all []Push, seen string, err error) 
 			seen = text
 		case json.Unmarshal([]byte(text), &p) == nil && p.Check() == nil:
 			all = append(all, p.withDefaults())
+		default:
+			foreign++
 		}
 	}
 	slices.SortFunc(all, func(a, b Push) int { return strings.Compare(a.Name, b.Name) })
-	return all, seen, r.End()
+	return all, seen, foreign, r.End()
 }
 
 // ChangePush changes the push of a name, in the shard that is Home. change gets it, nil if there is none, and returns what
@@ -273,7 +275,7 @@ func (s Shard) pushes(ctx context.Context) (all []Push, seen string, err error) 
 // topic that another push has, or for too many pushes; an ErrUnreplicated, or that of the connection.
 func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (*Push, error)) error {
 	for {
-		all, seen, err := s.pushes(ctx)
+		all, seen, _, err := s.pushes(ctx)
 		if err != nil {
 			return err
 		}

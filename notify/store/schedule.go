@@ -290,6 +290,18 @@ func (s *Schedule) Following(state *ScheduleState, after time.Time, n int) (time
 	return times
 }
 
+// ScheduleKey returns the key of the occurrences of a schedule that are not to overlap. No other message has it.
+func ScheduleKey(name string) string { return "~" + name }
+
+// ScheduleOfKey returns the name of the schedule whose key that is, empty of any other key.
+func ScheduleOfKey(key string) string {
+	name, is := strings.CutPrefix(key, "~")
+	if !is {
+		return ""
+	}
+	return name
+}
+
 // DueOf returns when the message of an occurrence is due: with a jitter later than its time.
 func (s *Schedule) DueOf(at time.Time) time.Time {
 	if s.Jitter == 0 {
@@ -315,7 +327,7 @@ func (s *Schedule) message(o Occurrence) record.Record {
 		m.Headers[HeaderMissed] = strconv.Itoa(o.Missed)
 	}
 	if s.Overlap == OverlapSkip {
-		m.Key, m.IfBusy = "~"+s.Name, "drop"
+		m.Key, m.IfBusy = ScheduleKey(s.Name), "drop"
 	}
 	return m
 }

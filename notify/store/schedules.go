@@ -35,22 +35,24 @@ const AnyRevision = -1
 
 // A ScheduleState is how far a schedule is.
 type ScheduleState struct {
-	Revision int64     // another one after each change, and never the same twice, also where it was deleted
-	Cursor   time.Time // all up to it is settled: made, missed or left out
-	Made     int64     // occurrences that were made, and not withdrawn
-	Missed   int64     // that never were
-	Taken    int64     // whose id was in use
-	Paused   time.Time // since when; zero: it is not
-	Refused  time.Time // since when its next cannot be made, since a key of its topic is foreign; zero: it can
+	Revision int64     `json:"-"`                // another one after each change, and never the same twice, also where it was deleted
+	Cursor   time.Time `json:"cursor"`           // all up to it is settled: made, missed or left out
+	Fell     time.Time `json:"fell,omitzero"`    // the last that fell due, as far as it was noted; zero: none
+	Made     int64     `json:"made,omitempty"`   // occurrences that were made, and not withdrawn
+	Missed   int64     `json:"missed,omitempty"` // that never were
+	Taken    int64     `json:"taken,omitempty"`  // whose id was in use
+	Paused   time.Time `json:"paused,omitzero"`  // since when; zero: it is not
+	Refused  time.Time `json:"-"`                // since when its next cannot be made, since a key of its topic is foreign; zero: it can
 
-	Occurrences []Made // the last 64 that were made, and not withdrawn, by time
+	Occurrences []Made `json:"occurrences,omitempty"` // the last 64 that were made, and not withdrawn, by time
 }
 
 // Made is an occurrence that was made.
 type Made struct {
-	At    time.Time
-	Due   time.Time // of its message; zero in a Backfill if it is Taken, or is not made
-	Taken bool      // its id was in use
+	At        time.Time `json:"at"`
+	Due       time.Time `json:"due"`                // of its message; zero in a Backfill if it is Taken, or is not made
+	Published time.Time `json:"published,omitzero"` // when it was made; zero: it was not
+	Taken     bool      `json:"-"`                  // since its id was in use
 }
 
 // PutSchedule puts a schedule, or changes the one of its name: what that made ahead is withdrawn, as far as it waits as it was made, and it
@@ -187,7 +189,7 @@ func readState(text string) (s ScheduleState) {
 		name, value, _ := strings.Cut(word, "=")
 		numbers[name], _ = strconv.ParseInt(value, 10, 64)
 	}
-	s.Revision, s.Cursor = numbers["revision"], time.Unix(numbers["cursor"], 0).UTC()
+	s.Revision, s.Cursor, s.Fell = numbers["revision"], time.Unix(numbers["cursor"], 0).UTC(), timeOf(numbers["fell"])
 	s.Made, s.Missed, s.Taken = numbers["made"], numbers["missed"], numbers["taken"]
 	if ms := numbers["paused"]; ms > 0 {
 		s.Paused = time.UnixMilli(ms).UTC()
@@ -198,7 +200,11 @@ func readState(text string) (s ScheduleState) {
 	for word := range strings.FieldsSeq(rest) {
 		var at, due, made int64
 		if n, _ := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); n == 3 {
-			s.Occurrences = append(s.Occurrences, Made{At: time.Unix(at, 0).UTC(), Due: time.UnixMilli(due).UTC(), Taken: made == 0})
+			one := Made{At: time.Unix(at, 0).UTC(), Due: time.UnixMilli(due).UTC(), Taken: made == 0}
+			if !one.Taken {
+				one.Published = time.UnixMilli(made).UTC()
+			}
+			s.Occurrences = append(s.Occurrences, one)
 		}
 	}
 	return s

@@ -241,6 +241,15 @@ func askings() []asking {
 			_, err := s.AllSchedules(ctx, 10, store.Mark{})
 			return err
 		}},
+		{name: "export_schedules", right: []any{"7", "2026a", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
+			_, err := s.ExportSchedules(ctx, "0")
+			return err
+		}},
+		{name: "restore_schedule", right: []any{"created"}, call: func(ctx context.Context, s store.Shard) error {
+			restore := &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: time.Now()}}
+			_, err := s.RestoreSchedule(ctx, &store.Schedule{Topic: "t", Name: "daily", Spec: calendar.Spec{Every: time.Hour}}, restore)
+			return err
+		}},
 		{name: "fill", takes: func(what string) bool {
 			return fewerWithin(what) || strings.HasSuffix(what, "value 5 is a list in which one too many")
 		}, right: []any{int64(1), int64(1000), []any{"made"}, []any{[]any{"t", "daily", scheduleText, scheduleState, []any{int64(1)}}}}, call: fillOnce},
