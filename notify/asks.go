@@ -33,7 +33,7 @@ func (m *Message) checkAsks() error {
 		}
 	}
 	unnamed := m.ID == ""
-	refuse(m.IfBusy != "" && m.Key == "" && !m.Broadcast, "if_busy", "if_busy %s: the key is missing; give the one of which others may be under way", m.IfBusy)
+	refuse(m.IfBusy != "" && m.key() == "" && !m.Broadcast, "if_busy", "if_busy %s: the key is missing; give the one of which others may be under way", m.IfBusy)
 	refuse(m.Late != "" && m.LateAfter == 0 && !m.Broadcast, "late", "late %s: late_after is missing; give how long after its first due time a claim is too late", m.Late)
 	refuse(m.UniqueFor != 0 && unnamed, "unique_for", "unique_for %v: the id is missing; name the message", m.UniqueFor)
 	refuse(m.IfExists != "" && m.IfExists != Refuse && unnamed, "if_exists", "if_exists %s: the id is missing; name the message", m.IfExists)

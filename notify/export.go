@@ -31,8 +31,11 @@ type Exported struct {
 	Dead       int `json:"dead"`
 	Broadcasts int `json:"broadcasts"` // not sent yet
 
+	Schedules int `json:"schedules"`
+	Pushes    int `json:"pushes"`
+
 	Unplaced int      `json:"unplaced"`         // of these: in no place, so they are due now
-	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body
+	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body, and schedules and pushes that cannot be read
 	Paused   []string `json:"paused,omitempty"` // topics; a pause is not exported
 
 	Settings []string `json:"settings,omitempty"` // topics with other settings of their own, and AllTopics if the store has some; they are not exported
@@ -47,6 +50,10 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // exported as due when its lease ends, because its worker may have finished it by
 // then; published elsewhere before that, it is handled twice. A message that cannot be
 // read is exported as a dead letter.
+//
+// Before the messages it writes schedules and pushes, as lines with a kind, which the
+// command restores: a push with its secrets, a schedule with how far it was. What that
+// made until then is among the messages, and what it makes meanwhile is left out.
 //
 // An export is no snapshot. A message that is there from beginning to end is exported
 // once, however often it moves meanwhile; more than once if many messages go
@@ -64,7 +71,7 @@ func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all i
 	e := export{to: json.NewEncoder(w)}
 	e.to.SetEscapeHTML(false)
 	_, err := store.Gather(ctx, i.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
-		part := exportPart{export: &e, inspector: i, shard: shard, page: exportFirst}
+		part := exportPart{export: &e, inspector: i, shard: shard, page: exportFirst, made: make(map[string]madeBefore)}
 		return struct{}{}, part.run(ctx, on)
 	})
 	slices.Sort(e.sum.Paused)
@@ -90,13 +97,20 @@ type exportPart struct {
 	inspector *Inspector
 	shard     store.Shard
 	page      int
-	now       time.Time // by Redis's clock, when it read the last page
-	had       int       // messages of the shard by then
+	now       time.Time             // by Redis's clock, when it read the last page
+	had       int                   // messages of the shard by then
+	made      map[string]madeBefore // of the schedules, by TOPIC:NAME
 }
 
-// run exports the shard, and notes its topics with pauses or settings, which are not
-// exported. It calls on after each page.
+// run exports the shard, its schedules first, and notes its topics with pauses or
+// settings, which are not exported. It calls on after each page.
 func (e *exportPart) run(ctx context.Context, on func(done, all int)) error {
+	if err := e.pushes(ctx); err != nil {
+		return err
+	}
+	if err := e.schedules(ctx); err != nil {
+		return err
+	}
 	for cursor := "0"; ; {
 		next, err := e.step(ctx, cursor, on)
 		if err != nil {
@@ -193,7 +207,7 @@ func (e *exportPart) add(look *store.Inspected) error {
 
 // write exports a message and counts it.
 func (e *exportPart) write(i Info) error {
-	if i.State == Done { // by now
+	if i.State == Done || e.isMadeAgain(&i) { // by now
 		return nil
 	}
 	if i.lost() {
@@ -234,7 +248,10 @@ func (e *exportPart) write(i Info) error {
 func (i Info) restorable(now time.Time) Line {
 	line := i.Line()
 	line.FirstDue, line.Died, line.Reason, line.AttemptsUsed = nil, nil, "", 0
-	r := &Restore{}
+	r := &Restore{Schedule: store.ScheduleOfKey(i.Key)}
+	if r.Schedule != "" {
+		line.Key = ""
+	}
 	line.Restore = r
 	if i.Published.UnixMilli() > 0 {
 		r.Published = i.Published.UTC()

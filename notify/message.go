@@ -129,9 +129,17 @@ const After Then = "after"
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
-		Key: m.Key, IfBusy: m.IfBusy, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+		Key: m.key(), IfBusy: m.IfBusy, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
 		Lease: m.Lease, TryTimeout: m.TryTimeout, UniqueFor: m.UniqueFor, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
 	}
+}
+
+// key returns the key of a message, which a restored one may have from its schedule.
+func (m *Message) key() string {
+	if r := m.Restore; r != nil && r.Schedule != "" {
+		return store.ScheduleKey(r.Schedule)
+	}
+	return m.Key
 }
 
 // An Outcome is what became of a message that was published.

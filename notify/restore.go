@@ -30,7 +30,8 @@ type Restore struct {
 	History      []Tried   `json:"history,omitempty"`       // of the last attempts that failed, oldest first; none for a broadcast
 	Expires      time.Time `json:"expires,omitzero"`        // of a message with a TTL; zero: TTL after the due time
 	Snoozed      int       `json:"snoozed,omitempty"`
-	Next         *Line     `json:"next,omitempty"` // what follows it (After), with its own due time; nil: nothing does
+	Schedule     string    `json:"schedule,omitempty"` // whose key it has, that of an occurrence which does not overlap others; empty: none
+	Next         *Line     `json:"next,omitempty"`     // what follows it (After), with its own due time; nil: nothing does
 
 	Died   time.Time `json:"died,omitzero"` // of a dead letter; zero: not dead
 	Reason string    `json:"reason,omitempty"`
@@ -125,6 +126,10 @@ func (m *Message) checkRestore() error {
 	refuse(r.Next != nil && (m.Broadcast || r.dead()), "restore.next", "restore.next: nothing follows a broadcast or a dead letter; publish it by itself")
 	refuse(r.Reason != "" && !r.dead(), "restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
+	if r.Schedule != "" {
+		faults = append(faults, fault.Renamed("restore.schedule", store.CheckScheduleName(r.Schedule)))
+		refuse(m.Key != "" || m.Broadcast, "restore.schedule", "restore.schedule %.100s: it has a key for the message; leave key out, and this for a broadcast", r.Schedule)
+	}
 	faults = append(faults, r.checkHistory(m.Broadcast))
 	if _, err := r.next(m); err != nil {
 		faults = append(faults, fault.New("restore.next", "restore.next: %w", err))
@@ -177,7 +182,7 @@ func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string
 	if r == nil {
 		return nil, "", nil
 	}
-	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Key: m.Key, Drop: m.IfBusy == dropped, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
+	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Key: m.key(), Drop: m.IfBusy == dropped, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
 	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {

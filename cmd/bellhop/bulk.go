@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -28,7 +29,8 @@ type batch struct {
 	first, last int // line numbers
 	bytes       int64
 	messages    []notify.Message
-	lines       []int           // of messages
+	lines       []int // of messages
+	restored    []restored
 	faults      map[int]error   // of lines that are no messages
 	results     []notify.Result // of messages
 	err         error           // of reading more
@@ -44,6 +46,9 @@ type bulk struct {
 	bar                *progressbar.ProgressBar
 	published, refused int
 	upTo               int // the last line whose result is known
+
+	later               []restored // behind all messages
+	restored, unchanged int        // of these
 }
 
 // publishFile publishes the lines of a file, "-" for standard input.
@@ -68,11 +73,18 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 	}
 	err := b.run(ctx)
 	if a.json {
-		if bad := a.printJSON(map[string]int{"published": b.published, "refused": b.refused}); err == nil {
+		sum := map[string]int{"published": b.published, "refused": b.refused}
+		if len(b.later) > 0 {
+			sum["restored"], sum["unchanged"] = b.restored, b.unchanged
+		}
+		if bad := a.printJSON(sum); err == nil {
 			err = bad
 		}
 	} else {
 		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refused)
+		if len(b.later) > 0 {
+			terminal.Printf(a.out, "restored %d schedules and pushes, %d were there unchanged\n", b.restored, b.unchanged)
+		}
 	}
 	if err == nil && b.refused > 0 {
 		err = errReported
@@ -96,7 +108,7 @@ func (b *bulk) run(ctx context.Context) error {
 				return b.cut(ctx.Err())
 			}
 			if !more {
-				return nil
+				return b.restoreAll(ctx)
 			}
 			<-next.done
 			if err := b.account(next); err != nil {
@@ -154,13 +166,9 @@ func (b *bulk) fill(next *batch) bool {
 		case read > int64(most):
 			next.faults[next.last] = fault.New("line", "line: it is longer than %d bytes", most)
 		case len(text) > 0:
-			m, bad := notify.ParseExported(text)
-			if bad != nil {
+			if bad := next.parse(text, int(b.session.config.MaxBody)); bad != nil {
 				next.faults[next.last] = bad
-				break
 			}
-			next.messages = append(next.messages, m)
-			next.lines = append(next.lines, next.last)
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
@@ -173,6 +181,22 @@ func (b *bulk) fill(next *batch) bool {
 		}
 	}
 	return true
+}
+
+// parse reads the last line.
+func (next *batch) parse(text []byte, maxBody int) error {
+	if kind := api.KindOf(text); kind != "" {
+		r, err := parseRestored(next.last, kind, text, maxBody)
+		if err == nil {
+			next.restored = append(next.restored, r)
+		}
+		return err
+	}
+	m, err := notify.ParseExported(text)
+	if err == nil {
+		next.messages, next.lines = append(next.messages, m), append(next.lines, next.last)
+	}
+	return err
 }
 
 // readLine reads a line and returns at most most bytes of it, and how many it had.
@@ -209,6 +233,7 @@ func (b *bulk) account(next *batch) error {
 		b.refuse(line, err)
 	}
 	b.published += published(next)
+	b.later = append(b.later, next.restored...)
 	b.upTo = next.last
 	_ = b.bar.Add64(next.bytes) // it only draws
 	if next.err != nil {
@@ -242,7 +267,11 @@ func (b *bulk) cut(cause error) error {
 	if b.upTo == 0 {
 		return fmt.Errorf("%w\nno line is known to be published; some may be", cause)
 	}
-	return fmt.Errorf("%w\nlines 1 to %d are published or refused; of those after, some may be published", cause, b.upTo)
+	more := ""
+	if len(b.later) > 0 {
+		more = "\nno schedule and no push is restored; publish the file again"
+	}
+	return fmt.Errorf("%w\nlines 1 to %d are published or refused; of those after, some may be published%s", cause, b.upTo, more)
 }
 
 func (b *bulk) refuse(line int, err error) {

@@ -22,9 +22,10 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export FILE",
 		Short: "Write all messages to a file, for another Redis, prefix or version",
 		Long: `Write every message to FILE, or to standard output for "-", as a line of JSON:
-scheduled, ready and leased messages, dead letters, and scheduled broadcasts.
-bellhop publish --file restores them elsewhere, with their due times and everything
-else that is known of them. Nothing is removed from Redis.
+scheduled, ready and leased messages, dead letters, and scheduled broadcasts; before
+them the schedules, each with how far it is, and the pushes. bellhop publish --file
+restores them elsewhere, with their due times and everything else that is known of
+them. Nothing is removed from Redis.
 
 Export with the version of Bellhop that wrote the data. Stop daemons, publishers
 and workers first: messages that change their state meanwhile are exported all the
@@ -32,12 +33,18 @@ same, but those that come or go may be missing or come again. A leased message i
 exported as due when its lease ends; if its worker finishes it, it is handled a
 second time.
 
-Not exported are named listeners and their positions, sent broadcasts, counters,
-topic settings, and pauses. Topics that have settings or are paused are reported.
+A schedule goes on elsewhere where it was: no occurrence is repeated, and of those
+whose times pass until a daemon runs there it makes what its --missed says. One of
+that name that is there already stays as it is. The same holds for pushes.
+
+Not exported are named listeners and their positions, also those of pushes of
+broadcasts, sent broadcasts, counters, topic settings, and pauses of topics. Topics
+that have settings or are paused are reported.
 
 FILE appears only when it is complete, and replaces a file of that name. Standard
-output is complete only if the exit code is 0. Bodies may be secret: only its owner
-can read FILE.`,
+output is complete only if the exit code is 0. FILE has the secrets of pushes, which
+could not be restored without them, and bodies may be secret: only its owner can
+read FILE. Delete it when it was published.`,
 		Example: `  bellhop export messages.jsonl
   BELLHOP_PREFIX=bellhop2 bellhop publish --file messages.jsonl
   bellhop export - | gzip > messages.jsonl.gz`,
@@ -73,7 +80,7 @@ func (a *app) exportTo(ctx context.Context, s *session, path string) error {
 	return a.exported(sum)
 }
 
-// exportAll writes all messages, and warns if there are none: the prefix may be wrong.
+// exportAll writes all there is, and warns if there is nothing: the prefix may be wrong.
 func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Exported, error) {
 	buffered := bufio.NewWriterSize(w, 1<<20)
 	bar := a.progress("exporting", 1)
@@ -85,7 +92,7 @@ func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Ex
 	if err == nil {
 		err = buffered.Flush()
 	}
-	if err == nil && sum.Total() == 0 {
+	if err == nil && sum.Total()+sum.Schedules+sum.Pushes == 0 {
 		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; check BELLHOP_PREFIX\n", s.store.Prefix(), s.store.Address())
 	}
 	return sum, err
@@ -96,8 +103,12 @@ func (a *app) exported(sum notify.Exported) error {
 	if a.json {
 		return a.printJSON(sum)
 	}
-	terminal.Printf(a.out, "exported %d: %d scheduled, %d ready, %d leased, %d dead, %d broadcasts\n",
-		sum.Total(), sum.Scheduled, sum.Ready, sum.Leased, sum.Dead, sum.Broadcasts)
+	more := ""
+	if sum.Schedules+sum.Pushes > 0 {
+		more = fmt.Sprintf("; %d schedules, %d pushes", sum.Schedules, sum.Pushes)
+	}
+	terminal.Printf(a.out, "exported %d: %d scheduled, %d ready, %d leased, %d dead, %d broadcasts%s\n",
+		sum.Total(), sum.Scheduled, sum.Ready, sum.Leased, sum.Dead, sum.Broadcasts, more)
 	note := func(n int, what string) {
 		if n > 0 {
 			terminal.Printf(a.err, "bellhop: %d %s\n", n, what)
@@ -106,6 +117,7 @@ func (a *app) exported(sum notify.Exported) error {
 	note(sum.Leased, "leased: exported as due when their leases end, and handled twice if their workers finish them")
 	note(sum.Unplaced, "in no place: exported as due now")
 	note(sum.LeftOut, "left out: foreign records; bellhop doctor names them")
+	note(sum.Pushes, "pushes, of which FILE has the secrets: delete it when it was published")
 	note(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))
 	note(len(sum.Settings), "with settings, which are not exported; set them where you publish this, as bellhop topics settings shows them, for each of: "+strings.Join(sum.Settings, " "))
 	return nil
