@@ -384,6 +384,7 @@ func TestListenNamed(t *testing.T) {
 	s := newShell(t, "BELLHOP_BACKOFF_MIN=1ms", "BELLHOP_BACKOFF_MAX=1ms")
 	s.serve()
 	s.broadcast("t.a before")
+	s.received(1, "t.*", "--from", "beginning") // it is sent
 	p := s.listen("t.*", "--name", "billing")
 	s.broadcast("t.a 1")
 	p.await(1, "body 1")
