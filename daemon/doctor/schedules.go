@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -100,27 +99,17 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 	note := func(to *[]Finding, v Verdict, found, remedy string) {
 		*to = append(*to, Finding{Check: "schedules", Verdict: v, Found: name + ": " + found, Remedy: remedy, Name: s.Topic})
 	}
-	err := d.Err
-	if err == nil {
-		_, err = s.Rule()
-	}
-	if err != nil {
-		note(&r.wrong, Fail, "it cannot be read, so it makes nothing: "+oneLine(err), "put it again: bellhop schedule put "+name+"; or remove it: bellhop schedule delete "+name)
-		return
-	}
-	if !d.State.Paused.IsZero() {
-		return
-	}
 	next := s.Unmade(&d.State)
-	behind := now.Sub(next) - cmp.Or(s.Grace, store.DefaultGrace)
-	switch {
-	case !d.State.Refused.IsZero():
+	switch standing, err := d.Standing(now); standing {
+	case store.Unreadable:
+		note(&r.wrong, Fail, "it cannot be read, so it makes nothing: "+oneLine(err), "put it again: bellhop schedule put "+name+"; or remove it: bellhop schedule delete "+name)
+	case store.IsRefused:
 		note(&r.wrong, Fail, fmt.Sprintf("it could not be made for %s, since a key of its topic is foreign", rough(now.Sub(d.State.Refused))),
 			"run bellhop doctor without --quick, which names that key; after it is removed this goes on within a minute")
-	case !next.IsZero() && behind > 0:
+	case store.IsBehind:
 		note(&r.wrong, Warn, fmt.Sprintf("nobody made what fires since %s, %s ago", next.Format(time.RFC3339), rough(now.Sub(next))),
 			"see the check of the carrier above; a live carrier then does what the schedule says of those that are missed")
-	case next.IsZero() && len(s.Following(&d.State, now, 1)) == 0:
+	case store.IsOver:
 		note(&r.over, OK, "it never fires again, "+ended(s, &d.State)+"; if it has served, remove it: bellhop schedule delete "+name, "")
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -41,6 +42,42 @@ func (s Shard) AllSchedules(ctx context.Context, most int, after Mark) (Schedule
 		page.Schedules = append(page.Schedules, d)
 	}
 	return page, r.End()
+}
+
+// Standing says how a schedule stands.
+type Standing string
+
+// The values of Standing.
+const (
+	GoesOn     Standing = "goes on"
+	IsPaused   Standing = "paused"
+	IsBehind   Standing = "behind"     // what it is to make was not made within its grace
+	IsRefused  Standing = "refused"    // what it is to make cannot be made
+	IsOver     Standing = "over"       // it never fires again
+	Unreadable Standing = "unreadable" // so it makes nothing
+)
+
+// Standing returns how a schedule stands at a time. The error says why it cannot be read.
+func (l *Listed) Standing(now time.Time) (Standing, error) {
+	err := l.Err
+	if err == nil {
+		_, err = l.Schedule.Rule()
+	}
+	if err != nil {
+		return Unreadable, err
+	}
+	next := l.Schedule.Unmade(&l.State)
+	switch {
+	case !l.State.Paused.IsZero():
+		return IsPaused, nil
+	case !l.State.Refused.IsZero():
+		return IsRefused, nil
+	case !next.IsZero() && now.Sub(next) > cmp.Or(l.Schedule.Grace, DefaultGrace):
+		return IsBehind, nil
+	case next.IsZero() && len(l.Schedule.Following(&l.State, now, 1)) == 0:
+		return IsOver, nil
+	}
+	return GoesOn, nil
 }
 
 // Unmade returns the first time after the cursor at which the schedule fires and whose occurrence was not made; zero: there is none, or the

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -75,6 +76,34 @@ func TestUnmade(t *testing.T) {
 		s := store.Schedule{Spec: test.spec, Count: test.count}
 		if got := s.Unmade(&test.state); !got.Equal(test.want) {
 			t.Errorf("%+v, %+v: got %v, want %v", test.spec, test.state, got, test.want)
+		}
+	}
+}
+
+// A schedule stands as its state says, and is behind only once its grace is over.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2090, 1, 1, 12, 0, 0, 0, time.UTC)
+	hourly := calendar.Spec{Every: time.Hour}
+	for name, test := range map[string]struct {
+		spec  calendar.Spec
+		state store.ScheduleState
+		err   error
+		want  store.Standing
+	}{
+		"next is to come":            {spec: hourly, state: store.ScheduleState{Cursor: noon}, want: store.GoesOn},
+		"next is late by its grace":  {spec: calendar.Spec{Every: time.Minute}, state: store.ScheduleState{Cursor: noon.Add(-time.Minute - time.Second)}, want: store.GoesOn},
+		"next is late":               {spec: hourly, state: store.ScheduleState{Cursor: noon.Add(-time.Hour - time.Second)}, want: store.IsBehind},
+		"next is late in a pause":    {spec: hourly, state: store.ScheduleState{Cursor: noon.Add(-time.Hour - time.Second), Paused: noon}, want: store.IsPaused},
+		"next cannot be made":        {spec: hourly, state: store.ScheduleState{Cursor: noon.Add(-time.Hour - time.Second), Refused: noon}, want: store.IsRefused},
+		"its times have passed":      {spec: calendar.Spec{At: []time.Time{noon}}, state: store.ScheduleState{Cursor: noon}, want: store.IsOver},
+		"its last is made, and next": {spec: calendar.Spec{At: []time.Time{noon.Add(time.Hour)}}, state: store.ScheduleState{Cursor: noon.Add(time.Hour), Occurrences: []store.Made{{At: noon.Add(time.Hour)}}}, want: store.GoesOn},
+		"its rule is foreign":        {spec: calendar.Spec{Cron: "nonsense"}, want: store.Unreadable},
+		"its record is foreign":      {spec: hourly, err: errors.New("foreign"), want: store.Unreadable},
+	} {
+		l := store.Listed{Schedule: store.Schedule{Spec: test.spec}, State: test.state, Err: test.err}
+		if got, err := l.Standing(noon); got != test.want || (err != nil) != (got == store.Unreadable) {
+			t.Errorf("%s: got %s, %v", name, got, err)
 		}
 	}
 }
