@@ -14,7 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -170,7 +169,7 @@ func (a *app) scheduleRows(l *lookedAt) [][]string {
 	rows := [][]string{
 		{"topic", l.Topic},
 		{"name", l.Name},
-		{"fires", firesText(&l.Schedule)},
+		{"fires", api.Fires(&l.Schedule)},
 		{"overlap", string(shown.Overlap)},
 		{"missed", string(shown.IfMissed)},
 	}
@@ -202,26 +201,6 @@ func labelled(label string, texts []string) (rows [][]string) {
 		label = " "
 	}
 	return rows
-}
-
-// firesText says when a schedule fires.
-func firesText(s *store.Schedule) string {
-	of := s.Spec
-	text := "at " + fmt.Sprint(len(of.At)) + " times"
-	switch {
-	case of.Cron != "" && of.Zone != "":
-		text = of.Cron + " in " + of.Zone
-	case of.Cron != "":
-		text = of.Cron + " in UTC"
-	case of.Every > 0:
-		text = "every " + fault.Short(of.Every)
-	case len(of.At) == 1:
-		text = "at " + of.At[0].UTC().Format(time.RFC3339)
-	}
-	if s.Count > 0 {
-		text += fmt.Sprintf(", %d times", s.Count)
-	}
-	return text
 }
 
 func (a *app) scheduleListCommand() *cobra.Command {
@@ -257,7 +236,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 			case len(times) > 0:
 				next = a.when(times[0], now)
 			}
-			rows = append(rows, []string{one.Schedule.Name, firesText(&one.Schedule), next, fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
+			rows = append(rows, []string{one.Schedule.Name, api.Fires(&one.Schedule), next, fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
 		}
 		switch {
 		case a.json:

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+)
+
+// Fires says when a schedule fires.
+func Fires(s *store.Schedule) string {
+	of := s.Spec
+	text := "at " + fmt.Sprint(len(of.At)) + " times"
+	switch {
+	case of.Cron != "" && of.Zone != "":
+		text = of.Cron + " in " + of.Zone
+	case of.Cron != "":
+		text = of.Cron + " in UTC"
+	case of.Every > 0:
+		text = "every " + fault.Short(of.Every)
+	case len(of.At) == 1:
+		text = "at " + of.At[0].UTC().Format(time.RFC3339)
+	}
+	if s.Count > 0 {
+		text += fmt.Sprintf(", %d times", s.Count)
+	}
+	return text
+}
