@@ -50,6 +50,7 @@ var acts = []act{
 	forgetAct,
 	foundAct,
 	allAct,
+	scheduleAct,
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which

@@ -9,14 +9,16 @@ import (
 
 // caches are what pages read of Redis beside snapshots, kept for all viewers.
 type caches struct {
-	topics   cache.Map[topicsPart]
-	begun    cache.Map[[]string] // names of topics that begin with a text
-	details  cache.Map[topicDetail]
-	messages cache.Map[notify.Info]
-	pieces   cache.Map[[]byte]
-	past     cache.Map[[]riverBar]
-	deaths   cache.Map[forecast.Deaths]
-	reasons  cache.Map[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
+	topics    cache.Map[topicsPart]
+	begun     cache.Map[[]string] // names of topics that begin with a text
+	details   cache.Map[topicDetail]
+	messages  cache.Map[notify.Info]
+	pieces    cache.Map[[]byte]
+	past      cache.Map[[]riverBar]
+	deaths    cache.Map[forecast.Deaths]
+	schedules cache.Map[schedulesPart]
+	schedule  cache.Map[scheduleRead]
+	reasons   cache.Map[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
 
 	logs      cache.Value[[]store.LogEnd]
 	announced cache.Value[announced]

@@ -37,15 +37,16 @@ type topicView struct {
 	*visit
 	counted
 	topicDetail
-	Now     time.Time
-	Reads   bool // the viewer may see its messages
-	Publish bool
-	Act     bool   // the viewer may pause and resume
-	Dead    string // address of its dead letters; empty: the viewer may not see them
-	All     string // address of all its messages
-	River   *river // nil: it is being counted
-	Form    publishForm
-	Refused *pageFault // why the form was
+	Now       time.Time
+	Reads     bool // the viewer may see its messages
+	Publish   bool
+	Act       bool   // the viewer may pause and resume
+	Dead      string // address of its dead letters; empty: the viewer may not see them
+	All       string // address of all its messages
+	Schedules string // address of its schedules; empty: the viewer may not see them
+	River     *river // nil: it is being counted
+	Form      publishForm
+	Refused   *pageFault // why the form was
 }
 
 // A topicDetail is what is kept of a topic beside its counts.
@@ -163,6 +164,9 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	if v.Has(calls.MayConsume) {
 		view.Dead = deadPath(topic, "")
+	}
+	if own && v.Has(calls.MaySchedule) {
+		view.Schedules = schedulesPath(topic)
 	}
 	all, err := c.snapshots.rated(ctx, []string{topic})
 	if err != nil {

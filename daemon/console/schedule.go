@@ -1,0 +1,264 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+var schedulePage = page{
+	path: Root + "topics/{topic}/schedules/{name}", title: "Schedule", nav: "schedules", name: "schedule", live: true, holds: pageBytes,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.schedule(ctx, v) },
+}
+
+// A scheduleView is what the page of a schedule shows.
+type scheduleView struct {
+	*visit
+	scheduleRow
+	Now   time.Time
+	State store.ScheduleState
+	Put   []named    // how it was put
+	Next  []upcoming // when it fires next
+	Last  []occurrence
+	Body  shownBody
+}
+
+// An upcoming time is one at which a schedule fires.
+type upcoming struct {
+	At   time.Time
+	Text string // in the zone of the schedule
+	Link string // address of the message that was made for it; empty: none yet
+}
+
+// An occurrence is one that a schedule made, and what became of it.
+type occurrence struct {
+	store.Made
+	Text, Link string
+	Became     string        // empty: the viewer may not know
+	Late       time.Duration // by which it was claimed; zero: unknown
+}
+
+// A scheduleRead is what is kept of a schedule.
+type scheduleRead struct {
+	store.Listed
+	last []store.Inspected // messages of the occurrences that were made last, without their bodies
+}
+
+// schedulePath returns the address of the page of a schedule.
+func schedulePath(topic, name string) string {
+	return topicPath(topic) + "/schedules/" + url.PathEscape(name)
+}
+
+// schedule returns what the page of a schedule shows.
+func (c *Console) schedule(ctx context.Context, v *visit) (any, error) {
+	topic, name := v.r.PathValue("topic"), v.r.PathValue("name")
+	if err := scheduled(v, topic, name); err != nil {
+		return nil, err
+	}
+	member := record.Member(topic, name)
+	read, err := c.caches.schedule.Get(ctx, member, cache.Keep{Age: relisted}, func(ctx context.Context) (scheduleRead, error) { return c.readSchedule(ctx, topic, name) })
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Schedule.Message.Body) > mostKept {
+		c.caches.schedule.Forget(member)
+	}
+	now := c.now(ctx)
+	view := &scheduleView{visit: v, scheduleRow: rowOf(&read.Listed, now), Now: now, State: read.State}
+	if read.Err == nil {
+		view.show(&read)
+	}
+	return view, nil
+}
+
+// scheduled checks the names of a schedule, and whether the viewer may see and change it.
+func scheduled(v *visit, topic, name string) error {
+	if err := errors.Join(record.CheckTopic(topic), store.CheckScheduleName(name)); err != nil {
+		return err
+	}
+	if !v.Has(calls.MaySchedule) || !v.Sees(topic) {
+		return api.ErrForbidden
+	}
+	return nil
+}
+
+// readSchedule reads a schedule, and what became of the occurrences that it made last.
+func (c *Console) readSchedule(ctx context.Context, topic, name string) (read scheduleRead, err error) {
+	shard := c.store.Of(topic)
+	read.Schedule, read.State, _, err = shard.Schedule(ctx, topic, name)
+	switch {
+	case errors.Is(err, store.ErrNoSchedule), notify.Retryable(err):
+		return read, noSchedule(err)
+	case err != nil:
+		read.Schedule, read.Err = store.Schedule{Topic: topic, Name: name}, err
+		return read, nil
+	}
+	var members []string
+	for _, one := range read.State.Occurrences {
+		members = append(members, record.Member(topic, read.Schedule.OccurrenceID(one.At)))
+	}
+	if len(members) > 0 {
+		read.last, err = shard.Inspect(ctx, topic, members)
+	}
+	for i := range read.last {
+		read.last[i].Body, read.last[i].Result = nil, nil
+	}
+	return read, err
+}
+
+// noSchedule returns the fault of a schedule that is not there; any other error as it is.
+func noSchedule(err error) error {
+	if !errors.Is(err, store.ErrNoSchedule) {
+		return err
+	}
+	return &pageFault{Status: http.StatusNotFound, Title: "There is no such schedule", Detail: "It was deleted, or never made. Nothing was done."}
+}
+
+// lastOccurrences is how many the page shows.
+const lastOccurrences = 20
+
+// show fills in what the page shows of a schedule that can be read.
+func (s *scheduleView) show(read *scheduleRead) {
+	shown := api.ScheduleOf(&read.Schedule, read.State, s.Now)
+	s.Put = putOf(&read.Schedule, shown)
+	made := make(map[int64]bool)
+	for _, one := range read.State.Occurrences {
+		made[one.At.Unix()] = true
+	}
+	for _, at := range read.Schedule.Following(&read.State, s.Now, len(shown.State.Next)) {
+		next := upcoming{At: at, Text: zoned(at)}
+		if made[at.Unix()] {
+			next.Link = messagePath(s.Topic, read.Schedule.OccurrenceID(at))
+		}
+		s.Next = append(s.Next, next)
+	}
+	reads := s.Has(calls.MayPublish, calls.MayConsume)
+	for i, one := range slices.Backward(read.State.Occurrences) {
+		if one.At.After(s.Now) || len(s.Last) == lastOccurrences {
+			continue
+		}
+		o := occurrence{Made: one, Text: moment(one.At)}
+		if reads {
+			o.Link = messagePath(s.Topic, read.Schedule.OccurrenceID(one.At))
+			o.look(read.last[i])
+		}
+		s.Last = append(s.Last, o)
+	}
+	s.Body = bodyOf(read.Schedule.Message.Body, "")
+}
+
+// look notes what became of the message of an occurrence.
+func (o *occurrence) look(at store.Inspected) {
+	switch {
+	case o.Taken:
+		o.Became = "not made: its id was in use"
+	case at.State == 0:
+		o.Became = "gone"
+	default:
+		o.Became = at.State.String()
+	}
+	if !o.Taken && !at.Since.IsZero() {
+		o.Late = max(at.Since.Sub(o.Due), 0)
+	}
+}
+
+// putOf returns how a schedule was put, but its body.
+func putOf(s *store.Schedule, shown api.Schedule) (rows []named) {
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, named{name, value})
+		}
+	}
+	duration := func(name string, d time.Duration) {
+		if d > 0 {
+			add(name, fault.Short(d))
+		}
+	}
+	add("fires", api.Fires(s))
+	add("from", moment(s.Spec.From))
+	add("until", moment(s.Spec.Until))
+	duration("jitter", s.Jitter)
+	add("overlap", string(shown.Overlap))
+	add("missed", string(shown.IfMissed))
+	duration("grace", s.Grace)
+	duration("catchup", s.Catchup)
+	add("mode", shown.Mode)
+	for _, one := range shown.Named() {
+		add(one.Name, one.Text)
+	}
+	return rows
+}
+
+// Headline returns how the schedule stands, and when it fires next.
+func (s *scheduleView) Headline() string {
+	switch s.Standing {
+	case store.IsPaused:
+		return "Paused since " + moment(s.State.Paused)
+	case store.IsBehind:
+		return "Behind: nobody makes what it is to make. Is a carrier elected?"
+	case store.IsRefused:
+		return "Refused since " + moment(s.State.Refused) + ": a key of its topic in Redis is foreign. bellhop doctor says which"
+	case store.Unreadable:
+		return "Unreadable: it makes nothing. Put it again, or delete it"
+	case store.IsOver:
+		return "Over: it never fires again"
+	}
+	return "It fires " + soon(s.Now, s.At)
+}
+
+// Link returns the address of the page.
+func (s *scheduleView) Link() string { return s.scheduleRow.Link() }
+
+func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
+
+// scheduleActs are what can be done to a schedule, by the names of their buttons.
+var scheduleActs = []struct {
+	name, did string
+	do        func(s store.Shard, ctx context.Context, topic, name string, revision int64) error
+}{
+	{"pause", "Paused", store.Shard.PauseSchedule},
+	{"resume", "Resumed", store.Shard.ResumeSchedule},
+	{"delete", "Deleted", store.Shard.DeleteSchedule},
+}
+
+// scheduleAct pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.
+var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	for _, one := range scheduleActs {
+		if !v.r.PostForm.Has(one.name) {
+			continue
+		}
+		topic, name, _ := strings.Cut(v.r.PostForm.Get(one.name), ":")
+		if err := scheduled(v, topic, name); err != nil {
+			return "", 0, err
+		}
+		if one.name == "delete" {
+			if err := v.sure("Delete the schedule %s of %s, and withdraw what it made ahead?", name, topic); err != nil {
+				return "", 0, err
+			}
+			v.instead = schedulesPath(topic)
+		}
+		err := noSchedule(one.do(c.store.Of(topic), ctx, topic, name, store.AnyRevision))
+		c.forgetSchedule(topic, name)
+		return one.did + " the schedule " + name + " of " + topic, oneIf(err), err
+	}
+	return "", 0, fault.New("act", "act: a button named pause, resume or delete says what to do; go back, and take one")
+}}
+
+// forgetSchedule has a schedule read again at once, and its topic: an act changed it.
+func (c *Console) forgetSchedule(topic, name string) {
+	c.caches.schedules.Clear()
+	c.caches.schedule.Forget(record.Member(topic, name))
+	c.forget(topic)
+}

@@ -1,0 +1,185 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+const (
+	scheduleRows  = 200   // on the page
+	scheduleReads = 100   // schedules that are read at a time
+	mostSchedules = 2_000 // of a topic, or of a shard, that are read for the page
+)
+
+var schedulesPage = page{
+	path: Root + "schedules", title: "Schedules", nav: "schedules", name: "schedules", live: true,
+	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.schedules(ctx, v) },
+	below: []page{schedulePage},
+}
+
+// schedulesView is what the page of schedules shows.
+type schedulesView struct {
+	*visit
+	Topic string // of which they are; empty: of all that the viewer sees
+	Now   time.Time
+	schedulesPart
+}
+
+// A schedulesPart is the rows of a table of schedules.
+type schedulesPart struct {
+	Rows []scheduleRow
+	More bool // there are others
+}
+
+// A scheduleRow is a schedule in the table.
+type scheduleRow struct {
+	Topic, Name string
+	Standing    store.Standing
+	Fires       string
+	At          time.Time // when it fires next; zero: never
+	Next        string    // that in its zone
+}
+
+// Link returns the address of the page of the schedule, and TopicLink that of its topic.
+func (r scheduleRow) Link() string      { return schedulePath(r.Topic, r.Name) }
+func (r scheduleRow) TopicLink() string { return topicPath(r.Topic) }
+
+// Member returns the name of the schedule among those of all topics.
+func (r scheduleRow) Member() string { return record.Member(r.Topic, r.Name) }
+
+// Class returns the class of the style of how the schedule stands.
+func (r scheduleRow) Class() string { return classOf(r.Standing) }
+
+// standings are the classes of how schedules stand, the worst first.
+var standings = []struct {
+	is    store.Standing
+	class string
+}{{store.Unreadable, "dead"}, {store.IsRefused, "dead"}, {store.IsBehind, "late"}, {store.GoesOn, "ok"}, {store.IsPaused, "paused"}, {store.IsOver, "quiet"}}
+
+func rankOf(s store.Standing) int {
+	for i, one := range standings {
+		if one.is == s {
+			return i
+		}
+	}
+	return len(standings)
+}
+
+func classOf(s store.Standing) string { return standings[rankOf(s)].class }
+
+// schedulesPath returns the address of the schedules of a topic.
+func schedulesPath(topic string) string { return "schedules?topic=" + url.QueryEscape(topic) }
+
+// schedules returns what the page of schedules shows.
+func (c *Console) schedules(ctx context.Context, v *visit) (any, error) {
+	if !v.Has(calls.MaySchedule) {
+		return nil, api.ErrForbidden
+	}
+	view := &schedulesView{visit: v, Topic: strings.TrimSpace(v.query("topic")), Now: c.now(ctx)}
+	in, err := v.scope("")
+	if err != nil {
+		return view, err
+	}
+	key, read := in.key, func(ctx context.Context) (schedulesPart, error) { return c.schedulesIn(ctx, in) }
+	if view.Topic != "" {
+		if err := record.CheckTopic(view.Topic); err != nil {
+			return view, err
+		}
+		if !v.Sees(view.Topic) {
+			return nil, api.ErrForbidden
+		}
+		key, read = "topic "+view.Topic, func(ctx context.Context) (schedulesPart, error) { return c.schedulesOf(ctx, view.Topic) }
+	}
+	view.schedulesPart, err = c.caches.schedules.Get(ctx, key, cache.Keep{Age: relisted}, read)
+	return view, err
+}
+
+// schedulesIn returns the schedules of topics in a scope: of each shard those at which the carrier looks first. The error may be a MissingError.
+func (c *Console) schedulesIn(ctx context.Context, in scope) (schedulesPart, error) {
+	parts, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) (part schedulesPart, err error) {
+		after := store.Mark{}
+		for read := 0; read < mostSchedules && len(part.Rows) <= scheduleRows; read += scheduleReads {
+			page, err := shard.AllSchedules(ctx, scheduleReads, after)
+			if err != nil {
+				return part, err
+			}
+			for i := range page.Schedules {
+				if one := &page.Schedules[i].Listed; in.has(one.Schedule.Topic) {
+					part.Rows = append(part.Rows, rowOf(one, page.Now))
+				}
+			}
+			after = page.Next
+			if part.More = after != (store.Mark{}); !part.More {
+				break
+			}
+		}
+		return part, nil
+	})
+	var all schedulesPart
+	for _, part := range parts {
+		all.Rows, all.More = append(all.Rows, part.Rows...), all.More || part.More
+	}
+	return all.sorted(), err
+}
+
+// schedulesOf returns the schedules of a topic.
+func (c *Console) schedulesOf(ctx context.Context, topic string) (all schedulesPart, err error) {
+	now := c.now(ctx)
+	known := make(map[string]bool)
+	for cursor := uint64(0); ; {
+		page, next, err := c.store.Of(topic).Schedules(ctx, topic, cursor)
+		if err != nil {
+			return all, err
+		}
+		for i := range page {
+			if one := &page[i]; !known[one.Schedule.Name] { // a page may have what another had
+				known[one.Schedule.Name] = true
+				all.Rows = append(all.Rows, rowOf(one, now))
+			}
+		}
+		cursor = next
+		if all.More = cursor != 0; !all.More || len(all.Rows) >= mostSchedules {
+			return all.sorted(), nil
+		}
+	}
+}
+
+// sorted returns as many rows as the page shows: what is wrong first, then by topic and name.
+func (p schedulesPart) sorted() schedulesPart {
+	slices.SortFunc(p.Rows, func(a, b scheduleRow) int {
+		return cmp.Or(cmp.Compare(rankOf(a.Standing), rankOf(b.Standing)), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Name, b.Name))
+	})
+	if len(p.Rows) > scheduleRows {
+		p.Rows, p.More = slices.Clone(p.Rows[:scheduleRows]), true
+	}
+	return p
+}
+
+// rowOf returns the row of a schedule.
+func rowOf(l *store.Listed, now time.Time) scheduleRow {
+	s := &l.Schedule
+	standing, err := l.Standing(now)
+	row := scheduleRow{Topic: s.Topic, Name: s.Name, Standing: standing}
+	if err != nil {
+		row.Fires = brief(err.Error())
+		return row
+	}
+	row.Fires = api.Fires(s)
+	if next := s.Following(&l.State, now, 1); len(next) > 0 {
+		row.At, row.Next = next[0], zoned(next[0])
+	}
+	return row
+}
+
+// zoned returns a time with its offset.
+func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
