@@ -31,8 +31,8 @@ Each is made once, whichever daemon is killed.`,
   bellhop schedule list invoices
   bellhop schedule show invoices daily
   bellhop schedule pause invoices daily`,
-	}, "put, list, show, next, run, backfill, pause, resume or delete",
-		a.schedulePutCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.scheduleNextCommand(),
+	}, "put, apply, list, show, next, run, backfill, pause, resume or delete",
+		a.schedulePutCommand(), a.scheduleApplyCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.scheduleNextCommand(),
 		a.scheduleRunCommand(), a.scheduleBackfillCommand(),
 		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused", store.Shard.PauseSchedule),
 		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed", store.Shard.ResumeSchedule),

@@ -71,7 +71,7 @@ func TestScheduleFaults(t *testing.T) {
 	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a~2026-11-22T08:00:00Z", "--every", "5m", "--body", "x"), "it ends like the id of an occurrence")
 	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--every", "5m", "--body", "{{x}}"), "there are no templates")
 	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--body", "x"), "there are 0 of them; give one")
-	contains(t, s.fails(exitUsage, "schedule"), "COMMAND is missing: use put, list")
+	contains(t, s.fails(exitUsage, "schedule"), "COMMAND is missing: use put, apply, list")
 	contains(t, s.fails(exitUsage, "schedule", "stop"), `unknown command "stop"`)
 	contains(t, s.call("schedule", "list", "invoices"), "no schedule\n")
 }
