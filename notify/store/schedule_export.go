@@ -131,34 +131,43 @@ func (s Shard) ExportSchedules(ctx context.Context, cursor string) (ExportedSche
 		return ExportedSchedules{}, err
 	}
 	page := ExportedSchedules{Next: r.Text(), Zones: r.Text()}
-	var large []Listed
+	var large []int
 	for r.More() {
 		topic, name, text, state := r.Text(), r.Text(), r.Text(), r.Text()
-		switch l := listed(topic, name, text, state); {
-		case topic == "":
+		l := listed(topic, name, text, state)
+		if topic == "" {
 			l.Err = fmt.Errorf("%s: it is foreign", name)
-			page.Schedules = append(page.Schedules, l)
-		case text == "" && state == "":
-			large = append(large, l)
-		default:
-			page.Schedules = append(page.Schedules, l)
+		} else if text == "" {
+			large = append(large, len(page.Schedules))
 		}
+		page.Schedules = append(page.Schedules, l)
 	}
 	if err := r.End(); err != nil {
 		return ExportedSchedules{}, err
 	}
-	for _, l := range large {
+	page.Schedules, err = s.readAlone(ctx, page.Schedules, large)
+	return page, err
+}
+
+// readAlone reads those of a page one by one, by their indexes, that did not fit into its reply, and leaves out what was deleted meanwhile.
+func (s Shard) readAlone(ctx context.Context, page []Listed, large []int) ([]Listed, error) {
+	gone := make(map[int]bool)
+	for _, i := range large {
+		l := &page[i]
 		schedule, state, _, err := s.Schedule(ctx, l.Schedule.Topic, l.Schedule.Name)
 		switch {
 		case err == nil:
-			page.Schedules = append(page.Schedules, Listed{Schedule: schedule, State: state})
-		case state.Revision > 0: // it cannot be read
-			page.Schedules = append(page.Schedules, Listed{Schedule: l.Schedule, Err: err})
-		case !errors.Is(err, ErrNoSchedule): // which was deleted meanwhile
-			return ExportedSchedules{}, err
+			*l = Listed{Schedule: schedule, State: state}
+		case errors.Is(err, ErrNoSchedule):
+			gone[i] = l.State.Revision == 0 // else what was put is missing
+		case state.Revision == 0:
+			return nil, err
+		default:
+			l.State, l.Err = state, err
 		}
 	}
-	return page, nil
+	i := -1
+	return slices.DeleteFunc(page, func(Listed) bool { i++; return gone[i] }), nil
 }
 
 // Same reports whether a put of the schedule where the other is would change nothing.

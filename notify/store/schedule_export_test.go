@@ -61,6 +61,20 @@ func TestExportSchedules(t *testing.T) {
 			t.Errorf("%s is %+v", name, l)
 		}
 	}
+	listed := make(map[string]store.Listed)
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		page, next, err := r.shard.Schedules(t.Context(), r.topic, cursor)
+		r.must(err)
+		for _, l := range page {
+			listed[l.Schedule.Name] = l
+		}
+		cursor = next
+	}
+	for name, l := range all {
+		if other := listed[name]; !l.Schedule.Same(&other.Schedule) || !cmp.Equal(l.State, other.State) || (l.Err == nil) != (other.Err == nil) || len(listed) != len(all) {
+			t.Errorf("%s is listed as %.500s", name, fmt.Sprint(other))
+		}
+	}
 	r.must(client.Del(t.Context(), keys.Schedules()).Err())
 	r.must(client.Set(t.Context(), keys.Schedules(), "foreign", 0).Err())
 	if page, err := r.shard.ExportSchedules(t.Context(), "0"); err != nil || len(page.Schedules) != 1 || page.Schedules[0].Err == nil {

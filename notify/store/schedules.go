@@ -166,10 +166,19 @@ func (s Shard) Schedules(ctx context.Context, topic string, cursor uint64) (page
 	if next, err = strconv.ParseUint(at, 10, 64); err != nil {
 		r.Fail("a cursor", at)
 	}
+	var large []int
 	for r.More() {
-		page = append(page, listed(topic, r.Text(), r.Text(), r.Text()))
+		name, text, state := r.Text(), r.Text(), r.Text()
+		if text == "" {
+			large = append(large, len(page))
+		}
+		page = append(page, listed(topic, name, text, state))
 	}
-	return page, next, r.End()
+	if err := r.End(); err != nil {
+		return nil, 0, err
+	}
+	page, err = s.readAlone(ctx, page, large)
+	return page, next, err
 }
 
 // listed reads a schedule.
