@@ -249,9 +249,7 @@ func (i Info) restorable(now time.Time) Line {
 	line := i.Line()
 	line.FirstDue, line.Died, line.Reason, line.AttemptsUsed = nil, nil, "", 0
 	r := &Restore{Schedule: store.ScheduleOfKey(i.Key)}
-	if r.Schedule != "" {
-		line.Key = ""
-	}
+	line.IfBusy = i.IfBusy
 	line.Restore = r
 	if i.Published.UnixMilli() > 0 {
 		r.Published = i.Published.UTC()

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -107,10 +108,10 @@ func (e *exportPart) schedule(l *store.Listed, zones string) error {
 		e.leaveOut(1)
 		return nil
 	}
-	made := madeBefore{cursor: l.State.Cursor, noted: make(map[time.Time]bool)}
+	made := madeBefore{cursor: l.State.Cursor}
 	for _, one := range l.State.Occurrences {
 		if one.At.After(made.cursor) {
-			made.noted[one.At] = true
+			made.noted = append(made.noted, one.At)
 		}
 	}
 	e.made[member] = made
@@ -120,16 +121,19 @@ func (e *exportPart) schedule(l *store.Listed, zones string) error {
 // madeBefore is what of a schedule was made when it was exported.
 type madeBefore struct {
 	cursor time.Time
-	noted  map[time.Time]bool // behind the cursor
+	noted  []time.Time // behind the cursor
 }
 
 // isMadeAgain reports whether a message is an occurrence that was made behind the export of its schedule.
 func (e *exportPart) isMadeAgain(i *Info) bool {
 	name := i.Headers[store.HeaderSchedule]
+	if name == "" {
+		return false
+	}
 	made, known := e.made[i.Topic+":"+name]
 	at, err := time.Parse(time.RFC3339, i.Headers[store.HeaderScheduled])
 	of := store.Schedule{Name: name}
-	return known && err == nil && i.ID == of.OccurrenceID(at) && at.After(made.cursor) && !made.noted[at.UTC()]
+	return known && err == nil && i.ID == of.OccurrenceID(at) && at.After(made.cursor) && !slices.ContainsFunc(made.noted, at.Equal)
 }
 
 // line writes a line that is no message, and counts it.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -251,6 +252,9 @@ func lineFault(err error) error {
 func (i Info) Line() Line {
 	line := Line{Topic: i.Topic, ID: i.ID, Mode: i.Mode(), Reason: i.Reason, AttemptsUsed: i.Attempts}
 	fields.Fill(&line, &i.Record, "FirstDue", "Body")
+	if store.ScheduleOfKey(i.Key) != "" { // no message has it that is published
+		line.Key, line.IfBusy = "", ""
+	}
 	if !i.Died.IsZero() {
 		died := i.Died.UTC()
 		line.Died = &died

@@ -252,3 +252,34 @@ func TestRestoreIsCut(t *testing.T) {
 		t.Errorf("got %v, %v", sum, err)
 	}
 }
+
+// An import that is killed behind any line is completed by another one: what is restored twice is there once.
+func TestRestoreInSteps(t *testing.T) {
+	t.Parallel()
+	from, to := newShell(t), newShell(t)
+	from.putMany()
+	lines := slices.Collect(strings.Lines(from.feed("", "export", "-").out))
+	for n := range lines {
+		to.feed(strings.Join(lines[:n], ""), "publish", "--file", "-")
+	}
+	r := to.feed(strings.Join(lines, ""), "publish", "--file", "-")
+	contains(t, r.out, "published 1, refused 5\nrestored 0 schedules and pushes, 7 were there unchanged\n")
+	if again := to.feed("", "export", "-"); !slices.Equal(sorted(again.out), sorted(strings.Join(lines, ""))) {
+		t.Errorf("exported %s, want %s", again.out, lines)
+	}
+}
+
+// A dead letter of a schedule whose occurrences do not overlap is exported as a message without the schedule's key, and can be published again.
+func TestDeadOccurrenceIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	serve := s.start("serve")
+	s.call("schedule", "put", "t", "a", "--every", "1s", "--count", "1", "--overlap", "skip", "--attempts", "1", "--body", "x")
+	s.call("work", "t", "--count", "1", "--", "false")
+	serve.signal(syscall.SIGTERM)
+	serve.ends(0)
+	path := filepath.Join(t.TempDir(), "dead.jsonl")
+	s.call("dead", "export", "t", "--output", path)
+	s.call("dead", "purge", "t", "--all", "--yes")
+	contains(t, s.call("publish", "--file", path), "published 1, refused 0\n")
+}
