@@ -56,7 +56,7 @@ type lineReader struct {
 }
 
 // read reads a line of a kind: the fields own into texts, others as other takes them, and what that leaves into rest. The error says that it is no
-// object of JSON.
+// object of JSON, or of another kind.
 func (l *lineReader) read(line []byte, kind, example string, own []string, other func(member strictjson.Member) (took bool, err error)) error {
 	l.texts = make(map[string]string)
 	err := strictjson.Members(line, func(member strictjson.Member) {
@@ -78,7 +78,7 @@ func (l *lineReader) read(line []byte, kind, example string, own []string, other
 		return fault.New("line", "line: %w; write one JSON object a line, such as %s", err, example)
 	}
 	if is := l.texts["kind"]; is != "" && is != kind {
-		l.faults = append(l.faults, fault.New("kind", "kind %.40q: here each line is a %s; leave it out", is, kind))
+		return fault.New("kind", "kind %.40q: here each line is a %s; leave this one out", is, kind)
 	}
 	return nil
 }
