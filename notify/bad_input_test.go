@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -74,6 +75,14 @@ func TestBadMessage(t *testing.T) {
 		{"due in the year 1", dueAt(time.Time{}.Add(1)), "due"},
 		{"due absurdly early", dueAt(time.Unix(-1<<62, 0)), "due"},
 		{"due so early that milliseconds overflow", dueAt(time.Unix(-10_000_000_000_000_000, 0)), "due"},
+		{"due on a wall without a zone", dueAt(time.Date(2030, 1, 2, 8, 0, 0, 0, calendar.Wall)), "due"},
+		{"zone without due", func(m *notify.Message) { m.Zone = "Europe/Berlin" }, "due"},
+		{"zone and delay", func(m *notify.Message) { m.Zone, m.Delay = "Europe/Berlin", time.Second }, "delay and zone"},
+		{"zone and due with an offset", func(m *notify.Message) { m.Zone, m.Due = "Europe/Berlin", future }, "zone"},
+		{"unknown zone", func(m *notify.Message) { m.Zone, m.Due = "Berlin", time.Date(2030, 1, 2, 8, 0, 0, 0, calendar.Wall) }, "zone"},
+		{"due past the year 9999 in its zone", func(m *notify.Message) {
+			m.Zone, m.Due = "America/New_York", time.Date(9999, 12, 31, 23, 0, 0, 0, calendar.Wall)
+		}, "due"},
 		{"negative ttl", func(m *notify.Message) { m.TTL = -time.Second }, "ttl"},
 		{"ttl under a millisecond", func(m *notify.Message) { m.TTL = time.Millisecond - 1 }, "ttl"},
 		{"negative attempts", func(m *notify.Message) { m.MaxAttempts = -1 }, "attempts"},

@@ -78,7 +78,7 @@ func (p *Publisher) RescheduleAt(ctx context.Context, topic, id string, due time
 }
 
 func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, error) {
-	if err := errors.Join(checkName(m.Topic, m.ID), fields.Check(&Message{Delay: m.Delay, Due: m.Due}, false)); err != nil {
+	if err := errors.Join(checkName(m.Topic, m.ID), fields.Check(&Message{Delay: m.Delay, Due: m.Due}, false), m.checkDue()); err != nil {
 		return Publication{}, err
 	}
 	member := record.Member(m.Topic, m.ID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -36,8 +37,12 @@ type Message struct {
 	// Delay is how long after Redis accepts the message it is due. Due is the time
 	// itself; one in the past becomes the time of the publish, except for a broadcast.
 	// Give at most one of the two. Both are rounded up to a millisecond.
+	//
+	// Zone is that of a Due in calendar.Wall, which is what a wall clock shows: it is due when
+	// the zone's clock shows that first, and at the end of a gap that has it.
 	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
-	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" doc:"due at this time; in the past: at once, and the answer tells since when. Give a delay, or this, or neither"`
+	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" zone:"zone" doc:"due at this time; in the past: at once, and the answer tells since when. With a zone beside it a time without an offset. Give a delay, or this, or neither"`
+	Zone  string        `field:"zone" is:"zone" without:"delay" example:"Europe/Berlin" doc:"time zone of a due without an offset, such as 2030-01-02T08:00: due when the wall clock there shows that first, or at the end of a gap that has it"`
 
 	// TTL is how long after the due time the message expires, rounded down to a
 	// millisecond; zero: never. A broadcast is not sent then, and listeners that read it
@@ -171,8 +176,17 @@ const (
 func (m *Message) check(maxBody int) error {
 	return errors.Join(
 		record.CheckTopic(m.Topic), fields.Check(m, m.Broadcast), m.checkBody(maxBody), record.CheckHeaders(m.Headers),
-		m.checkRestore(), m.checkAsks(),
+		m.checkDue(), m.checkRestore(), m.checkAsks(),
 	)
+}
+
+// checkDue returns a Fault for a due time without its zone, or a zone without its due time.
+func (m *Message) checkDue() error {
+	if _, err := calendar.Zone(m.Zone); err != nil || m.Delay != 0 {
+		return nil // it is refused as it is, or a delay excludes both
+	}
+	_, err := calendar.Local(m.Due, m.Zone)
+	return err
 }
 
 func (m *Message) checkBody(most int) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -222,6 +223,7 @@ func (p *Publisher) prepare(m Message) (*outgoing, error) {
 	if err := out.check(p.maxBody); err != nil {
 		return nil, err
 	}
+	out.Due, _ = calendar.Local(out.Due, out.Zone) // check refuses a fault
 	if out.drawn = out.ID == ""; out.drawn {
 		out.ID = p.newID()
 	}
@@ -370,6 +372,9 @@ func (m *Message) refused(why store.Refusal) error {
 	member := record.Member(m.Topic, m.ID)
 	switch why {
 	case store.TooLate:
+		if !m.Due.IsZero() {
+			return fault.New("due", "due %s: in its zone it is past the year 9999", m.Due.Format(time.RFC3339))
+		}
 		return fault.New("delay", "delay %v: it ends past the year 9999", m.Delay)
 	case store.IDInUse:
 		return fmt.Errorf("publish %s: %w", member, ErrExists)

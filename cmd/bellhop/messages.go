@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -389,7 +390,7 @@ time. A leased message is refused; bellhop dead requeue requeues a dead one.`,
 	flags := c.Flags()
 	var times []flagField
 	for _, field := range fields.In[notify.Message]() {
-		if field.Name == "delay" || field.Name == "due" {
+		if slices.Contains([]string{"delay", "due", "zone"}, field.Name) {
 			times = append(times, flagField{field, field.Name, flags.String(field.Name, "", field.Doc+"; such as "+field.Example)})
 		}
 	}
@@ -415,7 +416,7 @@ time. A leased message is refused; bellhop dead requeue requeues a dead one.`,
 		if !now && m.Delay == 0 && m.Due.IsZero() {
 			return wrong(misused("due", "no new due time: give --now to make it due at once"))
 		}
-		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], m.Delay, m.Due)
+		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], m.Delay, m.Due, m.Zone)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -31,9 +32,12 @@ func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next
 	return Cancelled{Cancelled: !stopping, Was: was, Stopping: stopping}, err
 }
 
-// RescheduleTo gives a message another due time: after a delay, or at a time, of which at most one is given.
-func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, delay time.Duration, due time.Time) (notify.Publication, error) {
+// RescheduleTo gives a message another due time: after a delay, or at a time, perhaps in a zone, of which at most one is given.
+func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, delay time.Duration, due time.Time, zone string) (notify.Publication, error) {
+	due, err := calendar.Local(due, zone)
 	switch {
+	case err != nil:
+		return notify.Publication{}, err
 	case due.IsZero():
 		return pub.RescheduleIn(ctx, topic, id, delay)
 	case delay != 0:

@@ -10,7 +10,7 @@ import (
 )
 
 func TestRescheduleToTakesADelayOrATime(t *testing.T) {
-	_, err := api.RescheduleTo(t.Context(), nil, "orders", "a", time.Second, time.Now())
+	_, err := api.RescheduleTo(t.Context(), nil, "orders", "a", time.Second, time.Now(), "")
 	var fault *notify.Fault
 	if !errors.As(err, &fault) || fault.Field != "due" || err.Error() != "invalid delay and due: both are given; give one of them" {
 		t.Errorf("got %v", err)

@@ -249,6 +249,8 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "act", values: map[string]any{"act": "cancel", "q": "topic:shop.read state:leased", "dry_run": true}, has: "cancel works on scheduled, ready and blocked messages"},
 		{call: "act", values: map[string]any{"act": "requeue", "stop": true, "q": "topic:shop.read", "dry_run": true}, has: "requeue stops no worker"},
 		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-01-02T03:04:05Z"}, changes: true, has: `"due":"2190-01-02T03:04:05Z"`},
+		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-07-02T03:04", "zone": "Europe/Berlin"}, changes: true, has: `"due":"2190-07-02T01:04:00Z"`},
+		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-07-02T03:04"}, changes: true, has: "it has no offset"},
 		{call: "reschedule", values: map[string]any{"id": "none"}, changes: true, has: "urn:bellhop:not-found"},
 		{call: "cancel", values: map[string]any{"id": "a"}, changes: true, has: `"was":"scheduled"`},
 		{call: "cancel", values: map[string]any{"id": "a", "next": true}, changes: true, has: "urn:bellhop:not-found"},

@@ -54,7 +54,7 @@ type InspectInput struct {
 
 type rescheduleInput struct {
 	OfMessage
-	M notify.Message `has:"delay,due"`
+	M notify.Message `has:"delay,due,zone"`
 }
 
 var _ = define(Call{
@@ -65,7 +65,7 @@ var _ = define(Call{
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	p, err := api.RescheduleTo(ctx, s.Publisher, in.Topic, in.ID, in.M.Delay, in.M.Due)
+	p, err := api.RescheduleTo(ctx, s.Publisher, in.Topic, in.ID, in.M.Delay, in.M.Due, in.M.Zone)
 	return reply(api.PublicationOf(p), err)
 })
 

@@ -435,7 +435,7 @@ func reschedule(ctx context.Context, c *Console, v *visit, topic, id string) (st
 	if err != nil {
 		return "", err
 	}
-	p, err := api.RescheduleTo(ctx, c.pub, topic, id, delay, due)
+	p, err := api.RescheduleTo(ctx, c.pub, topic, id, delay, due, "")
 	return "Rescheduled " + id + dueText(p.Due), err
 }
 

@@ -127,6 +127,9 @@ func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField
 	if _, short := schema.Extensions["x-shortest"]; short {
 		schema.Pattern = durationGrammar
 	}
+	if p.Zone != "" { // date-time has an offset
+		schema.Format, schema.Pattern = "", fields.LocalPattern
+	}
 	if schema.Type == huma.TypeString && schema.Enum == nil && p.In != "header" {
 		one := 1
 		schema.MinLength = &one

@@ -208,7 +208,7 @@ func example(p specParam) string {
 func (c wrongCase) companions() []string {
 	return map[string][]string{
 		"if_busy": {"key=acct-7"}, "late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
-		"then": {"id=order-4714"}, "unique_for": {"id=order-4715"},
+		"then": {"id=order-4714"}, "unique_for": {"id=order-4715"}, "zone": {"due=2030-01-02T08:00"},
 	}[c.param.Name]
 }
 

@@ -64,6 +64,9 @@ func TestWrongAsks(t *testing.T) {
 		{false, "Id a If-Exists debounce", "delay", []string{"debounce puts the message off by it"}},
 		{false, "Id a If-Exists debounce Delay 1m Max-Wait 59s", "max_wait", []string{"less than the delay"}},
 		{false, "Unique-For 1h Then after", "then unique_for", []string{"the id is missing"}},
+		{false, "Due 2030-01-02T08:00", "due", []string{"it has no offset"}},
+		{false, "Due 2030-01-02T08:00Z Zone Europe/Berlin", "Bellhop-Due", []string{"write a time such as 2030-01-02T15:04:05Z"}},
+		{true, "Due 2030-01-02T08:00:00Z Zone Europe/Berlin", "zone", []string{"due has an offset"}},
 		{false, "Late drop", "late", []string{"late_after is missing"}},
 		{false, "Lease 99ms Try-Timeout 25h", "lease try_timeout", []string{"use 100ms to 24h"}},
 		{false, "Lease 99 Late-After x Late x Foo 1 Attempts -1", "Bellhop-Foo Bellhop-Late Bellhop-Late-After Bellhop-Lease attempts", []string{"Bellhop-Try-Timeout, Bellhop-Fail, Bellhop-Late-After"}},
@@ -199,5 +202,18 @@ func TestDeliveryIsPutOff(t *testing.T) {
 	storetest.Eventually(t, "it is acknowledged", func() bool { return counts(t, store).Acked == 1 })
 	if n := d.Stats().Snoozed; n != 3 {
 		t.Errorf("%d are counted", n)
+	}
+}
+
+// A due time of a zone's wall clock is resolved, and told.
+func TestLocalDue(t *testing.T) {
+	t.Parallel()
+	conn, _, _ := open(t)
+	local := []string{"Bellhop-Due", "2099-03-29T02:30", "Bellhop-Zone", "Europe/Berlin"}
+	want := time.Date(2099, 3, 29, 1, 0, 0, 0, time.UTC)
+	for _, call := range []string{"publish", "publish-broadcast"} {
+		if p := read[api.Publication](t, request(t, conn, "bellhop."+call+"."+topic, "x", local...)); !p.Due.Equal(want) {
+			t.Errorf("%s: it is due at %v", call, p.Due)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -31,6 +32,7 @@ import (
 //   - shortest and longest of a duration
 //   - without: another field that excludes this one
 //   - of: "message" if broadcasts do not have the field
+//   - zone: of a time, the field of the zone that one without an offset is of
 type Field struct {
 	Index   []int
 	Name    string
@@ -38,6 +40,7 @@ type Field struct {
 	Doc     string
 	Example string
 	Of      string
+	Zone    string
 	grammar func(text string) error // of a text; nil: none
 	number  bool
 	lasts   bool // it is a duration
@@ -70,7 +73,7 @@ func Of(name string, field reflect.StructField) Field {
 	get := field.Tag.Get
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
-		Of: get("of"), grammar: grammarOf(name, field.Tag), limits: limitsOf(field),
+		Of: get("of"), Zone: get("zone"), grammar: grammarOf(name, field.Tag), limits: limitsOf(field),
 		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
 		lasts:  field.Type == reflect.TypeFor[time.Duration](),
 	}
@@ -107,7 +110,11 @@ var grammars = map[string]func(text string) error{
 		return nil
 	},
 	"schedule": store.CheckScheduleName,
-	"header":   checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
+	"zone": func(text string) error {
+		_, err := calendar.Zone(text)
+		return err
+	},
+	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
 }
 
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
@@ -306,6 +313,9 @@ func (f *Field) within(d time.Duration) error {
 // time reads a due time.
 func (f *Field) time(text string) (time.Time, error) {
 	t, err := ParseTime(f.Name, text)
+	if f.Zone != "" {
+		t, err = ParseLocal(f.Name, text)
+	}
 	if err == nil {
 		err = f.from1970(t)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -31,7 +32,7 @@ func TestMessageFields(t *testing.T) {
 			t.Errorf("a line of JSON has no %s: %v", f.Name, field)
 		}
 	}
-	if diff := cmp.Diff([]string{"id", "key", "if_busy", "delay", "due", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"id", "key", "if_busy", "delay", "due", "zone", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -55,6 +56,11 @@ func TestSetFields(t *testing.T) {
 		{name: "due", text: "2030-01-02T15:04:05Z", want: notify.Message{Due: time.Date(2030, 1, 2, 15, 4, 5, 0, time.UTC)}},
 		{name: "due", text: "tomorrow", fault: "write a time such as"},
 		{name: "due", text: "1969-01-02T15:04:05Z", fault: "before 1970"},
+		{name: "due", text: "2030-01-02T15:04", want: notify.Message{Due: time.Date(2030, 1, 2, 15, 4, 0, 0, calendar.Wall)}},
+		{name: "due", text: "2030-01-02T15:04:05.678", want: notify.Message{Due: time.Date(2030, 1, 2, 15, 4, 5, 678_000_000, calendar.Wall)}},
+		{name: "due", text: "2030-13-02T15:04", fault: `due "2030-13-02T15:04": write a time such as 2030-01-02T15:04:05Z, or of a zone`},
+		{name: "due", text: "2030-01-02T15:04Z", fault: "write a time such as"},
+		{name: "due", text: "0001-01-01T00:00", fault: "write a time such as"},
 		{name: "ttl", text: "1ms", want: notify.Message{TTL: time.Millisecond}},
 		{name: "ttl", text: "0s", fault: "use 1ms or more", strictly: true},
 		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: record.MostAttempts}},

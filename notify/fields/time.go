@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -45,6 +46,28 @@ func ParseDuration(field, text string) (time.Duration, error) {
 
 // timeGrammar is the grammar of RFC 3339. time.Parse also accepts 1:02:03,4Z and any offset.
 var timeGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// LocalPattern is that grammar where the offset may be left out, and then the seconds, too.
+const LocalPattern = `^\d{4}-\d\d-\d\dT\d\d:\d\d((:\d\d(\.\d+)?)?|:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d))$`
+
+// localGrammar is that of a time without an offset.
+var localGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$`)
+
+// ParseLocal is ParseTime for a time that may have no offset, and is in calendar.Wall then.
+func ParseLocal(field, text string) (time.Time, error) {
+	if !localGrammar.MatchString(text) {
+		return ParseTime(field, text)
+	}
+	seconds := ""
+	if len(text) == len("2030-01-02T15:04") {
+		seconds = ":00"
+	}
+	t, err := ParseTime(field, text+seconds+"Z")
+	if err != nil {
+		return time.Time{}, fault.New(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z, or of a zone such as 2030-01-02T15:04", field, text)
+	}
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), calendar.Wall), nil
+}
 
 // ParseTime reads a time of RFC 3339 for a named field. The error is a fault.Fault of
 // the field.
