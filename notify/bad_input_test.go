@@ -83,6 +83,9 @@ func TestBadMessage(t *testing.T) {
 		{"due past the year 9999 in its zone", func(m *notify.Message) {
 			m.Zone, m.Due = "America/New_York", time.Date(9999, 12, 31, 23, 0, 0, 0, calendar.Wall)
 		}, "due"},
+		{"negative spread", func(m *notify.Message) { m.Spread = -time.Second }, "spread"},
+		{"spread under a millisecond", func(m *notify.Message) { m.Spread = time.Millisecond - 1 }, "spread"},
+		{"spread of more than a day", func(m *notify.Message) { m.Spread = 24*time.Hour + 1 }, "spread"},
 		{"negative ttl", func(m *notify.Message) { m.TTL = -time.Second }, "ttl"},
 		{"ttl under a millisecond", func(m *notify.Message) { m.TTL = time.Millisecond - 1 }, "ttl"},
 		{"negative attempts", func(m *notify.Message) { m.MaxAttempts = -1 }, "attempts"},

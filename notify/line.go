@@ -30,7 +30,8 @@ type Line struct {
 	Delay       string            `json:"delay,omitempty"` // such as 90s, 1h30m or 1d
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339, or with a zone without an offset, such as 2030-01-02T08:00
 	Zone        string            `json:"zone,omitempty"`
-	TTL         string            `json:"ttl,omitempty"` // such as 24h
+	Spread      string            `json:"spread,omitempty"` // such as 10m
+	TTL         string            `json:"ttl,omitempty"`    // such as 24h
 	MaxAttempts int               `json:"attempts,omitempty"`
 	Lease       string            `json:"lease,omitempty"`
 	TryTimeout  string            `json:"try_timeout,omitempty"`

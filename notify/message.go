@@ -44,6 +44,10 @@ type Message struct {
 	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" zone:"zone" doc:"due at this time; in the past: at once, and the answer tells since when. With a zone beside it a time without an offset. Give a delay, or this, or neither"`
 	Zone  string        `field:"zone" is:"zone" without:"delay" example:"Europe/Berlin" doc:"time zone of a due without an offset, such as 2030-01-02T08:00: due when the wall clock there shows that first, or at the end of a gap that has it"`
 
+	// Spread has the message due up to so much later, always the same for one topic and ID:
+	// so many of one time do not come at once.
+	Spread time.Duration `field:"spread" shortest:"1ms" longest:"24h" example:"10m" doc:"due up to so much later, always the same for one id, so that many of one time do not come at once; missing: no later"`
+
 	// TTL is how long after the due time the message expires, rounded down to a
 	// millisecond; zero: never. A broadcast is not sent then, and listeners that read it
 	// later leave it out.

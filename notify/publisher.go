@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -335,18 +336,19 @@ func (out *outgoing) as() *store.As {
 
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
+	member := record.Member(out.Topic, out.ID)
 	return store.Publish{
-		Topic: out.Topic, Member: record.Member(out.Topic, out.ID), Tail: out.tail,
-		When: when(out.Delay, out.Due), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Restored: out.restored, As: out.as(),
+		Topic: out.Topic, Member: member, Tail: out.tail,
+		When: when(out.Delay, out.Due, record.Spread(member, out.Spread)), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Restored: out.restored, As: out.as(),
 	}
 }
 
-// when returns a due time from a delay or a time; at most one of them is given.
-func when(delay time.Duration, due time.Time) store.When {
+// when returns a due time from a delay or a time, of which at most one is given, and how much later it is.
+func when(delay time.Duration, due time.Time, spread time.Duration) store.When {
 	if due.IsZero() {
-		return store.In(delay)
+		return store.In(delay + min(spread, math.MaxInt64-delay))
 	}
-	return store.At(due)
+	return store.At(due.Add(spread))
 }
 
 // resultOf returns the outcome of a call for a message.
@@ -373,7 +375,7 @@ func (m *Message) refused(why store.Refusal) error {
 	switch why {
 	case store.TooLate:
 		if !m.Due.IsZero() {
-			return fault.New("due", "due %s: in its zone it is past the year 9999", m.Due.Format(time.RFC3339))
+			return fault.New("due", "due %s: with its zone or spread it is past the year 9999", m.Due.Format(time.RFC3339))
 		}
 		return fault.New("delay", "delay %v: it ends past the year 9999", m.Delay)
 	case store.IDInUse:

@@ -113,6 +113,7 @@ func (m *Message) checkRestore() error {
 	}
 	refuse(m.ID == "", "restore", "restore: the message has no id; give its own, so that it is not restored twice")
 	refuse(m.Delay != 0, "delay", "delay %v: what is restored has none; give due, or died if it is dead", m.Delay)
+	refuse(m.Spread != 0, "spread", "spread %v: what is restored is due as it was; leave it out", m.Spread)
 	refuse(r.dead() && !m.Due.IsZero(), "due", "due: a dead letter has none; give due or restore.died")
 	refuse(!r.dead() && m.Due.IsZero(), "due", "due: it is missing; what is restored has one, or restore.died if it is dead")
 	refuse(r.AttemptsUsed < 0 || r.AttemptsUsed > record.MostAttempts, "restore.attempts_used", "restore.attempts_used %d: use 0 to %d", r.AttemptsUsed, record.MostAttempts)

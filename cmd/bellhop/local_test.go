@@ -12,7 +12,7 @@ func TestLocalDue(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("publish", "t", "--id", "a", "--due", "2099-03-29T02:30", "--zone", "Europe/Berlin", "--body", "x"), "t a scheduled 2099-03-29T01:00:00.000Z (in ")
-	r := s.feed(`{"topic":"t","id":"b","due":"2099-10-25T02:30:00","zone":"Europe/Berlin","body":"x"}`+"\n"+`{"topic":"t","due":"2099-10-25T02:30:00","body":"x"}`, "publish", "--file", "-")
+	r := s.feed(`{"topic":"t","id":"b","due":"2099-10-25T02:30:00","zone":"Europe/Berlin","spread":"1ms","body":"x"}`+"\n"+`{"topic":"t","due":"2099-10-25T02:30:00","body":"x"}`, "publish", "--file", "-")
 	if r.code != exitFailed || !strings.Contains(r.out+r.err, "it has no offset; write one") {
 		t.Errorf("got %+v", r)
 	}

@@ -90,6 +90,7 @@ func TestPublishRefuses(t *testing.T) {
 		{[]string{"t", "--due", "2030-01-02T08:00:00Z", "--zone", "UTC"}, "x", "invalid zone UTC: due has an offset, so it needs no zone"},
 		{[]string{"t", "--due", "2030-01-02T08:00", "--zone", "berlin"}, "x", "do you mean Europe/Berlin"},
 		{[]string{"t", "--zone", "UTC"}, "x", "invalid due: it is missing, and the zone UTC is for it"},
+		{[]string{"t", "--spread", "0s"}, "x", "invalid spread 0s: use 1ms to 24h"},
 		{[]string{"t", "--ttl", "-1s"}, "x", "invalid ttl"},
 		{[]string{"t", "--attempts", "-1"}, "x", `invalid attempts "-1": write a whole number from 1 to 1000000`},
 		{[]string{"t", "--header", "x"}, "x", `invalid header "x": write NAME=VALUE`},

@@ -43,7 +43,7 @@ Each is made once, whichever daemon is killed.`,
 func (a *app) schedulePutCommand() *cobra.Command {
 	var asked api.ScheduleRequest
 	var count int
-	f := publishFlags{without: []string{"id", "delay", "due", "if_exists", "max_wait", "then", "unique_for", "zone"}}
+	f := publishFlags{without: []string{"id", "delay", "due", "if_exists", "max_wait", "spread", "then", "unique_for", "zone"}}
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put TOPIC NAME",
 		Short: "Add a schedule, or change one",

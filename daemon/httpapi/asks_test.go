@@ -51,7 +51,7 @@ func TestWrongAsks(t *testing.T) {
 		{"/messages", "if_exists=replace&id=there&max_wait=1m", "max_wait", []string{"for if_exists=debounce alone"}},
 		{"/messages", "due=2030-01-02T08:00", "due", []string{"it has no offset; write one, such as 2030-01-02T08:00:00Z or 2030-01-02T08:00:00+02:00, or give its zone"}},
 		{"/messages", "due=2030-01-02T08:00:00Z&zone=Europe/Berlin", "zone", []string{"due has an offset, so it needs no zone"}},
-		{"/broadcasts", "due=2030-01-02T08:00&zone=Mars", "zone", []string{"do you mean"}},
+		{"/broadcasts", "due=2030-01-02T08:00&zone=Mars&spread=25h", "spread zone", []string{"do you mean", "spread 25h: use 1ms to 24h"}},
 		{"/messages", "zone=Europe/Berlin", "due", []string{"it is missing, and the zone Europe/Berlin is for it"}},
 		{"/messages", "delay=1m&zone=Europe/Berlin", "zone", []string{"it is given beside delay"}},
 		{"/messages", "if_exists=keep", "if_exists", []string{"the id is missing; name the message"}},

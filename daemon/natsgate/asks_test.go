@@ -66,7 +66,7 @@ func TestWrongAsks(t *testing.T) {
 		{false, "Unique-For 1h Then after", "then unique_for", []string{"the id is missing"}},
 		{false, "Due 2030-01-02T08:00", "due", []string{"it has no offset"}},
 		{false, "Due 2030-01-02T08:00Z Zone Europe/Berlin", "Bellhop-Due", []string{"write a time such as 2030-01-02T15:04:05Z"}},
-		{true, "Due 2030-01-02T08:00:00Z Zone Europe/Berlin", "zone", []string{"due has an offset"}},
+		{true, "Due 2030-01-02T08:00:00Z Zone Europe/Berlin Spread -1s", "spread zone", []string{"due has an offset"}},
 		{false, "Late drop", "late", []string{"late_after is missing"}},
 		{false, "Lease 99ms Try-Timeout 25h", "lease try_timeout", []string{"use 100ms to 24h"}},
 		{false, "Lease 99 Late-After x Late x Foo 1 Attempts -1", "Bellhop-Foo Bellhop-Late Bellhop-Late-After Bellhop-Lease attempts", []string{"Bellhop-Try-Timeout, Bellhop-Fail, Bellhop-Late-After"}},
@@ -215,5 +215,8 @@ func TestLocalDue(t *testing.T) {
 		if p := read[api.Publication](t, request(t, conn, "bellhop."+call+"."+topic, "x", local...)); !p.Due.Equal(want) {
 			t.Errorf("%s: it is due at %v", call, p.Due)
 		}
+	}
+	if p := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", append(local, "Bellhop-Id", "b", "Bellhop-Spread", "1h")...)); p.Due.Sub(want) <= 0 || p.Due.Sub(want) > time.Hour {
+		t.Errorf("it is due at %v", p.Due)
 	}
 }

@@ -32,7 +32,7 @@ func TestMessageFields(t *testing.T) {
 			t.Errorf("a line of JSON has no %s: %v", f.Name, field)
 		}
 	}
-	if diff := cmp.Diff([]string{"id", "key", "if_busy", "delay", "due", "zone", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"id", "key", "if_busy", "delay", "due", "zone", "spread", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -61,6 +61,8 @@ func TestSetFields(t *testing.T) {
 		{name: "due", text: "2030-13-02T15:04", fault: `due "2030-13-02T15:04": write a time such as 2030-01-02T15:04:05Z, or of a zone`},
 		{name: "due", text: "2030-01-02T15:04Z", fault: "write a time such as"},
 		{name: "due", text: "0001-01-01T00:00", fault: "write a time such as"},
+		{name: "spread", text: "10m", want: notify.Message{Spread: 10 * time.Minute}},
+		{name: "spread", text: "0s", fault: "use 1ms to 24h", strictly: true},
 		{name: "ttl", text: "1ms", want: notify.Message{TTL: time.Millisecond}},
 		{name: "ttl", text: "0s", fault: "use 1ms or more", strictly: true},
 		{name: "attempts", text: "1000000", want: notify.Message{MaxAttempts: record.MostAttempts}},

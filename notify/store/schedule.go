@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"regexp"
 	"strconv"
 	"strings"
@@ -304,12 +303,7 @@ func ScheduleOfKey(key string) string {
 
 // DueOf returns when the message of an occurrence is due: with a jitter later than its time.
 func (s *Schedule) DueOf(at time.Time) time.Time {
-	if s.Jitter == 0 {
-		return at
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(record.Member(s.Topic, s.OccurrenceID(at)))) // never fails
-	return at.Add(time.Duration(h.Sum64()%uint64(s.Jitter.Milliseconds()+1)) * time.Millisecond)
+	return at.Add(record.Spread(record.Member(s.Topic, s.OccurrenceID(at)), s.Jitter))
 }
 
 // message returns the record of an occurrence.
