@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -112,14 +113,15 @@ func (a *app) putSchedule(ctx context.Context, s *session, topic, name string, a
 	if err != nil {
 		return err
 	}
-	return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: one.shown()})
+	return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: one.shown})
 }
 
 func (a *app) scheduleShowCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
-		Use:     "show TOPIC NAME",
-		Short:   "Show a schedule, when it fires next, and what it made last",
-		Long:    `Show a schedule, the next five times at which it fires, and the last twenty occurrences.`,
+		Use:   "show TOPIC NAME",
+		Short: "Show a schedule, when it fires next, and what it made last",
+		Long: `Show a schedule, the next five times at which it fires, and the last twenty
+occurrences, with what became of their messages.`,
 		Example: "  bellhop schedule show invoices daily\n  bellhop schedule show invoices daily --json | jq .state.next",
 		Args:    takes("TOPIC", "NAME"),
 
@@ -131,7 +133,7 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(l.shown())
+			return a.printJSON(l.shown)
 		}
 		a.printRows(a.scheduleRows(&l))
 		return nil
@@ -143,20 +145,16 @@ type lookedAt struct {
 	store.Schedule
 	state store.ScheduleState
 	now   time.Time
+	shown api.Schedule
 }
-
-// shown returns it in its JSON form.
-func (l *lookedAt) shown() api.Schedule { return api.ScheduleOf(&l.Schedule, l.state, l.now) }
 
 // lookAtSchedule reads a schedule.
 func lookAtSchedule(ctx context.Context, s *session, topic, name string) (l lookedAt, err error) {
 	if err := checkSchedule(topic, name); err != nil {
 		return l, err
 	}
-	if l.Schedule, l.state, _, err = s.store.Of(topic).Schedule(ctx, topic, name); err == nil {
-		l.now, err = s.store.Now(ctx)
-	}
-	return l, err
+	shown, of, now, err := api.LookAtSchedule(ctx, s.store, topic, name)
+	return lookedAt{of.Schedule, of.State, now, shown}, err
 }
 
 func checkSchedule(topic, name string) error {
@@ -165,7 +163,7 @@ func checkSchedule(topic, name string) error {
 
 // scheduleRows describes a schedule on a terminal.
 func (a *app) scheduleRows(l *lookedAt) [][]string {
-	shown := l.shown()
+	shown := &l.shown
 	rows := [][]string{
 		{"topic", l.Topic},
 		{"name", l.Name},
@@ -185,9 +183,14 @@ func (a *app) scheduleRows(l *lookedAt) [][]string {
 		next = append(next, firesAt(at, l.now))
 	}
 	for _, one := range slices.Backward(shown.State.Last) {
-		text := a.when(one.At, l.now)
-		if one.Taken {
-			text += ", its id was in use"
+		text := a.when(one.At, l.now) + ", "
+		switch {
+		case one.Taken:
+			text += "its id was in use"
+		case one.LateMs > 0:
+			text += one.Became + ", claimed " + fault.Short(time.Duration(one.LateMs)*time.Millisecond) + " late"
+		default:
+			text += one.Became
 		}
 		last = append(last, text)
 	}

@@ -85,8 +85,10 @@ func TestScheduleFires(t *testing.T) {
 	storetest.Eventually(t, "three occurrences are ready", func() bool {
 		return strings.Contains(strings.Join(strings.Fields(s.call("topics")), " "), "ticks 0 3 ")
 	})
+	s.call("work", "ticks", "--count", "1")
+	s.feed("", "work", "ticks", "--count", "1", "--", "sh", "-c", "exit 65")
 	out := s.call("schedule", "show", "ticks", "clock")
-	contains(t, out, "made           3\n", "last  ")
+	contains(t, out, "made           3\n", "last  ", "), gone\n", "), dead\n", "), ready\n")
 	if strings.Contains(out, "\nnext ") {
 		t.Errorf("it fires again:\n%s", out)
 	}
@@ -96,11 +98,14 @@ func TestScheduleFires(t *testing.T) {
 	if len(last) != 3 || last[2].At.Sub(last[0].At) != 2*time.Second || last[0].ID != "clock~"+last[0].At.Format(time.RFC3339) {
 		t.Errorf("got %+v", last)
 	}
+	if last[0].Became != "gone" || last[1].Became != "dead" || last[2].Became != "ready" {
+		t.Errorf("got %+v", last)
+	}
 	s.call("schedule", "put", "ticks", "always", "--every", "1s", "--body", "tick")
 	storetest.Eventually(t, "some are made, and others ahead", func() bool {
 		out := s.call("schedule", "show", "ticks", "always")
 		return strings.Contains(out, "\nlast  ") && strings.Contains(out, "\nnext  ")
 	})
 	contains(t, s.fails(exitUsage, "schedule", "show", "a b", "always"), "topic")
-	contains(t, s.call("inspect", "ticks", last[0].ID), "header Bellhop-Schedule", "clock")
+	contains(t, s.call("inspect", "ticks", last[2].ID), "header Bellhop-Schedule", "clock")
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
@@ -70,6 +72,45 @@ type Occurrence struct {
 	ID    string    `json:"id"`
 	Due   time.Time `json:"due,omitzero" doc:"of its message; missing of a backfill that did not make it"`
 	Taken bool      `json:"taken,omitempty" doc:"its id was in use, and counts as made"`
+
+	Became string `json:"became,omitempty" enum:"scheduled,ready,blocked,leased,dead,done,gone" doc:"the state of its message; gone: it ended; missing: not asked for"`
+	LateMs int64  `json:"late_ms,omitempty" doc:"how long after it was due it was claimed last, while that is known"`
+}
+
+// Note notes what became of the message of an occurrence, and how late it was claimed.
+func (o *Occurrence) Note(look *store.Inspected) {
+	if o.Taken {
+		return
+	}
+	if o.Became = "gone"; look.State != 0 {
+		o.Became = look.State.String()
+	}
+	if !look.Since.IsZero() {
+		o.LateMs = max(look.Since.Sub(o.Due).Milliseconds(), 0)
+	}
+}
+
+// LookAtSchedule returns a schedule in its JSON form, with what became of its last occurrences, and as the store has it. Errors are those of store.Shard.Schedule.
+func LookAtSchedule(ctx context.Context, s *notify.Store, topic, name string) (shown Schedule, of store.Listed, now time.Time, err error) {
+	shard := s.Of(topic)
+	if of.Schedule, of.State, _, err = shard.Schedule(ctx, topic, name); err != nil {
+		return shown, of, now, err
+	}
+	if now, err = s.Now(ctx); err != nil {
+		return shown, of, now, err
+	}
+	shown = ScheduleOf(&of.Schedule, of.State, now)
+	looks, err := shard.Occurrences(ctx, &of.Schedule, &of.State)
+	known := make(map[string]*store.Inspected, len(looks))
+	for i := range looks {
+		known[looks[i].Member] = &looks[i]
+	}
+	for i := range shown.State.Last {
+		if look := known[record.Member(topic, shown.State.Last[i].ID)]; look != nil {
+			shown.State.Last[i].Note(look)
+		}
+	}
+	return shown, of, now, err
 }
 
 // How much of a schedule is shown.

@@ -23,12 +23,8 @@ type ofSchedule struct {
 
 // shown returns a schedule as it is now.
 func (in *ofSchedule) shown(ctx context.Context, s *Service) (api.Schedule, error) {
-	schedule, state, _, err := s.Store.Of(in.Topic).Schedule(ctx, in.Topic, in.Name)
-	if err != nil {
-		return api.Schedule{}, err
-	}
-	now, err := s.Store.Now(ctx)
-	return api.ScheduleOf(&schedule, state, now), err
+	shown, _, _, err := api.LookAtSchedule(ctx, s.Store, in.Topic, in.Name)
+	return shown, err
 }
 
 type listSchedulesInput struct {

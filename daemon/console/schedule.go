@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -105,16 +106,7 @@ func (c *Console) readSchedule(ctx context.Context, topic, name string) (read sc
 		read.Schedule, read.Err = store.Schedule{Topic: topic, Name: name}, err
 		return read, nil
 	}
-	var members []string
-	for _, one := range read.State.Occurrences {
-		members = append(members, record.Member(topic, read.Schedule.OccurrenceID(one.At)))
-	}
-	if len(members) > 0 {
-		read.last, err = shard.Inspect(ctx, topic, members)
-	}
-	for i := range read.last {
-		read.last[i].Body, read.last[i].Result = nil, nil
-	}
+	read.last, err = shard.Occurrences(ctx, &read.Schedule, &read.State)
 	return read, err
 }
 
@@ -161,17 +153,9 @@ func (s *scheduleView) show(read *scheduleRead) {
 
 // look notes what became of the message of an occurrence.
 func (o *occurrence) look(at store.Inspected) {
-	switch {
-	case o.Taken:
-		o.Became = "not made: its id was in use"
-	case at.State == 0:
-		o.Became = "gone"
-	default:
-		o.Became = at.State.String()
-	}
-	if !o.Taken && !at.Since.IsZero() {
-		o.Late = max(at.Since.Sub(o.Due), 0)
-	}
+	of := api.Occurrence{Due: o.Due, Taken: o.Taken}
+	of.Note(&at)
+	o.Late, o.Became = time.Duration(of.LateMs)*time.Millisecond, cmp.Or(of.Became, "not made: its id was in use")
 }
 
 // putOf returns how a schedule was put, but its body.

@@ -1,7 +1,7 @@
 -- Reads a page of the schedules of all topics, in no order: one that is there all the time is in a page, and may be in two.
 -- ARGV: cursor, 0 at first; about how many.
 -- Reply: the cursor of the next page, 0 at the end; by which version of the rules of time zones schedules were filled; then for each its topic, name,
---   what was put, and its state (see shared/schedules.lua), both '' if all are too large for one reply. The topic '' stands for what is foreign.
+--   what was put, '' if all are too large for one reply, and its state (see shared/schedules.lua). The topic '' stands for what is foreign.
 local cursor, most = unpack(ARGV)
 local page = try('ZSCAN', SCHEDULES, cursor, 'COUNT', most)
 local reply, size = { page and page[1] or '0', try('HGET', TOPICS, '*:zones') or '' }, 0
@@ -14,10 +14,8 @@ for i = 1, page and #page[2] or 0, 2 do
   local topic, name = string.match(page[2][i], '^([^:]+):(.+)$')
   if not topic then
     add('', page[2][i], '', '')
-  elseif size > BYTES then
-    add(topic, name, '', '')
   else
-    local rule, state = try('HGET', rules_of(topic), name), try('HGET', schedules_of(topic), name)
+    local rule, state = size <= BYTES and try('HGET', rules_of(topic), name), try('HGET', schedules_of(topic), name)
     if rule or state then add(topic, name, rule or '', state or '') end
   end
 end
