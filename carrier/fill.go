@@ -17,6 +17,9 @@ const (
 	fillBytes       = 1 << 20 // of bodies
 )
 
+// settleSlice is for how long schedules are settled until other topics are carried.
+const settleSlice = 10 * time.Millisecond
+
 // fillWhenDue makes occurrences of schedules each time a call of the carrier says that it is time, until ctx ends or another carrier has
 // the lease. A call that fails is repeated as the carrier's calls say so again, a second later.
 func (t *term) fillWhenDue(ctx context.Context) {
@@ -36,8 +39,8 @@ func (t *term) fillWhenDue(ctx context.Context) {
 	}
 }
 
-// noteSchedules does what a call of the carrier says of schedules. What is late is settled before anything more is carried, but the beats go
-// on. If that fails it is carried as it was made.
+// noteSchedules does what a call of the carrier says of schedules. What is late is settled, some at a time, before more of topics with schedules is
+// carried; the beats, and other topics, go on. If that fails it is carried as it was made.
 func (t *term) noteSchedules(ctx context.Context, m store.Carried) {
 	if m.Fill {
 		select {
@@ -49,7 +52,7 @@ func (t *term) noteSchedules(ctx context.Context, m store.Carried) {
 		t.settled = &lateLater
 		return
 	}
-	whole, err := t.fill(ctx, true, t.beaten.Add(t.beat))
+	whole, err := t.fill(ctx, true, time.Now().Add(settleSlice))
 	switch {
 	case err != nil:
 		t.log.Warn("cannot settle schedules; what they made is carried as it is", "error", err)

@@ -18,7 +18,7 @@ const (
 	aheadMost  = 64               // that are made in one call, and wait
 	mostMissed = 100_000          // that are counted one by one
 	unreadable = time.Hour        // until a schedule that cannot be read is looked at again
-	lateFills  = 30 * time.Second // by which schedules are late if they are to be settled before anything is carried
+	lateFills  = 30 * time.Second // by which schedules are late if they are to be settled before more of their topics is carried
 )
 
 // A plan says what to make of a schedule: a function of the schedule, its state and the time.

@@ -53,7 +53,7 @@ type Carry struct {
 	History bool           // a beat keeps claims counting their lateness, and answers with Carried.Totals
 	Samples *[Rings]Sample // that a beat writes into the rings, if it has History; nil: none
 
-	Settled *time.Duration // how late schedules may be, or nothing is carried until they are settled; nil: it is carried in any case
+	Settled *time.Duration // how late schedules may be, or only messages of topics without schedules are carried until they are settled; nil: all is in any case
 
 	Ready string // cursor from which a beat checks the topics that have something ready; "0" at first
 }
@@ -78,7 +78,7 @@ type Carried struct {
 	Standby  *Standby // of a beat in a store of several shards: the one that carries the fewest, of those that said so lately; nil: none did
 	Totals   *Totals  // of a beat with History; nil: it had none
 	Fill     bool     // schedules are to be filled
-	Settle   bool     // as Fill, and nothing was carried, since they are late: see [Carry.Settled]
+	Settle   bool     // as Fill, before more is carried, since they are late: see [Carry.Settled]
 	Policy   string   // maxmemory-policy that lets Redis evict messages; empty without a look, and if it evicts nothing
 }
 

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -453,13 +454,20 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// Nothing is carried while schedules are late by more than the carrier says, but for the beat.
+// Only messages of topics without schedules are carried while schedules are late by more than the carrier says, and the beat is sent.
 func TestSettleFirst(t *testing.T) {
 	t.Parallel()
 	r := openRecurring(t)
 	r.put(hourly(r, "daily"))
-	storetest.Publish(t, r.db, notify.Message{Topic: r.topic, ID: "due", Due: r.at(1)})
-	storetest.Hasten(t, r.db, time.Until(r.at(1))+time.Hour, r.topic)
+	publish := func(topic, id string) {
+		storetest.Publish(t, r.db, notify.Message{Topic: topic, ID: id, Due: r.at(1)})
+		storetest.Hasten(t, r.db, time.Until(r.at(1))+time.Hour, topic)
+	}
+	publish(r.topic, "due")
+	other := r.topic + ".other"
+	for r.db.Of(other) != r.shard {
+		other += "s"
+	}
 	r.must(r.db.Client().ZAdd(t.Context(), r.db.KeysOf(r.topic).Handed(), redis.Z{Member: "/", Score: float64(time.Now().Add(-time.Minute).UnixMilli())}).Err())
 	carry := func(settled *time.Duration, beat bool) store.Carried {
 		t.Helper()
@@ -470,6 +478,14 @@ func TestSettleFirst(t *testing.T) {
 	for _, beat := range []bool{false, true} {
 		if m := carry(new(30*time.Second), beat); !m.Settle || m.Fill || m.Moved != 0 || m.Next != 0 {
 			t.Errorf("got %+v", m)
+		}
+		for n := range 2 { // alone, and with another
+			for i := range n + 1 {
+				publish(other, fmt.Sprintf("%v-%d-%d", beat, n, i))
+			}
+			if m := carry(new(30*time.Second), beat); !m.Settle || m.Moved != n+1 || m.Next != 0 {
+				t.Errorf("of another topic: got %+v", m)
+			}
 		}
 	}
 	if m := carry(new(time.Hour), false); m.Settle || !m.Fill || m.Moved != 1 {

@@ -380,6 +380,15 @@ var mutants = []mutant{
 		ofCarrier, "TestOverlapSkip",
 	},
 	{
+		"occurrences are carried before schedules are settled",
+		change{
+			lua + "shared/due.lua",
+			"return c.settle and call('EXISTS', rules_of(topic)) == 1",
+			"return c.settle and call('EXISTS', rules_of(topic)) == 2",
+		},
+		ofStore, "TestSettleFirst",
+	},
+	{
 		"a schedule that is changed skips what nobody made",
 		change{
 			lua + "shared/schedules.lua",

@@ -1,7 +1,8 @@
 -- A call of the elected carrier: it carries what is due in each place.
 
 -- The places in the order in which they are carried. Each has its key and how many units its scores have in a ms; may_differ, if what was
--- carried before it may change it; is_rare, if often nothing is in it; is_timed, if how late it is carried counts; and carry.
+-- carried before it may change it; goes_on, if it is carried before schedules are settled, too; is_rare, if often nothing is in it; is_timed,
+-- if how late it is carried counts; and carry.
 local PLACES = { Lapsed, Expired, Due, Broadcasts, Handed }
 
 -- When the first in a place is due, in us.
@@ -46,7 +47,9 @@ function Carry.carry_all(c)
   c.keep_count, c.keep_age = ARGV[5], tonumber(ARGV[6])
   c.keyed = c.rare > 0 and call('EXISTS', KEYED) == 1
   c.handed, c.lapsed, c.runs, c.buried, c.dropped = 0, 0, {}, {}, {}
-  for _, place in ipairs(PLACES) do carry(c, place) end
+  for _, place in ipairs(PLACES) do
+    if not c.settle or place.goes_on then carry(c, place) end
+  end
   c.first = math.huge
   for _, place in ipairs(PLACES) do c.first = math.min(c.first, c.heads[place]) end
 end

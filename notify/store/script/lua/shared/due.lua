@@ -2,6 +2,7 @@
 
 Due.units = 1
 Due.is_timed = true
+Due.goes_on = true
 
 function Due.key() return SCHEDULED end
 
@@ -10,6 +11,11 @@ function Due.may_differ(c) return c.changed end
 -- Adds to the runs of a call.
 local function add_run(c, due, n)
   c.runs[#c.runs + 1], c.runs[#c.runs + 2] = due, n
+end
+
+-- Whether what is due of a topic waits until its schedules are settled.
+local function is_held(c, topic)
+  return c.settle and call('EXISTS', rules_of(topic)) == 1
 end
 
 -- Hands the only due message of a topic to a subscriber that waits. Returns whether it did.
@@ -37,7 +43,7 @@ local function hand_over_all(c)
   local FIRST = 8
   local topics = call('ZRANGE', SCHEDULED, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, FIRST)
   for _, topic in ipairs(topics) do
-    if not hand_over(c, topic) then return false end
+    if is_held(c, topic) or not hand_over(c, topic) then return false end
   end
   return #topics < FIRST
 end
@@ -133,7 +139,11 @@ function Due.carry(c)
   if c.heads[Lapsed] > c.us and hand_over_all(c) then return end -- what a lease gives back is older
   local topics, sets, shares, wants, left = {}, {}, {}, {}, c.batch
   for _, topic in ipairs(due_topics(c)) do
-    if is_topic(topic) then topics[#topics + 1] = topic else carry_odd(c, topic) end
+    if not is_topic(topic) then
+      carry_odd(c, topic)
+    elseif not is_held(c, topic) then
+      topics[#topics + 1] = topic
+    end
   end
   for i, topic in ipairs(topics) do
     sets[i] = scheduled_of(topic)

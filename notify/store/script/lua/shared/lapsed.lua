@@ -1,6 +1,7 @@
 -- Leases that ended: an attempt is used up, unless it was a hand-over that was not confirmed.
 
 Lapsed.units = 1000 -- of its scores in a ms
+Lapsed.goes_on = true
 
 function Lapsed.key() return LEASED end
 
