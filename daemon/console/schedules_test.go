@@ -75,7 +75,7 @@ func TestSchedules(t *testing.T) {
 		}
 		at = next
 	}
-	v.get("/ui/schedules?topic=bills").says("nightly", "paused").hides("foreign", "Show all schedules")
+	wait(t, v, "/ui/schedules?topic=bills", "nightly").says("paused").hides("foreign", "Show all schedules")
 	v.get("/ui/schedules?topic=%3Cb%3E").is(http.StatusUnprocessableEntity).hides("<b>")
 	v.get("/ui/topics/bills").says(`<a href="schedules?topic=bills">Schedules of this topic</a>`)
 	v.get("/ui/topics/shop/schedules/foreign").is(http.StatusOK).says("Unreadable: it makes nothing", "&lt;b&gt;Mars", `name="delete"`).hides("<b>Mars")
