@@ -47,7 +47,7 @@ type pushLine struct {
 
 // scheduleLineOf returns a schedule as a line that restores it.
 func scheduleLineOf(s *store.Schedule, restore store.ScheduleRestore) (line scheduleLine) {
-	line = scheduleLine{Kind: "schedule", Line: Line{Topic: s.Topic, Mode: s.Message.Mode()}, Restore: restore}
+	line = scheduleLine{Kind: store.KindSchedule, Line: Line{Topic: s.Topic, Mode: s.Message.Mode()}, Restore: restore}
 	fields.Fill(&line, &s.Spec)
 	fields.Fill(&line, s)
 	fields.Fill(&line.Line, &s.Message, "FirstDue", "Body")
@@ -70,7 +70,7 @@ func (e *exportPart) pushes(ctx context.Context) error {
 	}
 	e.leaveOut(foreign)
 	for i := range all {
-		line := pushLine{Kind: "push"}
+		line := pushLine{Kind: store.KindPush}
 		fields.Fill(&line, &all[i])
 		if err := e.line(line, &e.sum.Pushes); err != nil {
 			return err

@@ -21,11 +21,11 @@ type restored struct {
 func parseRestored(line int, kind string, text []byte, maxBody int) (restored, error) {
 	r := restored{line: line}
 	switch kind {
-	case api.KindPush:
+	case store.KindPush:
 		p, err := api.DecodePushLine(text)
 		r.push = &p
 		return r, err
-	case api.KindSchedule:
+	case store.KindSchedule:
 		var err error
 		if r.schedule, err = api.DecodeScheduleLine(text); err != nil {
 			return r, err
@@ -35,7 +35,7 @@ func parseRestored(line int, kind string, text []byte, maxBody int) (restored, e
 		}
 		return r, checkBody(r.schedule.Schedule, maxBody)
 	}
-	return r, fault.New("kind", "kind %.40q: use %s or %s, and leave it out for a message", kind, api.KindSchedule, api.KindPush)
+	return r, fault.New("kind", "kind %.40q: use %s or %s, and leave it out for a message", kind, store.KindSchedule, store.KindPush)
 }
 
 // checkBody returns a Fault for a schedule whose body is too large.

@@ -217,5 +217,5 @@ func (a *app) printNext(l *lookedAt, n int) error {
 
 // firesAt is a time at which a schedule fires, in its zone.
 func firesAt(at, now time.Time) string {
-	return at.Format("2006-01-02 15:04:05 -0700") + " (" + relative(at, now) + ")"
+	return at.Format(api.InZone) + " (" + relative(at, now) + ")"
 }

@@ -14,12 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
-// What a line of an export is that has a kind: all others are messages.
-const (
-	KindSchedule = "schedule"
-	KindPush     = "push"
-)
-
 // maxPaused is the most bytes of the reason for which a push is paused.
 const maxPaused = 4096
 
@@ -111,7 +105,7 @@ const scheduleExample = `{"topic":"invoices","name":"daily","cron":"30 2 * * *",
 // that is wrong.
 func DecodeScheduleLine(line []byte) (read ScheduleLine, err error) {
 	var l lineReader
-	err = l.read(line, KindSchedule, scheduleExample, []string{"kind", "topic", "name"}, func(member strictjson.Member) (bool, error) {
+	err = l.read(line, store.KindSchedule, scheduleExample, []string{"kind", "topic", "name"}, func(member strictjson.Member) (bool, error) {
 		field := string(member.Name)
 		put, isMs := strings.CutSuffix(field, "_ms")
 		switch {
@@ -163,7 +157,7 @@ const pushExample = `{"kind":"push","name":"crm","topics":["paid"],"url":"https:
 // notify.Fault for each thing that is wrong.
 func DecodePushLine(line []byte) (p store.Push, err error) {
 	var l lineReader
-	err = l.read(line, KindPush, pushExample, []string{"kind", "name", "paused"}, func(strictjson.Member) (bool, error) { return false, nil })
+	err = l.read(line, store.KindPush, pushExample, []string{"kind", "name", "paused"}, func(strictjson.Member) (bool, error) { return false, nil })
 	if err != nil {
 		return p, err
 	}

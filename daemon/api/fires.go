@@ -8,6 +8,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
+// InZone is the form in which a time at which a schedule fires is shown: in its zone, with the offset.
+const InZone = "2006-01-02 15:04:05 -0700"
+
 // Fires says when a schedule fires.
 func Fires(s *store.Schedule) string {
 	of := s.Spec

@@ -77,8 +77,8 @@ type Occurrence struct {
 	LateMs int64  `json:"late_ms,omitempty" doc:"how long after it was due it was claimed last, while that is known"`
 }
 
-// Note notes what became of the message of an occurrence, and how late it was claimed.
-func (o *Occurrence) Note(look *store.Inspected) {
+// note notes what became of the message of an occurrence, and how late it was claimed.
+func (o *Occurrence) note(look *store.Inspected) {
 	if o.Taken {
 		return
 	}
@@ -101,16 +101,21 @@ func LookAtSchedule(ctx context.Context, s *notify.Store, topic, name string) (s
 	}
 	shown = ScheduleOf(&of.Schedule, of.State, now)
 	looks, err := shard.Occurrences(ctx, &of.Schedule, &of.State)
+	shown.Note(looks)
+	return shown, of, now, err
+}
+
+// Note notes what became of the last occurrences, by what store.Shard.Occurrences returned.
+func (s *Schedule) Note(looks []store.Inspected) {
 	known := make(map[string]*store.Inspected, len(looks))
 	for i := range looks {
 		known[looks[i].Member] = &looks[i]
 	}
-	for i := range shown.State.Last {
-		if look := known[record.Member(topic, shown.State.Last[i].ID)]; look != nil {
-			shown.State.Last[i].Note(look)
+	for i := range s.State.Last {
+		if look := known[record.Member(s.Topic, s.State.Last[i].ID)]; look != nil {
+			s.State.Last[i].note(look)
 		}
 	}
-	return shown, of, now, err
 }
 
 // How much of a schedule is shown.

@@ -45,10 +45,10 @@ type upcoming struct {
 
 // An occurrence is one that a schedule made, and what became of it.
 type occurrence struct {
-	store.Made
-	Text, Link string
-	Became     string        // empty: the viewer may not know
-	Late       time.Duration // by which it was claimed; zero: unknown
+	api.Occurrence
+	Text string
+	Link string // of its message; empty: the viewer may not see that
+	Late time.Duration
 }
 
 // A scheduleRead is what is kept of a schedule.
@@ -118,9 +118,6 @@ func noSchedule(err error) error {
 	return &pageFault{Status: http.StatusNotFound, Title: "There is no such schedule", Detail: "It was deleted, or never made. Nothing was done."}
 }
 
-// lastOccurrences is how many the page shows.
-const lastOccurrences = 20
-
 // show fills in what the page shows of a schedule that can be read.
 func (s *scheduleView) show(read *scheduleRead) {
 	shown := api.ScheduleOf(&read.Schedule, read.State, s.Now)
@@ -130,32 +127,22 @@ func (s *scheduleView) show(read *scheduleRead) {
 		made[one.At.Unix()] = true
 	}
 	for _, at := range read.Schedule.Following(&read.State, s.Now, len(shown.State.Next)) {
-		next := upcoming{At: at, Text: zoned(at)}
+		next := upcoming{At: at, Text: at.Format(api.InZone)}
 		if made[at.Unix()] {
 			next.Link = messagePath(s.Topic, read.Schedule.OccurrenceID(at))
 		}
 		s.Next = append(s.Next, next)
 	}
 	reads := s.Has(calls.MayPublish, calls.MayConsume)
-	for i, one := range slices.Backward(read.State.Occurrences) {
-		if one.At.After(s.Now) || len(s.Last) == lastOccurrences {
-			continue
-		}
-		o := occurrence{Made: one, Text: moment(one.At)}
-		if reads {
-			o.Link = messagePath(s.Topic, read.Schedule.OccurrenceID(one.At))
-			o.look(read.last[i])
+	shown.Note(read.last)
+	for _, one := range slices.Backward(shown.State.Last) {
+		o := occurrence{Occurrence: one, Text: moment(one.At), Late: time.Duration(one.LateMs) * time.Millisecond}
+		if o.Became = cmp.Or(one.Became, "not made: its id was in use"); reads {
+			o.Link = messagePath(s.Topic, one.ID)
 		}
 		s.Last = append(s.Last, o)
 	}
 	s.Body = bodyOf(read.Schedule.Message.Body, "")
-}
-
-// look notes what became of the message of an occurrence.
-func (o *occurrence) look(at store.Inspected) {
-	of := api.Occurrence{Due: o.Due, Taken: o.Taken}
-	of.Note(&at)
-	o.Late, o.Became = time.Duration(of.LateMs)*time.Millisecond, cmp.Or(of.Became, "not made: its id was in use")
 }
 
 // putOf returns how a schedule was put, but its body.

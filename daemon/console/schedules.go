@@ -176,10 +176,7 @@ func rowOf(l *store.Listed, now time.Time) scheduleRow {
 	}
 	row.Fires = api.Fires(s)
 	if next := s.Following(&l.State, now, 1); len(next) > 0 {
-		row.At, row.Next = next[0], zoned(next[0])
+		row.At, row.Next = next[0], next[0].Format(api.InZone)
 	}
 	return row
 }
-
-// zoned returns a time with its offset.
-func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }

@@ -25,6 +25,12 @@ type ScheduleRestore struct {
 	Zones string `json:"zones,omitempty"` // by which version of the rules of time zones it was filled; empty: unknown
 }
 
+// What a line of an export is that has a kind: all others are messages.
+const (
+	KindSchedule = "schedule"
+	KindPush     = "push"
+)
+
 // keptOccurrences is how many a schedule notes.
 const keptOccurrences = 64
 
