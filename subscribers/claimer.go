@@ -240,7 +240,7 @@ func (c *Claimer) Run(ctx context.Context) error {
 
 // last waits for what was handed over before the inbox left all waiting lists.
 func (c *Claimer) last() {
-	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
 	_ = c.Ping(ctx) // if this fails, the leases of hand-overs end
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+	"github.com/redis/go-redis/v9"
 )
 
 // newPoller returns a poller that runs until stop is called or the test ends, whose connection stands, and which
@@ -95,9 +96,12 @@ func waits(t testing.TB, db *notify.Store, n int64) {
 // alone on their server, but for beating.
 func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	t.Helper()
+	o := *db.Client().(*redis.Client).Options()
+	client := redis.NewClient(&o) // of its own: what is held back may have all connections of the store
+	t.Cleanup(func() { _ = client.Close() })
 	do := func(args ...any) {
 		t.Helper()
-		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
+		if err := client.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +109,7 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	held = func(n int) {
 		t.Helper()
 		storetest.Eventually(t, fmt.Sprintf("%d scripts are held back", n), func() bool {
-			info, err := db.Client().Info(t.Context(), "clients").Result()
+			info, err := client.Info(t.Context(), "clients").Result()
 			return err == nil && strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n+1)) // and a beat
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -293,7 +294,7 @@ func (p *part) gone(ctx context.Context, id string) error {
 // findAgain registers the name anew where Redis turned out to have lost its data when
 // the listener stopped: else no gap would be reported. It has the time of calls that settle.
 func (p *part) findAgain(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), p.engine.until(nil, time.Now().Add(settleFor)))
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), p.engine.until(nil, time.Now().Add(reach.SettleFor)))
 	defer cancel()
 	p.mu.Lock()
 	unregistered := p.unregistered

@@ -195,7 +195,7 @@ func (n *named) settleParts(ctx context.Context) {
 
 // settleRest acknowledges and releases broadcasts of a part, also when ctx has ended.
 func (n *named) settleRest(ctx context.Context, p *part, done, back []turn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.SettleFor)
 	defer cancel()
 	released := make([]*job[turn], len(back))
 	for i := range back {

@@ -417,7 +417,7 @@ func (p *polls) unlist(q *topicQueue, ds []Delivery) {
 	q.listed, q.rung = false, true
 	p.mu.Unlock()
 	defer p.mu.Lock()
-	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
 	_, err := p.releaseMany(ctx, q.topic, p.inbox, ds)
 	if err != nil {

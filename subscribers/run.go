@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -19,7 +20,7 @@ func (e *engine[W]) run(ctx context.Context) error {
 	e.mu.Lock()
 	e.handlers = grace
 	e.mu.Unlock()
-	defer afterEnd(ctx, 0, func() { e.stopping(time.Now().Add(e.grace + settleFor)) })()
+	defer afterEnd(ctx, 0, func() { e.stopping(time.Now().Add(e.grace + reach.SettleFor)) })()
 	defer afterEnd(ctx, e.grace, func() { interrupt(ErrStopping) })()
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
@@ -31,7 +32,7 @@ func (e *engine[W]) run(ctx context.Context) error {
 	}
 	err := e.claimLoop(ctx, grace)
 	if err != nil && !errors.Is(err, notify.ErrUnfit) { // then this process has no right to its work any more
-		e.stopping(time.Now().Add(settleFor))
+		e.stopping(time.Now().Add(reach.SettleFor))
 		interrupt(err)
 	}
 	if e.claimsSettle {

@@ -12,10 +12,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-const (
-	settleFor = 2 * time.Second        // calls that settle are tried, when the grace is over
-	settleMin = 500 * time.Millisecond // is what a handler that returns later still gets
-)
+// settleMin is how long calls that settle are tried for a handler that returns when that of reach.SettleFor is over.
+const settleMin = 500 * time.Millisecond
 
 // settle makes a call that needs the receipts of jobs, whether or not ctx has ended. It
 // repeats the call while Redis is unavailable or refuses the login, and while the leases
@@ -87,7 +85,7 @@ func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) error
 
 // rest keeps the source from ringing until the next claim. If it fails, the next ring finds no subscriber and rings another one.
 func (e *engine[W]) rest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.SettleFor)
 	defer cancel()
 	return e.release(ctx, nil, true)
 }

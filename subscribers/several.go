@@ -286,7 +286,7 @@ func (p *polls) vacate(shard store.Shard) {
 	defer p.mu.Unlock()
 	all := p.vacant[shard]
 	delete(p.vacant, shard)
-	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
 	for some := range slices.Chunk(all, record.MaxTopics) {
 		topics := make([]string, len(some))

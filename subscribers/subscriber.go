@@ -165,7 +165,7 @@ func (s *Subscriber) Run(ctx context.Context) error {
 
 // last waits for what was handed over before the inbox left the waiting list of a topic.
 func (s *Subscriber) last(ctx context.Context, topic string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.SettleFor)
 	defer cancel()
 	_ = s.pings.ping(ctx, s.store.Of(topic), s.inbox) // if this fails, the leases of hand-overs end
 }

@@ -122,6 +122,9 @@ func (d *shard) wayTo(node redis.UniversalClient) *way {
 // before it uses a store: there a machine that stands still must not fail a call.
 var ReplicaWait = time.Second
 
+// SettleFor is how long calls that settle are tried when the grace of a stop is over. Only a test binary changes it, as ReplicaWait.
+var SettleFor = 2 * time.Second
+
 // writeMark is short enough to be sent each time.
 const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
 
