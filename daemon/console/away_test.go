@@ -15,6 +15,7 @@ import (
 
 // Pages tell that Redis does not answer, and are there again when it does.
 func TestPagesWhileRedisIsAway(t *testing.T) {
+	storetest.OneShard(t, "of several, find reads one after the other, and shows what it has")
 	t.Parallel()
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "away:")
