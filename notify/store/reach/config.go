@@ -69,6 +69,9 @@ const (
 	callTimeout        = 3 * time.Second
 )
 
+// PoolWait is how long a call may wait for one of the connections, while others have all. Only a test binary changes it, as ReplicaWait.
+var PoolWait = callTimeout + time.Second
+
 // sentinelOptions returns the options of a client for each sentinel.
 func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
 	all := make([]*redis.Options, len(o.Addrs))
@@ -114,6 +117,7 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		DialerRetries:         1,
 		ReadTimeout:           callTimeout,
 		WriteTimeout:          callTimeout,
+		PoolTimeout:           PoolWait,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
 		PipelinePoolSize:      -1, // the few pipelines there are share the other connections
