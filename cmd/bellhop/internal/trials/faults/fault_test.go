@@ -52,7 +52,7 @@ func (v victim) id() string {
 // Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS, the
 // archive the same one with its link to the database.
 var (
-	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1"}
+	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1", hook}
 	everybody = append([]string{"redis", "nats", database}, crew...)
 	stoppable = append([]string{database}, crew...)
 	linked    = append([]string{"bridge", archiver}, crew...)
@@ -134,6 +134,8 @@ func serversOf(role string) []string {
 		return []string{"nats"}
 	case "web-1":
 		return []string{"daemon-1", "daemon-2"}
+	case hook:
+		return []string{hook}
 	}
 	return []string{"redis"}
 }

@@ -143,7 +143,7 @@ func play(role string) error {
 		return err
 	}
 	roles := map[string]func(context.Context) error{
-		"publisher": a.publish, "worker": a.work, "listener": a.listen, "web": a.browse, "courier": a.carry,
+		"publisher": a.publish, "worker": a.work, "listener": a.listen, "web": a.browse, "courier": a.carry, "hook": a.receive,
 	}
 	if err := roles[role](ctx); err != nil {
 		return err

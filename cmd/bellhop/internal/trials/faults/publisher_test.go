@@ -27,6 +27,7 @@ var (
 	slowTopic       = "slow"                             // subscribers of few hands
 	keyedTopic      = "keyed"                            // claimers, of messages with keys
 	limitedTopic    = "limited"                          // claimers, of a topic with limits
+	hookedTopic     = "hooked"                           // pushed to a URL, of messages with keys
 	broadcastTopics = []string{"news.a", "news.b", "news.c"}
 )
 
@@ -128,7 +129,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic, hookedTopic, hookedTopic})
 	if p.lodges {
 		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}
@@ -141,6 +142,9 @@ func (p *publishing) message() notify.Message {
 		m.TTL = time.Duration(200+p.rnd.IntN(1000)) * time.Millisecond
 	case 1, 2:
 		m.MaxAttempts = 1 + p.rnd.IntN(3)
+	}
+	if m.Topic == hookedTopic {
+		m.Key, m.TTL, m.MaxAttempts = []string{"", "a", "b", "c", "d", "e"}[p.rnd.IntN(6)], 0, hookedAttempts
 	}
 	if m.Topic == keyedTopic {
 		if m.Key = []string{"", "a", "b", "c"}[p.rnd.IntN(4)]; m.Key != "" && p.rnd.IntN(4) == 0 {

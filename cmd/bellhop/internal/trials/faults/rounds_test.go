@@ -134,6 +134,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 		Told:     []string{commandedTopic},
 		Spares:   commandKinds(),
 		Limited:  map[string]history.Limit{limitedTopic: limits},
+		Pushed:   []string{hookedTopic},
 		Late:     reach.Heartbeat + slack,
 		Recovery: reach.Silence + slack,
 		After:    map[string]time.Duration{"master killed redis": failedOver + slack, "failover redis": failedOver + slack},
@@ -211,7 +212,7 @@ func (w *world) settle(ctx context.Context, p plan) error {
 	if err := w.drain(ctx); err != nil {
 		return err
 	}
-	for _, role := range []string{"worker", "listener", "web", "courier", "command"} {
+	for _, role := range []string{"worker", "listener", "web", "courier", "command", "hook"} {
 		if err := w.stop(role); err != nil {
 			return err
 		}

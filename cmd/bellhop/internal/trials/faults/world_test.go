@@ -152,7 +152,7 @@ func (w *world) setDefaults(ctx context.Context) error {
 
 // startServers starts Redis, NATS, and the database of an archive.
 func (w *world) startServers(ctx context.Context, p plan) (err error) {
-	for _, server := range []string{"nats", "daemon-1", "daemon-2"} {
+	for _, server := range []string{"nats", "daemon-1", "daemon-2", hook} {
 		if err := w.place(server); err != nil {
 			return err
 		}
@@ -256,6 +256,9 @@ func (w *world) startCrew(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.startHook(ctx); err != nil {
+		return err
+	}
 	for _, m := range w.crew[2:] {
 		if err := m.ready(); err != nil {
 			return err
@@ -311,7 +314,7 @@ func (m *member) storeEnv() []string {
 // daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
-		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(),
+		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(), "BELLHOP_PUSH_ALLOW=127.0.0.1",
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
 }
@@ -333,7 +336,7 @@ func actorProgram(m *member) child.Program {
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
 		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas), "FAULTS_SHARDS="+strconv.Itoa(c.Shards),
-		"FAULTS_DATABASE="+strconv.Itoa(m.w.number),
+		"FAULTS_DATABASE="+strconv.Itoa(m.w.number), "FAULTS_HOOK="+address(m.w.ports[hook]),
 		"FAULTS_NATS=nats://"+m.addr("nats"), "FAULTS_HTTP=http://"+m.addr("daemon-1")+",http://"+m.addr("daemon-2"))}
 }
 

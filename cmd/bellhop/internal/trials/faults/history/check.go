@@ -40,6 +40,7 @@ const (
 	Unique      Rule = "unique"      // no message has an id that is still taken
 	Seat        Rule = "seat"        // of a key one message at a time is between its first handout and its end
 	KeyOrder    Rule = "key order"   // the messages of a key are handed out in the order in which they are due
+	Webhook     Rule = "webhook"     // each request of a push has a signature of the push, and the id of its message
 	Limited     Rule = "limit"       // no more messages of a topic are leased at once than its concurrency
 	Rate        Rule = "rate"        // no more messages of a topic are handed out in a time than its rate and its burst
 	Successor   Rule = "successor"   // no successor is handed out while the message before it is in hand
@@ -105,6 +106,7 @@ type Bounds struct {
 
 	Told    []string         // topics of which each handout without a fault is recorded, also those by others
 	Limited map[string]Limit // topics that have limits: how late their messages are is not checked
+	Pushed  []string         // topics of which each handout is a request to a URL, which may have to wait until its endpoint works: the same
 
 	Spares []string // kinds of faults that give back no message that a handler has, and use up no attempt
 }
@@ -221,6 +223,7 @@ func (c *checker) checkMessage(m *message) {
 	c.keptWell(m)
 	c.awaited(m)
 	for i, h := range m.handouts {
+		c.pushed(m, h)
 		c.early(m, h)
 		c.expired(m, h)
 		c.late(m, i)

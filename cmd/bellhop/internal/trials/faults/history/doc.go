@@ -52,7 +52,8 @@
 //     if it succeeded, No if it failed, Unknown if it was stopped, and is recorded before
 //     the handler returns or answers. What the others then do, such as acknowledge, is not
 //     recorded, but for State, dead if the answer is to bury it. Target: the process of the
-//     others, if it is not this one.
+//     others, if it is not this one. A request to a URL: Webhook, its webhook-id; Forged if it is
+//     not signed as its push says.
 //   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due. An
 //     Ack that has the message kept: Keep, Result; OK: Forgotten if memory was short.
 //   - Extend: Topic, ID, Lease, Was, the receipt; OK: Receipt, the new end of the lease.

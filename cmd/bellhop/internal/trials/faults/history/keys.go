@@ -70,6 +70,9 @@ func (c *checker) unsure(m *message, from int64, h *handout) bool {
 	if slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(from, to) }) {
 		return true
 	}
+	if h.kept() && c.clock.jumped(from, to) || slices.ContainsFunc(m.handouts, func(o *handout) bool { return o.mayEnd(from, h) }) {
+		return true
+	}
 	if slices.ContainsFunc(slices.Concat(m.cancels, m.reschedules, m.requeues, m.settles), func(o *op) bool {
 		return o.maybe() && o.from() <= to && o.to() >= from && o.unseats()
 	}) {
@@ -97,7 +100,7 @@ func (c *checker) diedUnseen(m *message, before, h *handout) bool {
 	if before != nil {
 		used += before.call.Attempt
 	}
-	return limit > 0 && used >= limit && (before == nil || c.leaseEnded(before, h))
+	return limit > 0 && used >= limit && (before == nil || c.leaseEnded(before, h)) && !c.livedOn(m, h)
 }
 
 // freed returns the last time before a handout at which the seat of its key may have become free. It returns never if that is not

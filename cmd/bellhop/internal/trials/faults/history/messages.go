@@ -251,7 +251,8 @@ func (c *checker) expired(m *message, h *handout) {
 // release the due time is older than the handout before, so such a handout is skipped, and
 // so is a successor, which waits for the message before it.
 func (c *checker) late(m *message, i int) {
-	if _, limited := c.bounds.Limited[m.topic]; limited || slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
+	_, limited := c.bounds.Limited[m.topic]
+	if limited || slices.Contains(c.bounds.Pushed, m.topic) || slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
 		return
 	}
 	h := m.handouts[i]

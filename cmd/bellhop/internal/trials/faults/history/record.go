@@ -84,6 +84,8 @@ type Record struct {
 	Key      string `json:"key,omitempty"`      // of which one message at a time is handed out
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
 	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
+	Webhook  string `json:"webhook,omitempty"`  // webhook-id of a request to a URL
+	Forged   bool   `json:"forged,omitempty"`   // the request has no signature of its push
 	Hands    int    `json:"hands,omitempty"`    // how many messages of the topic the process takes at a time; 0: unknown
 	Receipt  int64  `json:"receipt,omitempty"`  // end of the lease, Unix us by Redis's clock
 	Was      int64  `json:"was,omitempty"`      // the receipt by which a lease is extended; the position after which a gap begins

@@ -193,6 +193,10 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Busy = value == "true"
 		case "limit":
 			r.Limit = int(s.number(value))
+		case "webhook":
+			r.Webhook = value
+		case "forged":
+			r.Forged = value == "true"
 		case "hands":
 			r.Hands = int(s.number(value))
 		case "handed":
