@@ -102,12 +102,14 @@ type engine[W any] struct {
 	leased     map[*job[W]]bool // claimed, not settled
 	done       []*job[W]        // handled, not acknowledged
 	open       int              // queued or being handled
+	circuit    int              // how often a handler returned a NotNow
+	fresh      int              // of those open that were queued since the last of these, and the one that returned it
 	busy       int              // goroutines that handle
 	stopBy     time.Time        // when settling ends; zero while the engine runs
 	low        int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
 	mean       time.Duration    // of handling a piece of work, a moving average
 	openUntil  time.Time        // until when nothing is claimed, after a NotNow
-	probe      bool             // one piece of work is claimed at a time, after a NotNow
+	probe      bool             // one piece of work is claimed at a time, after a NotNow, whatever the hands do that had work before
 	notNows    int              // how often there was a NotNow, or what was queued was released
 	yields     bool             // what was queued was released, and there may be more of it than was claimed since
 	every      time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
@@ -119,6 +121,7 @@ type engine[W any] struct {
 type job[W any] struct {
 	work    W // its receipt is guarded by engine.receipts and engine.mu
 	queued  time.Time
+	circuit int                     // the engine's when it was queued, or returned a NotNow; guarded by engine.mu
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
 	lease   time.Duration           // from the claim on, and from each extension; guarded by engine.mu
 	ends    time.Time               // when the last extension ends; zero: there is no last one

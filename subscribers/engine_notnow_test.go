@@ -107,6 +107,48 @@ func TestNotNowProbes(t *testing.T) {
 	}
 }
 
+// Work that hangs keeps no hand that is free from the next one: neither what is claimed nor what is handed over.
+func TestNotNowProbesBesideWorkThatHangs(t *testing.T) {
+	virtually(t, terms{concurrency: 3}, func(t *testing.T, f *fake) {
+		f.handler = func(_ context.Context, id string) error {
+			switch now := time.Since(f.began); {
+			case id == "a":
+				<-time.After(time.Hour)
+			case now < 2*time.Second:
+				<-time.After(10 * time.Millisecond)
+				return NotNow(errBusy, time.Second)
+			}
+			return nil
+		}
+		f.start("a", "b", "c", "d", "e")
+		f.at(2 * time.Second)
+		f.want("claim", "0s 3 [a b c]", "1.01s 1 [b]")
+		f.at(time.Minute)
+		f.want("handle", "0s a", "0s b", "0s c", "1.01s b", "2.02s b", "2.02s c", "2.02s d", "2.02s e")
+		f.at(2 * time.Hour)
+	})
+}
+
+// Where all hands hang nothing is claimed until one is free.
+func TestNotNowProbesNothingWithoutAHand(t *testing.T) {
+	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
+		f.handler = func(_ context.Context, id string) error {
+			switch now := time.Since(f.began); {
+			case id == "a" || id == "c":
+				<-time.After(time.Hour)
+			case now < time.Second:
+				return NotNow(errBusy, time.Second)
+			}
+			return nil
+		}
+		f.start("a", "b", "c", "d")
+		f.at(30 * time.Minute)
+		f.want("handle", "0s a", "0s b", "1s b", "1s c")
+		f.at(3 * time.Hour)
+		f.want("handle", "0s a", "0s b", "1s b", "1s c", "1h0m0s d")
+	})
+}
+
 // The last NotNow decides, also where its pause is over earlier.
 func TestLastNotNowDecides(t *testing.T) {
 	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {

@@ -33,11 +33,11 @@ func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *
 		e.queue = e.queue[1:]
 		if j.lost || time.Since(j.sent) >= j.lease { // another process may have it
 			delete(e.leased, j)
-			e.close()
+			e.close(j)
 			continue
 		}
 		if j.stopped || j.isStale() {
-			e.close()
+			e.close(j)
 			e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
 			continue
 		}
@@ -48,17 +48,25 @@ func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *
 }
 
 // close notes that a job is neither queued nor being handled any more. The mutex is held.
-func (e *engine[W]) close() {
-	e.open--
-	if e.open < e.low {
+func (e *engine[W]) close(j *job[W]) {
+	e.leave(j)
+	if e.open < e.low || e.probe {
 		e.low = 0
 		signal(e.freed)
 	}
 }
 
+// leave counts a job as open no longer. The mutex is held.
+func (e *engine[W]) leave(j *job[W]) {
+	e.open--
+	if j.circuit == e.circuit {
+		e.fresh--
+	}
+}
+
 // finish notes that a job was handled, and has it acknowledged if it is done. The mutex is held.
 func (e *engine[W]) finish(j *job[W], done bool) {
-	e.close()
+	e.close(j)
 	e.mean += (max(j.took, time.Microsecond) - e.mean) / 8
 	e.mean = max(e.mean, time.Microsecond)
 	if !done {
@@ -109,7 +117,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	var refused *notNow
 	switch {
 	case settled && errors.As(err, &refused):
-		_ = e.giveBack(ctx, e.openCircuit(refused.pause), true)
+		_ = e.giveBack(ctx, e.openCircuit(j, refused.pause), true)
 	case settled:
 		e.closeCircuit()
 		if err != nil {
@@ -129,7 +137,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	case ended != nil, errors.Is(err, ErrStopping):
 		_ = e.giveBack(ctx, []*job[W]{j}, false)
 	case errors.As(err, &refused):
-		_ = e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(refused.pause)...), true)
+		_ = e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(j, refused.pause)...), true)
 	default:
 		e.closeCircuit()
 		return hasFailed, reason, err
@@ -153,15 +161,19 @@ func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Cont
 	return reason, err
 }
 
-// openCircuit stops claims for a while, and then allows one piece of work at a time.
+// openCircuit stops claims for a while after a job, and then allows one piece of work at a
+// time, behind that job, but beside what other hands have: that may take long, or hang.
 // It returns the queued jobs, to be released.
-func (e *engine[W]) openCircuit(pause time.Duration) []*job[W] {
+func (e *engine[W]) openCircuit(j *job[W], pause time.Duration) []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.openUntil, e.probe = time.Now().Add(pause), true
 	e.notNows++
 	signal(e.freed) // so that the claiming goroutine sets its timer
-	return e.takeQueue()
+	back := e.takeQueue()
+	e.circuit++
+	e.fresh, j.circuit = 1, e.circuit
+	return back
 }
 
 // takeQueue empties the queue and returns its jobs, which are not handled. The mutex is held.
@@ -170,7 +182,9 @@ func (e *engine[W]) takeQueue() (all []*job[W]) {
 		return nil
 	}
 	all, e.queue = e.queue, nil
-	e.open -= len(all)
+	for _, j := range all {
+		e.leave(j)
+	}
 	e.mean = max(e.mean, time.Duration(e.concurrency)*ahead+1) // no work is claimed ahead for now
 	return all
 }

@@ -159,7 +159,8 @@ func timedOut(err error) error {
 // "Release It!", 2007). The message is released at once without using up an attempt,
 // and so are those that were claimed behind it: another process may get them. The
 // subscriber, or named listener, claims nothing of its topic, or name, for the pause;
-// then one message or broadcast at first, and more once that one is dealt with.
+// then one message or broadcast at first, beside those that handlers still have, and more
+// once that one is dealt with.
 //
 // A broadcast comes again before all those that were sent later: with one process of
 // concurrency 1 none overtakes it, as with a retry. A listener without a name

@@ -82,7 +82,7 @@ func (e *engine[W]) hand(j *job[W], good bool) bool {
 func (e *engine[W]) begin(j *job[W]) {
 	e.received, j.queued = j.at, time.Now()
 	e.leased[j] = true
-	if e.yields || time.Now().Before(e.openUntil) || e.probe && e.open > 0 {
+	if e.yields || time.Now().Before(e.openUntil) || e.probe && !e.probes() {
 		grace := e.handlers
 		e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
 		return

@@ -152,10 +152,10 @@ func (e *engine[W]) free() int {
 	switch {
 	case time.Now().Before(e.openUntil):
 		return 0
-	case e.probe && e.open == 0:
+	case e.probes():
 		return 1
 	case e.probe:
-		e.low = 1
+		e.low = max(e.open, 1)
 		return 0
 	case e.mean > 0:
 		more = min(int(time.Duration(e.concurrency)*ahead/e.mean), e.ahead)
@@ -166,6 +166,9 @@ func (e *engine[W]) free() int {
 	}
 	return min(e.concurrency+more-e.open, record.MaxClaim)
 }
+
+// probes reports whether one piece of work may be begun after a NotNow. The mutex is held.
+func (e *engine[W]) probes() bool { return e.probe && e.fresh == 0 && e.open < e.concurrency }
 
 // claimOnce claims what is wanted now and queues it, unless there was another NotNow
 // meanwhile. It reports whether there may be more work now.
@@ -252,6 +255,10 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 func (e *engine[W]) start(grace context.Context, js ...*job[W]) {
 	e.queue = append(e.queue, js...)
 	e.open += len(js)
+	e.fresh += len(js)
+	for _, j := range js {
+		j.circuit = e.circuit
+	}
 	if !e.stopBy.IsZero() {
 		return
 	}
