@@ -18,6 +18,9 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
 
+// natsTimeout is how long a push to NATS waits for an answer, which some messages do not get: longer than any of them may be late.
+const natsTimeout = 3 * lease
+
 // carrying is a client that uses only NATS.
 type carrying struct {
 	*actor

@@ -109,7 +109,7 @@ func (w *world) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	if w.nats != nil {
-		if err := w.store.Home().PutPush(ctx, store.Push{Name: "couriers", Topics: []string{deliveredTopic}, To: "nats:" + deliveries}); err != nil {
+		if err := w.store.Home().PutPush(ctx, store.Push{Name: "couriers", Topics: []string{deliveredTopic}, To: "nats:" + deliveries, Timeout: natsTimeout}); err != nil {
 			return err
 		}
 	}
