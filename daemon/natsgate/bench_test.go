@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -84,6 +85,29 @@ func BenchmarkDeliver(b *testing.B) {
 		storetest.Eventually(b, "all are acknowledged", func() bool { return d.Stats().Delivered == size })
 		b.ReportMetric(size/time.Since(began).Seconds(), "messages/s")
 	}
+}
+
+// BenchmarkDelivery measures how late a client has a message that is pushed to it, of 500 that become due 20 ms apart.
+func BenchmarkDelivery(b *testing.B) {
+	const size, apart = 500, 20 * time.Millisecond
+	conn, db, _ := delivering(b, store.DefaultPushInFlight)
+	awaitBeat(b, conn)
+	var late storetest.Lateness
+	if _, err := conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
+		due, _ := time.Parse(time.RFC3339, m.Header.Get("ce-time"))
+		late.Add(time.Since(due))
+		answer(b, m, "+ACK")
+	}); err != nil {
+		b.Fatal(err)
+	}
+	for rounds := 1; b.Loop(); rounds++ {
+		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
+		storetest.Fill(b, db, size, func(i int) notify.Message {
+			return notify.Message{Topic: topic, Body: storetest.Payload, Due: start.Add(time.Duration(i) * apart)}
+		})
+		late.Await(b, size*rounds)
+	}
+	late.Report(b, "due-to-client")
 }
 
 // BenchmarkClaim measures how late a client has a message that waits for it in a claim, of 500 that become due 20 ms apart.

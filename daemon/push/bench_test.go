@@ -41,3 +41,34 @@ func BenchmarkPushes(b *testing.B) {
 		b.ReportMetric(float64(size-before)/time.Since(began).Seconds(), "messages/s")
 	}
 }
+
+// BenchmarkPushBeside measures what BenchmarkPush does for 999 of a thousand pushes, while the other one has nothing to do, and while its
+// endpoint hangs with all taken that may be in flight.
+func BenchmarkPushBeside(b *testing.B) {
+	const pushes, size, apart = 1000, 500, 20 * time.Millisecond
+	for _, hangs := range []bool{false, true} {
+		b.Run(map[bool]string{false: "none-hangs", true: "one-hangs"}[hangs], func(b *testing.B) {
+			s, e, release := beside(b, pushes)
+			defer release()
+			if hangs {
+				hang(b, s, e)
+			}
+			storetest.Publish(b, s, notify.Message{Topic: numbered(pushes - 1)})
+			storetest.Receive(b, "the last one is pushed", e.got)
+			var late storetest.Lateness
+			e.says(func(_ http.ResponseWriter, r *http.Request) {
+				if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Bellhop-Due")); err == nil {
+					late.Add(time.Since(due))
+				}
+			})
+			for rounds := 1; b.Loop(); rounds++ {
+				start := time.Now().Add(time.Second).Truncate(time.Millisecond)
+				storetest.Fill(b, s, size, func(i int) notify.Message {
+					return notify.Message{Topic: numbered(1 + i%(pushes-1)), Body: storetest.Payload, Due: start.Add(time.Duration(i) * apart)}
+				})
+				late.Await(b, size*rounds)
+			}
+			late.Report(b, "due-to-request")
+		})
+	}
+}
