@@ -1,12 +1,23 @@
 package push
 
 import (
+	"net"
+	"net/http"
 	"net/netip"
 	"time"
 )
 
 // CheckAddress returns why an address may not be dialled.
 func CheckAddress(a Allow, address netip.Addr, plain bool) error { return a.check(address, plain) }
+
+// ResolveBy has a resolver look up the names of endpoints.
+func (p *Pusher) ResolveBy(r *net.Resolver) {
+	for plain, c := range map[bool]*http.Client{false: p.secure, true: p.plain} {
+		d := dialer(p.allow, plain)
+		d.Resolver = r
+		c.Transport.(*http.Transport).DialContext = d.DialContext
+	}
+}
 
 // Unheard are the subjects on which nobody listens.
 type Unheard struct{ unheard }

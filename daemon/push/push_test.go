@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -48,8 +49,18 @@ type received struct {
 // newEndpoint starts an endpoint that answers 200 until says is called.
 func newEndpoint(t testing.TB) *endpoint {
 	t.Helper()
+	return newEndpointAt(t, "127.0.0.1:0")
+}
+
+// newEndpointAt starts one at an address of this machine.
+func newEndpointAt(t testing.TB, address string) *endpoint {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := &endpoint{got: make(chan *received, 10_000), answer: func(http.ResponseWriter, *http.Request) {}}
-	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -60,6 +71,9 @@ func newEndpoint(t testing.TB) *endpoint {
 		e.mu.Unlock()
 		answer(w, r)
 	}))
+	e.Listener.Close()
+	e.Listener = l
+	e.Start()
 	t.Cleanup(func() {
 		e.CloseClientConnections()
 		e.Close()

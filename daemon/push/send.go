@@ -36,7 +36,7 @@ const (
 func client(allow Allow, plain bool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: dialTimeout, Control: allow.control(plain)}).DialContext,
+			DialContext:            dialer(allow, plain).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTimeout,
 			DisableCompression:     true,
@@ -47,6 +47,11 @@ func client(allow Allow, plain bool) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// dialer returns what connects to allowed addresses alone.
+func dialer(allow Allow, plain bool) *net.Dialer {
+	return &net.Dialer{Timeout: dialTimeout, Control: allow.control(plain)}
 }
 
 // An Answer is what an endpoint answered to a request.
