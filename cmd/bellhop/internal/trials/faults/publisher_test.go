@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
@@ -44,7 +45,7 @@ func phase(err error) history.Phase {
 
 // refused reports whether an error means for certain that nothing was changed.
 func refused(err error) bool {
-	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost} {
+	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost, store.ErrCancelled} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -109,8 +110,10 @@ func (p *publishing) step(ctx context.Context) {
 		}
 	case n < 44:
 		p.many(ctx)
-	case n < 66:
+	case n < 60:
 		p.publishAgain(ctx)
+	case n < 66:
+		p.stop(ctx)
 	case n < 68:
 		p.cancelAgain(ctx)
 	case n < 80:
@@ -247,9 +250,28 @@ func (p *publishing) cancel(ctx context.Context) {
 	}
 }
 
-func (p *publishing) cancelOne(ctx context.Context, topic, id string) {
-	op := p.Call(history.Record{Op: history.Cancel, Topic: topic, ID: id})
-	state, err := p.pub.Cancel(ctx, topic, id)
+// stop publishes a message that is due now, and cancels it a moment later, with a stop of the work on it.
+func (p *publishing) stop(ctx context.Context) {
+	topics := []string{slowTopic, handledTopics[0], claimedTopics[0], keyedTopic}
+	if !p.lodges {
+		topics = append(topics, webTopic, deliveredTopic, askedTopic, commandedTopic, hookedTopic)
+	}
+	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")}
+	switch m.Topic {
+	case hookedTopic:
+		m.MaxAttempts = hookedAttempts
+		fallthrough
+	case keyedTopic:
+		m.Key = []string{"a", "b", "c"}[p.rnd.IntN(3)]
+	}
+	p.one(ctx, m)
+	rest(ctx, time.Duration(p.rnd.IntN(8))*time.Millisecond)
+	p.cancelOne(ctx, m.Topic, m.ID, store.CancelOptions{Stop: true})
+}
+
+func (p *publishing) cancelOne(ctx context.Context, topic, id string, o ...store.CancelOptions) {
+	op := p.Call(history.Record{Op: history.Cancel, Topic: topic, ID: id, Stop: len(o) > 0 && o[0].Stop})
+	state, err := p.pub.Cancel(ctx, topic, id, o...)
 	r := history.Record{Error: text(err)}
 	if err == nil {
 		r.State = state.String()

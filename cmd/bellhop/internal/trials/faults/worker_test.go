@@ -270,10 +270,13 @@ func (c *claiming) requeue(ctx context.Context, d subscribers.Delivery) {
 func settled(out subscribers.Outcome, err error) history.Record {
 	r := history.Record{Error: text(err)}
 	if err == nil {
-		r.State, r.Due = out.State.String(), out.Due.UnixMilli()
+		r.State, r.Due = out.State.String(), dueOf(out.Due)
 	}
-	if out.Dropped {
+	switch {
+	case out.Dropped:
 		r.State = "dropped"
+	case out.Cancelled:
+		r.State = "cancelled"
 	}
 	return r
 }

@@ -18,6 +18,7 @@ const (
 	Early       Rule = "early"       // no message is handed out or sent before it is due
 	Expired     Rule = "expired"     // no message is handed out after its time to live
 	Cancelled   Rule = "cancelled"   // no message is handed out after its cancel was acknowledged
+	Stopped     Rule = "stopped"     // no lease is extended after its message was to be cancelled, and what is not acknowledged then is gone
 	Again       Rule = "again"       // no message is handed out after its acknowledgement was confirmed
 	Double      Rule = "double"      // no message is handed out twice unless its lease expired or it was given back
 	Attempts    Rule = "attempts"    // attempts count as documented
@@ -208,6 +209,7 @@ func (c *checker) checkMessage(m *message) {
 	c.unpublished(m)
 	c.lost(m)
 	c.cancelled(m)
+	c.stopped(m)
 	c.archived(m)
 	if m.broadcast {
 		return

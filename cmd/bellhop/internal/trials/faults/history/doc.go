@@ -42,7 +42,7 @@
 //   - Publish, Broadcast: Topic, ID, Key, Busy, TTL, Limit, Lease, Try, Fail, LateAfter, LateMode; of
 //     one with a Version: Mode, After, MaxWait, Unique. OK: Due as acknowledged, State,
 //     Outcome, Previous. One that was kept or refused ends with No.
-//   - Cancel, CancelNext: Topic, ID; OK: State it was in. Reschedule: Topic, ID; OK: Due.
+//   - Cancel, CancelNext: Topic, ID; Stop; OK: State it was in. Reschedule: Topic, ID; OK: Due.
 //   - Claim: Topic, or Topics; Lease, Count, the most; Now if it acknowledges. Before its
 //     end, an event Take for each claimed message, with the same N: Topic, ID, Due, Attempt,
 //     Receipt, Lease, IsLate. With Now, the Receipt is the time of the claim, and the Lease 0.
@@ -54,7 +54,8 @@
 //     recorded, but for State, dead if the answer is to bury it. Target: the process of the
 //     others, if it is not this one. A request to a URL: Webhook, its webhook-id; Forged if it is
 //     not signed as its push says.
-//   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due. An
+//   - Ack, Nack, Snooze, Bury, Release: Topic, ID, Receipt. Nack and Snooze OK: State, Due;
+//     State cancelled of one that was to be. An
 //     Ack that has the message kept: Keep, Result; OK: Forgotten if memory was short.
 //   - Extend: Topic, ID, Lease, Was, the receipt; OK: Receipt, the new end of the lease.
 //   - Requeue: Topic, ID, an operation for each message that may be requeued.

@@ -70,7 +70,7 @@ func (c *checker) unsure(m *message, from int64, h *handout) bool {
 	if slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(from, to) }) {
 		return true
 	}
-	if h.kept() && c.clock.jumped(from, to) || slices.ContainsFunc(m.handouts, func(o *handout) bool { return o.mayEnd(from, h) }) {
+	if c.stoppedBefore(m, h) || h.kept() && c.clock.jumped(from, to) || slices.ContainsFunc(m.handouts, func(o *handout) bool { return o.mayEnd(from, h) }) {
 		return true
 	}
 	if slices.ContainsFunc(slices.Concat(m.cancels, m.reschedules, m.requeues, m.settles), func(o *op) bool {
@@ -87,6 +87,8 @@ func (o *op) unseats() bool {
 	switch o.call.Op {
 	case Release, Snooze, Extend:
 		return false
+	case Cancel:
+		return !o.stops()
 	case Nack:
 		return !o.ok() || o.state() == "dead" || o.state() == "dropped"
 	}

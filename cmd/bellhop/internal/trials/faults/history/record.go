@@ -83,6 +83,7 @@ type Record struct {
 	Limit    int    `json:"limit,omitempty"`    // limit of attempts
 	Key      string `json:"key,omitempty"`      // of which one message at a time is handed out
 	Attempt  int    `json:"attempt,omitempty"`  // 1 on first delivery
+	Stop     bool   `json:"stop,omitempty"`     // of a Cancel: a leased message is cancelled when its lease ends, unless it is acknowledged
 	Handed   bool   `json:"handed,omitempty"`   // over with the ring, and not claimed
 	Webhook  string `json:"webhook,omitempty"`  // webhook-id of a request to a URL
 	Forged   bool   `json:"forged,omitempty"`   // the request has no signature of its push
@@ -92,7 +93,7 @@ type Record struct {
 	Lease    int64  `json:"lease,omitempty"`    // ms
 	Position int64  `json:"position,omitempty"` // of a broadcast, Unix µs by Redis's clock
 	Bookmark string `json:"bookmark,omitempty"` // where a listener to several shards stands
-	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead, done, gone, dropped, acked or removed
+	State    string `json:"state,omitempty"`    // scheduled, ready, leased, dead, done, gone, dropped, cancelled, acked or removed
 	Count    int    `json:"count,omitempty"`    // messages of a claim, in its call the most; concurrency of a listener
 	Redis    int64  `json:"redis,omitempty"`    // Redis's clock in a reply or a row, Unix µs
 	Error    string `json:"error,omitempty"`

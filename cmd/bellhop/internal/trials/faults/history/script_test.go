@@ -197,6 +197,8 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Webhook = value
 		case "forged":
 			r.Forged = value == "true"
+		case "stop":
+			r.Stop = value == "true"
 		case "hands":
 			r.Hands = int(s.number(value))
 		case "handed":
