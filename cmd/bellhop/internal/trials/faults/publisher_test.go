@@ -141,6 +141,8 @@ func (p *publishing) message() notify.Message {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
 	}
 	switch p.rnd.IntN(20) {
+	case 3:
+		m.Spread = time.Duration(1+p.rnd.IntN(500)) * time.Millisecond
 	case 0:
 		m.TTL = time.Duration(200+p.rnd.IntN(1000)) * time.Millisecond
 	case 1, 2:

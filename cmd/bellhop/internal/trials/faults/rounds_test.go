@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -78,7 +79,7 @@ func round(t *testing.T, p plan) history.Stats {
 	t.Helper()
 	t.Log(p)
 	dir, watch := folder(t), standstill.Start(t)
-	final, err := happen(t.Context(), dir, p, bounds(p, watch))
+	final, clerk, err := happen(t.Context(), dir, p, bounds(p, watch))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -89,7 +90,7 @@ func round(t *testing.T, p plan) history.Stats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := history.Check(records, final, bounds(p, watch))
+	report, err := history.Check(clerk.records(records), final, bounds(p, watch))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
@@ -163,36 +164,40 @@ var limits = history.Limit{Concurrency: 3, PerSecond: 40, Burst: 4}
 // lateBeside is how late messages may be while a fault hits the masters of other shards.
 const lateBeside = 100 * time.Millisecond
 
-// happen carries out a plan, and returns the contents of Redis at the end.
-func happen(ctx context.Context, dir string, p plan, bounds history.Bounds) (final history.Final, err error) {
+// happen carries out a plan, and returns the contents of Redis at the end, and the clerk of the round.
+func happen(ctx context.Context, dir string, p plan, bounds history.Bounds) (final history.Final, k *clerk, err error) {
 	w, err := newWorld(ctx, dir, p, carrierLease)
 	if err != nil {
-		return final, err
+		return final, nil, err
 	}
 	defer w.close()
 	if err := w.selects(ctx); err != nil {
-		return final, err
+		return final, nil, err
+	}
+	if k, err = newClerk(ctx, w); err != nil {
+		return final, nil, err
 	}
 	if err := w.startCrew(ctx); err != nil {
-		return final, err
+		return final, nil, err
 	}
-	if err := p.carryOut(ctx, w); err != nil {
-		return final, err
+	if err := k.beside(ctx, func() error { return p.carryOut(ctx, w) }); err != nil {
+		return final, nil, err
 	}
 	if w.neighbour != nil { // beside the load of the other one
 		if err := w.neighbour.settle(ctx, p); err != nil {
-			return final, fmt.Errorf("the neighbour: %w", err)
+			return final, nil, fmt.Errorf("the neighbour: %w", err)
 		}
 	}
-	if err := w.settle(ctx, p); err != nil {
-		return final, err
+	if err := errors.Join(w.settle(ctx, p), k.checkImport(ctx)); err != nil {
+		return final, nil, err
 	}
 	if w.neighbour != nil {
 		if err := w.neighbour.check(ctx, w, bounds); err != nil {
-			return final, err
+			return final, nil, err
 		}
 	}
-	return w.final(ctx)
+	final, err = w.final(ctx)
+	return final, k, err
 }
 
 // settle waits until all is handled, stops all, and reads what the processes left to read.

@@ -18,12 +18,13 @@ import (
 const (
 	ticksTopic = "ticks"
 	ticks      = "tick"
+	jitter     = 500 * time.Millisecond
 )
 
 // startTicks puts the schedule.
 func (w *world) startTicks(ctx context.Context) error {
 	_, _, err := w.store.Of(ticksTopic).PutSchedule(ctx, &store.Schedule{
-		Topic: ticksTopic, Name: ticks, Spec: calendar.Spec{Every: time.Second}, Message: notify.Record{Body: []byte("x")},
+		Topic: ticksTopic, Name: ticks, Spec: calendar.Spec{Every: time.Second}, Jitter: jitter, Message: notify.Record{Body: []byte("x")},
 	}, store.AnyRevision)
 	return err
 }
@@ -65,7 +66,7 @@ func (w *world) endTicks(ctx context.Context, halved bool) error {
 	return shard.DeleteSchedule(ctx, ticksTopic, ticks, store.AnyRevision)
 }
 
-// takeTicks cancels all ticks, and returns their times, in order.
+// takeTicks cancels all ticks, and returns their times, in order. None is due before its time, which the jitter puts off.
 func (w *world) takeTicks(ctx context.Context) (all []time.Time, err error) {
 	publisher, err := notify.NewPublisher(w.store)
 	if err != nil {
@@ -73,11 +74,12 @@ func (w *world) takeTicks(ctx context.Context) (all []time.Time, err error) {
 	}
 	keys := w.store.KeysOf(ticksTopic)
 	for _, place := range []string{keys.Scheduled(ticksTopic), keys.Ready(ticksTopic)} {
-		members, err := w.store.Client().ZRange(ctx, place, 0, -1).Result()
+		members, err := w.store.Client().ZRangeWithScores(ctx, place, 0, -1).Result()
 		if err != nil {
 			return nil, err
 		}
-		for _, member := range members {
+		for _, one := range members {
+			member := one.Member.(string)
 			_, id, err := record.SplitMember(member)
 			if err != nil {
 				return nil, err
@@ -85,6 +87,9 @@ func (w *world) takeTicks(ctx context.Context) (all []time.Time, err error) {
 			at, err := time.Parse(time.RFC3339, strings.TrimPrefix(id, ticks+"~"))
 			if err != nil {
 				return nil, err
+			}
+			if due := time.UnixMilli(int64(one.Score)); due.Before(at.Add(record.Spread(member, jitter))) {
+				return nil, fmt.Errorf("%s is due %v, %v early", member, due, at.Add(record.Spread(member, jitter)).Sub(due))
 			}
 			if _, err := publisher.Cancel(ctx, ticksTopic, id); err != nil {
 				return nil, fmt.Errorf("cancel %s: %w", member, err)

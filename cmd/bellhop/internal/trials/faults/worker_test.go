@@ -74,7 +74,7 @@ func (a *actor) work(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { _ = claimer.Run(ctx) })
 	for range 4 {
-		for _, topic := range slices.Concat(claimedTopics, []string{keyedTopic, limitedTopic}) {
+		for _, topic := range slices.Concat(claimedTopics, []string{keyedTopic, limitedTopic, byHandTopic}) {
 			c := &claiming{actor: a, dice: dice, claimer: claimer, topic: topic}
 			all.Go(func() { c.run(ctx) })
 		}

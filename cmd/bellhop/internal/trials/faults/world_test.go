@@ -303,7 +303,11 @@ func (m *member) config() notify.Config {
 
 // storeEnv returns the environment of a bellhop for its store.
 func (m *member) storeEnv() []string {
-	c := m.config()
+	return environment(m.config())
+}
+
+// environment returns the environment of a bellhop for a store.
+func environment(c notify.Config) []string {
 	env := append(os.Environ(), "BELLHOP_REDIS_URL="+c.URL, "BELLHOP_REDIS_MASTER="+c.Master, "BELLHOP_WAIT_REPLICAS="+strconv.Itoa(c.WaitReplicas))
 	if c.Shards > 0 {
 		env = append(env, "BELLHOP_SHARDS="+strconv.Itoa(c.Shards))
