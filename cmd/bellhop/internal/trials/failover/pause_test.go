@@ -1,0 +1,79 @@
+package failover_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// A pause that was acknowledged ends at its time and not before, though the master of Redis is replaced and the carrier ends meanwhile.
+func TestPauseOverAFailover(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(t *testing.T, w *watched){
+		"killed": func(t *testing.T, w *watched) {
+			w.master.Kill()
+			w.replaceLost(t)
+		},
+		"planned": func(t *testing.T, w *watched) {
+			if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := watch(t, 2)
+			c := w.config("", 1)
+			db := open(t, c)
+			carry := func(name string) (stop func()) {
+				one, err := carrier.New(open(t, c), carrier.Options{Name: name, Logger: logger(t)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return storetest.Run(t, one.Run)
+			}
+			first := carry("first")
+			storetest.Eventually(t, "the first carries", func() bool {
+				s, err := carrier.Look(t.Context(), db.Home())
+				return err == nil && s.Name == "first"
+			})
+			carry("second")
+			handled := make(chan time.Time, 100)
+			sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
+				handled <- d.Due.Add(d.Late())
+				return nil
+			}, subscribers.HandleOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Run(t, sub.Run)
+			end, err := store.PauseUntil(t.Context(), db, orders, store.In(8*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Publish(t, db, notify.Message{Topic: orders, ID: "m", Body: []byte("x")})
+			replace(t, w)
+			first()
+			storetest.Receive(t, "a sentinel announces a new master", w.switched)
+			storetest.Eventually(t, "the new master has the pause, until it ends", func() bool {
+				counts, err := storetest.Count(db, orders)
+				return err == nil && (counts.PausedUntil.Equal(end) || !counts.Paused)
+			})
+			if at := storetest.Receive(t, "the message is handled", handled); at.Before(end) {
+				t.Errorf("it is claimed at %v, %v before the pause ends", at, end.Sub(at))
+			}
+			if s, err := carrier.Look(t.Context(), db.Home()); err != nil || s.Name != "second" {
+				t.Errorf("%+v carries, %v", s, err)
+			}
+		})
+	}
+}
