@@ -153,27 +153,43 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) er
 	failed := t.failures == failuresInARow
 	t.failures = min(t.failures+1, failuresInARow)
 	fails := t.failures == failuresInARow
-	if fails && (only || !failed) {
+	tried := fails && (only || !failed)
+	if tried {
 		t.pause = min(max(2*t.pause, leastPause), mostPause)
 		t.next = time.Now().Add(t.pause)
 	}
 	t.asked = t.asked && !only
-	note, since, wait := fails && !t.noted, t.since, time.Until(t.next)
+	note, since, next := fails && !t.noted, t.since, t.next
 	t.noted = fails
 	t.mu.Unlock()
 	if !fails {
 		return err
 	}
 	if note {
-		failing := &store.PushFailure{Since: since.UTC().Truncate(time.Millisecond), Answer: err.Error()}
-		if !p.note(ctx, t, func(push *store.Push) { push.Failing = failing }) {
-			t.mu.Lock()
-			t.noted = false // so the next failure notes it
-			t.mu.Unlock()
-		}
-		p.o.Logger.Warn("endpoint of a push fails; it is asked by one request at a time", "push", t.Name, "error", err)
+		p.noteFailure(ctx, t, since, err)
 	}
-	return subscribers.NotNow(err, max(wait, 0))
+	if tried {
+		p.noteTry(ctx, t, time.Until(next), err)
+	}
+	return subscribers.NotNow(err, max(time.Until(next), 0))
+}
+
+// noteFailure notes that an endpoint fails.
+func (p *Pusher) noteFailure(ctx context.Context, t *target, since time.Time, because error) {
+	failing := &store.PushFailure{Since: since.UTC().Truncate(time.Millisecond), Answer: because.Error()}
+	if !p.note(ctx, t, func(push *store.Push) { push.Failing = failing }) {
+		t.mu.Lock()
+		t.noted = false // so the next failure notes it
+		t.mu.Unlock()
+	}
+	p.o.Logger.Warn("endpoint of a push fails; it is asked by one request at a time", "push", t.Name, "error", because)
+}
+
+// noteTry notes what a failing endpoint answered, and when it is asked next: once a pause, of which most last a minute.
+func (p *Pusher) noteTry(ctx context.Context, t *target, pause time.Duration, because error) {
+	if err := p.store.Home().PushTried(ctx, t.Name, pause, because.Error()); err != nil {
+		p.o.Logger.Warn("cannot note when a push is tried next", "push", t.Name, "error", err)
+	}
 }
 
 // pause pauses the push of an endpoint that is gone.

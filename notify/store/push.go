@@ -64,6 +64,7 @@ type Push struct {
 type PushFailure struct {
 	Since  time.Time `json:"since"`
 	Answer string    `json:"answer"` // the last
+	Next   time.Time `json:"-"`      // when the daemon that asked last asks again, by Redis's clock, if there is a message; zero: unknown
 }
 
 // Check returns a joined Fault for each field that is wrong.
@@ -254,17 +255,23 @@ func (s Shard) pushes(ctx context.Context) (all []Push, seen string, foreign int
 	if err != nil {
 		return nil, "", 0, err
 	}
+	tries := make(map[string]string)
 	for seen = "0"; r.More(); {
 		name, text := r.Text(), r.Text()
 		p := Push{Name: name}
-		switch {
-		case name == "*":
+		switch of, noted := strings.CutPrefix(name, "*"); {
+		case noted && of == "":
 			seen = text
+		case noted:
+			tries[of] = text
 		case json.Unmarshal([]byte(text), &p) == nil && p.Check() == nil:
 			all = append(all, p.withDefaults())
 		default:
 			foreign++
 		}
+	}
+	for i := range all {
+		all[i].Failing.tried(tries[all[i].Name])
 	}
 	slices.SortFunc(all, func(a, b Push) int { return strings.Compare(a.Name, b.Name) })
 	return all, seen, foreign, r.End()

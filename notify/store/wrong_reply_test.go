@@ -221,6 +221,7 @@ func askings() []asking {
 			_, err := s.Pushes(ctx)
 			return err
 		}},
+		{name: "tried", call: func(ctx context.Context, s store.Shard) error { return s.PushTried(ctx, "crm", time.Second, "EOF") }},
 		{name: "put_schedule", call: putOnce},
 		{name: "change_schedule", right: []any{"changed", int64(7)}, call: func(ctx context.Context, s store.Shard) error {
 			return s.PauseSchedule(ctx, "t", "daily", store.AnyRevision)

@@ -79,7 +79,7 @@ var table = []row{
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
 	{lua: "SECRET", name: "secret", kind: kindString, holds: "what the daemons of a store sign with: settle tokens of NATS, cookies of the console"},
 	{lua: "LOGOUTS", name: "logouts", kind: kindZSet, holds: "logins to the console that ended before their time; it has a time to live", with: "ms until which their cookies would be good"},
-	{lua: "PUSHES", name: "pushes", kind: kindHash, holds: "pushes, in the first shard; as a channel, the name of one that was changed", with: "JSON, see Push; of *, how often they were changed"},
+	{lua: "PUSHES", name: "pushes", kind: kindHash, holds: "pushes, in the first shard; as a channel, the name of one that was changed", with: "JSON, see Push; of *, how often they were changed; of *NAME, of one that fails, ms when it is asked next, and the last answer"},
 	{lua: "SCHEDULES", name: "schedules-due", kind: kindZSet, holds: "TOPIC:NAME of all schedules", with: "ms at which the carrier looks at it: it is to be filled then; inf: it is paused, or at its end"},
 	{lua: "schedules_of", name: "schedules:", of: "topic", kind: kindHash, holds: "names of schedules", with: "state: NAME=NUMBER of each, a space before it: revision, cursor, fell, made, missed, taken, paused; behind a newline, with a space before each, SECONDS,DUE,AT of the last 64 occurrences that were made: its time, when its message is due, and when that was made, both in ms, AT 0 if the id was in use"},
 	{lua: "rules_of", name: "rules:", of: "topic", kind: kindHash, holds: "names of schedules", with: "JSON of the rule, a newline, and the record of an occurrence without its times"},

@@ -1,0 +1,91 @@
+package push_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Of an endpoint that fails the last answer is noted, and when it is asked next.
+func TestTriesAreNoted(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]store.Push{"messages": {}, "broadcasts": {Topics: []string{"order.*"}, Broadcasts: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, e, _ := openedWith(t, of)
+			e.says(status(http.StatusInternalServerError))
+			if of.Broadcasts {
+				awaitListener(t, s, "order.*")
+				broadcast(t, s, topic, "b")
+			} else {
+				storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a"}, notify.Message{Topic: topic, ID: "b"})
+				storetest.Set(t, s, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
+			}
+			tried := func(answer string) (f store.PushFailure) {
+				t.Helper()
+				storetest.Eventually(t, "a try is noted", func() bool {
+					if now := get(t, s, "crm").Failing; now != nil {
+						f = *now
+					}
+					return f.Answer == answer && !f.Next.IsZero()
+				})
+				return f
+			}
+			first := tried("HTTP 500 Internal Server Error")
+			if d := first.Next.Sub(first.Since); d < time.Second || d > time.Hour {
+				t.Errorf("it is asked next %v after it began to fail", d)
+			}
+			e.says(status(http.StatusBadGateway))
+			if second := tried("HTTP 502 Bad Gateway"); !second.Next.After(first.Next) || !second.Since.Equal(first.Since) {
+				t.Errorf("got %+v behind %+v", second, first)
+			}
+			e.says(status(http.StatusOK))
+			storetest.Eventually(t, "it works", func() bool { return get(t, s, "crm").Failing == nil })
+		})
+	}
+}
+
+// What is leased of the topics of a push is counted, and of one of broadcasts what is to its name.
+func TestPushLeased(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]store.Push{
+		"messages":   {Topics: []string{topic, "order.sent", "third"}},
+		"broadcasts": {Topics: []string{"order.*"}, Broadcasts: true, InFlight: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, e, _ := openedWith(t, of)
+			release := make(chan struct{})
+			e.says(func(http.ResponseWriter, *http.Request) { <-release })
+			if of.Broadcasts {
+				awaitListener(t, s, "order.*")
+			}
+			for i := range 3 {
+				to, id := []string{topic, "order.sent"}[i%2], fmt.Sprint("m", i)
+				if of.Broadcasts {
+					broadcast(t, s, to, id)
+				} else {
+					storetest.Publish(t, s, notify.Message{Topic: to, ID: id})
+				}
+			}
+			p := get(t, s, "crm")
+			leased := func(want int64) func() bool {
+				return func() bool {
+					n, err := store.PushLeased(t.Context(), s, &p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n == want
+				}
+			}
+			storetest.Eventually(t, "three are leased", leased(3))
+			close(release)
+			storetest.Eventually(t, "none is", leased(0))
+		})
+	}
+}
