@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -301,6 +302,34 @@ func TestNobodyListens(t *testing.T) {
 		answer(t, m, "+ACK")
 	}
 	storetest.Eventually(t, "all are acknowledged", func() bool { c := counts(t, store); return c.Ready+c.Leased == 0 })
+}
+
+// A subject counts as unheard until somebody listens there, or nothing is pushed there any more.
+func TestUnheard(t *testing.T) {
+	t.Parallel()
+	conn, db, d := delivering(t, 8)
+	p, err := db.Home().Push(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, subjects ...string) {
+		t.Helper()
+		storetest.Eventually(t, what, func() bool {
+			return slices.Equal(d.pusher.Unheard(&p), subjects) && d.pusher.Stats().Unheard == len(subjects)
+		})
+	}
+	storetest.Publish(t, db, body("a"))
+	await("nobody listens", deliverSubject)
+	got := subscribe(t, conn, deliverSubject)
+	answer(t, storetest.Receive(t, "a", got), "+ACK")
+	await("somebody listens")
+	conn.Close()
+	storetest.Publish(t, db, body("b"))
+	await("nobody listens any more", deliverSubject)
+	if err := db.Home().RemovePush(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "nothing is pushed there", func() bool { return d.pusher.Stats().Unheard == 0 })
 }
 
 // overdue ends the lease of a message of the topic, as if its time were over.

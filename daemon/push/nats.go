@@ -3,9 +3,11 @@ package push
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -51,6 +53,14 @@ func (u *unheard) wait(subject string) time.Duration {
 	return max(time.Until(u.next[subject]), 0)
 }
 
+// has reports whether nobody listened on a subject when it was asked last.
+func (u *unheard) has(subject string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, there := u.next[subject]
+	return there
+}
+
 // again notes that nobody listens on a subject, and returns when it is asked again.
 func (u *unheard) again(subject string) time.Duration {
 	u.mu.Lock()
@@ -85,10 +95,17 @@ func (u *unheard) forgetAll() {
 	u.last = time.Time{}
 }
 
-func (u *unheard) count() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.next)
+// Unheard returns the subjects of a push to NATS on which nobody listened when this daemon sent a message there last; nil of any other push.
+func (p *Pusher) Unheard(push *store.Push) (subjects []string) {
+	if !push.IsNATS() || push.Paused != "" {
+		return nil
+	}
+	for _, topic := range push.Topics {
+		if subject := push.Subject(topic); p.unheard.has(subject) && !slices.Contains(subjects, subject) {
+			subjects = append(subjects, subject)
+		}
+	}
+	return subjects
 }
 
 // deliver hands a message on to NATS.

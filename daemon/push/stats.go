@@ -15,7 +15,7 @@ type Stats struct {
 	PutOff   int64    // messages put off by an endpoint without an attempt used up
 	InFlight int64    // messages handed on, and not settled
 	Failing  []string // pushes whose endpoints failed several times in a row
-	Unheard  int      // subjects of NATS on which nobody listens
+	Unheard  int      // subjects of NATS to which messages are pushed, and on which nobody listens
 
 	Handovers subscribers.SubscriberStats
 }
@@ -24,10 +24,17 @@ type Stats struct {
 func (p *Pusher) Stats() Stats {
 	s := Stats{
 		Done: p.done.Load(), Failed: p.failures.Load(), PutOff: p.putOff.Load(), InFlight: p.underWay.Load(),
-		Unheard: p.unheard.count(), Handovers: p.handovers.read(),
+		Handovers: p.handovers.read(),
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	unheard := make(map[string]bool)
+	for topic, t := range p.targets {
+		if subject := t.Subject(topic); t.IsNATS() && p.unheard.has(subject) {
+			unheard[subject] = true
+		}
+	}
+	s.Unheard = len(unheard)
 	for _, t := range slices.Concat(slices.Collect(maps.Values(p.targets)), slices.Collect(maps.Values(p.heard))) {
 		t.mu.Lock()
 		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
