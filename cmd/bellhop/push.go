@@ -162,10 +162,12 @@ func pushState(p store.Push, now time.Time) string {
 
 func (a *app) pushShowCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
-		Use:     "show NAME",
-		Short:   "Show a push, and whether its endpoint fails",
-		Long:    `Show a push, whether it is paused, and why, and whether its endpoint fails.`,
-		Example: `  bellhop push show crm`,
+		Use:   "show NAME",
+		Short: "Show a push, what it has in flight, and whether its endpoint fails",
+		Long: `Show a push: how many messages of its topics are leased, whether it is paused, and
+why; and since when its endpoint fails, what it answered last, and when it is asked
+next. Several daemons ask in their turn: that is when the one that asked last does.`,
+		Example: "  bellhop push show crm\n  bellhop push show crm --json | jq .leased",
 		Args:    takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
@@ -179,23 +181,55 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(api.PushOf(p))
+	leased, err := store.PushLeased(ctx, s.store, &p)
+	if err != nil && !store.IsPartial(err) {
+		return err
 	}
+	if a.json {
+		shown := api.PushOf(p)
+		if err == nil {
+			shown.Leased = &leased
+		}
+		return a.printJSON(shown)
+	}
+	now := a.now(ctx, s)
 	rows := [][]string{
 		{"name", p.Name},
 		{pushes(p), strings.Join(p.Topics, ", ")},
 		{"to", pushTo(p)},
 		{"secrets", fmt.Sprint(len(p.Secrets))},
-		{"in flight", fmt.Sprint(p.InFlight)},
+		{"in flight", inFlight(p, leased, err)},
 		{"timeout", fault.Short(p.Timeout)},
-		{"state", pushState(p, a.now(ctx, s))},
+		{"state", pushState(p, now)},
 	}
-	if p.Failing != nil {
-		rows = append(rows, []string{"answer", p.Failing.Answer})
+	if f := p.Failing; f != nil {
+		rows = append(rows, []string{"answer", f.Answer})
+		if p.Paused == "" {
+			rows = append(rows, []string{"next try", nextTry(f.Next, now)})
+		}
 	}
 	a.printRows(rows)
 	return nil
+}
+
+// inFlight says how many messages of a push are leased, and of how many at the most; missing is why that is not known of all shards.
+func inFlight(p store.Push, leased int64, missing error) string {
+	most := fmt.Sprintf("at most %d a topic and daemon", p.InFlight)
+	if p.Broadcasts {
+		most = fmt.Sprintf("at most %d a daemon", p.InFlight)
+	}
+	if missing != nil {
+		return most
+	}
+	return fmt.Sprintf("%d, %s", leased, most)
+}
+
+// nextTry says when an endpoint that fails is asked again.
+func nextTry(at, now time.Time) string {
+	if !at.After(now) {
+		return "with the next message"
+	}
+	return relative(at, now)
 }
 
 func (a *app) pushTestCommand() *cobra.Command {

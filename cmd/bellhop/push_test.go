@@ -10,12 +10,16 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // A daemon that may push does so, and ends in order.
@@ -61,7 +65,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL+"/hook?token=7", "--secret-file", secret)
-	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  32\n", "timeout    10s\n", "state      works\n")
+	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  0, at most 32 a topic and daemon\n", "timeout    10s\n", "state      works\n")
 	if strings.Contains(out, "whsec") || strings.Contains(out, "token=7") {
 		t.Errorf("a secret is shown: %s", out)
 	}
@@ -84,7 +88,21 @@ func TestPush(t *testing.T) {
 			}
 		}
 	}
-	contains(t, s.call("push", "show", "crm"), "state      fails since ", "answer     HTTP 500 ")
+	contains(t, s.call("push", "show", "crm"), "state      fails since ", "answer     HTTP 500 ", "next try   with the next message\n")
+	if err := db.Home().PushTried(t.Context(), "crm", 36*time.Hour, "HTTP 502 Bad Gateway"); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.call("push", "show", "crm"), "answer     HTTP 502 Bad Gateway\n", "next try   in 1d1")
+	storetest.Publish(t, db, notify.Message{Topic: "order.sent", ID: "a"})
+	if _, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "order.sent", subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	var shown api.Push
+	s.json(&shown, "push", "show", "crm", "--json")
+	if f := shown.Failing; shown.Leased == nil || *shown.Leased != 1 || f == nil || f.Answer != "HTTP 502 Bad Gateway" || time.Until(f.Next) < time.Hour {
+		t.Errorf("got %+v, %+v", shown, f)
+	}
+	contains(t, s.call("push", "show", "crm"), "in flight  1, at most 8 a topic and daemon\n")
 	contains(t, s.fails(exitFailed, "push", "test", "crm"), "")
 	s.env = append(s.env, "BELLHOP_PUSH_ALLOW=127.0.0.1")
 	contains(t, s.call("push", "test", "crm"), "HTTP 200 OK after ")

@@ -21,6 +21,8 @@ type Push struct {
 	Broadcasts bool         `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
 	InFlight   int          `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
 	TimeoutMs  int64        `json:"timeout_ms" example:"10000" doc:"for an answer"`
+	Leased     *int64       `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, or while a shard that has some is away"`
+	Unheard    []string     `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
 	Paused     string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
 	Failing    *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
 }
@@ -28,7 +30,8 @@ type Push struct {
 // PushFailure says since when the endpoint of a push fails.
 type PushFailure struct {
 	Since  time.Time `json:"since"`
-	Answer string    `json:"answer" example:"HTTP 500 Internal Server Error" doc:"the answer with which that was noted"`
+	Answer string    `json:"answer" example:"HTTP 500 Internal Server Error" doc:"the last answer, or why there was none"`
+	Next   time.Time `json:"next,omitzero" doc:"when the daemon that asked last asks again, if there is a message then; others ask in their turn; missing: unknown"`
 }
 
 // Pushes are all pushes that a client may see.
@@ -40,7 +43,7 @@ type Pushes struct {
 func PushOf(p store.Push) Push {
 	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
 	if p.Failing != nil {
-		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer}
+		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
 	}
 	return shown
 }

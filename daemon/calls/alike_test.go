@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -184,6 +185,21 @@ func (g *gates) prepare(topic string) {
 		notify.Message{Topic: topic, ID: "c", Due: due, Body: bytes.Repeat([]byte("x"), 20_000)}, notify.Message{Topic: topic, ID: "r"})
 }
 
+// fails puts a push whose endpoint fails, and leases a message of its topic.
+func (g *gates) fails(push store.Push) {
+	g.t.Helper()
+	home := g.store.Home()
+	push.Failing = &store.PushFailure{Since: time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC), Answer: "EOF"}
+	put := home.ChangePush(g.t.Context(), push.Name, func(*store.Push) (*store.Push, error) { return &push, nil })
+	if err := errors.Join(put, home.PushTried(g.t.Context(), push.Name, time.Hour, "HTTP 502 Bad Gateway")); err != nil {
+		g.t.Fatal(err)
+	}
+	storetest.Publish(g.t, g.store, notify.Message{Topic: push.Topics[0], ID: "pushed"})
+	if _, err := subscriberstest.Claimer(g.t, g.store).Claim(g.t.Context(), push.Topics[0], subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 // Each call answers over NATS as over HTTP, to the byte.
 func TestCallsAreAlike(t *testing.T) {
 	t.Parallel()
@@ -196,9 +212,7 @@ func TestCallsAreAlike(t *testing.T) {
 		storetest.Publish(t, g.store, notify.Message{Topic: "shop.keyed", ID: id, Key: "acct-7"})
 	}
 	push := store.Push{Name: "crm", Topics: []string{"shop.pushed"}, URL: "https://crm.example/hook?token=7", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
-	if err := g.store.Home().PutPush(t.Context(), push); err != nil {
-		t.Fatal(err)
-	}
+	g.fails(push)
 	tested, table := make(map[string]bool), calls.Table()
 	for _, test := range []struct {
 		call    string
@@ -233,7 +247,7 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true},
 		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true, has: "no schedule of the topic has this name"},
 		{call: "listPushes", has: `{"pushes":[{"name":"crm","topics":["shop.pushed"],"url":"https://crm.example/hook?…","secrets":1,`},
-		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000}`},
+		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000,"leased":1,"failing":{"since":"2199-01-02T03:04:05Z","answer":"HTTP 502 Bad Gateway","next":"20`},
 		{call: "showPush", values: map[string]any{"name": "none"}, has: "urn:bellhop:not-found"},
 		{call: "pausePush", values: map[string]any{"name": "crm"}},
 		{call: "listPushes", has: `"paused":"by `},

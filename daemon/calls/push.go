@@ -37,6 +37,15 @@ func allowTopics(r *Request, topics []string) error {
 	return nil
 }
 
+// pushOf returns a push in its JSON form, with what this daemon found of it.
+func (s *Service) pushOf(p store.Push) api.Push {
+	shown := api.PushOf(p)
+	if s.Pusher != nil {
+		shown.Unheard = s.Pusher.Unheard(&p)
+	}
+	return shown
+}
+
 // pushing returns the pusher of the daemon. The error is an api.ErrPushOff.
 func (s *Service) pushing() (*push.Pusher, error) {
 	if s.Pusher == nil {
@@ -57,7 +66,7 @@ var _ = define(Call{
 	list := api.Pushes{Pushes: []api.Push{}}
 	for _, p := range all {
 		if allowTopics(r, p.Topics) == nil {
-			list.Pushes = append(list.Pushes, api.PushOf(p))
+			list.Pushes = append(list.Pushes, s.pushOf(p))
 		}
 	}
 	return list, nil
@@ -65,10 +74,18 @@ var _ = define(Call{
 
 var _ = define(Call{
 	Name: "showPush", Method: "GET", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{}, NATS: Plain,
-	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Show a push, and whether its endpoint fails",
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Show a push, what it has in flight, and whether its endpoint fails",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
 	p, err := in.find(ctx, s, r)
-	return reply(api.PushOf(p), err)
+	if err != nil {
+		return nil, err
+	}
+	shown := s.pushOf(p)
+	leased, err := store.PushLeased(ctx, s.Store, &p)
+	if shown.Leased = &leased; store.IsPartial(err) {
+		shown.Leased, err = nil, nil
+	}
+	return reply(shown, err)
 })
 
 var _ = define(Call{

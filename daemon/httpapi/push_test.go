@@ -70,6 +70,7 @@ func TestPush(t *testing.T) {
 	if one := storetest.Receive(t, "it is tested", got); !strings.HasPrefix(one, "order.paid:test~") {
 		t.Errorf("got %q", one)
 	}
+	hidden(s.call("GET", pushPath, "").is(200).says(`"leased":0`), "failing", "unheard")
 	s.call("POST", pushPath+"/pause", "").is(204)
 	s.call("GET", pushPath, "").is(200).says(`"paused":"by `)
 	s.call("PUT", pushPath, `{"topics":["order.paid","order.sent"],"url":"`+endpoint.URL+`"}`).is(200).says(`"paused":"by `).says(`"secrets":1,"in_flight":32,"timeout_ms":10000`)
