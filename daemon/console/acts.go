@@ -51,6 +51,7 @@ var acts = []act{
 	foundAct,
 	allAct,
 	scheduleAct,
+	pushAct,
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which

@@ -22,7 +22,7 @@ func TestPagesWhileRedisIsAway(t *testing.T) {
 	s := serve(t, store, httpapi.Options{})
 	bury(t, store, "order.a", "why", "1")
 	v := s.visitor()
-	pages := []string{"/ui/topics", "/ui/topics?sort=name", "/ui/topics/order.a", "/ui/topics/order.a/messages/1", "/ui/dead", "/ui/dead/letters?topic=order.a", "/ui/broadcasts", "/ui/find?q=state:dead", "/ui/find/act?q=state:dead&act=purge", "/ui/schedules", "/ui/topics/order.a/schedules/none"}
+	pages := []string{"/ui/topics", "/ui/topics?sort=name", "/ui/topics/order.a", "/ui/topics/order.a/messages/1", "/ui/dead", "/ui/dead/letters?topic=order.a", "/ui/broadcasts", "/ui/find?q=state:dead", "/ui/find/act?q=state:dead&act=purge", "/ui/schedules", "/ui/topics/order.a/schedules/none", "/ui/pushes", "/ui/pushes/crm"}
 	form := v.get("/ui/topics/order.a")
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ type caches struct {
 	schedule  cache.Map[scheduleRead]
 	reasons   cache.Map[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
 
+	pushes    cache.Value[[]store.Push]
+	leased    cache.Value[map[string]int64] // of pushes, by name
 	logs      cache.Value[[]store.LogEnd]
 	announced cache.Value[announced]
 	listeners cache.Value[[]notify.ListenerInfo]

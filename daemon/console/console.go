@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -42,6 +43,8 @@ type Options struct {
 	// Finder and Forecasts are those of the daemon: what one asks for is kept for the other.
 	Finder    *api.Finder
 	Forecasts *forecast.Cache
+	// Pusher returns that of the daemon, which tests pushes; nil: it pushes nowhere.
+	Pusher func() *push.Pusher
 	// Patience is how long a viewer may take to receive a piece of a stream.
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.

@@ -300,7 +300,7 @@ var queries = map[string]string{
 func addresses(t testing.TB) (all []string) {
 	t.Helper()
 	for _, pattern := range console.Patterns() {
-		path := strings.NewReplacer("{topic}", "order.timeout", "{id}", "order-4711", "{name}", "nightly").Replace(pattern)
+		path := strings.NewReplacer("{topic}", "order.timeout", "{id}", "order-4711", "{name}", "nightly", "{push}", "crm").Replace(pattern)
 		if strings.Contains(path, "{") {
 			t.Errorf("%s: say here which address of it is looked at", pattern)
 		}

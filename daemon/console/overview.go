@@ -38,6 +38,7 @@ type overview struct {
 	Lagging  []notify.ListenerInfo
 	LagAway  *pageFault // in place of listeners that could not be read
 	MoreLag  int        // listeners that are behind and are not shown
+	Failing  []pushRow  // pushes whose endpoints fail
 	Fullest  *server    // nil: not for this viewer
 	Evicting []server   // that may evict messages
 	River    *river
@@ -95,6 +96,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 			missing = store.Missing(missing, err)
 		}
 	}
+	o.Failing = c.failingPushes(ctx, v)
 	if v.SeesStore() {
 		masters := c.masters(ctx)
 		o.Fullest = fullest(masters)
@@ -260,6 +262,12 @@ func (o *overview) judge() {
 		say("late", "broadcasts", "Listener %s is behind", o.Lagging[0].Name)
 	} else if n > 1 {
 		say("late", "broadcasts", "%d listeners are behind, such as %s", n, o.Lagging[0].Name)
+	}
+	if n := len(o.Failing); n == 1 {
+		p := o.Failing[0]
+		say("late", p.Link(), "The endpoint of the push %s has failed for %s: its messages wait", p.Name, short(o.Now.Sub(p.Push.Failing.Since)))
+	} else if n > 1 {
+		say("late", "pushes", "The endpoints of %d pushes fail, such as that of %s: their messages wait", n, o.Failing[0].Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
 		say("dead", "dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))

@@ -49,7 +49,7 @@ func (p *page) read(ctx context.Context, c *Console, v *visit) (any, error) {
 }
 
 // pages are those of the navigation, in its order.
-var pages = []page{overviewPage, topicsPage, deadPage, broadcastsPage, findPage, schedulesPage, carriersPage}
+var pages = []page{overviewPage, topicsPage, deadPage, broadcastsPage, findPage, schedulesPage, pushesPage, carriersPage}
 
 // allPages returns those, and what is below them.
 func allPages() (all []page) {

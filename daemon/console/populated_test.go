@@ -108,6 +108,7 @@ func populated(t testing.TB) *site {
 	}
 	storetest.Publish(t, s.store, messages...)
 	scheduleSome(t, s.store)
+	pushSome(t, s.store)
 	buryAll(t, s.store, "order.refused", append([]string{"no such customer 4711", "connection refused"}, hostile...)...)
 	if err := storetest.Inspector(t, s.store).Pause(t.Context(), "invoice.held"); err != nil {
 		t.Fatal(err)

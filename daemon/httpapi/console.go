@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
+	"github.com/bellhopd/bellhop/daemon/push"
 )
 
 // mostPages is how many pages of the console that change by themselves a token may have
@@ -23,7 +24,7 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 	o := console.Options{
 		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Service.Finder, Forecasts: g.o.Service.Forecasts, Login: g.viewerOf, Named: g.viewerNamed,
 		Known:   func(r *http.Request) { guard.OnSlot(r.Context(), (*guard.Slot).Authenticate) },
-		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
+		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor, Pusher: func() *push.Pusher { return g.o.Service.Pusher },
 	}
 	if g.o.TokensFile == "" {
 		o.Open = g.viewer(g.keys.Anybody())

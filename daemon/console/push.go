@@ -1,0 +1,188 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+var pushPage = page{
+	path: Root + "pushes/{push}", title: "Push", nav: "pushes", name: "push", live: true,
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.push(ctx, v) },
+}
+
+// A pushView is what the page of a push shows.
+type pushView struct {
+	*visit
+	pushRow
+	Now    time.Time
+	Topics []topicRow // of messages
+	Put    []named    // how it was put
+}
+
+// push returns what the page of a push shows.
+func (c *Console) push(ctx context.Context, v *visit) (any, error) {
+	all, err := c.allPushes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pushed(v, all, v.r.PathValue("push"))
+	if err != nil {
+		return nil, err
+	}
+	view := &pushView{visit: v, pushRow: c.pushRow(p), Now: c.now(ctx), Put: putOfPush(p)}
+	var missing error
+	if p.Broadcasts {
+		var n int64
+		n, missing = store.PushLeased(ctx, c.store, p)
+		view.Leased = &n
+	} else {
+		var counts []counted
+		counts, missing = c.snapshots.rated(ctx, p.Topics)
+		var sum int64
+		for _, one := range counts {
+			view.Topics = append(view.Topics, topicRow{one, topicPath(one.Topic)})
+			sum += one.Leased
+		}
+		view.Leased = &sum
+	}
+	if missing != nil {
+		view.Leased = nil
+	}
+	return view, missing
+}
+
+// pushed returns the push of a name among all that a viewer may see and change.
+func pushed(v *visit, all []store.Push, name string) (*store.Push, error) {
+	if err := record.CheckListener(name); err != nil {
+		return nil, err
+	}
+	if !v.Has(calls.MayPush) {
+		return nil, api.ErrForbidden
+	}
+	for i := range all {
+		if all[i].Name != name {
+			continue
+		}
+		if !mayPush(v, all[i].Topics) {
+			return nil, api.ErrForbidden
+		}
+		return &all[i], nil
+	}
+	return nil, noPush
+}
+
+var noPush = &pageFault{Status: http.StatusNotFound, Title: "There is no such push", Detail: "It was deleted, or never made. Nothing was done."}
+
+// putOfPush returns how a push was put, but its secrets and topics.
+func putOfPush(p *store.Push) []named {
+	shown := pushRow{api.PushOf(*p)}
+	rows := []named{{"to", shown.Target()}}
+	if !p.IsNATS() {
+		rows = append(rows, named{"secrets", fmt.Sprint(shown.Secrets) + ", never shown"})
+	}
+	most := "of a topic, by each daemon"
+	if p.Broadcasts {
+		rows, most = append(rows, named{"broadcasts of", strings.Join(p.Topics, ", ")}), "by each daemon"
+	}
+	return append(rows, named{"in flight at most", fmt.Sprint(p.InFlight, " ", most)}, named{"timeout", fault.Short(p.Timeout)})
+}
+
+// Headline returns what the push does, and since when it does not what it should.
+func (p *pushView) Headline() string {
+	switch {
+	case p.Paused != "":
+		return "Paused, " + p.Paused + ": its messages wait"
+	case p.Failing != nil:
+		return "Its endpoint has failed for " + short(p.Now.Sub(p.Failing.Since)) + ": its messages wait, and use up no attempts"
+	case len(p.Unheard) > 0:
+		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait"
+	}
+	return "It works, as far as is known"
+}
+
+// Next says when an endpoint that fails is asked again.
+func (p *pushView) Next() string {
+	switch {
+	case p.Failing == nil || p.Paused != "":
+		return ""
+	case !p.Failing.Next.After(p.Now):
+		return "with the next message"
+	}
+	return soon(p.Now, p.Failing.Next)
+}
+
+// Link returns the address of the page.
+func (p *pushView) Link() string { return p.pushRow.Link() }
+
+func (p *pushView) title() string { return p.Name }
+
+// pushActs are what can be done to a push, by the names of their buttons.
+var pushActs = []struct {
+	name string
+	do   func(ctx context.Context, c *Console, v *visit, p *store.Push) (did string, err error)
+}{
+	{"pause", func(ctx context.Context, c *Console, v *visit, p *store.Push) (string, error) {
+		return "Paused the push " + p.Name, c.store.Home().PausePush(ctx, p.Name, "by "+v.Name)
+	}},
+	{"resume", func(ctx context.Context, c *Console, _ *visit, p *store.Push) (string, error) {
+		return "Resumed the push " + p.Name, c.store.Home().PausePush(ctx, p.Name, "")
+	}},
+	{"delete", func(ctx context.Context, c *Console, v *visit, p *store.Push) (string, error) {
+		if err := v.sure("Delete the push %s? Its messages stay as they are.", p.Name); err != nil {
+			return "", err
+		}
+		v.instead = "pushes"
+		return "Deleted the push " + p.Name, c.store.Home().RemovePush(ctx, p.Name)
+	}},
+	{"test", func(ctx context.Context, c *Console, _ *visit, p *store.Push) (string, error) {
+		return c.testPush(ctx, p)
+	}},
+}
+
+// testPush sends a test to where a push leads.
+func (c *Console) testPush(ctx context.Context, p *store.Push) (did string, err error) {
+	pusher := c.o.Pusher()
+	if pusher == nil {
+		return "", &pageFault{Status: http.StatusNotFound, Title: "This daemon does not push", Detail: "BELLHOP_PUSH_ALLOW is empty. Type bellhop push test " + p.Name + " elsewhere."}
+	}
+	t := pusher.Test(ctx, *p)
+	took := short(time.Duration(t.TookMs) * time.Millisecond)
+	if !t.OK {
+		return "", &pageFault{Status: http.StatusBadGateway, Title: "The test of " + p.Name + " failed", Detail: fmt.Sprintf("After %s: %s", took, t.Answer)}
+	}
+	return fmt.Sprintf("Tested the push %s: %s after %s", p.Name, t.Answer, took), nil
+}
+
+// pushAct pauses, resumes, tests or deletes a push: the form has a button of that name, whose value is the name of the push.
+var pushAct = act{path: Root + "acts/pushes", name: "change a push", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	for _, one := range pushActs {
+		if !v.r.PostForm.Has(one.name) {
+			continue
+		}
+		all, err := c.store.Home().Pushes(ctx)
+		if err != nil {
+			return "", 0, err
+		}
+		p, err := pushed(v, all, v.r.PostForm.Get(one.name))
+		if err != nil {
+			return "", 0, err
+		}
+		did, err := one.do(ctx, c, v, p)
+		if errors.Is(err, store.ErrNoPush) { // it was deleted meanwhile
+			err = noPush
+		}
+		c.caches.pushes.Forget()
+		return did, oneIf(err), err
+	}
+	return "", 0, fault.New("act", "act: a button named pause, resume, delete or test says what to do; go back, and take one")
+}}
