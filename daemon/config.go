@@ -75,7 +75,7 @@ type Config struct {
 	NatsCAFile                string        `split_words:"true" desc:"File of PEM certificates to trust, for NATS with TLS."`
 	NatsPrefix                string        `split_words:"true" default:"bellhop" desc:"Prefix of all subjects of NATS."`
 	NatsJetstream             string        `split_words:"true" desc:"JetStream stream that receives broadcasts, so that none is lost while NATS is away."`
-	PushAllow                 string        `split_words:"true" desc:"To which URLs pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes to no URL."`
+	PushAllow                 string        `split_words:"true" desc:"To which URLs pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes to no URL. It trusts the authorities of its machine; further ones stand in a file that SSL_CERT_FILE names in its environment."`
 	ArchiveURL                DatabaseURL   `split_words:"true" desc:"PostgreSQL that keeps what died, expired or was dropped, and what was acknowledged in topics with the setting archive_acked: postgres://USER@HOST/DATABASE. The schema bellhop is made in it."`
 	ArchivePasswordFile       string        `split_words:"true" desc:"File that holds the password of the archive; overrides the one in ARCHIVE_URL. Read again for each connection."`
 	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`

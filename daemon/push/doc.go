@@ -40,4 +40,5 @@
 //
 // The address that is dialled is judged at each connection, after the look-up: so neither a redirect, nor a name that changes its
 // address, nor another spelling leads to an address that is not allowed. See [ParseAllow]. Proxies of the environment are not used.
+// Certificates are those of the authorities of the machine, and of the file that SSL_CERT_FILE names in the environment.
 package push

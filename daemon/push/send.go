@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -143,7 +144,10 @@ func because(ctx context.Context, err error) error {
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
-		return of.Err
+		err = of.Err
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Errorf("%w; add that authority to those of the daemon's machine, or name a file with it in SSL_CERT_FILE", err)
 	}
 	return err
 }
