@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -118,7 +119,7 @@ func TestExampleWorkersExtend(t *testing.T) {
 			run: []string{"/bin/sh"}, from: "handle() {\n", to: "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n",
 		},
 		"worker.mjs": {
-			run: []string{want(t, "node", "nodejs")}, from: "async function handle(m) {\n",
+			run: []string{want(t, "node", "nodejs")}, from: "async function handle(m, signal) {",
 			to: "import { existsSync } from \"node:fs\";\nasync function handle(m) {\n  while (m.body === \"slow\" && !existsSync(process.env.FLAG)) await new Promise((again) => setTimeout(again, 100));\n",
 		},
 	} {
@@ -155,6 +156,37 @@ func TestExampleWorkersExtend(t *testing.T) {
 			acked(t, store, 1)
 		})
 	}
+}
+
+// The handler of a message that is cancelled with stop is aborted in Node, and the message is gone; others go on.
+func TestExampleWorkerStops(t *testing.T) {
+	t.Setenv("LEASE", "9")
+	node := want(t, "node", "nodejs")
+	source, err := os.ReadFile("examples/worker.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = "  console.log(`order"
+	waits := "  console.log(`begun ${m.id}`);\n  if (m.body === \"slow\") await new Promise((_, no) => signal.addEventListener(\"abort\", () => no(console.log(`aborted ${m.id}`))));\n"
+	changed := filepath.Join(t.TempDir(), "worker.mjs")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), before, waits+before, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := storetest.Open(t)
+	carry(t, store)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	said := launch(t, h, node, changed)
+	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
+	said.has(t, "begun 4711\n")
+	h.want(client(t), http.StatusOK, "DELETE", "/v1/topics/order.timeout/messages/4711?stop=true", "")
+	said.has(t, "aborted 4711\n")
+	storetest.Eventually(t, "it is cancelled", func() bool {
+		_, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
+		return errors.Is(err, notify.ErrNotFound)
+	})
+	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "urn:bellhop:stop", Body: []byte("EUR 10")})
+	said.has(t, "order urn:bellhop:stop was not paid: EUR 10\n")
+	acked(t, store, 1)
 }
 
 // acked waits until so many messages of order.timeout are acknowledged.

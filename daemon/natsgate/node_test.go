@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -29,6 +30,7 @@ func TestNode(t *testing.T) {
 		"worker":                 nodeWorks,
 		"worker that waits":      nodeWaits,
 		"worker that takes long": nodeTakesLong,
+		"worker that is to stop": nodeStops,
 		"worker without nats":    nodeWithoutNATS,
 		"deliver":                nodeAnswersDelivery,
 	} {
@@ -264,6 +266,33 @@ func nodeTakesLong(t *testing.T, dir string) {
 	}
 	if i := info(t, store, "bad"); i.State != notify.Dead || i.Reason != "Error: broken" {
 		t.Errorf("got %+v", i)
+	}
+}
+
+// The handler of a message that is cancelled with stop is aborted, and the message is gone; others go on.
+func nodeStops(t *testing.T, dir string) {
+	conn, db, gate := open(t)
+	stops := changed(t, dir, "worker.mjs", "10_000", "100",
+		"  console.log(`order", "  console.log(`begun ${m.headers.get(\"ce-id\")}`);\n  if (m.string() !== \"go\") await new Promise((_, no) => signal.addEventListener(\"abort\", () => no(console.log(`aborted ${m.headers.get(\"ce-id\")}`))));\n  console.log(`order")
+	e := startExample(t, dir, stops, conn.ConnectedUrl(), "waiting")
+	storetest.Publish(t, db, body("a"), body("urn:bellhop:stop"))
+	e.await("begun a\n")
+	e.await("begun urn:bellhop:stop\n")
+	if state, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "a", store.CancelOptions{Stop: true}); err != nil || state != notify.Leased {
+		t.Fatal(state, err)
+	}
+	e.await("aborted a\n")
+	settled(t, db, topic, "a")
+	if c := counts(t, db); c.Acked != 0 || c.Leased != 1 || c.Dead != 0 {
+		t.Errorf("counted %+v", c)
+	}
+	next := body("next")
+	next.Body = []byte("go")
+	storetest.Publish(t, db, next)
+	e.await("order next was not paid: go\n")
+	settled(t, db, topic, "next")
+	if i := info(t, db, "urn:bellhop:stop"); i.State != notify.Leased || gate.Stats().LostReplies != 0 {
+		t.Errorf("got %+v; counted %+v", i, gate.Stats())
 	}
 }
 

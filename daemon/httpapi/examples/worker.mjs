@@ -12,7 +12,7 @@ const lease = Number(process.env.LEASE ?? 30); // seconds: so long after its wor
 // What a handler throws to look at a message again later, which uses up no attempt.
 class Later extends Error {}
 
-async function handle(m) {
+async function handle(m, signal) { // which is aborted where the message is cancelled with stop: pass it on to fetch
   if (m.body === "pending") throw new Later("1s"); // the bank has not answered yet
   if (m.late) console.log("this comes later than its sender allows:"); // late_after
   console.log(`order ${m.id} was not paid: ${m.body}`);
@@ -21,17 +21,19 @@ async function handle(m) {
 
 async function call(path, body) {
   const response = await fetch(topic + path, { method: "POST", body });
-  if (!response.ok) throw new Error((await response.json()).detail);
+  if (!response.ok) throw await response.json().then((problem) => Object.assign(new Error(problem.detail), { type: problem.type }));
   return response.status === 204 ? null : response.json();
 }
 
 async function settle(m) {
   const message = `/messages/${encodeURIComponent(m.id)}`;
   // A handler may take longer than the lease. Extending it does not change the receipt.
-  const extend = () => call(`${message}/extend?receipt=${m.receipt}&lease=${lease}s`).catch(console.error);
+  const stop = new AbortController();
+  const extended = (err) => (err.type === "urn:bellhop:stop" ? stop.abort() : console.error(err));
+  const extend = () => call(`${message}/extend?receipt=${m.receipt}&lease=${lease}s`).catch(extended);
   const heartbeat = setInterval(extend, (lease * 1000) / 3);
   try {
-    const result = await handle(m).finally(() => clearInterval(heartbeat));
+    const result = await handle(m, stop.signal).finally(() => clearInterval(heartbeat));
     await call(`${message}/ack?receipt=${m.receipt}${result === undefined ? "" : "&keep=1d"}`, result);
   } catch (err) {
     if (err instanceof Later) {
@@ -39,7 +41,7 @@ async function settle(m) {
       return;
     }
     console.error(err);
-    // Delivered again after a backoff; if even the nack fails, when the lease ends.
+    // Delivered again after a backoff, or cancelled if it was to stop; if even the nack fails, when the lease ends.
     await call(`${message}/nack?receipt=${m.receipt}`).catch(() => {});
   }
 }

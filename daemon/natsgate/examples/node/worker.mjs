@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@nats-io/transport-node";
 
-async function handle(m) {
+async function handle(m, signal) { // which is aborted where the message is cancelled with stop: pass it on to fetch
   console.log(`order ${m.headers.get("ce-id")} was not paid: ${m.string()}`);
 }
 
@@ -27,8 +27,10 @@ async function work() {
     const error = m.message ?? m.headers.get("Nats-Service-Error");
     if (error) await sleep(1000, console.error(`cannot claim; retrying: ${error}`));
     if (error || m.headers.get("Status") === "204") continue;
-    const more = setInterval(() => m.respond("+WPI"), 10_000); // extends the lease, which is 30 s
-    const failed = await handle(m).catch((err) => `-NAK ${JSON.stringify({ reason: String(err) })}`); // again after a backoff
+    const stop = new AbortController(); // 409: it is cancelled, or another worker has it
+    const extend = () => nc.request(m.reply, "+WPI").then((r) => r.headers?.get("Nats-Service-Error-Code") === "409" && stop.abort(), () => {});
+    const more = setInterval(extend, 10_000); // the lease, which is 30 s
+    const failed = await handle(m, stop.signal).catch((err) => `-NAK ${JSON.stringify({ reason: String(err) })}`); // again after a backoff
     clearInterval(more);
     m.respond(failed ?? "+ACK");
   }
