@@ -135,6 +135,7 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 		Told:     []string{commandedTopic},
 		Spares:   commandKinds(),
 		Limited:  map[string]history.Limit{limitedTopic: limits},
+		Bulk:     []string{byHandTopic},
 		Pushed:   []string{hookedTopic},
 		Late:     reach.Heartbeat + slack,
 		Recovery: reach.Silence + slack,

@@ -107,6 +107,7 @@ type Bounds struct {
 
 	Told    []string         // topics of which each handout without a fault is recorded, also those by others
 	Limited map[string]Limit // topics that have limits: how late their messages are is not checked
+	Bulk    []string         // topics of which many messages are due at once, and wait for hands: the same
 	Pushed  []string         // topics of which each handout is a request to a URL, which may have to wait until its endpoint works: the same
 
 	Spares []string // kinds of faults that give back no message that a handler has, and use up no attempt

@@ -251,8 +251,7 @@ func (c *checker) expired(m *message, h *handout) {
 // release the due time is older than the handout before, so such a handout is skipped, and
 // so is a successor, which waits for the message before it.
 func (c *checker) late(m *message, i int) {
-	_, limited := c.bounds.Limited[m.topic]
-	if limited || slices.Contains(c.bounds.Pushed, m.topic) || slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
+	if c.mayWait(m.topic) || slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
 		return
 	}
 	h := m.handouts[i]
@@ -283,6 +282,12 @@ func (c *checker) late(m *message, i int) {
 	if c.bounds.Late > 0 && h.at > limit+doubt+c.stood(due, h.at) {
 		c.violate(Late, fmt.Sprintf("%s was handed out %v after it was due, %v later than stated", m.member, took, time.Duration(h.at-limit)*time.Microsecond), append(m.publishes, h.op)...)
 	}
+}
+
+// mayWait reports whether messages of a topic may wait, ready, for as long as it takes.
+func (c *checker) mayWait(topic string) bool {
+	_, limited := c.bounds.Limited[topic]
+	return limited || slices.Contains(c.bounds.Pushed, topic) || slices.Contains(c.bounds.Bulk, topic)
 }
 
 // beside counts the lateness of a message that met no fault. It returns the limit, which is

@@ -125,6 +125,18 @@ func TestPushes(t *testing.T) {
 	expectEach(t, wrongPushes, rightPushes, of)
 }
 
+// How late the messages of a bulk are is not checked.
+func TestBulk(t *testing.T) {
+	s := read(t, `
+		0-2 p publish a ok due=50
+		9000-9005 w takes a due=50
+		9006-9007 w ack a ok receipt=10000`)
+	expect(t, s.records, s.final, bounds, history.Late)
+	of := bounds
+	of.Bulk = []string{"t"}
+	expect(t, s.records, s.final, of, "")
+}
+
 // fill writes what all requests have in common into histories.
 func fill(all map[string]string) {
 	for name, text := range all {
