@@ -7,6 +7,8 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -34,6 +36,22 @@ func BenchmarkForecast(b *testing.B) {
 			}
 			b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
 			b.ReportMetric(float64(calls)/float64(b.N), "calls/op")
+		})
+	}
+}
+
+// BenchmarkRecurring counts what 100,000 schedules fire, a day or a minute apart.
+func BenchmarkRecurring(b *testing.B) {
+	for name, spec := range map[string]calendar.Spec{
+		"daily": {Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "each minute": {Cron: "* * * * *", Zone: "Europe/Berlin"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := storetest.Open(b)
+			put(b, s, store.Schedule{Topic: "t", Name: "one", Spec: spec})
+			copies(b, s, "t", "one", 100_000)
+			for b.Loop() {
+				of(b, s, forecast.Options{})
+			}
 		})
 	}
 }

@@ -17,6 +17,7 @@ type count struct {
 	dead  bool    // dead letters are counted, by when they died
 	edges []int64 // in ms: now, or where the first bucket of dead letters begins, and the ends of all buckets; nil: no shard has said what time it is
 	sum   Forecast
+	fire  []store.Listed // schedules of the topics, of all shards
 }
 
 // shards counts in one shard after the other, so that shards on one server do not take
@@ -35,12 +36,15 @@ func (c *count) shards(ctx context.Context, s *notify.Store) error {
 	missing := &store.MissingError{}
 	for _, shard := range shards {
 		part := tally{count: c, shard: shard, messages: make([]int64, c.Count+2), broadcasts: make([]int64, c.Count+2)}
+		part.most = max(MaxSchedules/len(shards), leastSchedules)
 		if err := part.run(ctx, topics, named); err != nil {
 			missing.Add(shard, err)
 			continue
 		}
 		c.sum.add(part)
+		c.fire = append(c.fire, part.rules...)
 	}
+	c.recur()
 	return missing.Among(len(shards))
 }
 
@@ -55,6 +59,8 @@ func (f *Forecast) add(part tally) {
 	for i := range f.Broadcasts {
 		f.Broadcasts[i] += part.broadcasts[i+1]
 	}
+	f.SchedulesLeft = f.SchedulesLeft || part.left
+	f.cut(part.until)
 }
 
 // begin sets the edges by the clock of the first shard that answers. What is due at this
@@ -86,19 +92,34 @@ type tally struct {
 	*count
 	shard                store.Shard
 	messages, broadcasts []int64
+
+	schedules int // of all topics of the shard
+	recurring
 }
 
-// run counts the named topics of the shard, or all that are wanted.
+// run counts the named topics of the shard, or all that are wanted, and reads their schedules.
 func (t *tally) run(ctx context.Context, topics []string, named bool) error {
 	if err := t.begin(ctx, t.shard); err != nil {
 		return err
 	}
-	if named {
-		return t.add(ctx, t.messages, slices.DeleteFunc(slices.Clone(topics), func(topic string) bool {
-			return t.shard.Store().Of(topic).Number() != t.shard.Number()
-		}))
+	if !named {
+		if err := t.addWanted(ctx); err != nil {
+			return err
+		}
+		return t.readAll(ctx)
 	}
-	seen := make(map[string]bool)
+	topics = slices.DeleteFunc(slices.Clone(topics), func(topic string) bool {
+		return t.shard.Store().Of(topic).Number() != t.shard.Number()
+	})
+	if err := t.add(ctx, t.messages, topics); err != nil {
+		return err
+	}
+	return t.readOf(ctx, topics)
+}
+
+// addWanted counts all topics that are wanted.
+func (t *tally) addWanted(ctx context.Context) error {
+	seen, added := make(map[string]bool), false
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		page, next, err := t.shard.Scheduled(ctx, cursor)
 		if err != nil {
@@ -109,16 +130,16 @@ func (t *tally) run(ctx context.Context, topics []string, named bool) error {
 			seen[topic] = true
 		}
 		if len(page) > 0 {
-			err = t.add(ctx, t.messages, page)
+			err, added = t.add(ctx, t.messages, page), true
 		}
 		if cursor = next; err != nil {
 			return err
 		}
 	}
-	if !t.isAll() {
+	if added && !t.isAll() {
 		return nil
 	}
-	return t.add(ctx, t.broadcasts, nil)
+	return t.add(ctx, t.broadcasts, nil) // which also says how many schedules there are
 }
 
 // add counts topics, or the broadcasts of all, some edges at a time.
@@ -132,10 +153,10 @@ func (t *tally) add(ctx context.Context, to []int64, topics []string) error {
 		edges := t.edges[from : min(from+step, t.Count)+1]
 		for rest, more := topics, true; more; more = len(rest) > 0 {
 			_, err := store.Paced(ctx, func(ctx context.Context) error {
-				counted, sums, err := read(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
+				counted, err := read(ctx, edges, rest[:min(len(rest), topicsAtOnce)])
 				if err == nil {
-					t.note(to, from, sums)
-					rest = rest[counted:]
+					t.note(to, from, counted.Sums)
+					rest, t.schedules = rest[counted.Topics:], counted.Schedules
 				}
 				return err
 			})

@@ -8,7 +8,8 @@
 // the number of topics that have a scheduled set and of the buckets that have something, not by
 // the number of messages: one topic takes about 4 ms for 500 buckets, 10,000 topics of 10
 // messages about a second for 24. Redis works on it a millisecond at a time, and serves
-// others as long in between. [DeathsOf] counts dead letters the same way, by when they died.
+// others as long in between. What schedules are to make is counted beside, up to [MaxSchedules]
+// of them, a hundred at a time: these take a second at most. [DeathsOf] counts dead letters the same way, by when they died.
 package forecast
 
 import (
@@ -63,6 +64,13 @@ type Forecast struct {
 	Later   int64         // messages that fall due behind the last bucket
 
 	Broadcasts []int64 // broadcasts of all topics that fall due within each bucket, beside Counts; nil: the question is not of all topics
+
+	// Recurring are the occurrences of schedules of the topics, messages or broadcasts, that fall due within each bucket and that are not made
+	// yet: the next ones are messages already, or broadcasts, and counted there. It has up to MaxOfOne of a schedule, and fewer of each if
+	// there are more than 500. What is paused, refused, unreadable or over adds none. Nil: there are no schedules.
+	Recurring      []int64
+	RecurringUntil time.Time // until when Recurring has all; zero: it has all
+	SchedulesLeft  bool      // there are others than the MaxSchedules that were read
 }
 
 // Begin returns when a bucket begins; behind the last one, when that ends.

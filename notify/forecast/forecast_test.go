@@ -52,7 +52,9 @@ func fill(t testing.TB, s *notify.Store, topics, each int) load {
 	t.Helper()
 	random, now := rand.New(rand.NewPCG(1, 2)), time.Now().Truncate(time.Millisecond)
 	l := load{messages: make(map[string][]time.Time)}
-	at := func() time.Time { return now.Add(time.Hour + time.Duration(random.Int64N(int64(60*forecast.Day)))) }
+	at := func() time.Time { // of a whole millisecond, as Redis has it
+		return now.Add(time.Hour + time.Duration(random.Int64N(int64(60*forecast.Day)))).Truncate(time.Millisecond)
+	}
 	var all []notify.Message
 	for i := range topics {
 		topic := fmt.Sprintf("%s.%d", []string{"order", "mail"}[i%2], i)

@@ -14,22 +14,26 @@ var forecastScript = script.New("forecast")
 // MaxEdges is the most edges of one call of Forecast.
 const MaxEdges = 501
 
+// Tallied is what a call counted.
+type Tallied struct {
+	Topics    int     // that were counted, at least one of some
+	Schedules int     // of all topics of the shard
+	Sums      []int64 // how many are due before the first edge, between each edge and the next, and at the last or later
+}
+
 // Forecast counts the scheduled messages of the first topics of some, of as many as take
-// Redis about a millisecond; without topics, the broadcasts of all topics that wait. It
-// returns the number of topics that were counted, at least one of some, and how many
-// messages are due before the first edge, between each edge and the next, and at the last
-// or later. Edges are 2 to MaxEdges times in ms, ascending. The error is that of the
-// connection.
-func (s Shard) Forecast(ctx context.Context, edges []int64, topics []string) (counted int, sums []int64, err error) {
+// Redis about a millisecond; without topics, the broadcasts of all topics that wait.
+// Edges are 2 to MaxEdges times in ms, ascending. The error is that of the connection.
+func (s Shard) Forecast(ctx context.Context, edges []int64, topics []string) (Tallied, error) {
 	return s.forecast(ctx, 0, edges, topics)
 }
 
 // Deaths is Forecast for the dead letters of some topics, by when they died.
-func (s Shard) Deaths(ctx context.Context, edges []int64, topics []string) (counted int, sums []int64, err error) {
+func (s Shard) Deaths(ctx context.Context, edges []int64, topics []string) (Tallied, error) {
 	return s.forecast(ctx, 1, edges, topics)
 }
 
-func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics []string) (counted int, sums []int64, err error) {
+func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics []string) (t Tallied, err error) {
 	args := append(make([]any, 0, 2+len(edges)+len(topics)), ofDead, len(edges))
 	for _, edge := range edges {
 		args = append(args, edge)
@@ -39,17 +43,18 @@ func (s Shard) forecast(ctx context.Context, ofDead int, edges []int64, topics [
 	}
 	r, err := s.Run(ctx, forecastScript, args...)
 	if err != nil {
-		return 0, nil, err
+		return Tallied{}, err
 	}
 	if len(topics) == 0 {
-		counted = int(r.Integer())
+		t.Topics = int(r.Integer())
 	} else {
-		counted = r.Index(len(topics)) + 1
+		t.Topics = r.Index(len(topics)) + 1
 	}
+	t.Schedules = int(r.Integer())
 	for range len(edges) + 1 {
-		sums = append(sums, r.Integer())
+		t.Sums = append(t.Sums, r.Integer())
 	}
-	return counted, sums, r.End()
+	return t, r.End()
 }
 
 // Scheduled returns a page of the topics that have a scheduled set, in no order, and where the

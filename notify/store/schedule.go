@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -262,29 +263,43 @@ func (s *Schedule) OccurrenceID(at time.Time) string {
 	return s.Name + "~" + at.UTC().Format(time.RFC3339)
 }
 
-// Following returns up to n times after one at which the schedule fires, in its zone: none while it is paused, and no more than its count lets
-// it make.
-func (s *Schedule) Following(state *ScheduleState, after time.Time, n int) (times []time.Time) {
-	rule, err := s.Rule()
-	zone, badZone := calendar.Zone(s.Spec.Zone)
-	if err != nil || badZone != nil || !state.Paused.IsZero() {
-		return nil
-	}
-	made, left := make(map[int64]bool), s.Count-int(state.Made)
-	for _, one := range state.Occurrences {
-		made[one.At.Unix()] = true
-	}
-	for at, ok := rule.Next(after); ok && len(times) < n; at, ok = rule.Next(at) {
-		switch {
-		case made[at.Unix()]:
-		case !at.After(state.Cursor): // left out
-			continue
-		case s.Count > 0 && left <= 0:
-			return times
-		default:
-			left--
+// Fires calls on with each time after one at which the schedule fires, in its zone, and whether its occurrence was made: with none while it is
+// paused, and with no more than its count lets it make.
+func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.Time, bool] {
+	return func(on func(at time.Time, isMade bool) bool) {
+		rule, err := s.Rule()
+		zone, badZone := calendar.Zone(s.Spec.Zone)
+		if err != nil || badZone != nil || !state.Paused.IsZero() {
+			return
 		}
-		times = append(times, at.In(zone))
+		made, left := make(map[int64]bool, len(state.Occurrences)), s.Count-int(state.Made)
+		for _, one := range state.Occurrences {
+			made[one.At.Unix()] = true
+		}
+		for at, ok := rule.Next(after); ok; at, ok = rule.Next(at) {
+			isMade := made[at.Unix()]
+			switch {
+			case isMade:
+			case !at.After(state.Cursor): // left out
+				continue
+			case s.Count > 0 && left <= 0:
+				return
+			default:
+				left--
+			}
+			if !on(at.In(zone), isMade) {
+				return
+			}
+		}
+	}
+}
+
+// Following returns up to n of the times that Fires has.
+func (s *Schedule) Following(state *ScheduleState, after time.Time, n int) (times []time.Time) {
+	for at := range s.Fires(state, after) {
+		if times = append(times, at); len(times) >= n {
+			break
+		}
 	}
 	return times
 }

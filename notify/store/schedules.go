@@ -158,7 +158,17 @@ type Listed struct {
 // time is in a page, and may be in two. The error is that of the connection.
 func (s Shard) Schedules(ctx context.Context, topic string, cursor uint64) (page []Listed, next uint64, err error) {
 	const size = 16
-	r, err := s.Run(ctx, schedulesScript, topic, cursor, size)
+	return s.schedules(ctx, topic, cursor, size, false)
+}
+
+// BareSchedules is Schedules without what they publish, in pages of about a hundred.
+func (s Shard) BareSchedules(ctx context.Context, topic string, cursor uint64) (page []Listed, next uint64, err error) {
+	const size = 100
+	return s.schedules(ctx, topic, cursor, size, true)
+}
+
+func (s Shard) schedules(ctx context.Context, topic string, cursor uint64, size int, bare bool) (page []Listed, next uint64, err error) {
+	r, err := s.Run(ctx, schedulesScript, topic, cursor, size, bare)
 	if err != nil {
 		return nil, 0, err
 	}

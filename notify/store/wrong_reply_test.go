@@ -234,6 +234,10 @@ func askings() []asking {
 			_, _, err := s.Schedules(ctx, "t", 0)
 			return err
 		}},
+		{name: "schedules, without messages", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.BareSchedules(ctx, "t", 0)
+			return err
+		}},
 		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1"}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.ScheduleSums(ctx)
 			return err
@@ -289,11 +293,11 @@ func askings() []asking {
 			},
 		},
 		{name: "forecast", call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"})
+			_, err := s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"})
 			return err
 		}},
 		{name: "forecast, of deaths", call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.Deaths(ctx, []int64{1, 2, 3}, []string{"t"})
+			_, err := s.Deaths(ctx, []int64{1, 2, 3}, []string{"t"})
 			return err
 		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {

@@ -15,7 +15,7 @@ for i = 1, #page, 2 do
   if state then
     local n = #reply
     reply[n + 1], reply[n + 2] = topic, name
-    reply[n + 3] = string.match(try('HGET', rules_of(topic), name) or '', '^[^\n]*') .. '\n0\n'
+    reply[n + 3] = Schedules.bare(try('HGET', rules_of(topic), name) or '')
     reply[n + 4], reply[n + 5] = state, page[i + 1] == 'inf' and '' or page[i + 1]
   end
 end

@@ -1,8 +1,8 @@
 -- Counts what waits in the scheduled sets of topics by when it falls due, or their dead letters by when they died.
 -- ARGV: 1 for dead letters, 0 for scheduled sets; how many edges, at least two; the edges in ms, ascending; then topics, or none for the
 --   broadcasts of all topics.
--- Reply: of how many topics, at least one; then how many have a time before the first edge, between each edge and the next, and at
---   the last edge or later.
+-- Reply: of how many topics, at least one; how many schedules the shard has; then how many have a time before the first edge, between each
+--   edge and the next, and at the last edge or later.
 local MOST = 250 -- counts behind which no other topic is begun
 local of_dead, n = ARGV[1] == '1', tonumber(ARGV[2])
 local edges, sums, counted = column(3, n), {}, 0
@@ -44,4 +44,4 @@ for i = n + 3, #ARGV do
   add(of_dead and dead_of(topic) or scheduled_of(topic))
   topics = topics + 1
 end
-return { topics, unpack(sums) }
+return { topics, try('ZCARD', SCHEDULES) or 0, unpack(sums) }

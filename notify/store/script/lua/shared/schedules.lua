@@ -24,6 +24,11 @@ function Schedules.is_alarm(entry)
   return entry == ALARM
 end
 
+-- What was put, without what is published.
+function Schedules.bare(rule)
+  return string.match(rule, '^[^\n]*') .. '\n0\n'
+end
+
 -- Reads the state of a schedule: fell is the last time of an occurrence that fell due, made how many were made and not withdrawn, missed how
 -- many never were, taken how many had an id that was in use, paused since when, in ms, and refused since when its next cannot be made. Returns nil if
 -- there is none.
