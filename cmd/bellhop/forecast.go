@@ -27,6 +27,10 @@ topic, of those that match a pattern, or of all. Of all topics also broadcasts
 are counted, in a column of their own. Overdue messages are due, and the carrier
 did not make them ready yet; bellhop topics counts those that are ready.
 
+RECURRING are the occurrences of schedules that are not made yet, in a light bar
+behind that of messages: at most 1,000 of a schedule, and 10,000 schedules. The
+next of each are messages already.
+
 On a terminal hours and days begin in the local zone, elsewhere and in JSON in UTC.`,
 		Example: `  bellhop forecast
   bellhop forecast 'order.>' --bucket 1d --count 14
@@ -78,31 +82,58 @@ func (a *app) forecast(ctx context.Context, s *session, o forecast.Options) erro
 // forecastLayout is the time at which a bucket begins, to the minute.
 const forecastLayout = "2006-01-02T15:04Z07:00"
 
-// forecastLines returns a row for each bucket with a bar for its messages.
+// forecastLines returns a row for each bucket with a bar for its messages, and for what schedules add to them.
 func (a *app) forecastLines(f forecast.Forecast) []string {
 	width := cmp.Or(columnsOf(a.out), helpWidth)
-	rows := [][]string{{"FROM", "MESSAGES", "BROADCASTS"}, {"overdue", fmt.Sprint(f.Overdue), ""}}
+	rows := [][]string{{"FROM", "MESSAGES"}, {"overdue", fmt.Sprint(f.Overdue)}}
 	for i, n := range f.Counts {
-		row := []string{f.Begin(i).Format(forecastLayout), fmt.Sprint(n), ""}
-		if f.Broadcasts != nil {
-			row[2] = fmt.Sprint(f.Broadcasts[i])
-		}
-		rows = append(rows, row)
+		rows = append(rows, []string{f.Begin(i).Format(forecastLayout), fmt.Sprint(n)})
 	}
-	rows = append(rows, []string{"later", fmt.Sprint(f.Later), ""})
-	if f.Broadcasts == nil {
-		for i := range rows {
-			rows[i] = rows[i][:2]
-		}
-	}
+	rows = append(rows, []string{"later", fmt.Sprint(f.Later)})
+	addColumn(rows, "BROADCASTS", f.Broadcasts)
+	addColumn(rows, "RECURRING", f.Recurring)
 	flushRight(rows)
 	lines := layOut(rows, 0)
 	room := width - totalWidth(widthsOf(rows)) - gap
-	most := slices.Max(f.Counts)
-	for i, n := range f.Counts {
-		lines[i+2] = strings.TrimRight(fmt.Sprintf("%-*s%s", width-room, lines[i+2], bar(n, most, room)), " ")
+	comes := slices.Clone(f.Counts)
+	for i, n := range f.Recurring {
+		comes[i] += n
 	}
-	return lines
+	most := slices.Max(comes)
+	for i, n := range comes {
+		drawn := bar(f.Counts[i], most, room)
+		if f.Recurring != nil && f.Recurring[i] > 0 {
+			drawn += strings.Repeat("░", max(len([]rune(bar(n, most, room)))-len([]rune(drawn)), 0))
+		}
+		lines[i+2] = strings.TrimRight(fmt.Sprintf("%-*s%s", width-room, lines[i+2], drawn), " ")
+	}
+	return append(lines, recurringCut(f)...)
+}
+
+// addColumn adds a column of numbers of the buckets to the rows of a forecast, if it has them.
+func addColumn(rows [][]string, head string, counts []int64) {
+	if counts == nil {
+		return
+	}
+	cells := []string{head, ""}
+	for _, n := range counts {
+		cells = append(cells, fmt.Sprint(n))
+	}
+	for i, cell := range append(cells, "") {
+		rows[i] = append(rows[i], cell)
+	}
+}
+
+// recurringCut says until when all is counted that recurs, if that is not the end.
+func recurringCut(f forecast.Forecast) []string {
+	if f.RecurringUntil.IsZero() {
+		return nil
+	}
+	why := "some have more than are counted"
+	if f.SchedulesLeft {
+		why = fmt.Sprintf("there are more than the %d schedules that are counted", forecast.MaxSchedules)
+	}
+	return []string{fmt.Sprintf("recurring has all until %s: %s", f.RecurringUntil.In(f.From.Location()).Format(time.RFC3339), why)}
 }
 
 // flushRight pads the cells of all columns but the first, so that numbers end below each other.

@@ -38,6 +38,28 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// What schedules fire is shown beside the messages, in a light bar behind theirs, and until when that is whole.
+func TestForecastOfSchedules(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	day := time.Now().UTC().Truncate(forecast.Day).Add(2 * forecast.Day)
+	text := func(t time.Time) string { return t.Format(time.RFC3339) }
+	storetest.Publish(t, store, notify.Message{Topic: "bills", Due: day}, notify.Message{Topic: "bills", Due: day})
+	s.call("schedule", "put", "bills", "a", "--every", "12h", "--from", text(day), "--count", "5", "--body", "x")
+	rows := "FROM               MESSAGES  RECURRING\noverdue                   0\n"
+	contains(t, s.call("forecast", "bills", "--bucket", "1d", "--count", "6"), rows,
+		day.Format(forecastLayout)+"         2          2  "+strings.Repeat("█", 20)+strings.Repeat("░", 20)+"\n",
+		day.Add(forecast.Day).Format(forecastLayout)+"         0          2  "+strings.Repeat("░", 20)+"\n",
+		day.Add(2*forecast.Day).Format(forecastLayout)+"         0          1  "+strings.Repeat("░", 10)+"\n",
+		"later                     0\n")
+	contains(t, s.call("forecast", "--bucket", "1d", "--count", "6"), "FROM               MESSAGES  BROADCASTS  RECURRING\n")
+	contains(t, s.call("forecast", "bills", "--bucket", "1d", "--count", "6", "--json"), `"later":0,"recurring":[0,0,2,2,1,0]}`)
+	s.call("schedule", "put", "bills", "b", "--every", "1s", "--from", text(day), "--body", "x")
+	contains(t, s.call("forecast", "bills", "--bucket", "1d", "--count", "6"), "recurring has all until "+text(day.Add(1000*time.Second))+": some have more than are counted\n")
+	contains(t, s.call("forecast", "bills", "--bucket", "1d", "--count", "6", "--json"), `"recurring":[0,0,1002,2,1,0],"recurring_until":"`+text(day.Add(1000*time.Second))+`"}`)
+}
+
 // A person reads local times on a terminal, and there days begin at the local midnight. JSON stays as it is.
 func TestForecastOnATerminal(t *testing.T) {
 	t.Parallel()

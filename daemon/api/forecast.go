@@ -14,6 +14,10 @@ type Forecast struct {
 	Broadcasts []int64   `json:"broadcasts,omitempty" doc:"broadcasts that fall due within each bucket, of all topics; missing: not all topics were asked for"`
 	Overdue    int64     `json:"overdue" doc:"messages that are due already, and that the carrier did not make ready yet"`
 	Later      int64     `json:"later" doc:"messages that fall due behind the last bucket"`
+
+	Recurring      []int64   `json:"recurring,omitempty" doc:"occurrences of schedules that fall due within each bucket and are not made yet, at most 1,000 of a schedule, fewer of each if there are more than 500; the next ones are counted as messages or broadcasts already; missing: there are no schedules"`
+	RecurringUntil time.Time `json:"recurring_until,omitzero" doc:"until when recurring has all; missing: it does to the end"`
+	SchedulesLeft  bool      `json:"schedules_left,omitempty" doc:"true: recurring has those 10,000 schedules that fire first, and there are others"`
 	Missing
 }
 
@@ -21,6 +25,6 @@ type Forecast struct {
 func ForecastOf(f forecast.Forecast, missing Missing) Forecast {
 	return Forecast{
 		From: f.From.UTC(), BucketMs: Ms(f.Bucket), Counts: f.Counts, Broadcasts: f.Broadcasts, Overdue: f.Overdue, Later: f.Later,
-		Missing: missing,
+		Recurring: f.Recurring, RecurringUntil: f.RecurringUntil, SchedulesLeft: f.SchedulesLeft, Missing: missing,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -160,8 +163,34 @@ const setRiver = `
 			river.p99.fill(null).fill(p99, 0, 2);
 			from.dataset.river = JSON.stringify(river);
 			await new Promise((done) => setTimeout(done));
-		} while (window.plot && window.plot.data[4][0] !== p99); // the page has drawn anew what it was sent
+		} while (window.plot && window.plot.data.at(-1)[0] !== p99); // the page has drawn anew what it was sent
 	};`
+
+// What schedules add to what falls due is drawn behind it, and stands in the table, with until when it is whole.
+func TestRiverOfSchedules(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	from := time.Now().Add(10 * time.Minute).Truncate(time.Minute)
+	storetest.Publish(t, s.store, notify.Message{Topic: "bills", Due: from.Add(time.Minute)})
+	schedule(t, s.store, "bills", "second", func(o *store.Schedule) { o.Spec = calendar.Spec{Every: time.Second, From: from} })
+	p := s.browse("/ui/topics/bills", consoletest.Look{})
+	p.Until("it is drawn", inked)
+	p.Await("#live", "schedules add")
+	p.Await(".plain", "Schedules add")
+	p.Await("#live", "whole until "+from.Add(1000*time.Second).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+	var recur []int64
+	p.Eval(`JSON.parse(document.getElementById("river-data").dataset.river).recur`, &recur)
+	sum := int64(0)
+	for _, n := range recur {
+		sum += n
+	}
+	if sum != 1000 {
+		t.Errorf("got %d: %v", sum, recur)
+	}
+	if *screenshots != "" {
+		p.Screenshot(filepath.Join(*screenshots, "river-of-schedules.png"))
+	}
+}
 
 // However late messages are, the axis of the river has few ticks: one that never ended would freeze the page.
 func TestRiverOfAllMagnitudes(t *testing.T) {

@@ -23,11 +23,13 @@ type river struct {
 	Word    string // what happened: delivered, acknowledged or died; empty: the past is not shown
 	Class   string // of the style, for that
 	Comes   bool   // what falls due is shown
+	Recurs  bool   // and what schedules are to make
 	Note    string // on what is shown of the past
 	Bars    []riverBar
-	Later   int64 // messages that fall due behind the last bar
-	Overdue int64 // that are due, and were not carried yet
-	Earlier int64 // that died before the first bar
+	Later   int64  // messages that fall due behind the last bar
+	Overdue int64  // that are due, and were not carried yet
+	Earlier int64  // that died before the first bar
+	AllTill string // until when all is counted that schedules are to make; empty: to the end
 	unit    string
 	now     time.Time
 	step    time.Duration
@@ -39,6 +41,7 @@ type riverBar struct {
 	Past       *int64 // nil: unknown
 	Due        *int64 // nil: it is over
 	Broadcasts int64  // that fall due, beside Due
+	Recurring  int64  // that schedules are to make, beside both
 	P50, P99   *time.Duration
 }
 
@@ -92,7 +95,10 @@ func (c *Console) river(ctx context.Context, v *visit, what string, now time.Tim
 
 // add adds what falls due. The first bucket of it may be the last of the past.
 func (r *river) add(f forecast.Forecast) {
-	r.Comes, r.Later, r.Overdue = true, f.Later, f.Overdue
+	r.Comes, r.Later, r.Overdue, r.Recurs = true, f.Later, f.Overdue, f.Recurring != nil
+	if !f.RecurringUntil.IsZero() {
+		r.AllTill = moment(f.RecurringUntil)
+	}
 	for i, n := range f.Counts {
 		at := f.From.Add(time.Duration(i) * r.step)
 		if last := len(r.Bars) - 1; last < 0 || !r.Bars[last].At.Equal(at) {
@@ -104,6 +110,9 @@ func (r *river) add(f forecast.Forecast) {
 		}
 		if i < len(f.Broadcasts) {
 			b.Broadcasts = f.Broadcasts[i]
+		}
+		if r.Recurs {
+			b.Recurring = f.Recurring[i]
 		}
 	}
 }
@@ -159,6 +168,7 @@ func (r *river) JSON() (string, error) {
 		At    []int64    `json:"at"`
 		Past  []*int64   `json:"past"`
 		Due   []*int64   `json:"due"`
+		Recur []int64    `json:"recur"`
 		P50   []*float64 `json:"p50"` // in milliseconds
 		P99   []*float64 `json:"p99"`
 	}{Step: r.step.Seconds(), Now: r.now.Unix(), Unit: r.unit, Word: r.Word, Class: r.Class}
@@ -166,6 +176,7 @@ func (r *river) JSON() (string, error) {
 		drawn.At = append(drawn.At, b.At.Unix())
 		drawn.Past = append(drawn.Past, b.Past)
 		drawn.Due = append(drawn.Due, b.Due)
+		drawn.Recur = append(drawn.Recur, b.Recurring)
 		drawn.P50 = append(drawn.P50, milliseconds(b.P50))
 		drawn.P99 = append(drawn.P99, milliseconds(b.P99))
 	}
@@ -186,7 +197,7 @@ func (r *river) Head() string { return strings.ToUpper(r.Word[:1]) + r.Word[1:] 
 // Known returns the bars of which there is something to say.
 func (r *river) Known() (some []riverBar) {
 	for _, b := range r.Bars {
-		if b.Past != nil && *b.Past > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts) > 0 {
+		if b.Past != nil && *b.Past > 0 || b.Due != nil && cmp.Or(*b.Due, b.Broadcasts, b.Recurring) > 0 {
 			some = append(some, b)
 		}
 	}

@@ -115,6 +115,7 @@
     if (d.past[i] != null) parts.push(`${d.past[i].toLocaleString("en")} ${d.word}`);
     if (d.p99[i] != null) parts.push(`half of them within ${late(d.p50[i])}, 99 % within ${late(d.p99[i])}`);
     if (d.due[i] != null) parts.push(`${d.due[i].toLocaleString("en")} fall due`);
+    if (d.recur[i]) parts.push(`schedules add ${d.recur[i].toLocaleString("en")}`);
     return `${clock(d.at[i])} UTC, within ${d.unit}: ${parts.join("; ") || "nothing is known"}`;
   }
 
@@ -161,7 +162,7 @@
       width: widthOf(box), height: 260, legend: { show: false }, tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "UTC"),
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { range: (_u, min, max) => [min, max + river.data.step] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 4)] }, late: { distr: 3, range: (_u, min, max) => uPlot.rangeLog(Math.min(min || 0.1, 0.1), Math.max(max || 10, 10), 10, true) } }, // powers of ten: from 0.095 on the ticks would never end
-      series: [{}, bar(river.data.word, `--${river.data.class || "ok"}`), bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
+      series: [{}, bar(river.data.word, `--${river.data.class || "ok"}`), { ...bar("with schedules", "--due"), fill: null }, bar("falls due", "--due"), line("p50", [4, 4]), line("p99")],
       axes: [{ ...axis, values: (_u, all) => all.map(time) }, { ...axis, size: 60, values: (_u, all) => all.map((v) => (Number.isInteger(v) ? v.toLocaleString("en") : "")) },
         { ...axis, scale: "late", side: 1, size: 60, show: hasLate, grid: { show: false }, values: (_u, all) => all.map((v) => (v == null || Math.log10(v) % 1 ? "" : late(v))) }],
       hooks: { draw: [now], setCursor: [(u) => tell(u.cursor.idx)] },
@@ -176,7 +177,8 @@
     river.text = text;
     const d = river.data = JSON.parse(text);
     const some = (all) => all.map((n) => n || null); // a bar of nothing is none
-    const columns = [d.at, some(d.past), some(d.due), d.p50, d.p99];
+    const recurs = d.recur.map((n, i) => (n ? n + d.due[i] : null)); // drawn behind what falls due
+    const columns = [d.at, some(d.past), recurs, some(d.due), d.p50, d.p99];
     const same = before?.step === d.step && before.word === d.word && river.plot?.root.isConnected && before.p99.some((v) => v != null) === d.p99.some((v) => v != null);
     if (same && !anew) {
       river.plot.setData(columns);
