@@ -197,14 +197,10 @@ func (a *app) toFire(ctx context.Context, args []string, asked api.ScheduleReque
 }
 
 func (a *app) printNext(l *lookedAt, n int) error {
-	times := l.Following(&l.state, l.now, n)
 	if a.json {
-		next := make([]string, len(times))
-		for i, at := range times {
-			next[i] = at.Format(time.RFC3339)
-		}
-		return a.printJSON(map[string][]string{"next": next})
+		return a.printJSON(api.NextOf(&l.Schedule, &l.state, l.now, n))
 	}
+	times := l.Following(&l.state, l.now, n)
 	for _, at := range times {
 		terminal.Printf(a.out, "%s\n", firesAt(at, l.now))
 	}

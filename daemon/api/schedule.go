@@ -66,6 +66,20 @@ type ScheduleState struct {
 	Last     []Occurrence `json:"last" nullable:"false" doc:"the last twenty occurrences that were made, by time; those ahead are messages"`
 }
 
+// ScheduleNext is when a schedule fires next.
+type ScheduleNext struct {
+	Next []string `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"in its zone; fewer than were asked for: it is at its end, or paused"`
+}
+
+// NextOf returns up to n times after now at which a schedule fires.
+func NextOf(s *store.Schedule, state *store.ScheduleState, now time.Time, n int) ScheduleNext {
+	next := ScheduleNext{Next: []string{}}
+	for _, at := range s.Following(state, now, n) {
+		next.Next = append(next.Next, at.Format(time.RFC3339))
+	}
+	return next
+}
+
 // Occurrence is one that a schedule made.
 type Occurrence struct {
 	At    time.Time `json:"at"`
@@ -131,10 +145,7 @@ func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Sch
 		JitterMs: Ms(s.Jitter), Count: s.Count, Overlap: cmp.Or(s.Overlap, store.OverlapAllow), IfMissed: cmp.Or(s.Missed, store.MissedOne), GraceMs: Ms(cmp.Or(s.Grace, store.DefaultGrace)),
 		CatchupMs: Ms(s.Catchup), Mode: s.Message.Mode(), Options: asked.Of(s.Message), Text: TextOf(s.Message.Body),
 	}
-	st := ScheduleState{Revision: state.Revision, Paused: given(state.Paused), Made: state.Made, Missed: state.Missed, Taken: state.Taken, Next: []string{}, Last: []Occurrence{}}
-	for _, at := range s.Following(&state, now, nextShown) {
-		st.Next = append(st.Next, at.Format(time.RFC3339))
-	}
+	st := ScheduleState{Revision: state.Revision, Paused: given(state.Paused), Made: state.Made, Missed: state.Missed, Taken: state.Taken, Next: NextOf(s, &state, now, nextShown).Next, Last: []Occurrence{}}
 	for _, one := range state.Occurrences {
 		if !one.At.After(now) {
 			st.Last = append(st.Last, Occurrence{At: one.At, ID: s.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})

@@ -1,12 +1,15 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -79,6 +82,51 @@ var _ = define(Call{
 		return nil, err
 	}
 	return reply(in.shown(ctx, s))
+})
+
+type nextInput struct {
+	ofSchedule
+	N     int           `query:"n" minimum:"1" maximum:"1000" default:"5" doc:"how many times"`
+	Cron  string        `query:"cron" maxLength:"512" example:"30 2 * * *" doc:"a rule to try out, see a put"`
+	Every time.Duration `query:"every" shortest:"1s" longest:"87840h" example:"15m" doc:"or a pause to try out"`
+	Zone  string        `query:"zone" is:"zone" example:"Europe/Berlin" doc:"time zone of cron, also to try another one with the rule that is there"`
+	From  time.Time     `query:"from" example:"2030-01-01T00:00:00Z" doc:"as if it did not fire before"`
+	Until time.Time     `query:"until" example:"2031-01-01T00:00:00Z" doc:"as if it did not fire after"`
+}
+
+// tried returns the schedule that is there with what is to be tried out, or one of a rule alone.
+func (in *nextInput) tried(ctx context.Context, s *Service) (tried store.Schedule, state store.ScheduleState, err error) {
+	if in.Cron != "" || in.Every != 0 {
+		tried = store.Schedule{Topic: in.Topic, Name: in.Name, Spec: calendar.Spec{Cron: in.Cron, Every: in.Every}}
+	} else if tried, state, _, err = s.Store.Of(in.Topic).Schedule(ctx, in.Topic, in.Name); err != nil {
+		return tried, state, err
+	}
+	spec := &tried.Spec
+	spec.Zone = cmp.Or(in.Zone, spec.Zone)
+	if !in.From.IsZero() {
+		spec.From = in.From
+	}
+	if !in.Until.IsZero() {
+		spec.Until = in.Until
+	}
+	_, err = tried.Rule()
+	return tried, state, err
+}
+
+var _ = define(Call{
+	Name: "nextOfSchedule", Method: "GET", Path: pathSchedule + "/next", Tag: TagOperate, Status: http.StatusOK, Reply: api.ScheduleNext{}, NATS: ByTopic,
+	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Tell when a schedule fires next, or would by another rule",
+	Description: "With cron or every no schedule of the name needs to be there. One that is there has no times while it is paused, or at its end.",
+}, func(ctx context.Context, s *Service, r *Request, in *nextInput) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	tried, state, err := in.tried(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.Store.Now(ctx)
+	return reply(api.NextOf(&tried, &state, now, in.N), err)
 })
 
 var _ = define(Call{

@@ -71,7 +71,8 @@
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
 //	bellhop.list-schedules.TOPIC     nothing, to list its schedules
 //	bellhop.show-schedule.TOPIC      {"name":"daily"}
-//	bellhop.run-schedule.TOPIC       the same
+//	bellhop.next-of-schedule.TOPIC   the same, and {"n":12}, or with a rule: {"name":"try","cron":"30 2 * * *"}
+//	bellhop.run-schedule.TOPIC       {"name":"daily"}
 //	bellhop.backfill-schedule.TOPIC  {"name":"daily","from":"2026-11-20T00:00:00Z","to":"2026-11-22T00:00:00Z"}
 //	bellhop.pause-schedule.TOPIC     {"name":"daily"}
 //	bellhop.resume-schedule.TOPIC    the same
