@@ -48,6 +48,9 @@ lines of bellhop export that have "kind":"schedule"; how far they are is ignored
 			return err
 		}
 		p := applying{store: s.store, wanted: wanted, sum: applied{DryRun: dryRun, Schedules: []appliedSchedule{}}}
+		if err := p.checkOver(ctx); err != nil {
+			return err
+		}
 		err = p.putAll(ctx)
 		if err == nil && prune {
 			err = p.prune(ctx, s)
@@ -169,6 +172,37 @@ const outcomeDeleted = "deleted"
 // note notes what was done.
 func (p *applying) note(topic, name, outcome string) {
 	p.sum.Schedules = append(p.sum.Schedules, appliedSchedule{topic, name, outcome})
+}
+
+// checkOver refuses schedules that would never fire. One that is there already as it is put has served, and stays.
+func (p *applying) checkOver(ctx context.Context) error {
+	now, err := p.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, l := range p.wanted {
+		if l.Schedule == nil {
+			continue
+		}
+		over := l.Schedule.CheckOver(now)
+		if over == nil {
+			continue
+		}
+		switch before, _, _, err := p.store.Of(l.Topic).Schedule(ctx, l.Topic, l.Schedule.Name); {
+		case err == nil && l.Schedule.Same(&before):
+		case notify.Retryable(err):
+			return err
+		default:
+			for _, f := range fault.All(over) {
+				faults = append(faults, &notify.Fault{Field: f.Field, Err: fmt.Errorf("%s %s: %w", l.Topic, l.Schedule.Name, f)})
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return errors.Join(append(faults[:min(len(faults), listedFaults)], fault.New("file", "file: %d schedules would never fire, and nothing was changed", len(faults)))...)
+	}
+	return nil
 }
 
 // putAll puts all schedules.

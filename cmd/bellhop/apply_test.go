@@ -142,6 +142,37 @@ func TestScheduleApplyRefuses(t *testing.T) {
 	}
 }
 
+// What would never fire again is refused, and nothing of the file is done; where it is there already it has served, and stays.
+func TestScheduleApplyOver(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	file := `{"topic":"mail","name":"new","every":"1h","body":"x"}
+{"topic":"mail","name":"until","every":"1h","until":"2026-01-01T00:00:00Z","body":"x"}
+{"topic":"mail","name":"once","at":["2026-01-01T00:00:00Z"],"body":"x"}
+`
+	for _, args := range [][]string{{}, {"--dry-run"}} {
+		r := s.feed(file, append([]string{"schedule", "apply", "-", "--prune"}, args...)...)
+		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "mail until: invalid until 2026-01-01T00:00:00Z: there is no occurrence") ||
+			!strings.Contains(r.err, "mail once: invalid at: none of its times is to come") || !strings.Contains(r.err, "2 schedules would never fire, and nothing was changed") {
+			t.Errorf("%v: got %+v", args, r)
+		}
+	}
+	if out := s.call("schedule", "list", "mail"); out != "no schedule\n" {
+		t.Errorf("got %s", out)
+	}
+	restore := `,"restore":{"cursor":"2026-01-01T00:00:00Z"}}`
+	lines := strings.Split(strings.TrimSpace(file), "\n")[1:]
+	for i, line := range lines {
+		lines[i] = `{"kind":"schedule",` + strings.TrimSuffix(line, "}")[1:] + restore
+	}
+	if r := s.feed(strings.Join(lines, "\n")+"\n", "publish", "--file", "-"); r.code != 0 {
+		t.Fatalf("got %+v", r)
+	}
+	if r := s.feed(file, "schedule", "apply", "-"); r.code != 0 || r.out != "mail new added\nmail until unchanged\nmail once unchanged\nadded 1, changed 0, unchanged 2, deleted 0\n" {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // Sixteen processes apply one file at once, and then a changed one while it fires: one of them adds, and one changes, and each second is handled once.
 func TestScheduleApplyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,10 @@ func TestSchedules(t *testing.T) {
 	if err := s.store.Of("bills").PauseSchedule(t.Context(), "bills", "paused", store.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
-	schedule(t, s.store, "shop", "over", func(o *store.Schedule) { o.Spec.Until = time.Unix(1_700_000_000, 0) })
+	over := store.Schedule{Topic: "shop", Name: "over", Spec: calendar.Spec{Every: time.Hour, Until: time.Unix(1_700_000_000, 0)}}
+	if _, err := s.store.Of("shop").RestoreSchedule(t.Context(), &over, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: time.Now()}}); err != nil {
+		t.Fatal(err)
+	}
 	schedule(t, s.store, "shop", "foreign", asItIs)
 	if err := s.store.Client().HSet(t.Context(), s.store.KeysOf("shop").Rules("shop"), "foreign", `{"cron":"0 2 * * *","zone":"<b>Mars"}`+"\n0\nx").Err(); err != nil {
 		t.Fatal(err)

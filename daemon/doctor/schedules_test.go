@@ -23,6 +23,14 @@ func (w *ward) schedule(topic, name string, change func(*store.Schedule)) {
 	w.must(err)
 }
 
+// ended restores a schedule that was put before its end.
+func (w *ward) ended(topic, name string, spec calendar.Spec) {
+	w.t.Helper()
+	s := store.Schedule{Topic: topic, Name: name, Spec: spec}
+	_, err := w.store.Of(topic).RestoreSchedule(w.t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: time.Now()}})
+	w.must(err)
+}
+
 // state changes a number of the state of a schedule.
 func (w *ward) state(topic, name, number string, value int64) {
 	w.t.Helper()
@@ -56,8 +64,8 @@ func TestSchedulesInOrder(t *testing.T) {
 	w.schedule("bills", "thrice", func(s *store.Schedule) { s.Count = 3 })
 	w.state("bills", "thrice", "made", 3)
 	past := time.Unix(1_700_000_000, 0)
-	w.schedule("shop", "until", func(s *store.Schedule) { s.Spec.Until = past })
-	w.schedule("shop.at", "once", func(s *store.Schedule) { s.Spec = calendar.Spec{At: []time.Time{past}} })
+	w.ended("shop", "until", calendar.Spec{Every: time.Hour, Until: past})
+	w.ended("shop.at", "once", calendar.Spec{At: []time.Time{past}})
 	got := w.findings("schedules")
 	for _, want := range []string{
 		"ok schedules bills thrice: it never fires again, since it made the 3 of its count; if it has served, remove it: bellhop schedule delete bills thrice → ",

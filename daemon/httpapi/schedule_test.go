@@ -69,12 +69,14 @@ func TestWrongSchedule(t *testing.T) {
 	for body, texts := range map[string][]string{
 		`{}`:                                   {"body: it is missing", "there are 0 of them; give one"},
 		`{"cron":"0 0 30 2 *","body":"{{x}}"}`: {"it never fires", "there are no templates"},
-		`{"cron":"0 0 * * *","zone":"Berlin","body":""}`:       {"do you mean Europe/Berlin"},
-		`{"every":"soon","until":"never","body":""}`:           {"every", "until"},
-		`{"every":5,"body":""}`:                                {"every", "string"},
-		`{"every":"1h","id":"a","topic":"b","body":""}`:        {`the field \"id\" is unknown`, `the field \"topic\" is unknown`, "cron, every"},
-		`{"every":"1h","body":"","ttl":"x","lease":"25h"}`:     {"ttl", "lease"},
-		`{"every":"1h","body":"","headers":{"bellhop-a":"b"}}`: {"names that begin with Bellhop-"},
+		`{"cron":"0 0 * * *","zone":"Berlin","body":""}`:          {"do you mean Europe/Berlin"},
+		`{"every":"soon","until":"never","body":""}`:              {"every", "until"},
+		`{"every":5,"body":""}`:                                   {"every", "string"},
+		`{"every":"1h","until":"2026-01-01T00:00:00Z","body":""}`: {"until 2026-01-01T00:00:00Z: there is no occurrence between now and then", `"name":"until"`},
+		`{"at":["2026-01-01T00:00:00Z"],"body":""}`:               {"at: none of its times is to come, so it never fires", `"name":"at"`},
+		`{"every":"1h","id":"a","topic":"b","body":""}`:           {`the field \"id\" is unknown`, `the field \"topic\" is unknown`, "cron, every"},
+		`{"every":"1h","body":"","ttl":"x","lease":"25h"}`:        {"ttl", "lease"},
+		`{"every":"1h","body":"","headers":{"bellhop-a":"b"}}`:    {"names that begin with Bellhop-"},
 		`[]`: {"it is not a JSON object"},
 	} {
 		a := s.call("PUT", schedulePath, body).is(422)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,6 +159,39 @@ func (s *Schedule) checkMessage() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// CheckOver returns a Fault for a schedule that never fires behind a time. A put where it is there already changes nothing, and needs no such check.
+func (s *Schedule) CheckOver(now time.Time) error {
+	rule, err := s.Rule()
+	if err != nil {
+		return err
+	}
+	if last, ends := rule.End(); !ends || last.After(now) {
+		return nil
+	}
+	return s.over()
+}
+
+// over returns the Fault of a schedule that fires no more.
+func (s *Schedule) over() error {
+	if len(s.Spec.At) > 0 && (s.Spec.Until.IsZero() || !s.Spec.Until.Before(slices.MaxFunc(s.Spec.At, time.Time.Compare))) {
+		return fault.New("at", "at: none of its times is to come, so it never fires; give one that is, or publish a message")
+	}
+	return fault.New("until", "until %s: there is no occurrence between now and then, so it never fires; name a later time, or leave it out", s.Spec.Until.UTC().Format(time.RFC3339))
+}
+
+// lastAt returns the last time at which the schedule fires as scripts get it, empty if it goes on for good.
+func (s *Schedule) lastAt() (string, error) {
+	rule, err := s.Rule()
+	if err != nil {
+		return "", err
+	}
+	last, ends := rule.End()
+	if !ends {
+		return "", nil
+	}
+	return strconv.FormatInt(last.Unix(), 10), nil
 }
 
 // rule is what of a schedule Redis holds as JSON. Times are in Unix seconds, and durations in ms but Every in seconds.

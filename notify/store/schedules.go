@@ -57,7 +57,8 @@ type Made struct {
 
 // PutSchedule puts a schedule, or changes the one of its name: what that made ahead is withdrawn, as far as it waits as it was made, and it
 // goes on from now, or where it was, if its times are as before. One that is there as it is put stays as it is: then the outcome is OutcomeKept. Revision is the one that must be there, 0 for
-// none; AnyRevision: any or none. It returns the revision. Errors: a joined Fault for what is wrong, ErrScheduleChanged, and those of Publish.
+// none; AnyRevision: any or none. It returns the revision. Errors: a joined Fault for what is wrong, also of one that would never fire,
+// ErrScheduleChanged, and those of Publish.
 func (s Shard) PutSchedule(ctx context.Context, schedule *Schedule, revision int64) (Outcome, int64, error) {
 	if err := schedule.Check(); err != nil {
 		return OutcomeRefused, 0, err
@@ -66,17 +67,24 @@ func (s Shard) PutSchedule(ctx context.Context, schedule *Schedule, revision int
 	if err != nil {
 		return OutcomeRefused, 0, fmt.Errorf("put the schedule %s: %w", schedule.Name, err)
 	}
-	r, err := s.Repeat(ctx, putScheduleScript, schedule.Topic, schedule.Name, text, expected(revision))
+	last, err := schedule.lastAt()
+	if err != nil {
+		return OutcomeRefused, 0, err
+	}
+	r, err := s.Repeat(ctx, putScheduleScript, schedule.Topic, schedule.Name, text, expected(revision), last)
 	if err != nil {
 		return OutcomeRefused, 0, err
 	}
 	what, is := r.Text(), r.Integer()
-	outcome := map[string]Outcome{"created": OutcomeCreated, "changed": OutcomeReplaced, "unchanged": OutcomeKept, "conflict": OutcomeRefused}[what]
+	outcome := map[string]Outcome{"created": OutcomeCreated, "changed": OutcomeReplaced, "unchanged": OutcomeKept, "conflict": OutcomeRefused, "over": OutcomeRefused}[what]
 	if outcome == "" {
 		r.Fail("what became of a schedule", what)
 	}
-	if err := r.End(); err != nil || outcome != OutcomeRefused {
+	switch err := r.End(); {
+	case err != nil || outcome != OutcomeRefused:
 		return outcome, is, err
+	case what == "over":
+		return outcome, is, schedule.over()
 	}
 	return outcome, is, fmt.Errorf("put the schedule %s: %w", schedule.Name, ErrScheduleChanged)
 }

@@ -135,6 +135,46 @@ func hourly(r *recurring, name string) *store.Schedule {
 
 // A schedule is read as it was put. One that is put again as it is stays as it is; a change needs the revision that it was read with, if it
 // names one; and no revision comes twice.
+// What would never fire again is refused, and nothing changes; where it is as it is put it has served, and stays.
+func TestPutOver(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	past, future := time.Now().Add(-time.Minute).Truncate(time.Second).UTC(), time.Now().AddDate(1, 0, 0).Truncate(time.Second).UTC()
+	for says, spec := range map[string]calendar.Spec{
+		"invalid until " + past.Format(time.RFC3339) + ": there is no occurrence between now and then, so it never fires; name a later time, or leave it out": {Every: time.Second, Until: past},
+		"invalid until " + future.Format(time.RFC3339) + ": there is no occurrence between now and then":                                                      {Every: calendar.MaxEvery, From: past, Until: future},
+		"invalid until " + past.Format(time.RFC3339) + ": there is no":                                                                                        {At: []time.Time{past, future}, Until: past},
+		"invalid at: none of its times is to come, so it never fires; give one that is, or publish a message":                                                 {At: []time.Time{past, past.Add(-time.Hour)}},
+	} {
+		s := store.Schedule{Topic: r.topic, Name: "over", Spec: spec}
+		if outcome, is, err := r.shard.PutSchedule(t.Context(), &s, store.AnyRevision); outcome != store.OutcomeRefused || is != 0 || !errors.Is(err, fault.ErrInvalid) || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%+v: %s, %d, %v", spec, outcome, is, err)
+		}
+		if err := s.CheckOver(time.Now()); err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%+v: %v", spec, err)
+		}
+		if _, _, _, err := r.shard.Schedule(t.Context(), r.topic, "over"); !errors.Is(err, store.ErrNoSchedule) {
+			t.Errorf("%+v: it is there: %v", spec, err)
+		}
+		if _, err := r.shard.RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: past}}); err != nil {
+			t.Fatal(err)
+		}
+		if outcome, _ := r.put(&s); outcome != store.OutcomeKept {
+			t.Errorf("%+v: a put of what is there is %s", spec, outcome)
+		}
+		s.Message.Body = []byte("other")
+		if _, _, err := r.shard.PutSchedule(t.Context(), &s, store.AnyRevision); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%+v: a change is %v", spec, err)
+		}
+		r.must(r.shard.DeleteSchedule(t.Context(), r.topic, "over", store.AnyRevision))
+	}
+	for _, spec := range []calendar.Spec{{At: []time.Time{past, future}}, {Every: time.Hour, From: past, Until: future}} {
+		if outcome, _ := r.put(&store.Schedule{Topic: r.topic, Name: "goes-on", Spec: spec}); outcome == store.OutcomeRefused {
+			t.Errorf("%+v is refused", spec)
+		}
+	}
+}
+
 func TestPutSchedule(t *testing.T) {
 	t.Parallel()
 	r := openRecurring(t)

@@ -176,6 +176,18 @@ func (r *Rule) Last(upto time.Time) (time.Time, bool) {
 	return r.Next(time.Unix(low, 0))
 }
 
+// End returns the last time at which the rule fires; false if it goes on for good.
+func (r *Rule) End() (time.Time, bool) {
+	last := r.until
+	if n := len(r.at); n > 0 {
+		last = min(last, r.at[n-1])
+	}
+	if last == lastTime {
+		return time.Time{}, false
+	}
+	return r.Last(time.Unix(last, 0))
+}
+
 // closest is how many times Closest looks at.
 const closest = 1000
 

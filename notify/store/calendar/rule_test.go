@@ -175,6 +175,27 @@ func TestClosest(t *testing.T) {
 	}
 }
 
+// A rule ends with the last time before its until, or with the last of its times; without them it goes on for good.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	until := at("2030-06-15T12:30:00Z")
+	for want, s := range map[string]calendar.Spec{
+		"2030-06-15T12:00:00Z": {Every: time.Hour, Until: until},
+		"2030-06-01T00:00:00Z": {Cron: "0 2 1 * *", Zone: "Europe/Berlin", Until: until},
+		"2030-06-15T12:30:00Z": {At: []time.Time{at("2030-06-15T12:31:00Z"), until, at("1990-01-01T00:00:00Z")}, Until: until},
+		"2030-06-15T12:31:00Z": {At: []time.Time{at("2030-06-15T12:31:00Z"), until}},
+	} {
+		if end, ends := parse(t, s).End(); !ends || end.Format(time.RFC3339) != want {
+			t.Errorf("%+v: %s, %v, want %s", s, end, ends, want)
+		}
+	}
+	for _, s := range []calendar.Spec{{Every: time.Hour, From: until}, {Cron: "@yearly"}} {
+		if end, ends := parse(t, s).End(); ends {
+			t.Errorf("%+v: %s", s, end)
+		}
+	}
+}
+
 // The last time up to one is the one whose next is later, or there is none.
 func TestLast(t *testing.T) {
 	type spec = calendar.Spec

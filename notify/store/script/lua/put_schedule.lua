@@ -1,14 +1,16 @@
 -- Puts a schedule into a topic, or changes the one of its name: what it made ahead is withdrawn, and it goes on from now, or where it was, if
 -- its times are as before. One that is there as it is put stays as it is.
--- ARGV: topic, name, what is put (see shared/schedules.lua), and the revision that must be there: 0 for none, '' for any or none.
--- Reply: created, changed, unchanged, or conflict, which changes nothing; and its revision, 0 if there is none.
+-- ARGV: topic, name, what is put (see shared/schedules.lua), the revision that must be there: 0 for none, '' for any or none; and the last time at
+--   which it fires, in seconds, '' if it goes on for good.
+-- Reply: created, changed, unchanged, or what changes nothing: conflict, or over, since it would never fire; and its revision, 0 if there is none.
 local refusal, _, now = Memory.refuse_to_grow()
 if refusal then return refusal end
-local topic, name, rule, expected = unpack(ARGV)
+local topic, name, rule, expected, last = unpack(ARGV)
 local before, s = try('HGET', rules_of(topic), name), Schedules.read(topic, name)
 if before == nil or not s and try('HLEN', schedules_of(topic)) == nil then return Schedules.foreign(topic) end
 if expected ~= '' and expected ~= text(s and s.revision or 0) then return { 'conflict', s and s.revision or 0 } end
 if s and before == rule then return { 'unchanged', s.revision } end
+if last ~= '' and tonumber(last) * 1000 <= now then return { 'over', s and s.revision or 0 } end
 local outcome = s and 'changed' or 'created'
 s = s or Schedules.new(topic, name)
 Schedules.revise(s)
