@@ -43,6 +43,7 @@ type reading struct {
 	took   time.Duration
 	shards []shardReading // while their number is not known, one that did not answer
 	topics int64
+	recurs bool // there are schedules, or were
 	counts []notify.Counts
 	deaths map[string]time.Time // newest deaths, by label
 }
@@ -297,6 +298,9 @@ func (r *redisState) ask(mine *reading) {
 		asking.Go(func() { r.look(ctx, mine.shards) })
 		err = r.count(ctx, mine)
 		asking.Wait()
+		if mine.recurs {
+			r.sum(ctx, mine.shards)
+		}
 	}
 	for i := range mine.shards {
 		s := &mine.shards[i]
@@ -333,12 +337,22 @@ func (r *redisState) look(ctx context.Context, into []shardReading) {
 			}
 			s.published = survey.Published
 		}
-		if s.schedules, err = shard.ScheduleSums(ctx); err != nil {
-			return struct{}{}, err
-		}
 		s.up = true
 		into[shard.Number()] = s
 		return struct{}{}, nil
+	})
+}
+
+// sum sums up the schedules of each shard, of a store that has some. A shard that fails to answer is not up.
+func (r *redisState) sum(ctx context.Context, into []shardReading) {
+	_, _ = store.Gather(ctx, r.store, func(ctx context.Context, shard store.Shard) (_ struct{}, err error) {
+		s := &into[shard.Number()]
+		if !s.up {
+			return struct{}{}, nil
+		}
+		s.schedules, err = shard.ScheduleSums(ctx)
+		s.up = err == nil
+		return struct{}{}, err
 	})
 }
 
@@ -379,7 +393,7 @@ func (r *redisState) count(ctx context.Context, mine *reading) error {
 		}
 		counts = append(counts, others(quiet, names)...)
 	}
-	mine.topics = survey.Topics
+	mine.topics, mine.recurs = survey.Topics, survey.Schedules > 0
 	mine.counts, mine.deaths = r.topics.update(survey, counts, whole)
 	return nil
 }

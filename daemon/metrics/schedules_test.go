@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,34 @@ func TestSchedules(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_schedules": topics, "bellhop_schedules_behind_seconds": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
 	})
+}
+
+// A scrape of a store without schedules makes no call for them.
+func TestNoCallWithoutSchedules(t *testing.T) {
+	db := storetest.Sharded(t, 2)
+	var mu sync.Mutex
+	ran := make(map[string]int)
+	db.Observe(func(script string, _ time.Duration, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ran[script]++
+	})
+	calls := func(script string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return ran[script]
+	}
+	storetest.Publish(t, db, notify.Message{Topic: "orders", Delay: time.Hour})
+	m := newMetrics(t, db, metrics.Options{})
+	want(t, scrape(t, m), map[string]float64{"bellhop_schedules": 0, "bellhop_occurrences_made_total": 0})
+	if surveys, sums := calls("survey"), calls("schedule_sums"); surveys == 0 || sums != 0 {
+		t.Errorf("%d surveys, and %d sums of schedules", surveys, sums)
+	}
+	schedule(t, db, "orders")
+	storetest.Eventually(t, "it is shown", func() bool { return scrape(t, m)["bellhop_schedules"] == 1 })
+	if calls("schedule_sums") == 0 {
+		t.Error("the sums were not asked for")
+	}
 }
 
 // While a shard is away the schedules of the others are shown, and no counter that would seem to begin anew.

@@ -1,6 +1,6 @@
 -- Sums up what a shard holds, and lists which topics are behind, blocked, paused or busy.
 -- ARGV: how many topics of each kind at the most.
--- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; now in ms; then
+-- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; how often schedules were changed; now in ms; then
 --   four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of being so, busy:
 --   the latest first.
 local most = tonumber(ARGV[1])
@@ -33,12 +33,12 @@ local function paused_topics()
   return still
 end
 
-local sums = try('HMGET', TOPICS, '*:published', '*:acked', '*:died', '*:sent', '*:dropped') or {}
+local sums = try('HMGET', TOPICS, '*:published', '*:acked', '*:died', '*:sent', '*:dropped', '*:schedules') or {}
 local function total(i) return text(tonumber(sums[i] or 0) or 0) end
 return {
   try('ZCARD', NAMES) or 0, (try('HLEN', MESSAGES) or 0) - (try('ZCARD', TAKEN) or 0), try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
   try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4),
-  total(5), now,
+  total(5), total(6), now,
   listed(SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'),
   listed(KEYED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
   listed(BUSY, 0, most - 1, 'REV', 'WITHSCORES'),
