@@ -199,12 +199,16 @@ var scheduleActs = []struct {
 	name, did string
 	do        func(s store.Shard, ctx context.Context, topic, name string, revision int64) error
 }{
+	{"run", "Ran", func(s store.Shard, ctx context.Context, topic, name string, _ int64) error {
+		_, _, err := s.RunSchedule(ctx, topic, name)
+		return err
+	}},
 	{"pause", "Paused", store.Shard.PauseSchedule},
 	{"resume", "Resumed", store.Shard.ResumeSchedule},
 	{"delete", "Deleted", store.Shard.DeleteSchedule},
 }
 
-// scheduleAct pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.
+// scheduleAct runs, pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.
 var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	for _, one := range scheduleActs {
 		if !v.r.PostForm.Has(one.name) {
@@ -224,7 +228,7 @@ var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", 
 		c.forgetSchedule(topic, name)
 		return one.did + " the schedule " + name + " of " + topic, oneIf(err), err
 	}
-	return "", 0, fault.New("act", "act: a button named pause, resume or delete says what to do; go back, and take one")
+	return "", 0, fault.New("act", "act: a button named run, pause, resume or delete says what to do; go back, and take one")
 }}
 
 // forgetSchedule has a schedule read again at once, and its topic: an act changed it.

@@ -143,6 +143,12 @@ func TestScheduleActs(t *testing.T) {
 	clerk.get(path).says("Paused since", "Not until it is resumed", `name="resume"`)
 	clerk.act("/ui/schedules", "/ui/acts/schedules", "resume", "order.a:daily").did("Resumed the schedule daily of order.a", "/ui/schedules")
 	clerk.get(path).hides("Paused since")
+	clerk.act(path, "/ui/acts/schedules", "run", "order.a:daily").did("Ran the schedule daily of order.a", path)
+	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Ready != 1 {
+		t.Errorf("ready after a run: %+v, %v", c, err)
+	}
+	clerk.act(path, "/ui/acts/schedules", "run", "secret.b:daily").is(http.StatusForbidden)
+	clerk.act(path, "/ui/acts/schedules", "run", "order.a:none").is(http.StatusNotFound).says("There is no such schedule")
 	clerk.act(path, "/ui/acts/schedules", "pause", "secret.b:daily").is(http.StatusForbidden)
 	clerk.act(path, "/ui/acts/schedules", "pause", "order.a:none").is(http.StatusNotFound).says("There is no such schedule")
 	clerk.act(path, "/ui/acts/schedules", "pause", "<b>").is(http.StatusUnprocessableEntity).hides("<b>")
