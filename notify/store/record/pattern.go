@@ -90,6 +90,30 @@ func (p Pattern) Covers(other Pattern) bool {
 	return len(p.tokens) > 0 && len(p.tokens) == len(other.tokens)
 }
 
+// Overlaps reports whether some topic could be named by the pattern and by another one.
+func (p Pattern) Overlaps(other Pattern) bool {
+	if topic, one := p.Topic(); one {
+		return other.Match(topic)
+	}
+	if topic, one := other.Topic(); one {
+		return p.Match(topic)
+	}
+	if strings.HasPrefix(other.text, "$") != strings.HasPrefix(p.text, "$") {
+		return false
+	}
+	for i, token := range p.tokens {
+		switch {
+		case i >= len(other.tokens):
+			return false
+		case token == ">", other.tokens[i] == ">":
+			return true
+		case token != "*" && other.tokens[i] != "*" && token != other.tokens[i]:
+			return false
+		}
+	}
+	return len(p.tokens) > 0 && len(p.tokens) == len(other.tokens)
+}
+
 // JustBehind, appended to a name, makes the next name that there can be.
 const JustBehind = "\x00"
 
