@@ -39,6 +39,10 @@ type source[W any] struct {
 	// over.
 	last func(ctx context.Context)
 
+	// rests is called behind that, when nothing more is claimed or handed over; nil: nobody
+	// waits for that.
+	rests func()
+
 	// extend extends the leases of up to record.MaxClaim pieces of work.
 	extend func(ctx context.Context, all []W, lease time.Duration) (extension[W], error)
 

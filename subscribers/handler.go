@@ -26,6 +26,10 @@ type HandleOptions struct {
 	// Such a handler is in no waiting list, so it takes nothing from others.
 	MinAge time.Duration
 
+	// Until ends the work for the topic when it ends, as the end of Run does that for all
+	// topics: handlers may go on for the grace. nil: it ends with Run.
+	Until context.Context
+
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
 	// unreadable or missing. For messages that the carrier buries it is

@@ -140,5 +140,4 @@ func TestUseIsRefused(t *testing.T) {
 	storetest.Run(t, sub.Run)
 	storetest.Receive(t, "it runs", ran)
 	wantFault(t, sub.Use(nothing), "call", "before Run")
-	wantFault(t, sub.Handle("late", func(context.Context, *subscribers.Delivery) error { return nil }), "call", "before Run")
 }

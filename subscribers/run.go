@@ -45,6 +45,9 @@ func (e *engine[W]) run(ctx context.Context) error {
 	if came := e.refuse(); len(came) > 0 { // handed over before the source rested
 		_ = e.giveBack(grace, came, false)
 	}
+	if e.rests != nil {
+		e.rests()
+	}
 	e.handling.Wait()
 	settled()
 	helpers.Wait()

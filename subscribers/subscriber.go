@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -28,14 +27,16 @@ type SubscriberOptions struct {
 
 // A Subscriber handles messages of any number of topics.
 type Subscriber struct {
-	store      *notify.Store
-	o          SubscriberOptions
-	inbox      reach.Inbox
-	stats      handovers
-	pings      pings
-	running    atomic.Bool
-	workers    map[string]*worker
+	store *notify.Store
+	o     SubscriberOptions
+	inbox reach.Inbox
+	stats handovers
+	pings pings
+
+	mu         sync.RWMutex
+	workers    map[string]*worker // by topic
 	middleware []Middleware
+	shift      *shift // what Run runs; nil: it was not called
 }
 
 // NewSubscriber returns a subscriber to a store. It starts nothing. The error is a
@@ -49,8 +50,9 @@ func NewSubscriber(s *notify.Store, options ...SubscriberOptions) (*Subscriber, 
 	return &Subscriber{store: s, o: o, inbox: inbox, workers: make(map[string]*worker)}, nil
 }
 
-// Handle sets the handler of a topic. It is called before Run, once for each
-// topic. The error joins a notify.Fault for each thing that is wrong.
+// Handle sets the handler of a topic, once for each topic, or again when the Until of the
+// handler before has ended. It may be called while Run runs, but for one with a MinAge, and
+// not when Run is about to end. The error joins a notify.Fault for each thing that is wrong.
 func (s *Subscriber) Handle(topic string, handler Handler, options ...HandleOptions) error {
 	o, err := store.Option(options)
 	if o.OnBadJSON != nil {
@@ -65,19 +67,23 @@ func (s *Subscriber) handle(topic string, handler Handler, o HandleOptions, wron
 	if handler == nil {
 		faults = append(faults, fault.New("handler", "handler of %s: it is nil; use a function", topic))
 	}
-	switch {
-	case s == nil:
-		faults = append(faults, fault.New("subscriber", "subscriber of %s: it is nil; use one of NewSubscriber", topic))
-	case s.running.Load():
-		faults = append(faults, fault.New("call", "call of Handle %s: call it before Run", topic))
-	case s.workers[topic] != nil:
+	if s == nil {
+		return errors.Join(append(faults, fault.New("subscriber", "subscriber of %s: it is nil; use one of NewSubscriber", topic))...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch before := s.workers[topic]; {
+	case s.shift.isOver():
+		faults = append(faults, fault.New("call", "call of Handle %s: the subscriber has ended; make a new one", topic))
+	case s.shift != nil && o.MinAge > 0:
+		faults = append(faults, fault.New("call", "call of Handle %s: with a MinAge, call it before Run", topic))
+	case before != nil && !before.isEnding():
 		faults = append(faults, fault.New("topic", "topic %s: it has a handler already; use one for each topic", topic))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	s.workers[topic] = s.newWorker(topic, handler, o)
-	return nil
+	return s.add(s.newWorker(topic, handler, o))
 }
 
 func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *worker {
@@ -88,6 +94,7 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 			return w.leases.ackMany(ctx, w.topic, done)
 		},
 		last:  func(ctx context.Context) { s.last(ctx, topic) },
+		rests: func() { s.rest(w) },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
@@ -101,7 +108,9 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 // through middleware. The one that was used first is the outermost: it is called
 // first and returns last. Use is called before Run. The error is a notify.Fault.
 func (s *Subscriber) Use(middleware ...Middleware) error {
-	if s.running.Load() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shift != nil {
 		return fault.New("call", "call of Use: call it before Run")
 	}
 	for i, m := range middleware {
@@ -113,13 +122,11 @@ func (s *Subscriber) Use(middleware ...Middleware) error {
 	return nil
 }
 
-// wrap puts the middleware around the handlers.
-func (s *Subscriber) wrap() error {
-	for _, w := range s.workers {
-		for i, m := range slices.Backward(s.middleware) {
-			if w.handler = m(w.handler); w.handler == nil {
-				return fault.New("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
-			}
+// wrap puts the middleware around the handler of a worker.
+func (s *Subscriber) wrap(w *worker) error {
+	for i, m := range slices.Backward(s.middleware) {
+		if w.handler = m(w.handler); w.handler == nil {
+			return fault.New("middleware", "middleware %d: it returned no handler for %s; return the one that it was given", i+1, w.topic)
 		}
 	}
 	return nil
@@ -132,31 +139,19 @@ func (s *Subscriber) wrap() error {
 // notify.ErrUnfit: a Redis that must not hold messages; or a notify.ErrInvalid for a
 // subscriber that has no handler, ran already, or has middleware that returns none.
 func (s *Subscriber) Run(ctx context.Context) error {
-	if len(s.workers) == 0 {
-		return fault.New("handler", "subscriber: it has no handler; call Handle before Run")
-	}
-	if !s.running.CompareAndSwap(false, true) {
-		return fault.New("call", "call of Run: the subscriber ran already; make a new one")
-	}
-	if err := s.wrap(); err != nil {
-		return err
-	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	subscribed, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
 	defer unsubscribe()
-	var all, receiving sync.WaitGroup
-	receiving.Go(func() { s.receive(subscribed, fail) })
-	for _, w := range s.workers {
-		all.Go(func() {
-			if err := w.run(ctx); err != nil {
-				fail(err)
-			}
-		})
+	at, err := s.begin(&shift{ctx: ctx, fail: fail, subscribed: subscribed})
+	if err != nil {
+		return err
 	}
-	all.Wait() // the last hand-overs have come
+	<-ctx.Done()
+	s.end(at)
+	at.all.Wait() // the last hand-overs have come
 	unsubscribe()
-	receiving.Wait()
+	at.receiving.Wait()
 	if err := context.Cause(ctx); errors.Is(err, notify.ErrUnfit) {
 		return err
 	}
@@ -175,62 +170,74 @@ func (s *Subscriber) Stats() SubscriberStats { return s.stats.stats() }
 
 // receive rings the workers whose topics have ready messages, and all of a shard when its
 // connection is new. Those of messages of an age are rung by what programs of any
-// language are told, which beats repeat. It logs when no carrier is heard, and fails where
-// Redis must not hold messages: the workers would wait for a connection.
-func (s *Subscriber) receive(ctx context.Context, fail context.CancelCauseFunc) {
-	sums := newSummary(s.o.Logger)
-	defer sums.Flush()
-	watch := newWatch(s.store.Home(), sums.Logger())
-	watch.begin()
-	defer watch.end()
+// language are told, which beats repeat. It fails where Redis must not hold messages: the
+// workers would wait for a connection.
+func (s *Subscriber) receive(ctx context.Context, channels []reach.Channel) {
 	here := newPresence(s.store, store.Worker{Name: s.o.Name, Version: s.o.Version, Kind: kindWorker}, func() duty {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
 		return duty{topics: slices.Sorted(maps.Keys(s.workers))}
 	})
 	defer here.end(ctx)
-	channels := []reach.Channel{here.channel()}
-	for topic, w := range s.workers {
-		channels = append(channels, s.store.Of(topic).InboxChannel(s.inbox))
-		if w.isAged() {
-			channels = append(channels, s.store.Of(topic).WakeChannel(topic))
+	s.subscribe(ctx, s.store.Home(), func(e store.Event) {
+		here.note(ctx, e)
+		if e.Kind == reach.Received && here.isFor(e) {
+			s.stop(e.Payload)
+		} else {
+			s.hear(e)
 		}
-	}
+	}, append(channels, here.channel())...)
+}
+
+// subscribe calls on with the events of channels, until ctx ends. It logs when no carrier is
+// heard, and that a shard is awaited first of all.
+func (s *Subscriber) subscribe(ctx context.Context, first store.Shard, on func(store.Event), channels ...reach.Channel) {
+	sums := newSummary(s.o.Logger)
+	defer sums.Flush()
+	watch := newWatch(first, sums.Logger())
+	watch.begin()
+	defer watch.end()
 	s.store.Subscribe(ctx, func(e store.Event) {
 		watch.note(e)
-		here.note(ctx, e)
-		switch e.Kind {
-		case reach.Subscribed:
-			for topic, w := range s.workers {
-				if s.store.Of(topic) == e.Shard() {
-					w.ring()
-				}
-			}
-		case reach.Received:
-			if here.isFor(e) {
-				s.stop(e.Payload)
-			} else {
-				s.rung(e)
-			}
-		case reach.Beat:
-			for _, topic := range e.Topics() {
-				s.ring(topic)
-			}
-		case reach.Broken:
-			if errors.Is(e.Err, notify.ErrUnfit) {
-				fail(e.Err)
+		on(e)
+	}, channels...)
+}
+
+// hear takes an event of a subscription. It does not block.
+func (s *Subscriber) hear(e store.Event) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	switch e.Kind {
+	case reach.Subscribed:
+		for topic, w := range s.workers {
+			if s.store.Of(topic) == e.Shard() {
+				w.ring()
 			}
 		}
-	}, channels...)
+	case reach.Received:
+		s.rung(e)
+	case reach.Beat:
+		for _, topic := range e.Topics() {
+			s.ring(topic)
+		}
+	case reach.Broken:
+		if errors.Is(e.Err, notify.ErrUnfit) {
+			s.shift.fail(e.Err)
+		}
+	}
 }
 
 // stop has the worker of a message stop the work on it, if it has it.
 func (s *Subscriber) stop(member string) {
 	topic, _, _ := strings.Cut(member, ":")
-	if w := s.workers[topic]; w != nil {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for w := s.workers[topic]; w != nil; w = w.before {
 		w.stop(member)
 	}
 }
 
-// rung rings the worker of a topic, or passes a hand-over to it.
+// rung rings the worker of a topic, or passes a hand-over to it. The mutex is held.
 func (s *Subscriber) rung(e store.Event) {
 	if topic, _, is := e.Woken(); is {
 		if w := s.workers[topic]; w != nil { // of others, too, where there are several shards
@@ -250,6 +257,7 @@ func (s *Subscriber) rung(e store.Event) {
 	}
 }
 
+// ring rings the worker of a topic. The mutex is held.
 func (s *Subscriber) ring(topic string) {
 	if w := s.workers[topic]; w != nil && !w.isAged() {
 		w.ring()

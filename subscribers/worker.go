@@ -23,6 +23,16 @@ type worker struct {
 	clock sample // of the last claim
 	stats *handovers
 	calm  calm // of one that handles messages of an age
+
+	// Guarded by Subscriber.mu.
+	next    *worker // of the topic, once this one rests; nil: there is none
+	before  *worker // of the topic, which has messages in hand yet; nil: there is none
+	resting bool    // it claims no more
+}
+
+// isEnding reports whether another worker of the topic may follow.
+func (w *worker) isEnding() bool {
+	return w.o.Until != nil && w.o.Until.Err() != nil && (w.next == nil || w.next.isEnding())
 }
 
 // ring says that something may be ready. It never blocks.
