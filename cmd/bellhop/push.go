@@ -34,6 +34,9 @@ Or send them to a subject of NATS, from the daemons that have BELLHOP_NATS_URL, 
 requests that a client answers with +ACK, -NAK, +WPI or +TERM. While nobody listens
 messages are ready, and use up no attempts.
 
+A topic may be a pattern, such as order.* or order.>, as long as it can match no topic
+of another push. The first message of a topic that is new is up to a second late.
+
 With --broadcasts the daemons listen to a topic or a pattern under one name, and
 send each broadcast to the URL.`,
 		Example: `  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > x.key)
@@ -62,14 +65,14 @@ func (a *app) pushPutCommand() *cobra.Command {
 signatures, while receivers change from one to the other.`,
 		Example: `  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
   bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8
-  bellhop push put jobs --topic mail,sms --to 'nats:jobs.>'
+  bellhop push put jobs --topic 'mail,job.*' --to 'nats:jobs.>'
   bellhop push put news --broadcasts --topic 'prices.*' \
     --url https://x.example --secret-file x.key`,
 		Args: takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
-	c.Flags().StringSliceVar(&asked.Topics, "topic", nil, "`TOPIC`s, up to 32, of which no other push has one")
+	c.Flags().StringSliceVar(&asked.Topics, "topic", nil, "`TOPIC`s or patterns, up to 32, of which none can match one of another push")
 	c.Flags().StringVar(&asked.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
 	c.Flags().StringVar(&asked.To, "to", "", "nats:`SUBJECT`, in place of a URL; the topic takes the place of a last token >")
 	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
@@ -237,7 +240,8 @@ func (a *app) pushTestCommand() *cobra.Command {
 		Use:   "test NAME",
 		Short: "Send a test to where a push leads from this machine",
 		Long: `Send a test to where a push leads, from this machine, as a message: its body is
-{"test":true}, and its id begins with test~. BELLHOP_PUSH_ALLOW says, as for a
+{"test":true}, its id begins with test~, and its topic is the first one of the push,
+with the word test in place of each wildcard. BELLHOP_PUSH_ALLOW says, as for a
 daemon, to which URLs it may go; where that is not set, to public addresses.
 BELLHOP_NATS_URL names the NATS.`,
 		Example: `  bellhop push test crm`,

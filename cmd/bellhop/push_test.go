@@ -38,7 +38,7 @@ func TestServePushes(t *testing.T) {
 	s := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1")
 	serve := s.start("serve")
 	serve.await(1, "msg=elected")
-	s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL, "--secret-file", secret)
+	s.call("push", "put", "crm", "--topic", "order.*", "--url", endpoint.URL, "--secret-file", secret)
 	s.call("publish", "order.paid", "--id", "a", "--delay", "100ms", "--body", "x")
 	if id := storetest.Receive(t, "it is pushed", got); id != "order.paid:a" {
 		t.Errorf("got %q", id)
@@ -114,6 +114,10 @@ func TestPush(t *testing.T) {
 		t.Errorf("got %+v", list)
 	}
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "order.sent", "--url", "https://x.example", "--secret-file", secret), "the push crm has the topic order.sent")
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "*.sent", "--url", "https://x.example", "--secret-file", secret), "the push crm has the topic order.sent, and a message could match that and *.sent")
+	contains(t, s.call("push", "put", "bill", "--topic", "bill.*,mail", "--url", endpoint.URL, "--secret-file", secret), "topics     bill.*, mail\n")
+	contains(t, s.call("push", "list"), "bill  bill.*,mail ")
+	s.call("push", "delete", "bill")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example"), "secrets: there are 0")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "x.example", "--secret-file", secret+"x"), "secret file")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example", "--secret-file", secret, "--timeout", "0s", "--in-flight", "0"), "timeout 0s", "in flight 0")
@@ -132,8 +136,8 @@ func TestPushToNATS(t *testing.T) {
 	serve := s.start("serve")
 	serve.await(1, "msg=elected")
 	contains(t, s.fails(exitUsage, "push", "put", "jobs", "--topic", "mail", "--to", "nats:bellhop.publish.mail"), "subjects under bellhop are Bellhop's own")
-	contains(t, s.call("push", "put", "jobs", "--topic", "mail,sms", "--to", "nats:jobs.>"), "to         nats:jobs.>\n", "timeout    30s\n")
-	contains(t, s.call("push", "list"), "NAME  TOPICS    TO           STATE\n", "jobs  mail,sms  nats:jobs.>  works\n")
+	contains(t, s.call("push", "put", "jobs", "--topic", "mail,sms.*", "--to", "nats:jobs.>"), "to         nats:jobs.>\n", "timeout    30s\n")
+	contains(t, s.call("push", "list"), "NAME  TOPICS      TO           STATE\n", "jobs  mail,sms.*  nats:jobs.>  works\n")
 	contains(t, s.call("push", "show", "jobs", "--json"), `"to":"nats:jobs.>"`)
 	s.fails(exitFailed, "push", "test", "jobs")
 	conn, err := nats.Connect(url)
@@ -142,13 +146,13 @@ func TestPushToNATS(t *testing.T) {
 	}
 	t.Cleanup(conn.Close)
 	got := make(chan *nats.Msg, 10)
-	if _, err := conn.ChanSubscribe("jobs.sms", got); err != nil {
+	if _, err := conn.ChanSubscribe("jobs.sms.de", got); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	s.call("publish", "sms", "--id", "a", "--delay", "100ms", "--body", "hello")
+	s.call("publish", "sms.de", "--id", "a", "--delay", "100ms", "--body", "hello")
 	m := storetest.Receive(t, "it is pushed", got)
 	if m.Header.Get("ce-id") != "a" || string(m.Data) != "hello" {
 		t.Errorf("got %v %q", m.Header, m.Data)
@@ -158,5 +162,5 @@ func TestPushToNATS(t *testing.T) {
 	}
 	serve.signal(syscall.SIGTERM)
 	serve.ends(0)
-	contains(t, s.call("topics"), "sms    0")
+	contains(t, s.call("topics"), "sms.de  0")
 }

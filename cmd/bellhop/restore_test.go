@@ -34,7 +34,7 @@ func (s *shell) putMany() {
 	s.call("schedule", "put", "prices", "never", "--every", "1s", "--body", "x")
 	s.call("schedule", "pause", "prices", "never")
 	s.call("push", "put", "crm", "--topic", "paid,sent", "--url", "https://x.example/?token=7", "--secret-file", secret, "--in-flight", "8")
-	s.call("push", "put", "mail", "--topic", "mail", "--to", "nats:work.>")
+	s.call("push", "put", "mail", "--topic", "mail.>", "--to", "nats:work.>")
 	s.call("push", "put", "news", "--broadcasts", "--topic", "prices.*", "--url", "https://x.example", "--secret-file", secret)
 	s.call("push", "pause", "crm")
 	serve := s.start("serve")

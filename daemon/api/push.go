@@ -60,7 +60,7 @@ func ShownURL(text string) string {
 
 // PushRequest is what a client says to add a push, or to replace one.
 type PushRequest struct {
-	Topics     []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, of which no other push has one; of broadcasts one topic or pattern"`
+	Topics     []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, or patterns such as order.* or order.>, of which none can match a topic of another push; of broadcasts one"`
 	URL        string   `json:"url,omitempty" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
 	To         string   `json:"to,omitempty" maxLength:"260" example:"nats:crm.>" doc:"in place of url and secrets: nats:SUBJECT; the topic takes the place of a last token >"`
 	Secrets    []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`

@@ -120,10 +120,10 @@ type exam struct {
 	inspector   *notify.Inspector
 	o           Options
 	shards      []store.Shard
-	sites       []string  // addresses of their servers; nil: there is one shard
-	servers     []*server // that answer
-	away        bool      // others do not
-	undelivered []string  // topics that are pushed to NATS, which is away
+	sites       []string         // addresses of their servers; nil: there is one shard
+	servers     []*server        // that answer
+	away        bool             // others do not
+	undelivered []notify.Pattern // topics that are pushed to NATS, which is away
 	on          func(Finding)
 	worst       Verdict
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 // nats reports whether NATS can be used. Since when it cannot is known to the daemons alone:
@@ -27,7 +28,7 @@ func (e *exam) nats(ctx context.Context) {
 	}
 	verdict, waits := Warn, "programs that use NATS get nothing"
 	if e.undelivered = e.pushedToNATS(ctx); len(e.undelivered) > 0 {
-		verdict, waits = Fail, waits+", and what is pushed there waits: "+strings.Join(e.undelivered, ", ")
+		verdict, waits = Fail, waits+", and what is pushed there waits: "+joined(e.undelivered)
 	}
 	if o.JetStream != "" {
 		verdict, waits = Fail, waits+"; broadcasts wait for the stream "+o.JetStream
@@ -35,15 +36,28 @@ func (e *exam) nats(ctx context.Context) {
 	e.report(check, verdict, fmt.Sprintf("away: %v; %s", err, waits), natsRemedy(err))
 }
 
-// pushedToNATS returns the topics that are pushed to NATS, as far as they can be read.
-func (e *exam) pushedToNATS(ctx context.Context) (topics []string) {
+// joined names patterns.
+func joined(patterns []notify.Pattern) string {
+	texts := make([]string, len(patterns))
+	for i, p := range patterns {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// pushedToNATS returns the topics and patterns that are pushed to NATS, as far as they can be read.
+func (e *exam) pushedToNATS(ctx context.Context) (topics []notify.Pattern) {
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
 		return nil
 	}
 	all, _ := e.store.Home().Pushes(ctx) // the check of pushes reports the error
 	for _, p := range all {
-		if p.IsNATS() && p.Paused == "" {
-			topics = append(topics, p.Topics...)
+		if !p.IsNATS() || p.Paused != "" {
+			continue
+		}
+		for _, topic := range p.Topics {
+			pattern, _ := notify.ParsePattern(topic) // of a push that was checked
+			topics = append(topics, pattern)
 		}
 	}
 	return topics

@@ -73,10 +73,10 @@ func TestOverdueForNATS(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
 	w.overdue("orders", 1, time.Hour)
-	push := store.Push{Name: "jobs", Topics: []string{"orders", "mail"}, To: "nats:jobs.>"}
+	push := store.Push{Name: "jobs", Topics: []string{"*", "mail.in"}, To: "nats:jobs.>"}
 	w.must(w.store.Home().PutPush(t.Context(), push))
 	o := natsgate.Options{URL: "nats://127.0.0.1:1"}
-	if got := w.of("nats", o); len(got) != 1 || !strings.HasPrefix(got[0], "fail | away: ") || !strings.Contains(got[0], "and what is pushed there waits: orders, mail | start NATS there") {
+	if got := w.of("nats", o); len(got) != 1 || !strings.HasPrefix(got[0], "fail | away: ") || !strings.Contains(got[0], "and what is pushed there waits: *, mail.in | start NATS there") {
 		t.Errorf("pushed to NATS, which is away: %q", got)
 	}
 	if got := w.of("overdue", o); len(got) != 1 || !strings.HasSuffix(got[0], "they are pushed to NATS | see the check of NATS above") {

@@ -132,7 +132,7 @@ func (e *exam) overdue(s service) {
 		}
 		found := fmt.Sprintf("%s: oldest due %s ago, %d ready, ", n.Topic, rough(c.Overdue), c.Ready)
 		switch {
-		case slices.Contains(e.undelivered, n.Topic):
+		case slices.ContainsFunc(e.undelivered, func(p notify.Pattern) bool { return p.Match(n.Topic) }):
 			e.warn(n.Topic, check, found+"they are pushed to NATS", "see the check of NATS above")
 		case c.Concurrency > 0 && c.Leased >= c.Concurrency:
 			e.warn(n.Topic, check, found+fmt.Sprintf("%d of at most %d leased", c.Leased, c.Concurrency), "raise that, if it may be: bellhop topics set "+n.Topic+" concurrency=N")

@@ -99,7 +99,9 @@ func TestWrongPush(t *testing.T) {
 		`{"topics":["mail"],"to":"nats:` + strings.Repeat("a", 256) + `"}`: {"to", "255 bytes"},
 		`{"topics":["a","b"],"broadcasts":true,"url":"https://a.example"}`: {"topics: there are 2", "prices.*"},
 		`{"topics":["a.*.>b"],"broadcasts":true,"to":"nats:jobs"}`:         {"topics", "use tokens of letters", "PREFIX.broadcast.TOPIC"},
-		strings.Replace(ok, `order.paid`, `order.*`, 1):                    {"topics", "order.*"},
+		strings.Replace(ok, `order.paid`, `order.>.a`, 1):                  {"topics", "order.>.a", "use tokens of letters", "> at the end"},
+		strings.Replace(ok, `order.paid`, `$dead.*`, 1):                    {"topics", "names that begin with $ are the system's"},
+		strings.Replace(ok, `"order.paid"`, `"a.*","a.*","b c"`, 1):        {"topics", `a.*\" is named twice`, `b c`},
 		strings.Replace(ok, `"topics"`, `"to":"nats:jobs","topics"`, 1):    {"to", "neither url nor secrets"},
 		strings.Replace(ok, `"order.paid"`, `"a b","a b"`, 1):              {"topics"},
 		strings.Replace(ok, "https:", "http:", 1):                          {"http is not encrypted", "BELLHOP_PUSH_ALLOW"},
@@ -125,6 +127,12 @@ func TestWrongPush(t *testing.T) {
 		hidden(a, pushSecret, "me:pw")
 	}
 	s.call("PUT", "/v1/push/mail", ok).is(422).says("the push crm has the topic order.paid")
+	for _, other := range []string{"order.*", ">", "*.paid", "mail\",\"*.>"} {
+		s.call("PUT", "/v1/push/mail", strings.Replace(ok, "order.paid", other, 1)).is(422).says("the push crm has the topic order.paid, and a message could match that and ")
+	}
+	s.call("PUT", pushPath, strings.Replace(ok, "order.paid", "order.*", 1)).is(200).says(`"topics":["order.*"]`)
+	s.call("PUT", "/v1/push/mail", ok).is(422).says("the push crm has the topic order.*, and a message could match that and order.paid, but goes to one push; name topics that do not overlap")
+	s.call("PUT", "/v1/push/mail", strings.Replace(ok, "order.paid", "order.*", 1)).is(422).says("the push crm has the topic order.*, and each message goes to one push")
 	s.call("PUT", "/v1/push/a%20b", ok).is(422).says("name")
 	hidden(s.call("GET", "/v1/push", "").is(200).says(`"url":"https://crm.example"`), "mail")
 	start(t, httpapi.Options{}).call("PUT", pushPath, ok).is(404).kind("push-off").says("BELLHOP_PUSH_ALLOW is empty")
@@ -144,6 +152,8 @@ func TestPushRights(t *testing.T) {
 	s.call("GET", "/v1/push", "", a).is(200).says("crm")
 	s.call("GET", "/v1/push", "", c).is(200).says(`{"pushes":[]}`)
 	s.call("PUT", pushPath, strings.Replace(body, "order.paid", "mail.in", 1), c).is(403).says("may not use the topic order.paid")
+	s.call("PUT", pushPath, strings.Replace(body, "order.paid", "order.>", 1), a).is(403).says("may not use the topic order.>")
+	s.call("PUT", pushPath, strings.Replace(body, "order.paid", "order.*", 1), a).is(200)
 	for _, call := range []string{"GET ", "DELETE ", "POST /pause", "POST /resume", "POST /test"} {
 		method, path, _ := strings.Cut(call, " ")
 		s.call(method, pushPath+path, "", c).is(403)

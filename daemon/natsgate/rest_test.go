@@ -15,7 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// At rest a thousand pushes to URLs, and a hundred topics that are pushed to NATS where nobody listens, cost no call to Redis.
+// At rest a thousand pushes to URLs, a hundred topics that are pushed to NATS where nobody listens, and a hundred that patterns match cost
+// no call to Redis.
 func TestPushesAtRest(t *testing.T) {
 	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
@@ -23,14 +24,17 @@ func TestPushesAtRest(t *testing.T) {
 	startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	var topics []string
 	all := make(map[string]any)
-	add := func(p store.Push) {
+	add := func(p store.Push, matched ...string) {
 		data, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[p.Name], topics = string(data), append(topics, p.Topics...)
+		if len(matched) == 0 {
+			matched = p.Topics
+		}
+		all[p.Name], topics = string(data), append(topics, matched...)
 	}
-	for i := range 996 {
+	for i := range 994 {
 		name := fmt.Sprintf("crm-%d", i)
 		add(store.Push{Name: name, Topics: []string{name}, URL: "https://crm.example", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}})
 	}
@@ -40,6 +44,17 @@ func TestPushesAtRest(t *testing.T) {
 			jobs.Topics = append(jobs.Topics, fmt.Sprintf("job.%d.%d", i, j))
 		}
 		add(jobs)
+	}
+	for _, p := range []store.Push{
+		{Name: "found", Topics: []string{"found.*"}, URL: "https://crm.example", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}},
+		{Name: "work", Topics: []string{"work.>"}, To: "nats:unheard.work.>"},
+	} {
+		var matched []string
+		for i := range 50 {
+			matched = append(matched, fmt.Sprintf("%s.%d", p.Name, i))
+			storetest.Publish(t, db, notify.Message{Topic: matched[i], ID: "later", Delay: time.Hour})
+		}
+		add(p, matched...)
 	}
 	home := db.Home()
 	if err := db.Client().HSet(t.Context(), home.Keys().Pushes(), all).Err(); err != nil {
@@ -72,6 +87,6 @@ func TestPushesAtRest(t *testing.T) {
 	if n := calls.Load() - before; n > 0 {
 		t.Errorf("%d calls were made at rest", n)
 	}
-	storetest.Publish(t, db, notify.Message{Topic: "job.3.24", ID: "a"})
+	storetest.Publish(t, db, notify.Message{Topic: "work.new", ID: "a"})
 	storetest.Eventually(t, "it is tried", func() bool { return gate.Stats().Nobody > 0 })
 }

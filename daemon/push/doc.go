@@ -8,6 +8,19 @@
 // may push: its options say to which addresses. Leases, attempts, keys and limits hold as for any worker; where several daemons push,
 // they share the messages as workers do.
 //
+// # Patterns
+//
+// The topics of a push may be patterns, such as order.*. A daemon works for the topics that a pattern names and that there are when the
+// push comes, or when the connection is new. A topic that is new later is named by a beat, since something is ready and nobody waits: so its
+// first message is up to a second late, and where very many are new at once more, since a beat names some 4 KiB of topics. Its next ones
+// are rung, as those of any topic.
+//
+// A daemon works for a thousand such topics of pushes to URLs, and for as many of pushes to NATS. Beyond that one that is ready takes the
+// place of the one that had nothing for longest; while all are busy it waits, which Stats counts. One that had nothing for an hour is let
+// go, since a topic for which somebody waits is never forgotten. So is any topic that no push has any more; what is under way may go on.
+//
+// # Broadcasts
+//
 // A push of broadcasts is a named listener to one topic or pattern, which all daemons share: each broadcast goes to the URL at least once,
 // in the order of its topic where one daemon pushes one at a time, and later what was sent while it was paused, or no daemon ran, as long as
 // the log keeps that.

@@ -30,3 +30,9 @@ func (u *Unheard) Wait(subject string) time.Duration { return u.wait(subject) }
 
 // Forget notes that a subject is heard.
 func (u *Unheard) Forget(subject string) { u.forget(subject) }
+
+// Bound has a pusher that does not run yet work for so many topics of patterns, and let those go that had nothing for some time.
+func Bound(p *Pusher, topics int, idle time.Duration) { p.bound, p.idle = topics, idle }
+
+// Sweep has a pusher let idle topics go.
+func Sweep(p *Pusher) { p.web.letGo(p.idle) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -95,17 +96,22 @@ func (u *unheard) forgetAll() {
 	u.last = time.Time{}
 }
 
-// Unheard returns the subjects of a push to NATS on which nobody listened when this daemon sent a message there last; nil of any other push.
-func (p *Pusher) Unheard(push *store.Push) (subjects []string) {
-	if !push.IsNATS() || push.Paused != "" {
-		return nil
-	}
-	for _, topic := range push.Topics {
-		if subject := push.Subject(topic); p.unheard.has(subject) && !slices.Contains(subjects, subject) {
-			subjects = append(subjects, subject)
+// Unheard returns the subjects of a push to NATS on which nobody listened when this daemon sent a message there last, at most as many as a push
+// may name topics; none of any other push.
+func (p *Pusher) Unheard(push *store.Push) []string {
+	subjects := p.unheardBy(func(t *target) bool { return t.Name == push.Name })
+	return subjects[:min(len(subjects), record.MaxTopics)]
+}
+
+// unheardBy returns the subjects of some pushes on which nobody listens, in order.
+func (p *Pusher) unheardBy(is func(*target) bool) (subjects []string) {
+	for _, topic := range p.nats.topics() {
+		if t := p.target(topic); t != nil && t.IsNATS() && is(t) && p.unheard.has(t.Subject(topic)) {
+			subjects = append(subjects, t.Subject(topic))
 		}
 	}
-	return subjects
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
 }
 
 // deliver hands a message on to NATS.

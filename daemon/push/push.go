@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -49,9 +50,19 @@ type Pusher struct {
 	listening listening
 	handovers handovers
 
-	mu      sync.Mutex
-	targets map[string]*target // by topic
-	heard   map[string]*target // pushes of broadcasts, by the names under which they listen
+	made    time.Time
+	news    news
+	bound   int           // topics of a crew that patterns found, at the most
+	idle    time.Duration // after which those are let go
+	leftOut atomic.Int64  // times that there was no room for one
+	full    *outage.Notice
+
+	mu       sync.Mutex
+	pushes   map[string]*target        // of messages, by name
+	targets  map[string]*target        // the same by topic
+	patterns tree                      // of the other topics
+	matched  map[bool][]record.Pattern // what is in it, for pushes to URLs, and for those to NATS
+	heard    map[string]*target        // pushes of broadcasts, by the names under which they listen
 }
 
 // boundOfLoop is how long a round of the loop takes at most, as that of a claimer.
@@ -73,6 +84,8 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 	p := &Pusher{
 		o: o, allow: allow, store: s, secure: client(allow, false), plain: client(allow, true),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
+		made: time.Now(), bound: mostFound, idle: idleFound, full: newFull(o.Logger),
+		news: news{rung: make(chan struct{}, 1), shards: make(map[store.Shard]bool), ready: make(map[string]bool)},
 	}
 	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Version: o.Version, Grace: o.Grace, Logger: o.Logger})
 	if err != nil {
@@ -105,24 +118,17 @@ func (p *Pusher) Run(ctx context.Context) error {
 	if p.o.NATS != nil {
 		all.Go(func() { p.serveNATS(ctx) })
 	}
-	changed := make(chan struct{}, 1)
 	all.Go(func() {
 		p.store.Subscribe(ctx, func(e store.Event) {
 			p.loop.Note()
-			if e.Kind == reach.Subscribed || e.Kind == reach.Received {
-				reach.Signal(changed)
-			}
-		}, p.store.Home().PushesChannel())
+			p.news.note(e, p)
+		}, p.store.Home().PushesChannel(), p.store.Every().BeatChannel())
 	})
 	retry := outage.NewRetry(p.o.Logger, "cannot read the pushes; retrying", "pushes are read again")
 	for ctx.Err() == nil {
 		select {
-		case <-changed:
-			err := p.read(ctx)
-			if err != nil {
-				reach.Signal(changed)
-			}
-			retry.Wait(ctx, err)
+		case <-p.news.rung:
+			retry.Wait(ctx, p.work(ctx))
 		case <-ctx.Done():
 		}
 	}
@@ -154,42 +160,80 @@ func (p *Pusher) Quiesce(ctx context.Context) {
 // Alive returns an error if a loop of Run is stuck, for watchdogs.
 func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.listening.listener.Alive()) }
 
-// read reads the pushes, and works for them from now on.
-func (p *Pusher) read(ctx context.Context) error {
+// A roster is what the daemon works for.
+type roster struct {
+	web, nats      map[string]int     // topics, and most messages in flight of each
+	pushes         map[string]*target // of messages, by name
+	targets, heard map[string]*target
+	patterns       tree
+	matched        map[bool][]record.Pattern
+	reserved       []string // subjects
+}
+
+// read reads the pushes, and works for them from now on. It reports whether there are other patterns than before.
+func (p *Pusher) read(ctx context.Context) (changed bool, err error) {
 	all, err := p.store.Home().Pushes(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	web, nats, targets, heard := make(map[string]int), make(map[string]int), make(map[string]*target), make(map[string]*target)
-	var reserved []string
+	r := roster{
+		web: make(map[string]int), nats: make(map[string]int), matched: make(map[bool][]record.Pattern),
+		pushes: make(map[string]*target), targets: make(map[string]*target), heard: make(map[string]*target),
+	}
 	p.mu.Lock()
 	for _, push := range all {
-		topics := web
 		if push.IsNATS() {
-			topics = nats
-			reserved = append(reserved, push.Subject(">"))
+			r.reserved = append(r.reserved, push.Subject(">"))
 		}
 		switch {
 		case push.Paused != "":
+		case !push.IsNATS() && p.allow.IsNone():
 		case push.IsNATS() && p.refuses(&push): // it was put where no daemon was asked
 		case push.Broadcasts:
-			heard[push.Listener()] = newTarget(push, p.heard[push.Listener()])
+			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()])
 		default:
-			t := newTarget(push, p.targets[push.Topics[0]])
-			for _, topic := range push.Topics {
-				topics[topic], targets[topic] = push.InFlight, t
-			}
+			r.add(newTarget(push, p.pushes[push.Name]))
 		}
 	}
-	p.targets, p.heard = targets, heard
+	changed = !reflect.DeepEqual(p.matched, r.matched)
+	p.pushes, p.targets, p.heard, p.patterns, p.matched = r.pushes, r.targets, r.heard, r.patterns, r.matched
 	p.mu.Unlock()
 	if !p.allow.IsNone() {
-		p.listening.assign(ctx, heard)
+		p.listening.assign(ctx, r.heard)
 	}
 	if p.o.NATS != nil {
-		p.o.NATS.Reserve(reserved)
+		p.o.NATS.Reserve(r.reserved)
 	}
-	return errors.Join(p.web.assign(web), p.nats.assign(nats))
+	return changed, errors.Join(p.web.assign(r.web, p.inFlight(false)), p.nats.assign(r.nats, p.inFlight(true)))
+}
+
+// add adds the target of a push of messages.
+func (r *roster) add(t *target) {
+	topics := r.web
+	if t.IsNATS() {
+		topics = r.nats
+	}
+	r.pushes[t.Name] = t
+	for _, topic := range t.Topics {
+		pattern, _ := record.ParsePattern(topic) // the push was checked
+		if _, one := pattern.Topic(); one {
+			topics[topic], r.targets[topic] = t.InFlight, t
+			continue
+		}
+		r.patterns.add(pattern, t)
+		r.matched[t.IsNATS()] = append(r.matched[t.IsNATS()], pattern)
+	}
+}
+
+// inFlight returns what returns how many messages of a topic that a pattern names for NATS, or for a URL, are in flight at the most; 0
+// where none does.
+func (p *Pusher) inFlight(nats bool) func(topic string) int {
+	return func(topic string) int {
+		if t := p.matching(topic); t != nil && t.IsNATS() == nats {
+			return t.InFlight
+		}
+		return 0
+	}
 }
 
 // refuses reports whether this daemon does not work for a push to NATS, and logs why.
@@ -197,7 +241,7 @@ func (p *Pusher) refuses(push *store.Push) bool {
 	if p.o.NATS == nil {
 		return true
 	}
-	err := p.o.NATS.CheckSubject(push.Subject(push.Topics[0]))
+	err := p.o.NATS.CheckSubject(push.Subject(push.Name))
 	if err != nil {
 		p.o.Logger.Error("cannot push to nats", "push", push.Name, "error", err)
 	}
@@ -208,7 +252,10 @@ func (p *Pusher) refuses(push *store.Push) bool {
 func (p *Pusher) target(topic string) *target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.targets[topic]
+	if t := p.targets[topic]; t != nil {
+		return t
+	}
+	return p.patterns.of(topic)
 }
 
 // heardBy returns what the push is now that listens under a name; nil if none does.

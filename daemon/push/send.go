@@ -107,11 +107,15 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 	return a, nil
 }
 
-// Test sends a test to where a push leads, and returns what the answer is.
+// ofTest makes a topic of a pattern.
+var ofTest = strings.NewReplacer("*", "test", ">", "test")
+
+// Test sends a test to where a push leads, and returns what the answer is. Its topic is the first one of the push, with the word test in
+// place of each wildcard.
 func (p *Pusher) Test(ctx context.Context, push store.Push) api.PushTest {
 	now, within := time.Now(), min(push.Timeout, store.DefaultPushTimeout)
 	d := subscribers.Delivery{
-		Topic: push.Topics[0], ID: "test~" + notify.NewID(), Due: now, Attempt: 1,
+		Topic: ofTest.Replace(push.Topics[0]), ID: "test~" + notify.NewID(), Due: now, Attempt: 1,
 		Record: notify.Record{Published: now, ContentType: "application/json", Body: []byte(`{"test":true}`)},
 	}
 	var answer string

@@ -16,6 +16,8 @@ type Stats struct {
 	InFlight int64    // messages handed on, and not settled
 	Failing  []string // pushes whose endpoints failed several times in a row
 	Unheard  int      // subjects of NATS to which messages are pushed, and on which nobody listens
+	Found    int      // topics that patterns name, and that it works for
+	LeftOut  int64    // times that a beat named a topic of a pattern for which there was no room
 
 	Handovers subscribers.SubscriberStats
 }
@@ -24,18 +26,12 @@ type Stats struct {
 func (p *Pusher) Stats() Stats {
 	s := Stats{
 		Done: p.done.Load(), Failed: p.failures.Load(), PutOff: p.putOff.Load(), InFlight: p.underWay.Load(),
+		Unheard: len(p.unheardBy(func(*target) bool { return true })), Found: p.web.held() + p.nats.held(), LeftOut: p.leftOut.Load(),
 		Handovers: p.handovers.read(),
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	unheard := make(map[string]bool)
-	for topic, t := range p.targets {
-		if subject := t.Subject(topic); t.IsNATS() && p.unheard.has(subject) {
-			unheard[subject] = true
-		}
-	}
-	s.Unheard = len(unheard)
-	for _, t := range slices.Concat(slices.Collect(maps.Values(p.targets)), slices.Collect(maps.Values(p.heard))) {
+	for _, t := range slices.Concat(slices.Collect(maps.Values(p.pushes)), slices.Collect(maps.Values(p.heard))) {
 		t.mu.Lock()
 		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
 			s.Failing = append(s.Failing, t.Name)

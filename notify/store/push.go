@@ -49,7 +49,7 @@ const toNATS = "nats:"
 // InFlight and Timeout are the defaults.
 type Push struct {
 	Name       string        `json:"-"`
-	Topics     []string      `json:"topics"`               // of broadcasts one pattern
+	Topics     []string      `json:"topics"`               // or patterns; of broadcasts one
 	URL        string        `json:"url,omitempty"`        // empty: it has a To
 	To         string        `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
 	Secrets    []string      `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
@@ -92,7 +92,7 @@ func (p *Push) Check() error {
 func (p *Push) checkTopics() error {
 	switch {
 	case !p.Broadcasts:
-		return record.CheckTopics(p.Topics)
+		return record.CheckPatterns(p.Topics)
 	case len(p.Topics) != 1:
 		return fault.New("topics", "topics: there are %d; broadcasts are those of one topic or pattern, such as prices.*", len(p.Topics))
 	}
@@ -279,7 +279,7 @@ func (s Shard) pushes(ctx context.Context) (all []Push, seen string, foreign int
 
 // ChangePush changes the push of a name, in the shard that is Home. change gets it, nil if there is none, and returns what
 // becomes of it, to which ChangePush adds the defaults: nil removes it. change is called again where another change came in between. Errors: those of change; a Fault for a
-// topic that another push has, or for too many pushes; an ErrUnreplicated, or that of the connection.
+// topic that another push has or can match, or for too many pushes; an ErrUnreplicated, or that of the connection.
 func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (*Push, error)) error {
 	for {
 		all, seen, _, err := s.pushes(ctx)
@@ -321,7 +321,10 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 
 // besides returns a Fault for a push that cannot be beside the others.
 func besides(all []Push, p *Push) error {
-	n := 1
+	n, ours := 1, make([]record.Pattern, len(p.Topics))
+	for i, topic := range p.Topics {
+		ours[i], _ = record.ParsePattern(topic) // it was checked, and so were the others
+	}
 	for _, other := range all {
 		if other.Name == p.Name {
 			continue
@@ -330,9 +333,14 @@ func besides(all []Push, p *Push) error {
 		if other.Broadcasts || p.Broadcasts {
 			continue
 		}
-		for _, topic := range p.Topics {
-			if slices.Contains(other.Topics, topic) {
+		for _, topic := range other.Topics {
+			theirs, _ := record.ParsePattern(topic)
+			switch i := slices.IndexFunc(ours, theirs.Overlaps); {
+			case i < 0:
+			case p.Topics[i] == topic:
 				return fault.New("topics", "topics: the push %s has the topic %s, and each message goes to one push; take the topic from one of them", other.Name, topic)
+			default:
+				return fault.New("topics", "topics: the push %s has the topic %s, and a message could match that and %s, but goes to one push; name topics that do not overlap", other.Name, topic, p.Topics[i])
 			}
 		}
 	}

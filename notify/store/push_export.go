@@ -19,7 +19,7 @@ func (s Shard) ExportPushes(ctx context.Context) (all []Push, foreign int, err e
 var errSamePush = errors.New("the push is there as it is restored")
 
 // RestorePush restores a push of an export, paused if it was, in the shard that is Home. One that is here as it was there stays as it is, also where
-// it is paused or fails, and the outcome is OutcomeKept. Errors: a Fault also where another push has its name, or one of its topics; else as
+// it is paused or fails, and the outcome is OutcomeKept. Errors: a Fault also where another push has its name, or a topic that it can match; else as
 // ChangePush.
 func (s Shard) RestorePush(ctx context.Context, p Push) (Outcome, error) {
 	err := s.ChangePush(ctx, p.Name, func(before *Push) (*Push, error) {

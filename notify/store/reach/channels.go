@@ -33,6 +33,9 @@ func (e EveryShard) channel(name func(script.Keys) string) Channel {
 // shard receives the Beats.
 func (s Shard) BeatChannel() Channel { return s.channel(script.Keys.Beat) }
 
+// BeatChannel returns the channels of the heartbeats.
+func (e EveryShard) BeatChannel() Channel { return e.channel(script.Keys.Beat) }
+
 // HeadChannel returns the channel that nudges the carrier. The Number of its events
 // is the new earliest due time, in ms.
 func (s Shard) HeadChannel() Channel { return s.channel(script.Keys.Head) }

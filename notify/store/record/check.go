@@ -73,7 +73,22 @@ func CheckAnyTopic(topic string) error {
 
 // CheckTopics returns a joined Fault for each thing that is wrong with the topics of one
 // claim.
-func CheckTopics(topics []string) error {
+func CheckTopics(topics []string) error { return checkEach(topics, CheckTopic) }
+
+// CheckPatterns is CheckTopics, and accepts patterns of topics, but those of the system.
+func CheckPatterns(topics []string) error { return checkEach(topics, checkOrdinary) }
+
+// checkOrdinary returns a Fault for an invalid topic or pattern, and for one of the system.
+func checkOrdinary(text string) error {
+	if strings.HasPrefix(text, "$") {
+		return CheckTopic(text)
+	}
+	_, err := ParsePattern(text)
+	return err
+}
+
+// checkEach returns a joined Fault for each thing that is wrong with some topics.
+func checkEach(topics []string, check func(string) error) error {
 	switch {
 	case len(topics) == 0:
 		return fault.New("topics", "topics: there are none; name 1 to %d", MaxTopics)
@@ -84,7 +99,7 @@ func CheckTopics(topics []string) error {
 	times := make(map[string]int)
 	for _, topic := range topics {
 		if times[topic]++; times[topic] == 1 {
-			faults = append(faults, fault.Renamed("topics", CheckTopic(topic)))
+			faults = append(faults, fault.Renamed("topics", check(topic)))
 		} else if times[topic] == 2 {
 			faults = append(faults, fault.New("topics", "topics: %.100q is named twice; name it once", topic))
 		}

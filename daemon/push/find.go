@@ -1,0 +1,215 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+// The topics that patterns name are found without asking: when pushes come, or a connection is new, their names are read; later each beat
+// names topics that are ready while nobody waits for them. A crew works for a bounded number of them, since each takes some memory here
+// and a place in Redis, and lets go of those that had nothing for long, since a topic that is waited for is never forgotten.
+const (
+	mostFound = 1000 // topics of a crew that patterns found
+	idleFound = time.Hour
+	sweepPost = time.Minute // between two looks for idle ones
+	namesPage = 1000        // names read in one call
+	spansPage = 500         // ranges of names read in one call
+	mostPages = 100         // pages of names read of a shard; others are found when they are ready
+)
+
+// News is what a loop has to do since it was last looked at.
+type news struct {
+	rung chan struct{}
+
+	mu     sync.Mutex
+	pushes bool                 // to be read
+	shards map[store.Shard]bool // where names of topics are to be read
+	ready  map[string]bool      // topics that patterns name, and that no crew has
+	swept  time.Time            // when idle topics were looked for; zero: never
+	sweep  bool
+}
+
+// note notes an event of the subscription. It does not block.
+func (n *news) note(e store.Event, of *Pusher) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch e.Kind {
+	case reach.Subscribed:
+		n.pushes = n.pushes || e.Shard() == of.store.Home()
+		n.see(e.Shard())
+	case reach.Received:
+		n.pushes = true
+	case reach.Beat:
+		for _, topic := range e.Topics() {
+			if of.misses(topic) {
+				n.ready[topic] = true
+			}
+		}
+		if now := time.Now(); now.Sub(n.swept) >= sweepPost {
+			n.swept, n.sweep = now, true
+		}
+	}
+	if n.pushes || n.sweep || len(n.shards) > 0 || len(n.ready) > 0 {
+		reach.Signal(n.rung)
+	}
+}
+
+// see notes that names are to be read in shards. The mutex is held.
+func (n *news) see(shards ...store.Shard) {
+	for _, shard := range shards {
+		n.shards[shard] = true
+	}
+}
+
+// again notes that the pushes are to be read again.
+func (n *news) again() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pushes = true
+	reach.Signal(n.rung)
+}
+
+// take returns what there is to do, and forgets it.
+func (n *news) take() (pushes bool, shards map[store.Shard]bool, ready map[string]bool, sweep bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pushes, shards, ready, sweep = n.pushes, n.shards, n.ready, n.sweep
+	n.pushes, n.shards, n.ready, n.sweep = false, make(map[store.Shard]bool), make(map[string]bool), false
+	return pushes, shards, ready, sweep
+}
+
+// work does what there is to do. The error is one of reading the pushes, which is repeated.
+func (p *Pusher) work(ctx context.Context) error {
+	pushes, shards, ready, sweep := p.news.take()
+	if pushes {
+		changed, err := p.read(ctx)
+		if err != nil {
+			p.news.again()
+			return err
+		}
+		if changed {
+			all, err := p.store.Shards(ctx)
+			if err != nil {
+				p.news.again()
+				return err
+			}
+			for _, shard := range all {
+				shards[shard] = true
+			}
+		}
+	}
+	if sweep {
+		p.web.letGo(p.idle)
+		p.nats.letGo(p.idle)
+	}
+	p.seekReady(ready)
+	for shard := range shards {
+		if err := p.seekNames(ctx, shard); err != nil && ctx.Err() == nil {
+			p.o.Logger.Warn("cannot read which topics pushes match; they are found when they are ready", "error", err)
+		}
+	}
+	return nil
+}
+
+// misses reports whether a pattern names a topic that its crew does not have.
+func (p *Pusher) misses(topic string) bool {
+	t := p.matching(topic)
+	return t != nil && !p.crewOf(t).has(topic)
+}
+
+// matching returns the target of a topic that a pattern names; nil if none does.
+func (p *Pusher) matching(topic string) *target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.patterns.of(topic)
+}
+
+// crewOf returns the crew that works for a target.
+func (p *Pusher) crewOf(t *target) *crew {
+	if t.IsNATS() {
+		return &p.nats
+	}
+	return &p.web
+}
+
+// find has the crew of a topic work for it, if a pattern names it, and reports whether there was room.
+func (p *Pusher) find(topic string, ready bool) (room bool) {
+	t := p.matching(topic)
+	if t == nil || record.CheckTopic(topic) != nil {
+		return true
+	}
+	room, err := p.crewOf(t).find(topic, t.InFlight, ready)
+	if err != nil {
+		p.o.Logger.Error("cannot push a topic", "push", t.Name, "topic", topic, "error", err)
+	}
+	return room
+}
+
+// seekReady finds topics that are ready while nobody waits for them.
+func (p *Pusher) seekReady(topics map[string]bool) {
+	left := 0
+	for topic := range topics {
+		if !p.find(topic, true) {
+			left++
+		}
+	}
+	switch {
+	case left > 0:
+		p.leftOut.Add(int64(left))
+		p.full.Begin("topics", left, "most", p.bound)
+	case len(topics) > 0:
+		p.full.End()
+	}
+}
+
+// newFull returns the notice of a daemon that has no room for topics.
+func newFull(log *slog.Logger) *outage.Notice {
+	return outage.New(log, slog.LevelWarn, "topics that pushes match wait, since as many as this daemon works for are busy; run another daemon, or match fewer", "there is room for topics that pushes match again")
+}
+
+// seekNames finds the topics of a shard that patterns name, as far as there is room.
+func (p *Pusher) seekNames(ctx context.Context, shard store.Shard) error {
+	p.mu.Lock()
+	web, nats := p.matched[false], p.matched[true]
+	p.mu.Unlock()
+	return errors.Join(p.seekFor(ctx, shard, web), p.seekFor(ctx, shard, nats))
+}
+
+// seekFor is seekNames for the patterns of one crew.
+func (p *Pusher) seekFor(ctx context.Context, shard store.Shard, patterns []record.Pattern) error {
+	if len(patterns) == 0 {
+		return nil
+	}
+	spans := record.NamesOf(patterns)
+	for page := 0; page < mostPages && len(spans) > 0; page++ {
+		some := min(len(spans), spansPage)
+		names, err := shard.TopicNames(ctx, namesPage, spans[:some])
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !p.find(name, false) {
+				return nil
+			}
+		}
+		if len(names) < namesPage {
+			spans = spans[some:]
+			continue
+		}
+		last := names[len(names)-1] + record.JustBehind
+		spans = slices.DeleteFunc(spans, func(s record.Names) bool { return s.To <= last })
+		if len(spans) > 0 {
+			spans[0].From = max(spans[0].From, last)
+		}
+	}
+	return nil
+}
