@@ -42,5 +42,13 @@ func pushFigures() []figure[push.Stats] {
 			desc("bellhop_push_unheard", "Subjects of NATS to which messages are pushed, and on which nobody listens, as this process found."),
 			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Unheard) },
 		},
+		{
+			desc("bellhop_push_topics", "Topics that patterns of pushes match, and that this process works for."),
+			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Found) },
+		},
+		{
+			desc("bellhop_push_left_out_total", "Times that a topic that a push matches was ready, and this process had no room for it."),
+			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.LeftOut) },
+		},
 	}
 }
