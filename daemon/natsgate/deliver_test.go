@@ -757,3 +757,55 @@ func TestPushChangesItsSubject(t *testing.T) {
 		t.Error("one came where it led before")
 	}
 }
+
+// Topics that a pattern matches are delivered, each on its own subject: one that is new, and while NATS was away, too.
+func TestDeliverTopicsOfAPattern(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, nil), storetest.Open(t)
+	startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	deliver(t, db, 8, "mail", "order.>")
+	jobs := func() chan *nats.Msg {
+		t.Helper()
+		got := make(chan *nats.Msg, 100)
+		conn := n.connect()
+		if _, err := conn.ChanSubscribe("jobs.>", got); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	delivered := func(got chan *nats.Msg, topic, id string) {
+		t.Helper()
+		m := wantDelivered(t, got, id, 1)
+		if m.Subject != "jobs."+topic {
+			t.Errorf("%s is delivered on %s", id, m.Subject)
+		}
+		answer(t, m, "+ACK")
+	}
+	got := jobs()
+	for _, topic := range []string{"order.eu.paid", "mail", "order.sent"} {
+		for _, id := range []string{"first", "second"} {
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: topic + "-" + id})
+			delivered(got, topic, topic+"-"+id)
+		}
+	}
+	n.stop()
+	storetest.Eventually(t, "nobody waits", func() bool {
+		c, err := storetest.Count(db, "order.sent")
+		return err == nil && c.Waiting == 0
+	})
+	storetest.Publish(t, db, notify.Message{Topic: "order.sent", ID: "away"}, notify.Message{Topic: "order.new", ID: "away"})
+	n.start(nil)
+	got = jobs()
+	seen := make(map[string]bool)
+	for len(seen) < 2 {
+		m := storetest.Receive(t, "what was sent while NATS was away", got)
+		seen[m.Subject] = true
+		answer(t, m, "+ACK")
+	}
+	if !seen["jobs.order.sent"] || !seen["jobs.order.new"] {
+		t.Errorf("got %v", seen)
+	}
+}
