@@ -1,8 +1,8 @@
 -- Sums up what a shard holds, and lists which topics are behind, blocked, paused or busy.
 -- ARGV: how many topics of each kind at the most.
--- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; how often schedules were changed; now in ms; then
---   four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of being so, busy:
---   the latest first.
+-- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; how often schedules were
+--   changed; now in ms; then four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of
+--   being so, busy: the latest first.
 local most = tonumber(ARGV[1])
 local _, now = clock()
 
