@@ -190,9 +190,7 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	}
 	if a.json {
 		shown := api.PushOf(p)
-		if err == nil {
-			shown.Leased = &leased
-		}
+		shown.Leased = leased
 		return a.printJSON(shown)
 	}
 	now := a.now(ctx, s)
@@ -201,7 +199,7 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 		{pushes(p), strings.Join(p.Topics, ", ")},
 		{"to", pushTo(p)},
 		{"secrets", fmt.Sprint(len(p.Secrets))},
-		{"in flight", inFlight(p, leased, err)},
+		{"in flight", inFlight(p, leased)},
 		{"timeout", fault.Short(p.Timeout)},
 		{"state", pushState(p, now)},
 	}
@@ -215,16 +213,16 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	return nil
 }
 
-// inFlight says how many messages of a push are leased, and of how many at the most; missing is why that is not known of all shards.
-func inFlight(p store.Push, leased int64, missing error) string {
+// inFlight says how many messages of a push are leased, if that is known, and of how many at the most.
+func inFlight(p store.Push, leased *int64) string {
 	most := fmt.Sprintf("at most %d a topic and daemon", p.InFlight)
 	if p.Broadcasts {
 		most = fmt.Sprintf("at most %d a daemon", p.InFlight)
 	}
-	if missing != nil {
+	if leased == nil {
 		return most
 	}
-	return fmt.Sprintf("%d, %s", leased, most)
+	return fmt.Sprintf("%d, %s", *leased, most)
 }
 
 // nextTry says when an endpoint that fails is asked again.

@@ -21,7 +21,7 @@ type Push struct {
 	Broadcasts bool         `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
 	InFlight   int          `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
 	TimeoutMs  int64        `json:"timeout_ms" example:"10000" doc:"for an answer"`
-	Leased     *int64       `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, or while a shard that has some is away"`
+	Leased     *int64       `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, while a shard that has some is away, or if very many topics match"`
 	Unheard    []string     `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
 	Paused     string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
 	Failing    *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`

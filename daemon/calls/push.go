@@ -81,9 +81,8 @@ var _ = define(Call{
 		return nil, err
 	}
 	shown := s.pushOf(p)
-	leased, err := store.PushLeased(ctx, s.Store, &p)
-	if shown.Leased = &leased; store.IsPartial(err) {
-		shown.Leased, err = nil, nil
+	if shown.Leased, err = store.PushLeased(ctx, s.Store, &p); store.IsPartial(err) {
+		err = nil
 	}
 	return reply(shown, err)
 })

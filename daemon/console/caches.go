@@ -22,6 +22,7 @@ type caches struct {
 
 	pushes    cache.Value[[]store.Push]
 	leased    cache.Value[map[string]int64] // of pushes, by name
+	pushed    cache.Map[pushedTopics]       // by the name of the push
 	logs      cache.Value[[]store.LogEnd]
 	announced cache.Value[announced]
 	listeners cache.Value[[]notify.ListenerInfo]

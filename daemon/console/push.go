@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -27,6 +28,8 @@ type pushView struct {
 	Now    time.Time
 	Topics []topicRow // of messages
 	Put    []named    // how it was put
+
+	MoreTopics bool // that are not shown
 }
 
 // push returns what the page of a push shows.
@@ -40,25 +43,41 @@ func (c *Console) push(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view := &pushView{visit: v, pushRow: c.pushRow(p), Now: c.now(ctx), Put: putOfPush(p)}
-	var missing error
 	if p.Broadcasts {
-		var n int64
-		n, missing = store.PushLeased(ctx, c.store, p)
-		view.Leased = &n
+		view.Leased, err = store.PushLeased(ctx, c.store, p)
 	} else {
-		var counts []counted
-		counts, missing = c.snapshots.rated(ctx, p.Topics)
-		var sum int64
-		for _, one := range counts {
-			view.Topics = append(view.Topics, topicRow{one, topicPath(one.Topic)})
-			sum += one.Leased
-		}
+		err = c.topicsOf(ctx, p, view)
+	}
+	return view, err
+}
+
+// topicsOf adds the topics of a push to its page, and what is in flight of them all.
+func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) error {
+	found, missing := c.caches.pushed.Get(ctx, p.Name, cache.Keep{Age: relisted}, func(ctx context.Context) (pushedTopics, error) {
+		topics, all, err := store.PushTopics(ctx, c.store, p)
+		return pushedTopics{topics, all}, err
+	})
+	shown := found.topics[:min(len(found.topics), pushRows)]
+	counts, err := c.snapshots.rated(ctx, shown)
+	if missing = store.Missing(missing, err); missing != nil && !store.IsPartial(missing) {
+		return missing
+	}
+	sum := int64(0)
+	for _, one := range counts {
+		view.Topics = append(view.Topics, topicRow{one, topicPath(one.Topic)})
+		sum += one.Leased
+	}
+	view.MoreTopics = len(found.topics) > len(shown) || !found.all
+	if missing == nil && !view.MoreTopics {
 		view.Leased = &sum
 	}
-	if missing != nil {
-		view.Leased = nil
-	}
-	return view, missing
+	return missing
+}
+
+// Topics of a push, those that its patterns name among them, and whether these are all.
+type pushedTopics struct {
+	topics []string
+	all    bool
 }
 
 // pushed returns the push of a name among all that a viewer may see and change.
@@ -83,17 +102,18 @@ func pushed(v *visit, all []store.Push, name string) (*store.Push, error) {
 
 var noPush = &pageFault{Status: http.StatusNotFound, Title: "There is no such push", Detail: "It was deleted, or never made. Nothing was done."}
 
-// putOfPush returns how a push was put, but its secrets and topics.
+// putOfPush returns how a push was put, but its secrets.
 func putOfPush(p *store.Push) []named {
 	shown := pushRow{api.PushOf(*p)}
 	rows := []named{{"to", shown.Target()}}
 	if !p.IsNATS() {
 		rows = append(rows, named{"secrets", fmt.Sprint(shown.Secrets) + ", never shown"})
 	}
-	most := "of a topic, by each daemon"
+	what, most := "messages of", "of a topic, by each daemon"
 	if p.Broadcasts {
-		rows, most = append(rows, named{"broadcasts of", strings.Join(p.Topics, ", ")}), "by each daemon"
+		what, most = "broadcasts of", "by each daemon"
 	}
+	rows = append(rows, named{what, strings.Join(p.Topics, ", ")})
 	return append(rows, named{"in flight at most", fmt.Sprint(p.InFlight, " ", most)}, named{"timeout", fault.Short(p.Timeout)})
 }
 

@@ -11,12 +11,13 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
 	pushRows       = 200   // on the page
 	mostCounted    = 1_000 // topics of all pushes that are counted for the page
-	mostListeners  = 100   // pushes of broadcasts whose listeners are looked at for it
+	mostApart      = 100   // pushes of broadcasts, or with patterns, each of which is counted by itself for it
 	shownOfAnswers = 120   // characters of the last answer in a row
 )
 
@@ -151,16 +152,16 @@ func (c *Console) leasedOfPushes(ctx context.Context) (map[string]int64, error) 
 	if err != nil {
 		return nil, err
 	}
-	var topics []string
-	listeners := 0
-	for _, p := range all {
-		if p.Broadcasts {
-			listeners++
-			continue
+	var topics []string // that pushes name
+	apart := 0          // pushes of which each is counted by itself
+	for i := range all {
+		if isApart(&all[i]) {
+			apart++
+		} else {
+			topics = append(topics, all[i].Topics...)
 		}
-		topics = append(topics, p.Topics...)
 	}
-	if len(topics) > mostCounted || listeners > mostListeners {
+	if len(topics) > mostCounted || apart > mostApart {
 		return nil, nil
 	}
 	counts, missing := c.snapshots.count(ctx, topics)
@@ -173,29 +174,34 @@ func (c *Console) leasedOfPushes(ctx context.Context) (map[string]int64, error) 
 	}
 	leased := make(map[string]int64, len(all))
 	for i := range all {
-		n, known, err := leasedOf(ctx, c.store, &all[i], of)
+		n, err := leasedBy(ctx, c.store, &all[i], of)
 		if err != nil && !store.IsPartial(err) {
 			return nil, err
 		}
-		if missing = store.Missing(missing, err); known {
-			leased[all[i].Name] = n
+		if missing = store.Missing(missing, err); n != nil {
+			leased[all[i].Name] = *n
 		}
 	}
 	return leased, missing
 }
 
-// leasedOf returns how many messages of a push are leased, given how many of topics are, and whether that is known.
-func leasedOf(ctx context.Context, s *store.Store, p *store.Push, of map[string]int64) (sum int64, known bool, err error) {
-	if p.Broadcasts {
-		sum, err = store.PushLeased(ctx, s, p)
-		return sum, err == nil, err
+// isApart reports whether a push has broadcasts or patterns, so that what is leased of it is not in the counts of the topics that it names.
+func isApart(p *store.Push) bool {
+	return p.Broadcasts || slices.ContainsFunc(p.Topics, func(topic string) bool { return record.CheckTopic(topic) != nil })
+}
+
+// leasedBy returns how many messages of a push are leased, given how many of topics are; nil where that is not known.
+func leasedBy(ctx context.Context, s *store.Store, p *store.Push, of map[string]int64) (*int64, error) {
+	if isApart(p) {
+		return store.PushLeased(ctx, s, p)
 	}
+	sum := int64(0)
 	for _, topic := range p.Topics {
 		n, known := of[topic]
 		if !known {
-			return 0, false, nil
+			return nil, nil
 		}
 		sum += n
 	}
-	return sum, true, nil
+	return &sum, nil
 }

@@ -85,6 +85,13 @@ func TestPushes(t *testing.T) {
 	v.get("/ui/pushes/none").is(http.StatusNotFound).says("There is no such push")
 	v.get("/ui/pushes/%3Cb%3E").is(http.StatusUnprocessableEntity).hides("<b>")
 	v.get("/ui/").says("The endpoint of the push crm has failed for 1 h", `href="pushes/crm"`).hides("whsec", "hidden-7")
+	storetest.Publish(t, s.store, message("ship.a", "x"), message("ship.b", "x"), message("ship.b.c", "x"))
+	if _, err := subscriberstest.Claimer(t, s.store).Claim(t.Context(), "ship.b", subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	putPush(t, s.store, "ship", asPut, "ship.*")
+	wait(t, v, "/ui/pushes/ship", `href="topics/ship.b"`).says("ship.*", `href="topics/ship.a"`, "<dt>In flight</dt><dd>1</dd>").hides("ship.b.c", "There are others")
+	wait(t, v, "/ui/pushes", `<span class="ok">works</span></td><td class="n">1</td>`)
 	putPush(t, s.store, "erp", fails, "erp")
 	wait(t, v, "/ui/", "The endpoints of 2 pushes fail, such as that of crm")
 }

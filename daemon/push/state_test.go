@@ -55,6 +55,7 @@ func TestPushLeased(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]store.Push{
 		"messages":   {Topics: []string{topic, "order.sent", "third"}},
+		"patterns":   {Topics: []string{"order.*", "third"}},
 		"broadcasts": {Topics: []string{"order.*"}, Broadcasts: true, InFlight: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestPushLeased(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					return n == want
+					return n != nil && *n == want
 				}
 			}
 			storetest.Eventually(t, "three are leased", leased(3))

@@ -33,27 +33,66 @@ func (f *PushFailure) tried(text string) {
 	}
 }
 
+// PushTopics returns the topics of a push of messages, in order: those that it names, and those that there are of its patterns. Of very many it
+// returns some, and reports that these are not all. Errors: that of the connection; a MissingError beside the topics of other shards.
+func PushTopics(ctx context.Context, s *Store, p *Push) (topics []string, all bool, err error) {
+	const most = 1000 // names that are read of a shard
+	var patterns []record.Pattern
+	for _, text := range p.Topics {
+		pattern, err := record.ParsePattern(text)
+		if err != nil {
+			return nil, false, err
+		}
+		if topic, one := pattern.Topic(); one {
+			topics = append(topics, topic)
+		} else {
+			patterns = append(patterns, pattern)
+		}
+	}
+	if all = true; len(patterns) > 0 {
+		var found [][]string
+		found, err = Gather(ctx, s, func(ctx context.Context, shard Shard) ([]string, error) {
+			return shard.TopicNames(ctx, most, record.NamesOf(patterns))
+		})
+		for _, names := range found {
+			all = all && len(names) < most
+			topics = append(topics, slices.DeleteFunc(names, func(name string) bool {
+				return !slices.ContainsFunc(patterns, func(p record.Pattern) bool { return p.Match(name) })
+			})...)
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics), all, err
+}
+
 // PushLeased returns how many messages of the topics of a push are leased, or how many broadcasts are to the name under which it listens:
-// to the daemons, and to any other worker. The error is that of the connection, or a MissingError.
-func PushLeased(ctx context.Context, s *Store, p *Push) (sum int64, err error) {
-	var parts []int64
+// to the daemons, and to any other worker; nil where that is not known, since it has very many topics, or beside a MissingError. Errors: that of
+// the connection, or a MissingError.
+func PushLeased(ctx context.Context, s *Store, p *Push) (*int64, error) {
+	parts, err := pushLeased(ctx, s, p)
+	if err != nil || parts == nil {
+		return nil, err
+	}
+	sum := int64(0)
+	for _, n := range parts {
+		sum += n
+	}
+	return &sum, nil
+}
+
+// pushLeased returns how many are leased in each shard that has some; nil where there are too many topics.
+func pushLeased(ctx context.Context, s *Store, p *Push) ([]int64, error) {
 	if p.Broadcasts {
-		parts, err = Gather(ctx, s, func(ctx context.Context, shard Shard) (int64, error) {
+		return Gather(ctx, s, func(ctx context.Context, shard Shard) (int64, error) {
 			var of ListenerProgress
 			err := shard.owners(ctx, p.Listener(), &of)
 			return of.Held, err
 		})
-	} else {
-		parts, err = leasedOf(ctx, s, p.Topics)
 	}
-	for _, n := range parts {
-		sum += n
+	topics, all, err := PushTopics(ctx, s, p)
+	if err != nil || !all {
+		return nil, err
 	}
-	return sum, err
-}
-
-// leasedOf returns how many messages of some topics are leased in each of their shards.
-func leasedOf(ctx context.Context, s *Store, topics []string) ([]int64, error) {
 	in := make(map[Shard][]string, 1)
 	for _, topic := range topics {
 		shard, err := s.ShardOf(ctx, topic)
@@ -62,11 +101,12 @@ func leasedOf(ctx context.Context, s *Store, topics []string) ([]int64, error) {
 		}
 		in[shard] = append(in[shard], topic)
 	}
-	return GatherFrom(ctx, slices.Collect(maps.Keys(in)), func(ctx context.Context, shard Shard) (sum int64, err error) {
+	parts, err := GatherFrom(ctx, slices.Collect(maps.Keys(in)), func(ctx context.Context, shard Shard) (sum int64, err error) {
 		all, err := shard.Topics(ctx, in[shard])
 		for _, one := range all {
 			sum += one.Leased
 		}
 		return sum, err
 	})
+	return append([]int64{0}, parts...), err
 }

@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -82,4 +85,34 @@ func TestPushTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	noted(false)
+}
+
+// The topics of a push are those that it names, and those that there are of its patterns, of all shards.
+func TestPushTopics(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	of := func(topics ...string) *store.Push { return &store.Push{Name: "crm", Topics: topics} }
+	storetest.Publish(t, s, notify.Message{Topic: "order.a"}, notify.Message{Topic: "order.b"}, notify.Message{Topic: "order.b.c"}, notify.Message{Topic: "other"})
+	for _, test := range []struct {
+		of   *store.Push
+		want []string
+	}{
+		{of("order.b", "none"), []string{"none", "order.b"}},
+		{of("order.*"), []string{"order.a", "order.b"}},
+		{of("order.>", "other", "*"), []string{"order.a", "order.b", "order.b.c", "other"}},
+		{of("*.b.c", "nothing.*"), []string{"order.b.c"}},
+	} {
+		got, all, err := store.PushTopics(t.Context(), s, test.of)
+		if err != nil || !slices.Equal(got, test.want) || !all {
+			t.Errorf("of %v there are %v, all: %v, %v", test.of.Topics, got, all, err)
+		}
+	}
+	storetest.Fill(t, s, 1100, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("many.%04d", i)} })
+	got, all, err := store.PushTopics(t.Context(), s, of("many.*"))
+	if err != nil || len(got) < 1000 || all != (storetest.Shards() > 1) {
+		t.Errorf("there are %d, all: %v, %v", len(got), all, err)
+	}
+	if n, err := store.PushLeased(t.Context(), s, of("many.*")); err != nil || (n == nil) != (storetest.Shards() == 1) {
+		t.Errorf("%v are leased, %v", n, err)
+	}
 }
