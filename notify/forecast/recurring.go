@@ -112,11 +112,8 @@ func (c *count) recurOne(l *store.Listed, most int) time.Time {
 	if l.Err != nil || !l.State.Refused.IsZero() {
 		return time.Time{}
 	}
-	n, after := 0, c.now()
-	if l.State.Cursor.After(after) {
-		after = l.State.Cursor
-	}
-	for at, isMade := range l.Schedule.Fires(&l.State, after) {
+	n := 0
+	for at, isMade := range l.Schedule.Fires(&l.State, c.now()) {
 		switch {
 		case !at.Before(c.end()):
 			return time.Time{}

@@ -306,19 +306,24 @@ func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.T
 		if err != nil || badZone != nil || !state.Paused.IsZero() {
 			return
 		}
+		if state.Cursor.After(after) { // what was left out up to there may be very many, where a clock was set back
+			for _, at := range state.madeBetween(rule, after, state.Cursor) {
+				if !on(at.In(zone), true) {
+					return
+				}
+			}
+			after = state.Cursor
+		}
 		made, left := make(map[int64]bool, len(state.Occurrences)), s.Count-int(state.Made)
 		for _, one := range state.Occurrences {
 			made[one.At.Unix()] = true
 		}
 		for at, ok := rule.Next(after); ok; at, ok = rule.Next(at) {
 			isMade := made[at.Unix()]
-			switch {
-			case isMade:
-			case !at.After(state.Cursor): // left out
-				continue
-			case s.Count > 0 && left <= 0:
-				return
-			default:
+			if !isMade {
+				if s.Count > 0 && left <= 0 {
+					return
+				}
 				left--
 			}
 			if !on(at.In(zone), isMade) {
@@ -326,6 +331,19 @@ func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.T
 			}
 		}
 	}
+}
+
+// madeBetween returns the times after one and up to another at which a rule fires and whose occurrences were made, in order.
+func (state *ScheduleState) madeBetween(rule *calendar.Rule, after, upto time.Time) (times []time.Time) {
+	for _, one := range state.Occurrences {
+		if !one.At.After(after) || one.At.After(upto) {
+			continue
+		}
+		if at, _ := rule.Next(one.At.Add(-time.Second)); at.Equal(one.At) {
+			times = append(times, at)
+		}
+	}
+	return times
 }
 
 // Following returns up to n of the times that Fires has.
