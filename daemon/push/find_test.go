@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -18,11 +17,7 @@ import (
 func matching(t *testing.T, shards int) (*notify.Store, *endpoint, *push.Pusher) {
 	t.Helper()
 	s, e := storetest.Sharded(t, shards), newEndpoint(t)
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, c.Run)
+	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"order.*"}, URL: e.URL, Timeout: time.Hour})
 	p, _ := run(t, s)
 	return s, e, p
@@ -157,11 +152,7 @@ func TestPatternChanges(t *testing.T) {
 func TestBoundOfFoundTopics(t *testing.T) {
 	t.Parallel()
 	s, e := storetest.Open(t), newEndpoint(t)
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, c.Run)
+	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"order.*"}, URL: e.URL, Timeout: time.Hour})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute})
 	if err != nil {
@@ -197,11 +188,7 @@ func TestBoundOfFoundTopics(t *testing.T) {
 func TestIdleTopicsAreLetGo(t *testing.T) {
 	t.Parallel()
 	s, e := storetest.Open(t), newEndpoint(t)
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, c.Run)
+	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"order.*", "order.named"}, URL: e.URL})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute})
 	if err != nil {

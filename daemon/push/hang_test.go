@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -25,11 +24,7 @@ func beside(t testing.TB, pushes int) (s *notify.Store, e *endpoint, release fun
 			<-released
 		}
 	})
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, c.Run)
+	carry(t, s)
 	for i := range pushes {
 		put(t, s, store.Push{
 			Name: fmt.Sprint("push-", i), Topics: []string{numbered(i)}, URL: fmt.Sprint(e.URL, "/", i), Timeout: store.MaxPushTimeout,

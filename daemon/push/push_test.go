@@ -46,6 +46,16 @@ type received struct {
 	body []byte
 }
 
+// carry has a carrier of a store run until the test ends.
+func carry(t testing.TB, s *notify.Store) {
+	t.Helper()
+	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+}
+
 // newEndpoint starts an endpoint that answers 200 until says is called.
 func newEndpoint(t testing.TB) *endpoint {
 	t.Helper()
@@ -133,11 +143,7 @@ func opened(t testing.TB) (*notify.Store, *endpoint, *push.Pusher) {
 func openedWith(t testing.TB, of store.Push) (*notify.Store, *endpoint, *push.Pusher) {
 	t.Helper()
 	s, e := storetest.Open(t), newEndpoint(t)
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, c.Run)
+	carry(t, s)
 	of.Name, of.URL = "crm", e.URL+"/hook?a=b"
 	if of.Topics == nil {
 		of.Topics = []string{topic}
