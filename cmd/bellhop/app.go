@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
@@ -28,11 +30,11 @@ import (
 type app struct {
 	env      []string // as os.Environ returns it; --redis is put into it
 	in       io.Reader
-	out, err io.Writer // safe for concurrent use, as files are
-	json     bool      // --json
-	redis    string    // --redis
-	began    bool      // the call was valid: a command runs
-	running  groups    // of commands that handle messages and broadcasts
+	out, err io.Writer     // safe for concurrent use, as files are
+	json     bool          // --json
+	redis    string        // --redis
+	began    bool          // the call was valid: a command runs
+	running  runner.Groups // of commands that handle messages and broadcasts
 }
 
 // root returns the command tree.
@@ -145,7 +147,7 @@ func (a *app) withOutlets(c *cobra.Command, run func(ctx context.Context, s *ses
 	a.withStore(c, run)
 	inner := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		a.out, a.err = newOutlet(a.out), newOutlet(a.err)
+		a.out, a.err = outlet.New(a.out), outlet.New(a.err)
 		return inner(c, args)
 	}
 	return c

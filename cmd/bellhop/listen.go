@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -89,9 +91,9 @@ func (a *app) listenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			handler = counting(&t, func(ctx context.Context, b *subscribers.Broadcast) error { return refusal(cmd.receive(ctx, b)) })
+			handler = counting(&t, cmd.ReceiveNamed)
 			if f.name == "" {
-				handler = tolerant(s.log, untilStarted(ctx, counting(&t, cmd.receive)))
+				handler = tolerant(s.log, runner.UntilStarted(ctx, counting(&t, cmd.Receive)))
 			}
 		} else if a.json {
 			o.OnGap = func(g subscribers.Gap) { a.showGap(ctx, g) }
@@ -242,7 +244,7 @@ func tolerant(log *slog.Logger, handler broadcastHandler) broadcastHandler {
 func (a *app) showBroadcast(s *session, named bool) broadcastHandler {
 	return func(ctx context.Context, b *subscribers.Broadcast) error {
 		now, _ := s.store.Now(ctx) // it has just sent the broadcast
-		late, out := max(now.Sub(b.Due), 0), upTo(ctx, a.out)
+		late, out := max(now.Sub(b.Due), 0), outlet.UpTo(ctx, a.out)
 		if !a.json {
 			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
 		}
@@ -270,5 +272,5 @@ func apart(b subscribers.Bookmark, p notify.Position) subscribers.Bookmark {
 
 // showGap prints a gap, which is logged as well.
 func (a *app) showGap(ctx context.Context, g subscribers.Gap) {
-	_ = printJSONTo(upTo(ctx, a.out), gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, apart(g.Bookmark(), g.UpTo)}) // the next broadcast reports an output that fails
+	_ = printJSONTo(outlet.UpTo(ctx, a.out), gapJSON{api.Gap{Topic: g.Topic, After: g.After, UpTo: g.UpTo}, apart(g.Bookmark(), g.UpTo)}) // the next broadcast reports an output that fails
 }

@@ -61,7 +61,7 @@ func (a *app) run(args []string, signals <-chan os.Signal) int {
 			return c
 		case <-signals:
 			if ctx.Err() != nil {
-				a.running.kill()
+				a.running.Kill()
 				return exitInterrupted
 			}
 			stop()

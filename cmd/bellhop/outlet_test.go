@@ -2,14 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,50 +182,4 @@ func TestReaderPauses(t *testing.T) {
 		t.Errorf("it ends with %q", got.Bytes()[got.Len()-20:])
 	}
 	contains(t, p.said(), `level=INFO msg="the standard output of the command is passed on again"`)
-}
-
-// slowly is a writer whose writes last until they are let go.
-type slowly struct {
-	wrote bytes.Buffer
-	let   chan struct{}
-}
-
-func (s *slowly) Write(p []byte) (int, error) {
-	<-s.let
-	return s.wrote.Write(p)
-}
-
-// Somebody who has to go on waits for patience once; while the output is stuck what others write is lost at once. What
-// comes after it is written.
-func TestOutlet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to := &slowly{let: make(chan struct{})}
-		o := newOutlet(to)
-		writes := func(text string, ctx context.Context, after time.Duration, want error) {
-			t.Helper()
-			began := time.Now()
-			if _, err := upTo(ctx, o).Write([]byte(text)); !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", text, err, want)
-			}
-			if took := time.Since(began); took != after {
-				t.Errorf("%s: it takes %v, want %v", text, took, after)
-			}
-		}
-		timed := func(d time.Duration) context.Context {
-			ctx, stop := context.WithTimeoutCause(t.Context(), d, os.ErrDeadlineExceeded)
-			t.Cleanup(stop)
-			return ctx
-		}
-		writes("a", over(), patience, errUnread)
-		writes("b", over(), 0, errUnread)
-		writes("c", timed(time.Hour), time.Hour, errUnread)
-		writes("d", timed(time.Hour), time.Hour, os.ErrDeadlineExceeded)
-		to.let <- struct{}{}
-		synctest.Wait()
-		go func() { time.Sleep(patience / 2); to.let <- struct{}{} }()
-		writes("e", over(), patience/2, nil)
-		if got := to.wrote.String(); got != "ae" {
-			t.Errorf("wrote %q", got)
-		}
-	})
 }

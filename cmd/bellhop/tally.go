@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -29,7 +30,7 @@ func counting[M any](t *tally, handler func(context.Context, *M) error) func(con
 		switch {
 		case err == nil:
 			t.done.Add(1)
-		case errors.Is(err, errLater):
+		case errors.Is(err, runner.ErrLater):
 			t.later.Add(1)
 		case !errors.Is(err, subscribers.ErrStopping) && !errors.Is(err, store.ErrCancelled): // then it is released, or cancelled
 			t.failed.Add(1)

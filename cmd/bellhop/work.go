@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -98,9 +100,9 @@ func (a *app) workCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			handler = cmd.handle
+			handler = cmd.Handle
 			if o.keepFor > 0 {
-				handler = keeping(o.keepFor, s.log, cmd.produce)
+				handler = keeping(o.keepFor, s.log, cmd.Produce)
 			}
 		} else if o.keepFor > 0 {
 			handler = keeping(o.keepFor, s.log, func(ctx context.Context, d *subscribers.Delivery, _ io.Writer) error { return a.show(ctx, d) })
@@ -133,6 +135,16 @@ func (o *workOptions) check(c *cobra.Command) (err error) {
 		err = fault.Within("keep", "keep", o.keepFor, time.Millisecond, store.MaxKeep)
 	}
 	return errors.Join(append(faults, err)...)
+}
+
+// newCommand returns the command that argv names, whose troubles are in the status of the session.
+func (a *app) newCommand(ctx context.Context, s *session, argv []string) (*runner.Command, error) {
+	c, err := runner.New(ctx, runner.Options{Argv: argv, Env: a.env, Out: a.out, Err: a.err, Log: s.log, Running: &a.running})
+	if err != nil {
+		return nil, err
+	}
+	s.troubles = append(s.troubles, c.Troubles()...)
+	return c, nil
 }
 
 // handlerArgs requires a topic or a pattern, and allows a command only after --.
@@ -271,7 +283,7 @@ type shown struct {
 
 // show is the handler that prints a message.
 func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
-	late, out := d.Late(), upTo(ctx, a.out)
+	late, out := d.Late(), outlet.UpTo(ctx, a.out)
 	if a.json {
 		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
 	}

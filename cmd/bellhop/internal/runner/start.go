@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -19,17 +19,17 @@ const (
 	startPauseMax = 30 * time.Second
 )
 
-// errLater is wrapped by the error of a command that exited with exitLater, or did not start.
-var errLater = errors.New("it asks to be tried later")
+// ErrLater is wrapped by the error of a command that exited with ExitLater, or did not start.
+var ErrLater = errors.New("it asks to be tried later")
 
 // unstarted is the error of a command that the system did not start: the fault of this machine, not of
-// the message. For the pause nothing is to be started. It is an errLater.
+// the message. For the pause nothing is to be started. It is an ErrLater.
 type unstarted struct {
 	error
 	pause time.Duration
 }
 
-func (u *unstarted) Unwrap() []error { return []error{u.error, errLater} }
+func (u *unstarted) Unwrap() []error { return []error{u.error, ErrLater} }
 
 // starts notes whether a command can be started. It is safe for concurrent use.
 type starts struct {
@@ -73,10 +73,10 @@ func (s *starts) succeeded() {
 // notNow has the message, or the broadcast, of an unstarted command released, and others left alone for its pause.
 func (u *unstarted) notNow() error { return subscribers.NotNow(u, u.pause) }
 
-// untilStarted returns a handler that calls another one again while its command cannot be
+// UntilStarted returns a handler that calls another one again while its command cannot be
 // started, for a listener without a name, to which no broadcast comes again. Once stop has ended it
 // waits no longer.
-func untilStarted(stop context.Context, handler broadcastHandler) broadcastHandler {
+func UntilStarted(stop context.Context, handler func(context.Context, *subscribers.Broadcast) error) func(context.Context, *subscribers.Broadcast) error {
 	return func(ctx context.Context, b *subscribers.Broadcast) error {
 		for {
 			err := handler(ctx, b)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package runner
 
 import (
 	"context"
@@ -12,4 +12,4 @@ import (
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // reapOrphans does nothing.
-func (*groups) reapOrphans(context.Context) {}
+func (*Groups) reapOrphans(context.Context) {}

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/notify/outage"
 )
 
@@ -31,12 +32,12 @@ var (
 
 // passUntil returns a function that passes on what it gets. It waits for a reader until ctx ends.
 func (o output) passUntil(ctx context.Context) func([]byte) {
-	to := upTo(ctx, o.to)
+	to := outlet.UpTo(ctx, o.to)
 	return func(p []byte) {
-		read := o.notice.After(patience, "error", errWaits)
+		read := o.notice.After(outlet.Patience, "error", errWaits)
 		_, err := to.Write(p)
 		read()
-		if errors.Is(err, errUnread) {
+		if errors.Is(err, outlet.ErrUnread) {
 			err = errThrown
 		}
 		o.notice.Note(err)

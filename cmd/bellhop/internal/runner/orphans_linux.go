@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ const reapEvery = time.Second
 
 // reapOrphans waits for what commands leave behind, until ctx ends. The first process of a container inherits that,
 // and without it each child would stay a zombie. In any other process it does nothing.
-func (g *groups) reapOrphans(ctx context.Context) {
+func (g *Groups) reapOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return
 	}
@@ -39,7 +39,7 @@ func (g *groups) reapOrphans(ctx context.Context) {
 }
 
 // reap waits for a child that has ended, unless it is a command: os/exec waits for that.
-func (g *groups) reap(pid int) {
+func (g *Groups) reap(pid int) {
 	g.starting.Lock()
 	defer g.starting.Unlock()
 	if !g.has(pid) {
