@@ -22,7 +22,7 @@ func TestActiveInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	db := storetest.At(t, cluster.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, cluster.URL(), "")) // no carrier beats: the subscription would be made anew every few seconds
 	l := newListener(t, db)
 	looks := func(want bool) func() bool {
 		return func() bool {
