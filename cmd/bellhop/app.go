@@ -8,16 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
-	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
@@ -86,7 +84,7 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", fmt.Sprintf("FlagUsagesWrapped %d |", helpWidth)))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not before: to fold all helps takes longer than many a command
-		c.Long = fold(c.Long)
+		c.Long = text.Fold(c.Long, helpWidth)
 		help(c, args)
 	})
 	return root
@@ -94,17 +92,6 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 
 // helpWidth is the width of the help in columns.
 const helpWidth = 80
-
-// fold wraps the paragraphs of a help.
-func fold(help string) string {
-	paragraphs := strings.Split(help, "\n\n")
-	for i, text := range paragraphs {
-		if !strings.Contains("\n"+text, "\n ") && !strings.Contains(text, "\t") { // else it is laid out
-			paragraphs[i] = strings.Join(wrap(text, helpWidth), "\n")
-		}
-	}
-	return strings.Join(paragraphs, "\n\n")
-}
 
 // group returns a command that does nothing without one of others, whose names are given.
 func (a *app) group(c *cobra.Command, names string, others ...*cobra.Command) *cobra.Command {
@@ -256,27 +243,18 @@ func printJSONTo(w io.Writer, value any) error {
 	return nil
 }
 
-// table prints lines whose cells are separated by tabs, aligned.
-func table(w io.Writer, fill func(w io.Writer)) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fill(t)
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print: %w", err)
+// printRows prints rows as text.LayOut lays them out.
+func (a *app) printRows(rows [][]string, shrinkable ...int) {
+	for _, line := range text.LayOut(rows, text.Columns(a.out), shrinkable...) {
+		fmt.Fprintln(a.out, line)
 	}
-	return nil
-}
-
-// isTerminal reports whether a reader or writer is a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // progress returns a bar on stderr, which is drawn only on a terminal. If the
 // size is unknown, -1, it is a spinner.
 func (a *app) progress(what string, size int64, o ...progressbar.Option) *progressbar.ProgressBar {
 	w := io.Discard
-	if isTerminal(a.err) {
+	if text.IsTerminal(a.err) {
 		w = a.err
 	}
 	o = append(o, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -69,7 +70,7 @@ func (a *app) readSchedules(ctx context.Context, path string, maxBody int) ([]ap
 		}
 		defer f.Close()
 		in = f
-	} else if isTerminal(a.in) {
+	} else if text.IsTerminal(a.in) {
 		fmt.Fprintln(a.err, "bellhop: reading schedules from the terminal, a line of JSON each; Ctrl-D ends the input")
 	}
 	r := scheduleReader{in: bufio.NewReader(in), maxBody: maxBody, at: make(map[string]int)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -165,7 +166,7 @@ a row, such as its death, and another one after it was requeued.`,
 
 // printArchivedRow prints a row, with its body and its result.
 func (a *app) printArchivedRow(r archive.Row, now time.Time) error {
-	err := table(a.out, func(w io.Writer) {
+	err := text.Table(a.out, func(w io.Writer) {
 		row := rowsTo(w)
 		row("topic", r.Topic)
 		row("id", r.ID)
@@ -177,9 +178,9 @@ func (a *app) printArchivedRow(r archive.Row, now time.Time) error {
 		row("published", a.when(r.Published, now))
 		writeAsked(row, r.Record)
 		row("fault", r.Fault)
-		row("body", plural(r.Size, "byte"))
+		row("body", text.Plural(r.Size, "byte"))
 		if r.Result != nil {
-			row("result", plural(len(r.Result), "byte"))
+			row("result", text.Plural(len(r.Result), "byte"))
 		}
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -198,7 +199,7 @@ func (a *app) confirmArchive(ctx context.Context, question string, yes bool) err
 	if yes {
 		return nil
 	}
-	if !isTerminal(a.in) {
+	if !text.IsTerminal(a.in) {
 		return wrong(misused("yes", "what is removed from the archive cannot be brought back: give --yes to mean it"))
 	}
 	return a.ask(ctx, question, "nothing was removed")

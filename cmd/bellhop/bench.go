@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/bench"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -150,7 +151,7 @@ func checkBenchShards(shards, masters int, own bool) error {
 // bench prints how it measures, then each figure as soon as it is measured, and on a terminal the current measurement.
 func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error {
 	erase := ""
-	if isTerminal(a.err) {
+	if text.IsTerminal(a.err) {
 		erase = "\r\x1b[K"
 		o.Progress = func(what string) { fmt.Fprintf(a.err, "%smeasuring %s …", erase, what) }
 		defer func() { fmt.Fprint(a.err, erase) }()

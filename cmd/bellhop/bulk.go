@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -64,7 +65,7 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 			size = about.Size()
 		}
 		in = f
-	} else if isTerminal(a.in) {
+	} else if text.IsTerminal(a.in) {
 		fmt.Fprintln(a.err, "bellhop: reading messages from the terminal, a line of JSON each; Ctrl-D ends the input")
 	}
 	b := &bulk{

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -223,7 +224,7 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 
 // sum describes the totals of all topics that match.
 func (t *shownTopics) sum() string {
-	topics := plural(t.topics, "topic")
+	topics := text.Plural(t.topics, "topic")
 	if n := int64(len(t.rows)); n != t.topics {
 		topics += fmt.Sprintf(", %d shown", n)
 	}
@@ -233,6 +234,6 @@ func (t *shownTopics) sum() string {
 	}
 	return strings.Join([]string{
 		fmt.Sprintf("%s: %d %s", topics, t.waiting, waiting), fmt.Sprintf("%d leased", t.leased),
-		fmt.Sprintf("%d dead", t.dead), plural(t.bcasts, "broadcast") + " to come",
+		fmt.Sprintf("%d dead", t.dead), text.Plural(t.bcasts, "broadcast") + " to come",
 	}, ", ")
 }

@@ -13,6 +13,7 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -159,7 +160,7 @@ func TestDistancesOfCenturies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := relative(at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)); got != want {
+		if got := text.Relative(at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)); got != want {
 			t.Errorf("%s is %s, want %s", to, got, want)
 		}
 	}

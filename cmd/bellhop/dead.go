@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -98,9 +99,9 @@ func sumOfDead(reasons []notify.Reason, shown int) string {
 		total += r.Dead
 		topics[r.Topic] = true
 	}
-	sum := fmt.Sprintf("%s of %s", plural(total, "dead letter"), plural(len(topics), "topic"))
+	sum := fmt.Sprintf("%s of %s", text.Plural(total, "dead letter"), text.Plural(len(topics), "topic"))
 	if more := len(reasons) - shown; more > 0 {
-		sum += fmt.Sprintf("; %s more: --limit %d", plural(more, "reason"), len(reasons))
+		sum += fmt.Sprintf("; %s more: --limit %d", text.Plural(more, "reason"), len(reasons))
 	}
 	return sum
 }
@@ -286,7 +287,7 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 	if yes {
 		return nil
 	}
-	if !isTerminal(a.in) {
+	if !text.IsTerminal(a.in) {
 		return wrong(misused("yes", "purging all cannot be undone: give --yes to mean it"))
 	}
 	counts, err := s.inspector.Count(ctx, topic)

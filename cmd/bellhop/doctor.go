@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -61,7 +62,7 @@ only warnings.`,
 	flags.BoolVar(&f.check, "check", false, "like --quick, but print only what is not ok, and exit with 3 if there are only warnings")
 	flags.StringSliceVar(&f.accept, "accept", nil, "with --check: checks whose warnings are accepted, separated by commas")
 	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		if err := f.refuse(isTerminal(a.in)); err != nil {
+		if err := f.refuse(text.IsTerminal(a.in)); err != nil {
 			return wrong(err)
 		}
 		settings, err := a.load()
@@ -111,7 +112,7 @@ func (a *app) examine(ctx context.Context, settings daemon.Config, f doctorFlags
 	bar.finish()
 	if n := seen.repairable; err == nil && f.repair && n > 0 {
 		if !f.yes {
-			err = a.ask(ctx, fmt.Sprintf("Repair %s?", plural(n, "fault")), "nothing was repaired")
+			err = a.ask(ctx, fmt.Sprintf("Repair %s?", text.Plural(n, "fault")), "nothing was repaired")
 		}
 		if err == nil {
 			seen.forgetContents()
@@ -140,7 +141,7 @@ func (a *app) sumUp(seen *examined, check bool, err error) error {
 	case worst == doctor.Warn && check:
 		return errWarned
 	case check && !a.json:
-		terminal.Printf(a.out, "ok    %s\n", plural(len(seen.findings), "check"))
+		terminal.Printf(a.out, "ok    %s\n", text.Plural(len(seen.findings), "check"))
 	}
 	return nil
 }
@@ -230,8 +231,8 @@ func (a *app) printFinding(f doctor.Finding) {
 	begin := daemon.Priority(a.out, map[doctor.Verdict]slog.Level{doctor.Warn: slog.LevelWarn, doctor.Fail: slog.LevelError}[f.Verdict])
 	row := fmt.Sprintf("%-4s  %-18s  ", f.Verdict, f.Check)
 	for _, line := range a.wrapAfter(found, f.Found) {
-		if width := columnsOf(a.out) - found; width > 0 {
-			line = shorten(line, width) // only a long name is shortened; a remedy is printed whole, to be copied
+		if width := text.Columns(a.out) - found; width > 0 {
+			line = text.Shorten(line, width) // only a long name is shortened; a remedy is printed whole, to be copied
 		}
 		fmt.Fprintf(a.out, "%s%-*s%s\n", begin, found, row, line)
 		row = ""
@@ -248,5 +249,5 @@ func (a *app) printFinding(f doctor.Finding) {
 
 // wrapAfter escapes a sentence, which may quote foreign text, and wraps it to what a terminal has after a column.
 func (a *app) wrapAfter(column int, sentence string) []string {
-	return wrap(terminal.Escape(sentence), max(columnsOf(a.out)-column, 0))
+	return text.Wrap(terminal.Escape(sentence), max(text.Columns(a.out)-column, 0))
 }

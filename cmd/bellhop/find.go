@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -197,7 +198,7 @@ func (s *findRun) each(ctx context.Context, limit int, on func([]notify.Info) er
 
 // progress draws how far the search is, on a terminal.
 func (s *findRun) progress(looked, of int64) {
-	if s.drew = isTerminal(s.err); s.drew {
+	if s.drew = text.IsTerminal(s.err); s.drew {
 		fmt.Fprintf(s.err, "\r\x1b[Klooked at %s of %s", thousands(strconv.FormatInt(looked, 10)), thousands(strconv.FormatInt(of, 10)))
 	}
 }
@@ -253,7 +254,7 @@ func (s *findRun) table(ctx context.Context) error {
 	rows := [][]string{{"TOPIC", "ID", "STATE", "TIME", "REASON OR BODY"}}
 	for _, i := range all {
 		at, about := timeAndText(i)
-		rows = append(rows, []string{i.Topic, i.ID, i.State.String(), relative(at, now), about})
+		rows = append(rows, []string{i.Topic, i.ID, i.State.String(), text.Relative(at, now), about})
 	}
 	s.printRows(rows, 0, 1, 4)
 	if err == nil && cursor != "" {
@@ -319,7 +320,7 @@ func (s *findRun) actOnAll(ctx context.Context) error {
 	sum, err := s.perform(ctx, false)
 	err = s.stopped(sum.Cursor, err)
 	if left := sum.Matched - sum.Done; left > 0 {
-		s.complain(fmt.Sprintf("%s changed meanwhile, or lost the record, and stayed as it was", plural(left, "message")))
+		s.complain(fmt.Sprintf("%s changed meanwhile, or lost the record, and stayed as it was", text.Plural(left, "message")))
 	}
 	return s.printCount(s.done(), sum.Done, err)
 }
@@ -331,7 +332,7 @@ func (s *findRun) done() string {
 
 // confirmAll counts what matches, and asks. Without a terminal it requires --all.
 func (s *findRun) confirmAll(ctx context.Context) error {
-	if !isTerminal(s.in) {
+	if !text.IsTerminal(s.in) {
 		return wrong(misused("all", "%s is for all that match: give --all to mean it, or --dry-run to count them", s.act.Kind))
 	}
 	sum, err := s.perform(ctx, true)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -55,7 +56,7 @@ On a terminal hours and days begin in the local zone, elsewhere and in JSON in U
 			}
 			o.Topics = []notify.Pattern{p}
 		}
-		if isTerminal(a.out) && !a.json {
+		if text.IsTerminal(a.out) && !a.json {
 			o.Zone = time.Local
 		}
 		return a.forecast(ctx, s, o)
@@ -84,7 +85,7 @@ const forecastLayout = "2006-01-02T15:04Z07:00"
 
 // forecastLines returns a row for each bucket with a bar for its messages, and for what schedules add to them.
 func (a *app) forecastLines(f forecast.Forecast) []string {
-	width := cmp.Or(columnsOf(a.out), helpWidth)
+	width := cmp.Or(text.Columns(a.out), helpWidth)
 	rows := [][]string{{"FROM", "MESSAGES"}, {"overdue", fmt.Sprint(f.Overdue)}}
 	for i, n := range f.Counts {
 		rows = append(rows, []string{f.Begin(i).Format(forecastLayout), fmt.Sprint(n)})
@@ -93,8 +94,8 @@ func (a *app) forecastLines(f forecast.Forecast) []string {
 	addColumn(rows, "BROADCASTS", f.Broadcasts)
 	addColumn(rows, "RECURRING", f.Recurring)
 	flushRight(rows)
-	lines := layOut(rows, 0)
-	room := width - totalWidth(widthsOf(rows)) - gap
+	lines := text.LayOut(rows, 0)
+	room := width - text.Total(text.Widths(rows)) - text.Gap
 	comes := slices.Clone(f.Counts)
 	for i, n := range f.Recurring {
 		comes[i] += n
@@ -138,7 +139,7 @@ func recurringCut(f forecast.Forecast) []string {
 
 // flushRight pads the cells of all columns but the first, so that numbers end below each other.
 func flushRight(rows [][]string) {
-	for i, w := range widthsOf(rows) {
+	for i, w := range text.Widths(rows) {
 		for _, row := range rows {
 			if i > 0 {
 				row[i] = fmt.Sprintf("%*s", w, row[i])

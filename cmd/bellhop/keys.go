@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -43,7 +44,7 @@ its key, until it is requeued, purged or replaced: see the setting on_dead.`,
 		}
 		a.printRows(keyRows(keys, a.now(ctx, s)), 0, 3)
 		if more := all - int64(len(keys)); more > 0 {
-			fmt.Fprintf(a.out, "\nand %s more; see --limit\n", plural(more, "key"))
+			fmt.Fprintf(a.out, "\nand %s more; see --limit\n", text.Plural(more, "key"))
 		}
 		return nil
 	})
@@ -52,9 +53,9 @@ its key, until it is requeued, purged or replaced: see the setting on_dead.`,
 // keyRows returns the table of keys.
 func keyRows(keys []store.Key, now time.Time) [][]string {
 	rows := [][]string{{"KEY", "BLOCKED", "OLDEST", "BEHIND"}}
-	ago := func(t time.Time) string { return distance(t, now) }
+	ago := func(t time.Time) string { return text.Distance(t, now) }
 	for _, k := range keys {
-		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), relative(k.Oldest, now), dash(api.Behind(k.Seats, ago))})
+		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(k.Oldest, now), dash(api.Behind(k.Seats, ago))})
 	}
 	return rows
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -246,7 +247,7 @@ func (a *app) showBroadcast(s *session, named bool) broadcastHandler {
 		now, _ := s.store.Now(ctx) // it has just sent the broadcast
 		late, out := max(now.Sub(b.Due), 0), outlet.UpTo(ctx, a.out)
 		if !a.json {
-			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, lateness(late), oneLine(b.Body))
+			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, text.Lateness(late), oneLine(b.Body))
 		}
 		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record, 0)}
 		if named {

@@ -604,13 +604,3 @@ func TestListeners(t *testing.T) {
 		contains(t, s.fails(exitUsage, strings.Fields(args)...), want)
 	}
 }
-
-func TestLateness(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Millisecond: "-1.0 ms", 1234 * time.Microsecond: "1.2 ms", 9999 * time.Millisecond: "9999.0 ms", 10 * time.Second: "10s", 90 * time.Minute: "1h30m",
-	} {
-		if got := lateness(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -65,7 +66,7 @@ func listenerRows(names []notify.ListenerInfo, now time.Time) [][]string {
 
 // oldest returns when the oldest broadcast was sent that a name has not received yet, and whether some are lost or at risk.
 func oldest(n notify.ListenerInfo, now time.Time) string {
-	at := relative(n.Oldest, now)
+	at := text.Relative(n.Oldest, now)
 	switch {
 	case n.Missed:
 		at += ", others are gone"
@@ -119,13 +120,13 @@ or given up. A broadcast is found while it waits, and while the log of its topic
 		}
 		now := a.now(ctx, s)
 		if b.State == receivers.Scheduled {
-			terminal.Printf(a.out, "scheduled, due %s\n", relative(b.Due, now))
+			terminal.Printf(a.out, "scheduled, due %s\n", text.Relative(b.Due, now))
 			return nil
 		}
-		terminal.Printf(a.out, "sent %s\n", relative(b.Sent, now))
+		terminal.Printf(a.out, "sent %s\n", text.Relative(b.Sent, now))
 		rows := [][]string{{"NAME", "STATE", "WORKER", "UNTIL"}}
 		for _, l := range b.Listeners {
-			rows = append(rows, []string{l.Name, l.State, cmp.Or(l.Worker, "-"), relative(l.Until, now)})
+			rows = append(rows, []string{l.Name, l.State, cmp.Or(l.Worker, "-"), text.Relative(l.Until, now)})
 		}
 		if len(b.Listeners) > 0 {
 			a.printRows(rows, 0, 1, 2, 3)

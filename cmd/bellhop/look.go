@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -46,11 +47,11 @@ carrier of its own: then show a row for each.`,
 
 // printCarrier prints the carrier of a store of one shard.
 func (a *app) printCarrier(status carrier.Status, now time.Time) error {
-	return table(a.out, func(w io.Writer) {
+	return text.Table(a.out, func(w io.Writer) {
 		if status.Name == "" {
 			fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
 		} else {
-			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since, now), "in "+rough(status.Lease))
+			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since, now), "in "+text.Rough(status.Lease))
 		}
 		terminal.Printf(w, "next due\t%s\n", a.when(status.Next, now))
 	})
@@ -72,9 +73,9 @@ func (a *app) printCarriers(all []shardCarrier, now time.Time) error {
 	for _, c := range all {
 		row := []string{strconv.Itoa(c.Shard), "none", "-", "-", "-", "-"}
 		if c.Name != "" {
-			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), relative(c.status.Since, now), "in " + rough(c.status.Lease), "-"}
+			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), text.Relative(c.status.Since, now), "in " + text.Rough(c.status.Lease), "-"}
 		}
-		row[5] = relative(c.status.Next, now)
+		row[5] = text.Relative(c.status.Next, now)
 		rows = append(rows, row)
 	}
 	a.printRows(rows, 1)
@@ -110,7 +111,7 @@ its meaning and its default, and none of them set.`,
 		if a.json {
 			return a.printJSON(c.Settings(a.env))
 		}
-		return table(a.out, func(w io.Writer) {
+		return text.Table(a.out, func(w io.Writer) {
 			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
 			for _, s := range c.Settings(a.env) {
 				terminal.Printf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)

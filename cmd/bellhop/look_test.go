@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
@@ -390,17 +389,4 @@ func TestDoctorRepairs(t *testing.T) {
 		}
 	}
 	contains(t, s.call("work", "t", "--count", "2"), "x")
-}
-
-func TestRelative(t *testing.T) {
-	now := time.Now()
-	for d, want := range map[time.Duration]string{
-		0: "in 0s", 7 * time.Millisecond: "in 7ms", -1500 * time.Millisecond: "1.5s ago", 59600 * time.Millisecond: "in 1m0s",
-		29*time.Minute + 58*time.Second: "in 29m58s", time.Hour - time.Millisecond: "in 1h0m", -90 * time.Minute: "1h30m ago",
-		24*time.Hour - time.Second: "in 1d0h", 100 * time.Hour: "in 4d4h",
-	} {
-		if got := relative(now.Add(d), now); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/doctor"
@@ -144,21 +145,21 @@ func (a *app) complain(line string) {
 }
 
 // withRemedy adds the remedy of an error of the connection to Redis. Somebody at a terminal without a Redis may want to try Bellhop.
-func (a *app) withRemedy(text string, err error) string {
+func (a *app) withRemedy(line string, err error) string {
 	var op *net.OpError
 	if errors.Is(err, context.Canceled) || errors.As(err, &op) && op.Op == "listen" { // not to Redis
-		return text
+		return line
 	}
 	if errors.As(err, new(*store.MissingError)) {
-		return text + "; see bellhop shards"
+		return line + "; see bellhop shards"
 	}
 	if remedy := doctor.Remedy(err); remedy != "" {
-		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && isLoopback(op.Addr) && isTerminal(a.err) && !archive.OfDatabase(err) {
+		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && isLoopback(op.Addr) && text.IsTerminal(a.err) && !archive.OfDatabase(err) {
 			remedy += "; to try Bellhop without one: bellhop dev"
 		}
-		return strings.TrimSuffix(text, ".") + "; " + remedy
+		return strings.TrimSuffix(line, ".") + "; " + remedy
 	}
-	return text
+	return line
 }
 
 func isLoopback(addr net.Addr) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -191,7 +192,7 @@ func (a *app) printInfo(ctx context.Context, s *session, i notify.Info) error {
 	}
 	now := a.now(ctx, s)
 	behind := behindOf(ctx, s, i, now)
-	if err := table(a.out, func(w io.Writer) { a.writeInfo(w, i, behind, now) }); err != nil {
+	if err := text.Table(a.out, func(w io.Writer) { a.writeInfo(w, i, behind, now) }); err != nil {
 		return err
 	}
 	if len(i.History) > 0 {
@@ -216,7 +217,7 @@ func behindOf(ctx context.Context, s *session, i notify.Info, now time.Time) str
 	if err := s.store.Of(i.Topic).Sitting(ctx, i.Topic, one); err != nil || len(one[0].Seats) == 0 {
 		return strings.Join(i.Behind, " ")
 	}
-	return api.Behind(one[0].Seats, func(t time.Time) string { return distance(t, now) })
+	return api.Behind(one[0].Seats, func(t time.Time) string { return text.Distance(t, now) })
 }
 
 // historyRows returns the table of the attempts that failed.
@@ -225,7 +226,7 @@ func (a *app) historyRows(attempts []notify.Attempt, now time.Time) [][]string {
 	for _, t := range attempts {
 		took := "-"
 		if t.Took >= 0 {
-			took = rough(t.Took)
+			took = text.Rough(t.Took)
 		}
 		rows = append(rows, []string{a.when(t.Ended, now), took, dash(t.By), t.Reason})
 	}
@@ -269,9 +270,9 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 	}
 	switch {
 	case i.State != notify.Done:
-		row("body", plural(len(i.Body), "byte"))
+		row("body", text.Plural(len(i.Body), "byte"))
 	case i.Result != nil:
-		row("result", plural(len(i.Result), "byte"))
+		row("result", text.Plural(len(i.Result), "byte"))
 	}
 	if i.Next == nil {
 		return
@@ -306,7 +307,7 @@ func (a *app) printPage(page notify.Page, now time.Time) error {
 		fmt.Fprintln(a.out, "no messages")
 		return nil
 	}
-	err := table(a.out, func(w io.Writer) {
+	err := text.Table(a.out, func(w io.Writer) {
 		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\t"+aboutOf(page))
 		for _, i := range page.Messages {
 			at, about := timeAndText(i)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -179,7 +180,7 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 	if f.hasBody {
 		return []byte(f.body), nil
 	}
-	if isTerminal(a.in) {
+	if text.IsTerminal(a.in) {
 		return nil, wrong(misused("body", "no body: give --body TEXT, or send the body to standard input"))
 	}
 	type input struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
@@ -158,7 +159,7 @@ func pushState(p store.Push, now time.Time) string {
 	case p.Paused != "":
 		return "paused, " + p.Paused
 	case p.Failing != nil:
-		return "fails since " + relative(p.Failing.Since, now)
+		return "fails since " + text.Relative(p.Failing.Since, now)
 	}
 	return "works"
 }
@@ -230,7 +231,7 @@ func nextTry(at, now time.Time) string {
 	if !at.After(now) {
 		return "with the next message"
 	}
-	return relative(at, now)
+	return text.Relative(at, now)
 }
 
 func (a *app) pushTestCommand() *cobra.Command {

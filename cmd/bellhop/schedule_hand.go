@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -213,5 +214,5 @@ func (a *app) printNext(l *lookedAt, n int) error {
 
 // firesAt is a time at which a schedule fires, in its zone.
 func firesAt(at, now time.Time) string {
-	return at.Format(api.InZone) + " (" + relative(at, now) + ")"
+	return at.Format(api.InZone) + " (" + text.Relative(at, now) + ")"
 }

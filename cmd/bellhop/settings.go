@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -71,8 +72,8 @@ all topics that have none of their own, as with '*'.`,
 func settingDocs() string {
 	var b strings.Builder
 	for _, f := range fields.In[notify.SettingsChange]() {
-		text := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
-		for i, line := range wrap(text, 61) {
+		about := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
+		for i, line := range text.Wrap(about, 61) {
 			name := f.Name
 			if i > 0 {
 				name = ""

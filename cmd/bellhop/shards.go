@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -55,7 +56,7 @@ bellhop topics --shard TOPIC shows which shard a topic is in.`,
 		if a.json {
 			err = a.printJSON(shown)
 		} else {
-			for _, line := range shown.lines(columnsOf(a.out)) {
+			for _, line := range shown.lines(text.Columns(a.out)) {
 				fmt.Fprintln(a.out, line)
 			}
 		}
@@ -165,7 +166,7 @@ func (t shownShards) lines(width int) []string {
 		}
 		rows = append(rows, row.cells())
 	}
-	return append(append(layOut(rows, width, server, carrier), ""), wrap(terminal.Escape(t.sum()), width)...)
+	return append(append(text.LayOut(rows, width, server, carrier), ""), text.Wrap(terminal.Escape(t.sum()), width)...)
 }
 
 // cells returns the cells of a row.
@@ -186,7 +187,7 @@ func (r shardRow) cells() []string {
 			published = fmt.Sprintf("%.0f", *r.Rate)
 		}
 		if r.LateMs > 0 {
-			late = rough(time.Duration(r.LateMs) * time.Millisecond)
+			late = text.Rough(time.Duration(r.LateMs) * time.Millisecond)
 		}
 	}
 	return []string{strconv.Itoa(r.Shard), r.Tag, slot, r.Server, who, epoch, kept, published, late}
@@ -204,7 +205,7 @@ func (t shownShards) sum() string {
 	if t.Root.Error != "" {
 		root = "the root is away: " + t.Root.Error
 	}
-	return fmt.Sprintf("%s on %s, home is shard 0; %s kept; %s", plural(len(t.Shards), "shard"), plural(len(on), "server"), plural(kept, "message"), root)
+	return fmt.Sprintf("%s on %s, home is shard 0; %s kept; %s", text.Plural(len(t.Shards), "shard"), text.Plural(len(on), "server"), text.Plural(kept, "message"), root)
 }
 
 // watchShards prints the shards each second until ctx ends. It retries while Redis is unavailable.
@@ -255,7 +256,7 @@ func (a *app) showShards(ctx context.Context, s *session, shown shownShards) err
 	if a.json {
 		return a.printJSON(shown)
 	}
-	return a.redraw(append(a.headOf(ctx, s), append([]string{""}, shown.lines(columnsOf(a.out))...)...))
+	return a.redraw(append(a.headOf(ctx, s), append([]string{""}, shown.lines(text.Columns(a.out))...)...))
 }
 
 // A topicShard is where a topic is, and the channels that tell programs of any language of it.
@@ -321,12 +322,12 @@ func (t topicShard) lines() []string {
 	}
 	for _, c := range t.Channels {
 		lines = append(lines, "", "  "+c.Channel)
-		for _, line := range wrap(c.Payload, helpWidth-4) {
+		for _, line := range text.Wrap(c.Payload, helpWidth-4) {
 			lines = append(lines, "    "+line)
 		}
 	}
 	if t.Subscribe == "SSUBSCRIBE" {
-		lines = append(lines, "", strings.Join(wrap("In a Redis Cluster subscribe at the master of the slot.", helpWidth), "\n"))
+		lines = append(lines, "", strings.Join(text.Wrap("In a Redis Cluster subscribe at the master of the slot.", helpWidth), "\n"))
 	}
 	return lines
 }

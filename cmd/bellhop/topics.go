@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -122,11 +123,11 @@ func (a *app) printVacancy(ctx context.Context, s *session) {
 	if oldest.IsZero() {
 		return
 	}
-	text := "no carrier is elected, so what is scheduled does not become ready"
+	why := "no carrier is elected, so what is scheduled does not become ready"
 	if waits := a.now(ctx, s).Sub(oldest); waits > 0 {
-		text += "; the oldest has been due for " + rough(waits)
+		why += "; the oldest has been due for " + text.Rough(waits)
 	}
-	terminal.Printf(a.err, "bellhop: %s; start one: bellhop serve\n", text)
+	terminal.Printf(a.err, "bellhop: %s; start one: bellhop serve\n", why)
 }
 
 // printEnds prints of the topics whose pause has an end when that is.
@@ -150,9 +151,9 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 	case len(shown.rows) == 0:
 		fmt.Fprintln(a.out, "no topic")
 	default:
-		width := columnsOf(a.out)
+		width := text.Columns(a.out)
 		lines, left := topicTable(shown.rows, width)
-		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(wrap(shown.sum()+left, width), "\n"))
+		fmt.Fprintf(a.out, "%s\n\n%s\n", strings.Join(lines, "\n"), strings.Join(text.Wrap(shown.sum()+left, width), "\n"))
 		a.printEnds(shown.rows)
 	}
 	return nil
@@ -226,9 +227,9 @@ func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	}
 	cells, out := cellsOf(rows, kept), []string{}
 	for width > 0 && len(kept) > 2 {
-		widths := widthsOf(cells)
+		widths := text.Widths(cells)
 		widths[0] = min(widths[0], leastTopic)
-		if totalWidth(widths) <= width {
+		if text.Total(widths) <= width {
 			break
 		}
 		last := slices.MaxFunc(kept, func(a, b int) int { return cmp.Compare(topicColumns[a].rank, topicColumns[b].rank) })
@@ -238,7 +239,7 @@ func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	if len(out) > 0 {
 		left = fmt.Sprintf("; no room for %s", strings.Join(out, ", "))
 	}
-	return layOut(cells, width, 0), left
+	return text.LayOut(cells, width, 0), left
 }
 
 // cellsOf returns the cells of some columns, below a row of their heads.
@@ -258,7 +259,7 @@ func overdue(c notify.Counts) string {
 	if c.Ready == 0 {
 		return "-"
 	}
-	return rough(c.Overdue)
+	return text.Rough(c.Overdue)
 }
 
 func perSecond(per *rates, of func(rates) float64) string {
@@ -276,7 +277,7 @@ func late(c notify.Counts) string {
 	case c.Lateness == 0:
 		return "-"
 	}
-	return lateness(c.Lateness)
+	return text.Lateness(c.Lateness)
 }
 
 // view is the live view of topics.
@@ -314,7 +315,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 		switch {
 		case err == nil && shown.missing == nil:
 			counting.End()
-		case err == nil && (a.json || !isTerminal(a.out)):
+		case err == nil && (a.json || !text.IsTerminal(a.out)):
 			counting.Note(shown.missing)
 		}
 		v.rate(shown.rows, time.Now())
@@ -324,7 +325,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 			return nil
 		case err != nil && !notify.Retryable(err):
 			return err
-		case err != nil && (a.json || !isTerminal(a.out)):
+		case err != nil && (a.json || !text.IsTerminal(a.out)):
 			counting.Note(err)
 		case a.json:
 			err = a.printJSON(topicsJSON(shown.rows))
@@ -344,7 +345,7 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 
 // clear clears a terminal on which lines are shown again and again.
 func (a *app) clear() {
-	if !a.json && isTerminal(a.out) {
+	if !a.json && text.IsTerminal(a.out) {
 		fmt.Fprint(a.out, "\x1b[2J")
 	}
 }
@@ -352,23 +353,23 @@ func (a *app) clear() {
 // headOf returns the lines above what is shown again and again: when it is, and of which store.
 func (a *app) headOf(ctx context.Context, s *session) []string {
 	now, _ := s.store.Now(ctx) // what is shown tells the fault
-	return wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(now), s.store.Address(), s.store.Prefix())), columnsOf(a.out))
+	return text.Wrap(terminal.Escape(fmt.Sprintf("%s  %s  prefix %s", a.stamp(now), s.store.Address(), s.store.Prefix())), text.Columns(a.out))
 }
 
 // draw prints the topics, or the error of their count.
 func (a *app) draw(ctx context.Context, s *session, shown shownTopics, fault error) error {
-	width, lines := columnsOf(a.out), a.headOf(ctx, s)
+	width, lines := text.Columns(a.out), a.headOf(ctx, s)
 	switch {
 	case fault != nil:
-		lines = append(append(lines, ""), wrap(terminal.Escape(fault.Error()), width)...)
+		lines = append(append(lines, ""), text.Wrap(terminal.Escape(fault.Error()), width)...)
 	case len(shown.rows) == 0:
-		lines = append(append(lines, wrap(shown.sum(), width)...), "", "no topic")
+		lines = append(append(lines, text.Wrap(shown.sum(), width)...), "", "no topic")
 	default:
 		rows, left := topicTable(shown.rows, width)
-		lines = append(append(append(lines, wrap(shown.sum()+left, width)...), ""), rows...)
+		lines = append(append(append(lines, text.Wrap(shown.sum()+left, width)...), ""), rows...)
 	}
 	if shown.missing != nil {
-		lines = append(append(lines, ""), wrap(terminal.Escape(shown.missing.Error()), width)...)
+		lines = append(append(lines, ""), text.Wrap(terminal.Escape(shown.missing.Error()), width)...)
 	}
 	return a.redraw(lines)
 }
@@ -376,7 +377,7 @@ func (a *app) draw(ctx context.Context, s *session, shown shownTopics, fault err
 // redraw prints lines in place of those before on a terminal, and below them elsewhere.
 func (a *app) redraw(lines []string) error {
 	screen := []byte(strings.Join(lines, "\n") + "\n")
-	if isTerminal(a.out) {
+	if text.IsTerminal(a.out) {
 		screen = inPlace(lines, a.out.(*os.File))
 	}
 	if _, err := a.out.Write(screen); err != nil {
@@ -395,7 +396,7 @@ func inPlace(rows []string, to *os.File) []byte {
 	screen := []byte("\x1b[H")
 	for _, row := range rows {
 		if err == nil && width > 0 {
-			row = shorten(row, width)
+			row = text.Shorten(row, width)
 		}
 		screen = append(append(screen, row...), "\x1b[K\n"...)
 	}

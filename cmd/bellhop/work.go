@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -287,7 +288,7 @@ func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
 	if a.json {
 		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
 	}
-	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, lateness(late), oneLine(d.Body))
+	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, text.Lateness(late), oneLine(d.Body))
 }
 
 // oneLine returns a body on one line: unchanged if it is plain text, else quoted.

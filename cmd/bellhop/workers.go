@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -54,7 +55,7 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 func workerRows(workers []api.Worker, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
-		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), relative(w.Since, now), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
+		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), text.Relative(w.Since, now), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
 	}
 	return rows
 }

@@ -6,13 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-// stampLayout is RFC 3339 with milliseconds.
-const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // environment returns the variables that describe a message or a broadcast. Their
 // names do not begin with BELLHOP_: the command may call bellhop, which rejects
@@ -22,11 +20,11 @@ func environment(topic, id string, attempt int, due time.Time, r notify.Record, 
 		"MESSAGE_TOPIC=" + topic,
 		"MESSAGE_ID=" + id,
 		"MESSAGE_ATTEMPT=" + strconv.Itoa(attempt),
-		"MESSAGE_DUE=" + due.UTC().Format(stampLayout),
+		"MESSAGE_DUE=" + due.UTC().Format(text.StampLayout),
 		"MESSAGE_CONTENT_TYPE=" + r.ContentType,
 	}
 	if !r.FirstDue.IsZero() { // a broadcast has none
-		env = append(env, "MESSAGE_FIRST_DUE="+r.FirstDue.UTC().Format(stampLayout))
+		env = append(env, "MESSAGE_FIRST_DUE="+r.FirstDue.UTC().Format(text.StampLayout))
 	}
 	for _, one := range asked.Attributes(&r, fence) {
 		env = append(env, "MESSAGE_"+strings.ToUpper(one.Name)+"="+one.Text)

@@ -1,9 +1,13 @@
-package main
+// Package text lays out what the command prints: tables and paragraphs that fit a terminal, numbers with nouns,
+// times and durations as people say them.
+package text
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
@@ -11,9 +15,9 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
-// columnsOf returns the width of a terminal. It is 0 for anything else, such as a
+// Columns returns the width of a terminal. It is 0 for anything else, such as a
 // pipe, where nothing is shortened or wrapped.
-func columnsOf(stream any) int {
+func Columns(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return 0
@@ -26,27 +30,19 @@ func columnsOf(stream any) int {
 }
 
 const (
-	gap       = 2 // spaces between two columns of a table
+	Gap       = 2 // spaces between two columns of a table
 	leastCell = 8 // width below which no cell is shortened
 )
 
-// printRows prints rows of equally many cells, aligned. If they are wider than a
-// terminal, cells of the shrinkable columns are shortened. Cells may contain
-// foreign text.
-func (a *app) printRows(rows [][]string, shrinkable ...int) {
-	for _, line := range layOut(rows, columnsOf(a.out), shrinkable...) {
-		fmt.Fprintln(a.out, line)
-	}
-}
-
-// layOut returns the lines of printRows for a terminal of some width, 0 for none.
-func layOut(rows [][]string, width int, shrinkable ...int) []string {
+// LayOut returns a line for each of rows of equally many cells, aligned. If they are wider than a width above 0, that of a
+// terminal, cells of the shrinkable columns are shortened. Cells may contain foreign text, and are quoted in place.
+func LayOut(rows [][]string, width int, shrinkable ...int) []string {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = terminal.Quote(cell)
 		}
 	}
-	widths := widthsOf(rows)
+	widths := Widths(rows)
 	if width > 0 {
 		narrow(widths, width, shrinkable)
 	}
@@ -57,8 +53,8 @@ func layOut(rows [][]string, width int, shrinkable ...int) []string {
 	return lines
 }
 
-// widthsOf returns the width of each column of rows.
-func widthsOf(rows [][]string) []int {
+// Widths returns the width of each column of rows.
+func Widths(rows [][]string) []int {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -71,9 +67,9 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-// totalWidth returns the width of a table with columns of these widths.
-func totalWidth(widths []int) int {
-	total := gap * (len(widths) - 1)
+// Total returns the width of a table with columns of these widths.
+func Total(widths []int) int {
+	total := Gap * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
 	}
@@ -82,7 +78,7 @@ func totalWidth(widths []int) int {
 
 // narrow shrinks the widest of the shrinkable columns, until a row fits or all are leastCell wide.
 func narrow(widths []int, width int, shrinkable []int) {
-	for totalWidth(widths) > width {
+	for Total(widths) > width {
 		widest := -1
 		for _, i := range shrinkable {
 			if widths[i] > leastCell && (widest < 0 || widths[i] > widths[widest]) {
@@ -100,15 +96,15 @@ func narrow(widths []int, width int, shrinkable []int) {
 func align(row []string, widths []int) string {
 	var b strings.Builder
 	for i, cell := range row {
-		cell = shorten(cell, widths[i])
+		cell = Shorten(cell, widths[i])
 		b.WriteString(cell)
-		b.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)+gap))
+		b.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)+Gap))
 	}
 	return strings.TrimRight(b.String(), " ")
 }
 
-// shorten returns a text with … in its middle if it is wider than most columns.
-func shorten(text string, most int) string {
+// Shorten returns a text with … in its middle if it is wider than most columns.
+func Shorten(text string, most int) string {
 	if uniseg.StringWidth(text) <= most {
 		return text
 	}
@@ -133,9 +129,9 @@ func split(text string, columns int) (head, rest string) {
 	return head, rest
 }
 
-// wrap breaks a text between words into lines of at most width columns, if width
+// Wrap breaks a text between words into lines of at most width columns, if width
 // is positive. A wider word is not broken.
-func wrap(text string, width int) []string {
+func Wrap(text string, width int) []string {
 	if width <= 0 {
 		return []string{text}
 	}
@@ -151,8 +147,35 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// plural returns a number and a noun, with an s unless the number is 1.
-func plural[N int | int64](n N, noun string) string {
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Table prints lines whose cells are separated by tabs, aligned.
+func Table(w io.Writer, fill func(w io.Writer)) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fill(t)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// Fold wraps the paragraphs of a help to a width. One that is laid out by spaces or tabs stays.
+func Fold(help string, width int) string {
+	paragraphs := strings.Split(help, "\n\n")
+	for i, text := range paragraphs {
+		if !strings.Contains("\n"+text, "\n ") && !strings.Contains(text, "\t") { // else it is laid out
+			paragraphs[i] = strings.Join(Wrap(text, width), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// Plural returns a number and a noun, with an s unless the number is 1.
+func Plural[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
