@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"syscall"
 )
 
@@ -40,23 +38,33 @@ func HoldPort() (int, error) {
 // error is EADDRINUSE if another one holds the port or listens there. Hold binds the
 // UDP port of the same number, which does not disturb a TCP server.
 func Hold(port int) error {
-	held, err := bind(port)
+	held, err := bind(syscall.SOCK_DGRAM, port)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
+	if err := CanListen(port); err != nil {
 		syscall.Close(held)
 		return err
 	}
-	return l.Close()
+	return nil
 }
 
-// bind binds the UDP port. It returns a bare descriptor, since package net closes its
+// CanListen returns an error if no server can listen at a port of 127.0.0.1: EADDRINUSE if another one does. It does not
+// listen itself, since a child that is being started has copies of all sockets until its program begins: one that only is
+// bound keeps nobody from listening.
+func CanListen(port int) error {
+	socket, err := bind(syscall.SOCK_STREAM, port)
+	if err != nil {
+		return err
+	}
+	return syscall.Close(socket)
+}
+
+// bind binds a port of 127.0.0.1. It returns a bare descriptor, since package net closes its
 // own when they are garbage.
-func bind(port int) (int, error) {
+func bind(kind, port int) (int, error) {
 	syscall.ForkLock.RLock()
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
+	socket, err := syscall.Socket(syscall.AF_INET, kind, 0)
 	if err == nil {
 		syscall.CloseOnExec(socket)
 	}
@@ -64,7 +72,13 @@ func bind(port int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if kind == syscall.SOCK_STREAM { // as servers do: connections that have ended hold the port for a minute
+		err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	}
+	if err == nil {
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err != nil {
 		syscall.Close(socket)
 		return 0, err
 	}

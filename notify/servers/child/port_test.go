@@ -1,12 +1,14 @@
 package child_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify/servers/child"
@@ -93,5 +95,34 @@ func TestListenAtHeldPort(t *testing.T) {
 	}
 	if first, err := strconv.Atoi(strings.Fields(string(given))[0]); err != nil || port >= first {
 		t.Errorf("port %d is held, but the kernel chooses ports from %s", port, given)
+	}
+}
+
+// A port that is held is free at once: no child that is being started has a copy of what looked whether it is free.
+func TestHeldPortIsFree(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	defer stop()
+	for range 4 {
+		starting.Go(func() {
+			for ctx.Err() == nil {
+				if err := exec.Command("true").Run(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 300 {
+		port, err := child.HoldPort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }
