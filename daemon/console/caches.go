@@ -2,6 +2,7 @@ package console
 
 import (
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -14,7 +15,7 @@ type caches struct {
 	details   cache.Map[topicDetail]
 	messages  cache.Map[notify.Info]
 	pieces    cache.Map[[]byte]
-	past      cache.Map[[]riverBar]
+	past      cache.Map[[]river.Bar]
 	deaths    cache.Map[forecast.Deaths]
 	schedules cache.Map[schedulesPart]
 	schedule  cache.Map[scheduleRead]

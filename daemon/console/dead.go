@@ -51,7 +51,7 @@ type deadView struct {
 	Rows  []deadRow
 	More  bool // there may be more topics with dead letters
 	Reads bool // the viewer may read letters
-	River *river
+	River *plot
 }
 
 // A deadRow is a topic with dead letters.
@@ -113,21 +113,21 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 
 // deaths returns when what is dead of some topics died, which is kept for all viewers of the
 // same topics by a key. It is nil if nothing is known; the error may be a MissingError beside it.
-func (c *Console) deaths(ctx context.Context, v *visit, key string, topics []string) (*river, error) {
-	r, span := spanned(v, "Deaths", c.now(ctx))
-	d, err := c.caches.deaths.Get(ctx, span.name+" "+key, cache.Keep{Age: forecast.Kept}, func(ctx context.Context) (forecast.Deaths, error) {
-		return forecast.DeathsOf(ctx, c.store, topics, span.step, span.buckets+1)
+func (c *Console) deaths(ctx context.Context, v *visit, key string, topics []string) (*plot, error) {
+	p, span := plotOf(v, "Deaths", c.now(ctx))
+	d, err := c.caches.deaths.Get(ctx, span.Name+" "+key, cache.Keep{Age: forecast.Kept}, func(ctx context.Context) (forecast.Deaths, error) {
+		return forecast.DeathsOf(ctx, c.store, topics, span.Step, span.Buckets+1)
 	})
 	if len(d.Counts) == 0 {
 		return nil, err
 	}
-	r.Word, r.Class, r.Earlier = "died", "dead", d.Earlier
-	r.Note = "Letters that were requeued or purged since are no longer counted."
-	r.Bars = barsFrom(d.From, span)
-	for i := range r.Bars {
-		r.Bars[i].Past = &d.Counts[i]
+	p.Word, p.Class, p.Earlier = "died", "dead", d.Earlier
+	p.Note = "Letters that were requeued or purged since are no longer counted."
+	p.Bars = span.Bars(d.From)
+	for i := range p.Bars {
+		p.Bars[i].Past = &d.Counts[i]
 	}
-	return r, err
+	return p, err
 }
 
 // A lettersView is a page of the dead letters of a topic, the latest death first.
@@ -141,7 +141,7 @@ type lettersView struct {
 	Next   string // address of the next page; empty: this is the last
 	Act    bool   // the viewer may requeue and purge
 	Now    time.Time
-	River  *river // of letters with any reason
+	River  *plot // of letters with any reason
 }
 
 // letters returns a page of the dead letters of a topic.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -41,7 +42,7 @@ func Wake(at []time.Time, acked []int64, until time.Time) (minutes []*int64) {
 	for i := range at {
 		k.wakes.add("t", acked[i], at[i])
 	}
-	bars := barsFrom(until.Truncate(time.Minute).Add(-time.Hour), riverSpans[0])
+	bars := river.Spans[0].Bars(until.Truncate(time.Minute).Add(-time.Hour))
 	k.seen([]string{"t", "other"}, bars)
 	for _, b := range bars {
 		minutes = append(minutes, b.Past)

@@ -1,13 +1,13 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/stream"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -34,16 +34,16 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	defer c.viewers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
-	s := &sender{w: w, rc: http.NewResponseController(w), patience: c.o.Patience, quiet: c.quiet}
+	s := stream.To(w, c.o.Patience, c.quiet)
 	ticker := time.NewTicker(rhythm)
 	defer ticker.Stop()
 	for {
 		event, last := c.piece(ctx, v, p)
-		if ctx.Err() != nil || s.send(event) != nil {
+		if ctx.Err() != nil || s.Send(event) != nil {
 			return
 		}
 		if last {
-			_ = s.write([]byte("event: end\ndata:\n\n")) // the client does not connect again
+			s.End()
 			return
 		}
 		select {
@@ -61,11 +61,11 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, la
 	if end := c.endOf(v); end != nil {
 		f := c.frame(v, p)
 		f.Fault = end
-		return eventOf(c.livePart(p, f)), true
+		return stream.Event(c.livePart(p, f)), true
 	}
 	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
 	made, _ := c.caches.pieces.Get(ctx, whose, cache.Keep{Age: rhythm, Within: 2 * cache.ReadWithin}, func(ctx context.Context) ([]byte, error) {
-		return eventOf(c.makePiece(ctx, v, p)), nil
+		return stream.Event(c.makePiece(ctx, v, p)), nil
 	})
 	return made, false
 }
@@ -105,47 +105,6 @@ func (c *Console) livePart(p page, f *frame) []byte {
 		return []byte("this part could not be made; the daemon's log says why")
 	}
 	return text
-}
-
-// eventOf returns a text as an event of a stream.
-func eventOf(text []byte) []byte {
-	var b bytes.Buffer
-	for line := range bytes.SplitSeq(text, []byte("\n")) {
-		fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil)) // which ends a line, too
-	}
-	b.WriteString("\n")
-	return b.Bytes()
-}
-
-// A sender sends events of a stream that differ from the one before.
-type sender struct {
-	w        http.ResponseWriter
-	rc       *http.ResponseController
-	patience time.Duration
-	quiet    time.Duration // after which it says that it is alive
-	before   []byte
-	sent     time.Time
-}
-
-func (s *sender) send(event []byte) error {
-	switch {
-	case !bytes.Equal(event, s.before):
-		s.before = event
-	case time.Since(s.sent) >= s.quiet:
-		event = []byte("event: alive\ndata:\n\n") // scripts of a page do not hear comments
-	default:
-		return nil
-	}
-	s.sent = time.Now()
-	return s.write(event)
-}
-
-func (s *sender) write(text []byte) error {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(s.patience))
-	if _, err := s.w.Write(text); err != nil {
-		return err
-	}
-	return s.rc.Flush()
 }
 
 // snapshots keep what pages show of Redis for all viewers: each for a second, and read by

@@ -41,7 +41,7 @@ type overview struct {
 	Failing  []pushRow  // pushes whose endpoints fail
 	Fullest  *server    // nil: not for this viewer
 	Evicting []server   // that may evict messages
-	River    *river
+	River    *plot
 	HasTotal bool // the viewer sees all topics, so also their totals
 
 	uncounted int // topics in trouble beyond the worst, which are not counted

@@ -44,7 +44,7 @@ type topicView struct {
 	Dead      string // address of its dead letters; empty: the viewer may not see them
 	All       string // address of all its messages
 	Schedules string // address of its schedules; empty: the viewer may not see them
-	River     *river // nil: it is being counted
+	River     *plot  // nil: it is being counted
 	Form      publishForm
 	Refused   *pageFault // why the form was
 }

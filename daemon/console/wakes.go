@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -63,7 +64,7 @@ func (all wakes) forget(now time.Time) {
 }
 
 // seen adds what was acknowledged of topics to bars of a minute.
-func (k *countsKept) seen(topics []string, bars []riverBar) {
+func (k *countsKept) seen(topics []string, bars []river.Bar) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	first, last := bars[0].At.Unix()/60, int64(len(bars)-1)
@@ -71,7 +72,7 @@ func (k *countsKept) seen(topics []string, bars []riverBar) {
 		if w := k.wakes[topic]; w != nil {
 			for _, m := range w.minutes {
 				if i := m.minute - first; i >= 0 {
-					bars[min(i, last)].addPast(m.acked)
+					bars[min(i, last)].AddPast(m.acked)
 				}
 			}
 		}
@@ -80,14 +81,14 @@ func (k *countsKept) seen(topics []string, bars []riverBar) {
 
 // seenPast shows what was acknowledged of some topics while somebody looked at them.
 func (c *Console) seenPast(topics ...string) pastOf {
-	return func(_ context.Context, r *river, present time.Time, span riverOf) error {
-		if span.step != time.Minute {
+	return func(_ context.Context, r *river.River, present time.Time, span river.Span) error {
+		if span.Step != time.Minute {
 			r.Note = "Of the past, only what comes while the page is open is known: the hour shows it."
 			return nil
 		}
 		r.Word, r.Class = "acknowledged", "ok"
 		r.Note = "Of the past, only what came while the page was open is known."
-		r.Bars = barsFrom(present.Add(-time.Duration(span.buckets)*span.step), span)
+		r.Bars = span.Bars(present.Add(-time.Duration(span.Buckets) * span.Step))
 		c.snapshots.counts.seen(topics, r.Bars)
 		return nil
 	}
@@ -95,7 +96,7 @@ func (c *Console) seenPast(topics ...string) pastOf {
 
 // somePast is seenPast of the topics that a viewer sees, if these are few: they are counted for it.
 func (c *Console) somePast(v *visit) pastOf {
-	return func(ctx context.Context, r *river, present time.Time, span riverOf) error {
+	return func(ctx context.Context, r *river.River, present time.Time, span river.Span) error {
 		topics, few, err := c.few(ctx, v)
 		if err != nil && !store.IsPartial(err) {
 			return err
@@ -104,7 +105,7 @@ func (c *Console) somePast(v *visit) pastOf {
 			r.Note = fmt.Sprintf("The past is not known: topics are counted for it up to %d, and your token may see more.", fewTopics)
 			return err
 		}
-		if span.step == time.Minute {
+		if span.Step == time.Minute {
 			_, missing := c.snapshots.rated(ctx, topics)
 			err = store.Missing(err, missing)
 		}
