@@ -164,6 +164,7 @@ func startNATS(t *testing.T, port int) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	storetest.Vacated(t, port) // if another one was there
 	go n.Start()
 	t.Cleanup(func() { stopNATS(n) })
 	if !n.ReadyForConnections(storetest.Deadline) {

@@ -485,7 +485,7 @@ func TestDaemonRestarts(t *testing.T) {
 	p.Streams()
 	s.stop()
 	p.Await("#lost", "The daemon does not answer. This page shows what was at ")
-	serveAt(t, store, httpapi.Options{}, strings.TrimPrefix(s.url, "http://"))
+	serveAt(t, store, httpapi.Options{}, s.port)
 	p.Until("the page goes on", "document.getElementById('lost').hidden")
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -71,6 +72,7 @@ type site struct {
 	t     testing.TB
 	store *notify.Store
 	gate  *httpapi.Gate
+	port  int
 	url   string // http://HOST:PORT
 	log   *journal
 	stop  func()
@@ -79,12 +81,12 @@ type site struct {
 // serve runs a gateway with the console on a store. Without a tokens file it is open.
 func serve(t testing.TB, store *notify.Store, o httpapi.Options) *site {
 	t.Helper()
-	return serveAt(t, store, o, "127.0.0.1:0")
+	return serveAt(t, store, o, storetest.Port(t))
 }
 
-func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, addr string) *site {
+func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, port int) *site {
 	t.Helper()
-	s := &site{t: t, store: store, log: &journal{}}
+	s := &site{t: t, store: store, port: port, log: &journal{}}
 	o.Console = true
 	o.Version = "v1.2.3"
 	o.Logger = slog.New(slog.NewTextHandler(s.log, nil))
@@ -92,7 +94,8 @@ func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, addr string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", addr)
+	storetest.Vacated(t, port) // if it is that of a site that stopped
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}

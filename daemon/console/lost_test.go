@@ -53,7 +53,7 @@ func TestLoggedOutMeanwhile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(tokensFile, tokens["root"], "new-token-of-root-01234")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serveAt(t, store, httpapi.Options{TokensFile: path}, strings.TrimPrefix(s.url, "http://"))
+	serveAt(t, store, httpapi.Options{TokensFile: path}, s.port)
 	p.Await("#lost", "You are logged out. This page shows what was at ")
 	p.Until("it asks no more", "!document.getElementById('live')._htmx.sse")
 	if text := p.Text("#lost"); strings.Contains(text, "again by itself") || p.Text("#live") == "" {
@@ -101,7 +101,7 @@ func TestPageComesBack(t *testing.T) {
 	p.Go(s.url + path)
 	p.Await("#live .fault", "tries again by itself")
 	s.stop()
-	again := serveAt(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)}, strings.TrimPrefix(s.url, "http://")) // does not know the secret
+	again := serveAt(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)}, s.port) // does not know the secret
 	v := &visitor{again, cookies}
 	v.get(path).is(http.StatusServiceUnavailable).says("tries again by itself").hides("<header>")
 	if got := v.stream(path + "?edition=x"); got.status != http.StatusServiceUnavailable || !strings.HasPrefix(got.body.Header.Get("Content-Type"), "text/plain") {

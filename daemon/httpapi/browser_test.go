@@ -122,7 +122,7 @@ func TestBrowserListens(t *testing.T) {
 	stop(t, h)
 	awaitReport(t, reports, "reconnecting")
 	send(t, store, "news", "2")
-	serveAt(t, store, o, httpapi.Timing{}, h.addr)
+	serveAt(t, store, o, httpapi.Timing{}, h.port)
 	if before := awaitReport(t, reports, "broadcast 2"); !slices.Contains(before, "open") {
 		t.Errorf("before the second broadcast the page reported %q", before)
 	}

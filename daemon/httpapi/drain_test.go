@@ -282,7 +282,7 @@ func TestRollingRestart(t *testing.T) {
 		h := hosts[i%2]
 		mu.Unlock()
 		stop(t, h)
-		next := serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.addr)
+		next := serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.port)
 		mu.Lock()
 		hosts[i%2] = next
 		mu.Unlock()

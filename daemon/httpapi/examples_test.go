@@ -229,7 +229,7 @@ func TestExampleListener(t *testing.T) {
 	said.has(t, "prices.gold: 1\n")
 	stop(t, h)
 	send(t, store, "prices.gold", "2")
-	serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.addr)
+	serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.port)
 	said.has(t, "prices.gold: 2\n")
 	send(t, store, "prices.silver", "3")
 	said.has(t, "prices.silver: 3\n")

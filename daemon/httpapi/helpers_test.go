@@ -26,6 +26,7 @@ type host struct {
 	*httpapi.Gate
 	t     testing.TB
 	store *notify.Store
+	port  int
 	addr  string
 	stop  func()           // stops it, and waits until it has stopped
 	pages *httptest.Server // serves the page that a browser opens; nil: none
@@ -34,20 +35,21 @@ type host struct {
 // serve runs a gateway at a port that another one may use after it.
 func serve(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing) *host {
 	t.Helper()
-	return serveAt(t, store, o, timing, fmt.Sprintf("127.0.0.1:%d", storetest.Port(t)))
+	return serveAt(t, store, o, timing, storetest.Port(t))
 }
 
-func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing, addr string) *host {
+func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing, port int) *host {
 	t.Helper()
 	gate, err := httpapi.NewTimed(store, o, timing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", addr)
+	storetest.Vacated(t, port) // if it is that of a host that stopped
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{Gate: gate, t: t, store: store, addr: l.Addr().String()}
+	h := &host{Gate: gate, t: t, store: store, port: port, addr: l.Addr().String()}
 	h.stop = storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
 	return h
 }

@@ -245,6 +245,13 @@ func Port(t testing.TB) int {
 	return port
 }
 
+// Vacated waits until nobody listens at a port of 127.0.0.1: a child that is being started has a copy of a listener that this
+// process closed, until its program begins.
+func Vacated(t testing.TB, port int) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("port %d is free", port), func() bool { return child.CanListen(port) == nil })
+}
+
 // Eventually waits until a condition is true, and fails the test after Deadline. The longer it has waited the more rarely it
 // looks: most conditions call Redis, and tests that look all the time keep others from running.
 func Eventually(t testing.TB, what string, condition func() bool) {

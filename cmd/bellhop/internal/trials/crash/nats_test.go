@@ -44,6 +44,7 @@ func (n *natsd) start() {
 	if n.Server, err = server.NewServer(n.opts.Clone()); err != nil {
 		n.t.Fatal(err)
 	}
+	storetest.Vacated(n.t, n.opts.Port) // if it starts again
 	go n.Start()
 	if !n.ReadyForConnections(storetest.Deadline) {
 		n.t.Fatal("nats-server does not start")
