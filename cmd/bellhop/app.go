@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,18 +9,16 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
-	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // app is one run of the program.
@@ -33,61 +30,6 @@ type app struct {
 	redis    string        // --redis
 	began    bool          // the call was valid: a command runs
 	running  runner.Groups // of commands that handle messages and broadcasts
-}
-
-// root returns the command tree.
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "bellhop",
-		Short: "Deliver messages later, on Redis",
-		Long: `Bellhop delivers messages later, to the right place, without polling.
-Messages wait in Redis until they are due, and then wake their worker; broadcasts
-reach everyone who listens.
-
-Settings are read from the environment: see bellhop config.
-SIGTERM or Ctrl-C stops a command gracefully; a second one ends it at once.
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended at once;
-of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there.`,
-		Example: `  bellhop dev
-  bellhop publish greetings --delay 5s --body hello
-  bellhop work greetings
-  bellhop broadcast prices.gold --delay 5s --body 42
-  bellhop listen 'prices.>'`,
-		Version:                    thisBuild().String(),
-		SuggestionsMinimumDistance: 1,
-		SilenceUsage:               true,
-		SilenceErrors:              true,
-	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(explainValue)
-	root.AddCommand(
-		a.serveCommand(), a.devCommand(),
-		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.pushCommand(), a.scheduleCommand(), a.forecastCommand(),
-		a.pauseCommand(), a.resumeCommand(),
-		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.exportCommand(),
-		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.rotateCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
-	)
-	a.complete(root)
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Example = "  bellhop completion bash > /etc/bash_completion.d/bellhop"
-			c.RunE = func(_ *cobra.Command, args []string) error {
-				return wrong(fmt.Errorf("unknown shell %q: use bash, zsh, fish or powershell", strings.Join(args, " ")))
-			}
-			c.Args = cobra.ArbitraryArgs
-		}
-	}
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", fmt.Sprintf("FlagUsagesWrapped %d |", helpWidth)))
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not before: to fold all helps takes longer than many a command
-		c.Long = text.Fold(c.Long, helpWidth)
-		help(c, args)
-	})
-	return root
 }
 
 // helpWidth is the width of the help in columns.
@@ -231,35 +173,11 @@ func (a *app) open() (*session, error) {
 	return s, err
 }
 
-// printJSON prints a value as a line of JSON.
-func (a *app) printJSON(value any) error { return printJSONTo(a.out, value) }
-
-func printJSONTo(w io.Writer, value any) error {
-	e := json.NewEncoder(terminal.JSON(w))
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return fmt.Errorf("print: %w", err)
+// partly returns the error of a call on all shards as missing if it only names shards
+// that are away: what the others answered counts then.
+func partly(err error) (missing, fault error) {
+	if errors.As(err, new(*store.MissingError)) {
+		return err, nil
 	}
-	return nil
-}
-
-// printRows prints rows as text.LayOut lays them out.
-func (a *app) printRows(rows [][]string, shrinkable ...int) {
-	for _, line := range text.LayOut(rows, text.Columns(a.out), shrinkable...) {
-		fmt.Fprintln(a.out, line)
-	}
-}
-
-// progress returns a bar on stderr, which is drawn only on a terminal. If the
-// size is unknown, -1, it is a spinner.
-func (a *app) progress(what string, size int64, o ...progressbar.Option) *progressbar.ProgressBar {
-	w := io.Discard
-	if text.IsTerminal(a.err) {
-		w = a.err
-	}
-	o = append(o, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(size > 0),
-		progressbar.OptionSetSpinnerChangeInterval(0)) // each step turns the spinner: a goroutine that turned it would be a data race
-	return progressbar.NewOptions64(size, o...)
+	return nil, err
 }

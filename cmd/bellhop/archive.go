@@ -122,7 +122,7 @@ func (a *app) printArchived(page archive.Page) error {
 	}
 	rows := [][]string{{"ENDED", "TOPIC", "ID", "STATE", "ATTEMPTS", "REASON"}}
 	for _, r := range page.Rows {
-		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), dash(r.Reason)})
+		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), text.Dash(r.Reason)})
 	}
 	a.printRows(rows, 1, 2, 5)
 	if page.Cursor != "" {
@@ -190,9 +190,9 @@ func (a *app) printArchivedRow(r archive.Row, now time.Time) error {
 		fmt.Fprintln(a.out)
 		a.printRows(a.historyRows(r.History, now), 2, 3)
 	}
-	terminal.Printf(a.out, "\n%s\n", oneLine(r.Body))
+	terminal.Printf(a.out, "\n%s\n", text.OneLine(r.Body))
 	if r.Result != nil {
-		terminal.Printf(a.out, "\nresult:\n%s\n", oneLine(r.Result))
+		terminal.Printf(a.out, "\nresult:\n%s\n", text.OneLine(r.Result))
 	}
 	return nil
 }

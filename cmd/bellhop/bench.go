@@ -177,7 +177,7 @@ func (a *app) bench(ctx context.Context, c notify.Config, o bench.Options) error
 		figures = append(figures, f)
 		if !a.json {
 			fmt.Fprint(a.err, erase)
-			cells := []any{f.Measurement, f.Name, number(f.Value), f.Unit, thousands(strconv.Itoa(f.Samples)), number(f.Least), number(f.Most)}
+			cells := []any{f.Measurement, f.Name, number(f.Value), f.Unit, text.Thousands(strconv.Itoa(f.Samples)), number(f.Least), number(f.Most)}
 			terminal.Printf(a.out, line, cells[:len(heads)]...)
 		}
 	})
@@ -204,13 +204,5 @@ func number(v float64) string {
 	if v < 100 {
 		return fmt.Sprintf("%.2f", v)
 	}
-	return thousands(fmt.Sprintf("%.0f", v))
-}
-
-// thousands puts commas between thousands.
-func thousands(digits string) string {
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return text.Thousands(fmt.Sprintf("%.0f", v))
 }

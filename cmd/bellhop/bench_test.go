@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -276,7 +277,7 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%v is %q, want %q", v, got, want)
 		}
 	}
-	if got := thousands(strconv.Itoa(math.MaxInt32)); got != "2,147,483,647" {
+	if got := text.Thousands(strconv.Itoa(math.MaxInt32)); got != "2,147,483,647" {
 		t.Errorf("got %s", got)
 	}
 }

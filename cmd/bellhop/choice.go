@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -99,15 +97,6 @@ func (t *shownTopics) note(err error) error {
 		t.missing = missing
 	}
 	return err
-}
-
-// partly returns the error of a call on all shards as missing if it only names shards
-// that are away: what the others answered counts then.
-func partly(err error) (missing, fault error) {
-	if errors.As(err, new(*store.MissingError)) {
-		return err, nil
-	}
-	return nil, err
 }
 
 // add adds rows for the chosen topics of some, and drops rows beyond the limit.

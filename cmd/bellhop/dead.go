@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -269,19 +268,6 @@ func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) 
 	return on, func() { _ = bar.Finish() }, nil
 }
 
-// printCount prints how many dead letters were changed, also if err ended the work early.
-func (a *app) printCount(what string, n int, err error) error {
-	if err != nil && n == 0 {
-		return err
-	}
-	if !a.json {
-		terminal.Printf(a.out, "%s %d\n", what, n)
-	} else if bad := a.printJSON(map[string]int{what: n}); err == nil {
-		err = bad
-	}
-	return err
-}
-
 // confirm asks before all are purged, which cannot be undone. Without a terminal it requires --yes.
 func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) error {
 	if yes {
@@ -295,23 +281,4 @@ func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) e
 		return err
 	}
 	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts[0].Dead, topic), "nothing was purged")
-}
-
-// ask asks a question. The error is refused unless the answer is yes, or that of ctx.
-func (a *app) ask(ctx context.Context, question, refused string) error {
-	terminal.Printf(a.err, "%s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() { // a read cannot be interrupted
-		line, _ := bufio.NewReader(a.in).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case text := <-answer:
-		if text != "y" && text != "yes" {
-			return errors.New(refused)
-		}
-		return nil
-	}
 }

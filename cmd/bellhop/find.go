@@ -199,7 +199,7 @@ func (s *findRun) each(ctx context.Context, limit int, on func([]notify.Info) er
 // progress draws how far the search is, on a terminal.
 func (s *findRun) progress(looked, of int64) {
 	if s.drew = text.IsTerminal(s.err); s.drew {
-		fmt.Fprintf(s.err, "\r\x1b[Klooked at %s of %s", thousands(strconv.FormatInt(looked, 10)), thousands(strconv.FormatInt(of, 10)))
+		fmt.Fprintf(s.err, "\r\x1b[Klooked at %s of %s", text.Thousands(strconv.FormatInt(looked, 10)), text.Thousands(strconv.FormatInt(of, 10)))
 	}
 }
 
@@ -264,16 +264,16 @@ func (s *findRun) table(ctx context.Context) error {
 }
 
 // timeAndText returns the time of a message in its state, and what a list shows of it.
-func timeAndText(i notify.Info) (at time.Time, text string) {
+func timeAndText(i notify.Info) (at time.Time, about string) {
 	switch i.State {
 	case notify.Leased:
-		return i.Until, oneLine(i.Body)
+		return i.Until, text.OneLine(i.Body)
 	case notify.Dead:
 		return i.Died, terminal.Quote(store.Headline(i.Reason))
 	case notify.Done:
-		return i.Ended, oneLine(i.Result)
+		return i.Ended, text.OneLine(i.Result)
 	}
-	return i.Due, oneLine(i.Body)
+	return i.Due, text.OneLine(i.Body)
 }
 
 // export writes all that is found to a file.
@@ -344,7 +344,7 @@ func (s *findRun) confirmAll(ctx context.Context) error {
 	}
 	nothing := "nothing was " + s.done()
 	verb := strings.ToUpper(string(s.act.Kind[:1])) + string(s.act.Kind[1:])
-	return s.ask(ctx, fmt.Sprintf("%s %s messages?", verb, thousands(strconv.Itoa(sum.Matched))), nothing)
+	return s.ask(ctx, fmt.Sprintf("%s %s messages?", verb, text.Thousands(strconv.Itoa(sum.Matched))), nothing)
 }
 
 // perform acts until all is done, and returns the sum.

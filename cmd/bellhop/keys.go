@@ -55,7 +55,7 @@ func keyRows(keys []store.Key, now time.Time) [][]string {
 	rows := [][]string{{"KEY", "BLOCKED", "OLDEST", "BEHIND"}}
 	ago := func(t time.Time) string { return text.Distance(t, now) }
 	for _, k := range keys {
-		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(k.Oldest, now), dash(api.Behind(k.Seats, ago))})
+		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(k.Oldest, now), text.Dash(api.Behind(k.Seats, ago))})
 	}
 	return rows
 }

@@ -247,7 +247,7 @@ func (a *app) showBroadcast(s *session, named bool) broadcastHandler {
 		now, _ := s.store.Now(ctx) // it has just sent the broadcast
 		late, out := max(now.Sub(b.Due), 0), outlet.UpTo(ctx, a.out)
 		if !a.json {
-			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, text.Lateness(late), oneLine(b.Body))
+			return terminal.Printf(out, "%s  %s  %s  %s late  %s\n", b.Position, b.Topic, b.ID, text.Lateness(late), text.OneLine(b.Body))
 		}
 		one := shown{Key: api.Key{Topic: b.Topic, ID: b.ID}, Position: b.Position, Bookmark: apart(b.Bookmark(), b.Position), LateMs: api.Ms(late), Handed: api.HandedOf(b.Due, b.Record, 0)}
 		if named {

@@ -114,16 +114,8 @@ its meaning and its default, and none of them set.`,
 		return text.Table(a.out, func(w io.Writer) {
 			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
 			for _, s := range c.Settings(a.env) {
-				terminal.Printf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, dash(s.Value), dash(s.Default), s.Source, s.Doc)
+				terminal.Printf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, text.Dash(s.Value), text.Dash(s.Default), s.Source, s.Doc)
 			}
 		})
 	})
-}
-
-// dash returns "-" for an empty cell.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -140,12 +140,6 @@ func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	return a.printInfo(ctx, s, info)
 }
 
-// An endedAs is how a message ended that was waited for. It was reported already.
-type endedAs struct{ code int }
-
-// Error returns how the message ended.
-func (e endedAs) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
 // await prints a message once it ended, or as it is when the wait is over. The error is an
 // endedAs unless the message is done.
 func (a *app) await(ctx context.Context, s *session, topic, id, wait string) error {
@@ -201,9 +195,9 @@ func (a *app) printInfo(ctx context.Context, s *session, i notify.Info) error {
 	}
 	switch {
 	case i.State != notify.Done:
-		terminal.Printf(a.out, "\n%s\n", oneLine(i.Body))
+		terminal.Printf(a.out, "\n%s\n", text.OneLine(i.Body))
 	case len(i.Result) > 0:
-		terminal.Printf(a.out, "\n%s\n", oneLine(i.Result))
+		terminal.Printf(a.out, "\n%s\n", text.OneLine(i.Result))
 	}
 	return nil
 }
@@ -228,7 +222,7 @@ func (a *app) historyRows(attempts []notify.Attempt, now time.Time) [][]string {
 		if t.Took >= 0 {
 			took = text.Rough(t.Took)
 		}
-		rows = append(rows, []string{a.when(t.Ended, now), took, dash(t.By), t.Reason})
+		rows = append(rows, []string{a.when(t.Ended, now), took, text.Dash(t.By), t.Reason})
 	}
 	return rows
 }
@@ -280,7 +274,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 	next := func(name, value string) { row("next "+name, value) }
 	next("due", a.when(i.Next.FirstDue, now))
 	writeAsked(next, *i.Next)
-	next("body", cut(oneLine(i.Next.Body)))
+	next("body", cut(text.OneLine(i.Next.Body)))
 }
 
 // rowsTo returns a function that writes a named value, if there is one.

@@ -288,14 +288,5 @@ func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
 	if a.json {
 		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
 	}
-	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, text.Lateness(late), oneLine(d.Body))
-}
-
-// oneLine returns a body on one line: unchanged if it is plain text, else quoted.
-func oneLine(body []byte) string {
-	s := strings.TrimSuffix(string(body), "\n")
-	if terminal.Quote(s) == s {
-		return s
-	}
-	return terminal.Quote(string(body))
+	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, text.Lateness(late), text.OneLine(d.Body))
 }

@@ -55,7 +55,7 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 func workerRows(workers []api.Worker, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
-		rows = append(rows, []string{w.Name, w.Kind, dash(w.Place()), text.Relative(w.Since, now), leasedBy(w), dash(w.Version), dash(strings.Join(w.Topics, " "))})
+		rows = append(rows, []string{w.Name, w.Kind, text.Dash(w.Place()), text.Relative(w.Since, now), leasedBy(w), text.Dash(w.Version), text.Dash(strings.Join(w.Topics, " "))})
 	}
 	return rows
 }

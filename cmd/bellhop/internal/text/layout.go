@@ -181,3 +181,28 @@ func Plural[N int | int64](n N, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// OneLine returns a body on one line: unchanged if it is plain text, else quoted.
+func OneLine(body []byte) string {
+	s := strings.TrimSuffix(string(body), "\n")
+	if terminal.Quote(s) == s {
+		return s
+	}
+	return terminal.Quote(string(body))
+}
+
+// Dash returns "-" for an empty cell.
+func Dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Thousands puts commas between Thousands.
+func Thousands(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
