@@ -213,9 +213,14 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: allowed are %q", method, got)
 		}
 	}
-	if got := s.call("HEAD", "/v1/topics/orders/broadcasts", "").is(405).header.Get("Allow"); got != "GET, POST" {
-		t.Errorf("allowed are %q", got)
+	for path, want := range map[string]string{
+		"/v1/topics/orders/broadcasts": "GET, POST", "/v1/push/crm": "GET, PUT, DELETE", "/v1/topics/orders/schedules/daily": "GET, PUT, DELETE",
+	} {
+		if got := s.call("FOO", path, "").is(405).header.Get("Allow"); got != want {
+			t.Errorf("%s: allowed are %q, want %q", path, got, want)
+		}
 	}
+	s.call("HEAD", "/v1/topics/orders/broadcasts", "").is(405)
 	if a := s.call("HEAD", "/v1/topics/orders", "").is(200); len(a.body) != 0 || a.header.Get("Content-Length") == "0" {
 		t.Errorf("HEAD answers %q, %v", a.body, a.header)
 	}

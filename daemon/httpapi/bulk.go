@@ -14,10 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-const (
-	ndjson   = "application/x-ndjson"
-	maxLines = 10_000 // messages in one call
-)
+const maxLines = 10_000 // messages in one call
 
 // A bulkResult is the result of one line: a publication, or an error.
 type bulkResult struct {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -146,33 +145,6 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 		Rights: []calls.Right{calls.MayListen}, Errors: []int{429}, Summary: "Listen for broadcasts, as server-sent events",
 		Description: "The data of an event broadcast is a broadcast, and its id is the broadcast's position. An event gap reports which broadcasts were removed before they could be sent. It also reports up to where some may be missing because Redis lost its data; then its topic is the requested topic or pattern. A comment is sent after every 15 s without an event.",
 	}, g.listen)
-}
-
-// plain returns a handler for a request that is no operation of the API.
-func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
-		if err := handle(c); err != nil {
-			c.refuse(err)
-		}
-	}
-}
-
-// otherMethod refuses a method that no call has, and names the allowed ones.
-func (c *call) otherMethod() error {
-	var allowed []string
-	for _, method := range []string{"GET", "POST", "PATCH", "DELETE"} {
-		other := *c.r
-		other.Method = method
-		if _, pattern := c.gate.mux.Handler(&other); pattern != "/" {
-			allowed = append(allowed, method)
-		}
-	}
-	if len(allowed) == 0 {
-		return errNoSuchCall
-	}
-	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return fmt.Errorf("%w: use %s", errMethod, strings.Join(allowed, " or "))
 }
 
 // sameOrigin refuses requests of web pages of another origin that would change

@@ -17,10 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-const (
-	eventStream = "text/event-stream"
-	reconnect   = "retry: 1000\n" // ms until a client connects again
-)
+const reconnect = "retry: 1000\n" // ms until a client connects again
 
 type listenInput struct {
 	Pattern     string `path:"topic" is:"pattern" maxLength:"134" example:"prices.gold" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; $dead.TOPIC, which needs a token for just that, has the deaths of a topic while a named listener is registered for them"`

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -217,4 +218,27 @@ func content(schemas huma.Registry, value any, kind string) map[string]*huma.Med
 		media.Schema = &huma.Schema{Type: "string", Description: "A sequence, each element as " + schema.Ref + " describes it."}
 	}
 	return map[string]*huma.MediaType{kind: media}
+}
+
+// documentRaw describes the answers of a claim with as=body.
+func documentRaw(o *huma.Operation) {
+	text, number := &huma.Schema{Type: huma.TypeString}, &huma.Schema{Type: huma.TypeInteger}
+	success := o.Responses["200"]
+	success.Description = "Messages; with as=body the body of one message as it is, with its own content type."
+	success.Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	success.Headers = map[string]*huma.Param{
+		"Bellhop-Topic":     {Description: "with as=body", Schema: text},
+		"Bellhop-Id":        {Description: "with as=body", Schema: text},
+		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it; missing with ack=now", Schema: number},
+		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
+		"Bellhop-Late-Ms":   {Description: "with as=body: from due to claimed, less the min_age of the claim", Schema: number},
+		"Bellhop-Late":      {Description: "with as=body: true if it was claimed later than its late_after allows; else missing", Schema: text},
+		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
+		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
+		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},
+	}
+	for _, one := range asked.Describe() {
+		success.Headers[one.Header()] = &huma.Param{Description: "with as=body: " + one.Text, Schema: text}
+	}
+	o.Responses["204"] = &huma.Response{Description: "With as=body: no message came, not even within the wait."}
 }

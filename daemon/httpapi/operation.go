@@ -3,8 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -170,3 +172,43 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // given reports whether a query parameter is given.
 func (c *call) given(name string) bool { return c.r.URL.Query().Has(name) }
+
+// open returns a context for a call that waits. It ends with the request, when the
+// gateway closes, or when the token is revoked. It costs no goroutine.
+func (c *call) open(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	closed := context.AfterFunc(c.gate.closing, func() { cancel(errDraining) })
+	revoked := context.AfterFunc(c.grant.Valid, func() { cancel(tokens.ErrUnknown) })
+	return ctx, func() {
+		closed()
+		revoked()
+		cancel(nil)
+	}
+}
+
+// plain returns a handler for a request that is no operation of the API.
+func (g *Gate) plain(handle func(c *call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: &recorder{ResponseWriter: w}, r: r, gate: g}
+		if err := handle(c); err != nil {
+			c.refuse(err)
+		}
+	}
+}
+
+// otherMethod refuses a method that no call has, and names the allowed ones.
+func (c *call) otherMethod() error {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		other := *c.r
+		other.Method = method
+		if _, pattern := c.gate.mux.Handler(&other); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return errNoSuchCall
+	}
+	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return fmt.Errorf("%w: use %s", errMethod, strings.Join(allowed, " or "))
+}

@@ -7,10 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -66,27 +63,4 @@ func setRaw(h http.Header, d subscribers.Delivery) {
 	if d.Receipt != 0 {
 		h.Set("Bellhop-Receipt", strconv.FormatInt(int64(d.Receipt), 10))
 	}
-}
-
-// documentRaw describes the answers of a claim with as=body.
-func documentRaw(o *huma.Operation) {
-	text, number := &huma.Schema{Type: huma.TypeString}, &huma.Schema{Type: huma.TypeInteger}
-	success := o.Responses["200"]
-	success.Description = "Messages; with as=body the body of one message as it is, with its own content type."
-	success.Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
-	success.Headers = map[string]*huma.Param{
-		"Bellhop-Topic":     {Description: "with as=body", Schema: text},
-		"Bellhop-Id":        {Description: "with as=body", Schema: text},
-		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it; missing with ack=now", Schema: number},
-		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
-		"Bellhop-Late-Ms":   {Description: "with as=body: from due to claimed, less the min_age of the claim", Schema: number},
-		"Bellhop-Late":      {Description: "with as=body: true if it was claimed later than its late_after allows; else missing", Schema: text},
-		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
-		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
-		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},
-	}
-	for _, one := range asked.Describe() {
-		success.Headers[one.Header()] = &huma.Param{Description: "with as=body: " + one.Text, Schema: text}
-	}
-	o.Responses["204"] = &huma.Response{Description: "With as=body: no message came, not even within the wait."}
 }

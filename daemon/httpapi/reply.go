@@ -69,7 +69,12 @@ const retryAfter = "1"
 // daemon did not fail. nginx uses the same number.
 const statusGone = 499
 
-const problemType = "application/problem+json"
+// Content types of answers beside that of JSON.
+const (
+	problemType = "application/problem+json"
+	ndjson      = "application/x-ndjson"
+	eventStream = "text/event-stream"
+)
 
 // refuse answers with the problem that an error is.
 func (c *call) refuse(err error) {
