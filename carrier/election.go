@@ -14,11 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
-const (
-	electJitter   = 50 * time.Millisecond // spreads the attempts of standbys
-	resignTimeout = time.Second
-)
-
 // standBy waits until this carrier is elected. Before, it waits for a pause. It returns nil
 // if ctx ended, and an error only if Redis is unfit.
 func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error) {

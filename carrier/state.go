@@ -1,20 +1,7 @@
 package carrier
 
 import (
-	"errors"
 	"time"
-)
-
-// bound is how long the loop takes at most to come around, elected or standing by,
-// and whatever becomes of Redis. It is one call to Redis, which is given up after
-// callTimeout, the longest sleep between two calls (pollPause and electJitter), the
-// last call of a term (resignTimeout), and a second for a busy machine. It does not
-// depend on the lease.
-const bound = callTimeout + pollPause + resignTimeout + time.Second
-
-const (
-	callTimeout = 8 * time.Second // for one call: to connect, 2 s, write and read, 3 s each
-	pollPause   = 5 * time.Second // longest wait of a standby between two attempts to be elected
 )
 
 // State is what a carrier does at the moment, by the clock of this machine.
@@ -40,28 +27,6 @@ type State struct {
 	TopicsForgotten int64 // topics that the housekeeping forgot, since New
 }
 
-// States returns what the carrier does for each shard, in their order; for the first alone
-// while Run does not know yet how many there are. It is safe for concurrent use, and makes
-// no call to Redis.
-func (c *Carrier) States() []State {
-	movers := c.all()
-	all := make([]State, len(movers))
-	for i, m := range movers {
-		all[i] = m.now()
-	}
-	return all
-}
-
-// Alive returns an error if the carrier's loop for a shard is stuck, for watchdogs. It is
-// nil while Redis cannot be reached, and while the carrier does not run.
-func (c *Carrier) Alive() error {
-	var stuck []error
-	for _, m := range c.all() {
-		stuck = append(stuck, m.loop.Alive())
-	}
-	return errors.Join(stuck...)
-}
-
 // now returns the state.
 func (m *mover) now() State {
 	m.mu.Lock()
@@ -69,25 +34,6 @@ func (m *mover) now() State {
 	state := m.state
 	state.Shard, state.Progress = m.shard.Number(), m.loop.Last()
 	return state
-}
-
-// Carried is what one call moved.
-type Carried struct {
-	Shard    int           // number of the shard
-	Moved    int           // messages made ready, including those whose lease ended, and broadcasts sent
-	Lateness []Lateness    // of the scheduled messages among them, earliest due first
-	Took     time.Duration // how long the call took Redis
-
-	// Fallback says that only the heartbeat found something that was more than 50 ms
-	// late: its nudge was lost. That is certain once the beat is received, so such a
-	// call is reported somewhat later.
-	Fallback bool
-}
-
-// Lateness is the lateness of messages that were due at one time.
-type Lateness struct {
-	Late time.Duration // from the due time until they were ready, in us
-	N    int           // number of messages
 }
 
 // setRole notes that the carrier was elected, or that it stands by if epoch is zero.
