@@ -112,10 +112,10 @@ func (t *term) fillOnce(ctx context.Context, settle bool, fills []store.Fill) (s
 func (t *term) plans(f store.Filled) (fills []store.Fill) {
 	n, size := 0, 0
 	for _, of := range f.Due {
-		if of.Err != nil {
-			t.log.Error("cannot read a schedule; put it again", "error", of.Err)
-		}
 		one := planOf(of, f.Now)
+		if one.Fault != nil {
+			t.log.Error("cannot read a schedule; put it again, or update this daemon", "topic", of.Schedule.Topic, "schedule", of.Schedule.Name, "error", one.Fault)
+		}
 		if one.Missed > 0 {
 			t.log.Warn("occurrences were missed", "topic", of.Schedule.Topic, "schedule", of.Schedule.Name, "missed", one.Missed)
 		}

@@ -35,10 +35,10 @@ type plan struct {
 // planOf returns what to make of a schedule at a time.
 func planOf(of store.DueSchedule, now time.Time) store.Fill {
 	p := &plan{of: &of, now: now, noted: make(map[int64]bool), left: math.MaxInt, fill: store.Fill{Of: of, Cursor: of.State.Cursor}}
-	if of.Err == nil {
-		p.rule, of.Err = of.Schedule.Rule()
+	if p.fill.Fault = of.Err; of.Err == nil {
+		p.rule, p.fill.Fault = of.Schedule.Rule()
 	}
-	if of.Err != nil {
+	if p.fill.Fault != nil {
 		p.fill.Next = now.Add(unreadable)
 		return p.fill
 	}

@@ -123,9 +123,15 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: (- wanted, + got)\n%s", name, diff)
 		}
 	}
-	unread := planOf(store.DueSchedule{Listed: store.Listed{Err: errors.New("foreign"), State: store.ScheduleState{Cursor: noon}}}, noon)
-	if diff := cmp.Diff(planned{Cursor: "0s", Next: "1h0m0s"}, inWords(unread)); diff != "" {
-		t.Errorf("what cannot be read: (- wanted, + got)\n%s", diff)
+	for name, unread := range map[string]store.Listed{
+		"a record that cannot be read": {Err: errors.New("foreign")},
+		"a rule that cannot be read":   {Schedule: store.Schedule{Spec: calendar.Spec{Cron: "0 8 * * *", Zone: "Mars/Base"}}},
+	} {
+		unread.State.Cursor = noon
+		fill := planOf(store.DueSchedule{Listed: unread}, noon)
+		if diff := cmp.Diff(planned{Cursor: "0s", Next: "1h0m0s"}, inWords(fill)); diff != "" || fill.Fault == nil {
+			t.Errorf("%s: %v (- wanted, + got)\n%s", name, fill.Fault, diff)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,24 @@ func TestSchedulesRefused(t *testing.T) {
 	})
 	w.expect("schedules", "fail schedules bills hourly: it could not be made for <1m, since a key of its topic is foreign → "+
 		"run bellhop doctor without --quick, which names that key; after it is removed this goes on within a minute")
+}
+
+// A schedule whose message is damaged, which is no part of a list, is unreadable as the carrier says.
+func TestSchedulesUnreadForTheCarrier(t *testing.T) {
+	w := newWard(t)
+	w.schedule("bills", "hourly", func(*store.Schedule) {})
+	w.must(w.store.Client().HSet(t.Context(), w.store.KeysOf("bills").Rules("bills"), "hourly", "{\"every\":3600}\nno record").Err())
+	w.expect("schedules", w.fine("1 schedule"))
+	carrying, err := carrier.New(w.store, carrier.Options{})
+	w.must(err)
+	storetest.Run(t, carrying.Run)
+	want := "fail schedules bills hourly: it cannot be read, so it makes nothing: since TIME the carrier fails to read it: it is damaged, or newer than the daemon that carries, which is to be updated → " +
+		"put it again: bellhop schedule put bills hourly; or remove it: bellhop schedule delete bills hourly"
+	storetest.Eventually(t, "the doctor says so", func() bool {
+		return regexp.MustCompile(`since \S+Z the`).ReplaceAllString(strings.Join(w.findings("schedules"), "\n"), "since TIME the") == want
+	})
+	w.schedule("bills", "hourly", func(s *store.Schedule) { s.Spec.Every = 2 * time.Hour })
+	w.expect("schedules", w.fine("1 schedule"))
 }
 
 // Rules of time zones that are not this program's are reported, and whose they are.

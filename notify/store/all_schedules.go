@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -62,6 +63,9 @@ func (l *Listed) Standing(now time.Time) (Standing, error) {
 	err := l.Err
 	if err == nil {
 		_, err = l.Schedule.Rule()
+	}
+	if since := l.State.Unread; err == nil && !since.IsZero() {
+		err = fmt.Errorf("since %s the carrier fails to read it: it is damaged, or newer than the daemon that carries, which is to be updated", since.Format(time.RFC3339))
 	}
 	if err != nil {
 		return Unreadable, err

@@ -99,6 +99,7 @@ func TestStanding(t *testing.T) {
 		"its times have passed":      {spec: calendar.Spec{At: []time.Time{noon}}, state: store.ScheduleState{Cursor: noon}, want: store.IsOver},
 		"its last is made, and next": {spec: calendar.Spec{At: []time.Time{noon.Add(time.Hour)}}, state: store.ScheduleState{Cursor: noon.Add(time.Hour), Occurrences: []store.Made{{At: noon.Add(time.Hour)}}}, want: store.GoesOn},
 		"its rule is foreign":        {spec: calendar.Spec{Cron: "nonsense"}, want: store.Unreadable},
+		"the carrier cannot read it": {spec: hourly, state: store.ScheduleState{Cursor: noon.Add(-3 * time.Hour), Unread: noon}, want: store.Unreadable},
 		"its record is foreign":      {spec: hourly, err: errors.New("foreign"), want: store.Unreadable},
 	} {
 		l := store.Listed{Schedule: store.Schedule{Spec: test.spec}, State: test.state, Err: test.err}

@@ -17,6 +17,7 @@ type ScheduleSums struct {
 	Missed    int64         // that never were
 	Taken     int64         // whose id was in use
 	Refused   int64         // times that one could not be made
+	Unread    int64         // times that the carrier could not read a schedule
 }
 
 // ScheduleSums returns the sums of a shard. The error is that of the connection.
@@ -26,7 +27,7 @@ func (s Shard) ScheduleSums(ctx context.Context) (ScheduleSums, error) {
 		return ScheduleSums{}, err
 	}
 	sums := ScheduleSums{Schedules: r.Integer(), Behind: time.Duration(r.Integer()) * time.Millisecond}
-	for _, n := range []*int64{&sums.Made, &sums.Missed, &sums.Taken, &sums.Refused} {
+	for _, n := range []*int64{&sums.Made, &sums.Missed, &sums.Taken, &sums.Refused, &sums.Unread} {
 		*n = r.Decimal()
 	}
 	return sums, r.End()
@@ -34,5 +35,7 @@ func (s Shard) ScheduleSums(ctx context.Context) (ScheduleSums, error) {
 
 // And returns the sums of this and that.
 func (a ScheduleSums) And(b ScheduleSums) ScheduleSums {
-	return ScheduleSums{a.Schedules + b.Schedules, max(a.Behind, b.Behind), a.Made + b.Made, a.Missed + b.Missed, a.Taken + b.Taken, a.Refused + b.Refused}
+	return ScheduleSums{
+		a.Schedules + b.Schedules, max(a.Behind, b.Behind), a.Made + b.Made, a.Missed + b.Missed, a.Taken + b.Taken, a.Refused + b.Refused, a.Unread + b.Unread,
+	}
 }

@@ -43,6 +43,7 @@ type ScheduleState struct {
 	Taken    int64     `json:"taken,omitempty"`  // whose id was in use
 	Paused   time.Time `json:"paused,omitzero"`  // since when; zero: it is not
 	Refused  time.Time `json:"-"`                // since when its next cannot be made, since a key of its topic is foreign; zero: it can
+	Unread   time.Time `json:"-"`                // since when the carrier cannot read the schedule; zero: it can
 
 	Occurrences []Made `json:"occurrences,omitempty"` // the last 64 that were made, and not withdrawn, by time
 }
@@ -224,6 +225,9 @@ func readState(text string) (s ScheduleState) {
 	if ms := numbers["refused"]; ms > 0 {
 		s.Refused = time.UnixMilli(ms).UTC()
 	}
+	if ms := numbers["unread"]; ms > 0 {
+		s.Unread = time.UnixMilli(ms).UTC()
+	}
 	for word := range strings.FieldsSeq(rest) {
 		var at, due, made int64
 		if n, _ := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); n == 3 {
@@ -249,6 +253,7 @@ type Fill struct {
 	Cursor      time.Time    // the new one
 	Withdraw    time.Time    // what is due up to then, and waits, is; zero: nothing
 	Missed      int          // how many occurrences were missed
+	Fault       error        // why the schedule cannot be read, so that nothing is made; nil: it can
 	Occurrences []Occurrence // that are made
 	Next        time.Time    // when to look at it again; zero: never
 }
@@ -272,7 +277,7 @@ func (s Shard) FillSchedules(ctx context.Context, token string, settle bool, fil
 	for i := range fills {
 		f := &fills[i]
 		of := &f.Of.Schedule
-		args = append(args, of.Topic, of.Name, f.Of.State.Revision, f.Of.State.Cursor.Unix(), f.Cursor.Unix(), msOf(f.Withdraw), f.Missed, msOf(f.Next), len(f.Occurrences))
+		args = append(args, of.Topic, of.Name, f.Of.State.Revision, f.Of.State.Cursor.Unix(), f.Cursor.Unix(), msOf(f.Withdraw), f.Missed, f.Fault != nil, msOf(f.Next), len(f.Occurrences))
 		for _, o := range f.Occurrences {
 			more, err := of.arguments(o)
 			if err != nil {

@@ -238,7 +238,7 @@ func askings() []asking {
 			_, _, err := s.BareSchedules(ctx, "t", 0)
 			return err
 		}},
-		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1"}, call: func(ctx context.Context, s store.Shard) error {
+		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1", "5"}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.ScheduleSums(ctx)
 			return err
 		}},

@@ -111,9 +111,9 @@
 //	schedules-due           zset     TOPIC:NAME of all schedules → ms at which the carrier looks at it: it is to be filled then; inf:
 //	                                 it is paused, or at its end
 //	schedules:TOPIC         hash     names of schedules → state: NAME=NUMBER of each, a space before it: revision, cursor, fell, made,
-//	                                 missed, taken, paused; behind a newline, with a space before each, SECONDS,DUE,AT of the last 64
-//	                                 occurrences that were made: its time, when its message is due, and when that was made, both in ms,
-//	                                 AT 0 if the id was in use
+//	                                 missed, taken, paused, refused, unread; behind a newline, with a space before each, SECONDS,DUE,AT
+//	                                 of the last 64 occurrences that were made: its time, when its message is due, and when that was
+//	                                 made, both in ms, AT 0 if the id was in use
 //	rules:TOPIC             hash     names of schedules → JSON of the rule, a newline, and the record of an occurrence without its
 //	                                 times
 //	mark                    string   nothing; it is written behind a call that replicas confirm

@@ -12,7 +12,7 @@
 -- all is the carrier's alarm, an entry of HANDED, so that nothing is asked at rest.
 
 local ALARM = '/' -- in HANDED: the entries of topics have more behind it
-local NUMBERS = { 'revision', 'cursor', 'fell', 'made', 'missed', 'taken', 'paused', 'refused' }
+local NUMBERS = { 'revision', 'cursor', 'fell', 'made', 'missed', 'taken', 'paused', 'refused', 'unread' }
 local KEPT_OCCURRENCES = 64
 local AGAIN = 60000 -- ms until one that cannot be filled is tried again
 
@@ -30,8 +30,8 @@ function Schedules.bare(rule)
 end
 
 -- Reads the state of a schedule: fell is the last time of an occurrence that fell due, made how many were made and not withdrawn, missed how
--- many never were, taken how many had an id that was in use, paused since when, in ms, and refused since when its next cannot be made. Returns nil if
--- there is none.
+-- many never were, taken how many had an id that was in use, paused since when, in ms, refused since when its next cannot be made, and unread since when
+-- the carrier cannot read it. Returns nil if there is none.
 function Schedules.read(topic, name)
   local state = try('HGET', schedules_of(topic), name)
   if not state then return nil end
@@ -103,13 +103,17 @@ function Schedules.withdraw(s, chosen)
   for _, member in ipairs(members) do forget(s, member) end
 end
 
--- Whether two rules have the same times.
-function Schedules.have_same_times(one, other)
-  one, other = cjson.decode(string.match(one, '^[^\n]*')), cjson.decode(string.match(other, '^[^\n]*'))
-  for _, field in ipairs({ 'cron', 'every', 'zone', 'from', 'until' }) do
-    if one[field] ~= other[field] then return false end
-  end
-  return table.concat(one.at or {}, ' ') == table.concat(other.at or {}, ' ')
+local function times_of(rule)
+  rule = cjson.decode(string.match(rule, '^[^\n]*'))
+  local parts = { table.concat(rule.at or {}, ' ') }
+  for _, field in ipairs({ 'cron', 'every', 'zone', 'from', 'until' }) do parts[#parts + 1] = rule[field] or '' end
+  return table.concat(parts, '\n')
+end
+
+-- Whether a rule has the same times as the one before, of which nothing is known if it cannot be read.
+function Schedules.have_same_times(before, rule)
+  local is_read, times = pcall(times_of, before)
+  return is_read and times == times_of(rule)
 end
 
 -- Takes back what was made ahead, and has the schedule go on from a time in ms: now, or the last one that is settled, if its times are as before. If
@@ -118,7 +122,7 @@ function Schedules.begin_anew(s, now, from)
   for _, one in ipairs(s.occurrences) do
     if one.due <= now then s.fell = math.max(s.fell, one.time) end
   end
-  s.cursor = math.max(math.floor(math.min(from, now) / 1000), s.fell)
+  s.cursor, s.unread = math.max(math.floor(math.min(from, now) / 1000), s.fell), 0
   Schedules.withdraw(s, function(one) return one.due > now end)
 end
 
@@ -196,11 +200,11 @@ local function occurrence_at(s, i)
   return one
 end
 
--- Makes what a fill says of a schedule, by eight values of ARGV from one on, and four of each occurrence: see fill.lua. Returns where the next
+-- Makes what a fill says of a schedule, by nine values of ARGV from one on, and four of each occurrence: see fill.lua. Returns where the next
 -- begins, and what became of it: made, stale if it was changed meanwhile, or foreign.
 function Schedules.make(c, i)
-  local topic, name, revision, before, cursor, late, missed, at = unpack(ARGV, i, i + 7)
-  local first, n = i + 9, tonumber(ARGV[i + 8])
+  local topic, name, revision, before, cursor, late, missed, unread, at = unpack(ARGV, i, i + 8)
+  local first, n = i + 10, tonumber(ARGV[i + 9])
   local next_one = first + 4 * n
   local s = Schedules.read(topic, name)
   if not s or text(s.revision) ~= revision or text(s.cursor) ~= before or s.paused > 0 then return next_one, 'stale' end
@@ -219,10 +223,12 @@ function Schedules.make(c, i)
   end
   s.cursor, s.missed = math.max(tonumber(cursor), s.cursor), s.missed + tonumber(missed)
   table.sort(s.occurrences, function(a, b) return a.time < b.time end)
-  s.refused = fault and (s.refused > 0 and s.refused or c.now) or 0
+  local function since(before_that, is_so) return is_so and (before_that > 0 and before_that or c.now) or 0 end
+  s.refused, s.unread = since(s.refused, fault), since(s.unread, unread == '1')
   Schedules.write(s)
   Counters.count_all('missed', tonumber(missed))
   Counters.count_all('refused', fault and 1 or 0)
+  Counters.count_all('unreadable', tonumber(unread))
   if fault then at = c.now + AGAIN end
   Schedules.look_at(topic, name, at ~= '' and tonumber(at) or nil)
   return next_one, fault and 'foreign' or 'made'
