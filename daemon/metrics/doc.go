@@ -41,7 +41,7 @@
 //
 // # Schedules
 //
-// bellhop_schedules, bellhop_schedules_behind_seconds and bellhop_occurrences_made_total, _missed_total, _taken_total and
+// bellhop_schedules, _behind_seconds and _unreadable_total, and bellhop_occurrences_made_total, _missed_total, _taken_total and
 // _refused_total are of all schedules of the store, and have no label: bellhop doctor names the schedule that an alert is
 // about. Counters go on where a schedule is deleted, and are left out while a shard is away.
 //

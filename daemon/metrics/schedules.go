@@ -35,6 +35,7 @@ func scheduleFigures() (state, ever []figure[store.ScheduleSums]) {
 		of("bellhop_occurrences_missed_total", "Occurrences that were ever missed: no carrier made or carried them within the grace of their schedule.", counter, func(s store.ScheduleSums) float64 { return float64(s.Missed) }),
 		of("bellhop_occurrences_taken_total", "Occurrences whose id another message ever had, so that they were not made.", counter, func(s store.ScheduleSums) float64 { return float64(s.Taken) }),
 		of("bellhop_occurrences_refused_total", "Times that a carrier ever failed to make an occurrence, since a key of its topic is foreign; it tries once a minute.", counter, func(s store.ScheduleSums) float64 { return float64(s.Refused) }),
+		of("bellhop_schedules_unreadable_total", "Times that a carrier ever failed to read a schedule, which makes nothing then; it tries once an hour.", counter, func(s store.ScheduleSums) float64 { return float64(s.Unread) }),
 	}
 	return state, ever
 }

@@ -32,6 +32,7 @@ func TestSchedules(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_schedules": 0, "bellhop_schedules_behind_seconds": 0,
 		"bellhop_occurrences_made_total": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
+		"bellhop_schedules_unreadable_total": 0,
 	})
 	const topics = 12
 	for i := range topics {
@@ -47,6 +48,31 @@ func TestSchedules(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_schedules": topics, "bellhop_schedules_behind_seconds": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
 	})
+}
+
+// A carrier that cannot read schedules of some shards says so once for each, and makes those of the others.
+func TestUnreadableSchedules(t *testing.T) {
+	db := storetest.Sharded(t, 8)
+	m := newMetrics(t, db, metrics.Options{})
+	for i := range 12 {
+		topic := fmt.Sprintf("t%d", i)
+		schedule(t, db, topic)
+		if i%3 == 0 {
+			if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Rules(topic), "yearly", "{\"every\":3600}\nno record").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c, err := carrier.New(db, carrier.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, c.Run)
+	storetest.Eventually(t, "the carrier looked at all", func() bool {
+		now := scrape(t, m)
+		return now["bellhop_schedules_unreadable_total"] == 4 && now["bellhop_occurrences_made_total"] == 16
+	})
+	want(t, scrape(t, m), map[string]float64{"bellhop_schedules": 12, "bellhop_schedules_behind_seconds": 0, "bellhop_schedules_unreadable_total": 4})
 }
 
 // A scrape of a store without schedules makes no call for them.
