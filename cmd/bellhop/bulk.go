@@ -48,8 +48,9 @@ type bulk struct {
 	published, refused int
 	upTo               int // the last line whose result is known
 
-	later               []restored // behind all messages
-	restored, unchanged int        // of these
+	later     []restored // behind all messages
+	restored  int        // of these
+	unchanged int        // lines of an export that were there already, of messages, too
 }
 
 // publishFile publishes the lines of a file, "-" for standard input.
@@ -75,7 +76,7 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 	err := b.run(ctx)
 	if a.json {
 		sum := map[string]int{"published": b.published, "refused": b.refused}
-		if len(b.later) > 0 {
+		if len(b.later) > 0 || b.unchanged > 0 {
 			sum["restored"], sum["unchanged"] = b.restored, b.unchanged
 		}
 		if bad := a.printJSON(sum); err == nil {
@@ -84,7 +85,10 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 	} else {
 		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refused)
 		if len(b.later) > 0 {
-			terminal.Printf(a.out, "restored %d schedules and pushes, %d were there unchanged\n", b.restored, b.unchanged)
+			terminal.Printf(a.out, "restored %d schedules and pushes\n", b.restored)
+		}
+		if b.unchanged > 0 {
+			terminal.Printf(a.out, "%d lines were there unchanged\n", b.unchanged)
 		}
 	}
 	if err == nil && b.refused > 0 {
@@ -112,7 +116,7 @@ func (b *bulk) run(ctx context.Context) error {
 				return b.restoreAll(ctx)
 			}
 			<-next.done
-			if err := b.account(next); err != nil {
+			if err := b.account(ctx, next); err != nil {
 				return err
 			}
 		}
@@ -216,11 +220,9 @@ func readLine(in *bufio.Reader, most int) (line []byte, read int64, err error) {
 
 // account counts a batch's results. It returns the errors that end the run: Redis
 // accepts no messages, or the file cannot be read further.
-func (b *bulk) account(next *batch) error {
-	for i, r := range next.results {
-		if r.Err != nil {
-			next.faults[next.lines[i]] = r.Err
-		}
+func (b *bulk) account(ctx context.Context, next *batch) error {
+	if err := b.settle(ctx, next); err != nil {
+		return b.cut(err)
 	}
 	for line := next.first; line <= next.last; line++ {
 		err := next.faults[line]

@@ -122,8 +122,7 @@ func (k *clerk) repeat(what string, kills int, prefix string, args ...string) (e
 	return nil
 }
 
-// imports imports the file, which is killed some times, until each line of it is published, or refused since it is there, and all schedules and
-// pushes behind them are restored, or there unchanged.
+// imports imports the file, which is killed some times, until each line of it is published, restored, or there unchanged.
 func (k *clerk) imports(kills int) error {
 	all, err := exportedIn(k.export)
 	if err != nil {
