@@ -9,7 +9,7 @@ if expected ~= '' and expected ~= text(s.revision) then return { 'conflict', s.r
 if what == 'pause' and s.paused > 0 or what == 'resume' and s.paused == 0 then return { 'unchanged', s.revision } end
 Schedules.revise(s)
 s.paused = what == 'pause' and now or 0
-Schedules.begin_anew(s, now, now)
+Schedules.begin_anew(s, now, now, true)
 if what == 'delete' then Schedules.forget(topic, name) else Schedules.look_at(topic, name, what == 'resume' and now or nil) end
 if what == 'resume' then Schedules.raise_alarm(now) else Schedules.set_alarm() end
 return { 'changed', s.revision }

@@ -117,13 +117,14 @@ function Schedules.have_same_times(before, rule)
 end
 
 -- Takes back what was made ahead, and has the schedule go on from a time in ms: now, or the last one that is settled, if its times are as before. If
--- the clock was set back it goes on from the last time that fell due.
-function Schedules.begin_anew(s, now, from)
+-- the clock was set back it goes on from the last time that fell due. What is put off by a jitter and has its time behind it is on its way: it stays,
+-- since it would not be made again, unless the schedule stops.
+function Schedules.begin_anew(s, now, from, stops)
   for _, one in ipairs(s.occurrences) do
     if one.due <= now then s.fell = math.max(s.fell, one.time) end
   end
   s.cursor, s.unread = math.max(math.floor(math.min(from, now) / 1000), s.fell), 0
-  Schedules.withdraw(s, function(one) return one.due > now end)
+  Schedules.withdraw(s, function(one) return one.due > now and (stops or one.time * 1000 > now) end)
 end
 
 -- Has the carrier look at a schedule at a time in ms; nil: not at all. Call raise_alarm, or set_alarm, after all.
