@@ -175,7 +175,7 @@ func (p *applying) note(topic, name, outcome string) {
 	p.sum.Schedules = append(p.sum.Schedules, appliedSchedule{topic, name, outcome})
 }
 
-// checkOver refuses schedules that would never fire. One that is there already as it is put has served, and stays.
+// checkOver refuses schedules that would never fire. One that is there already with these times has served, and may be changed but for them.
 func (p *applying) checkOver(ctx context.Context) error {
 	now, err := p.store.Now(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func (p *applying) checkOver(ctx context.Context) error {
 			continue
 		}
 		switch before, _, _, err := p.store.Of(l.Topic).Schedule(ctx, l.Topic, l.Schedule.Name); {
-		case err == nil && l.Schedule.Same(&before):
+		case err == nil && l.Schedule.HasTimesOf(&before):
 		case notify.Retryable(err):
 			return err
 		default:

@@ -142,7 +142,7 @@ func TestScheduleApplyRefuses(t *testing.T) {
 	}
 }
 
-// What would never fire again is refused, and nothing of the file is done; where it is there already it has served, and stays.
+// What would never fire again is refused, and nothing of the file is done; where it is there already it has served, and may be changed but for its times.
 func TestScheduleApplyOver(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -170,6 +170,18 @@ func TestScheduleApplyOver(t *testing.T) {
 	}
 	if r := s.feed(file, "schedule", "apply", "-"); r.code != 0 || r.out != "mail new added\nmail until unchanged\nmail once unchanged\nadded 1, changed 0, unchanged 2, deleted 0\n" {
 		t.Errorf("got %+v", r)
+	}
+	others := strings.ReplaceAll(file, `"body":"x"`, `"body":"y"`)
+	for _, dry := range []string{"--dry-run", "--prune"} {
+		if out := s.feed(others, "schedule", "apply", "-", dry).out; !strings.HasPrefix(out, "mail new changed\nmail until changed\nmail once changed\nadded 0, changed 3, unchanged 0, deleted 0") {
+			t.Errorf("%s: got %s", dry, out)
+		}
+	}
+	for was, is := range map[string]string{`"until":"2026-01-01`: `"until":"2026-01-02`, `"at":["2026-01-01`: `"at":["2026-01-02`} {
+		r := s.feed(strings.Replace(others, was, is, 1), "schedule", "apply", "-")
+		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "1 schedules would never fire, and nothing was changed") {
+			t.Errorf("%s: got %+v", is, r)
+		}
 	}
 }
 

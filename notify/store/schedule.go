@@ -161,7 +161,7 @@ func (s *Schedule) checkMessage() error {
 	return errors.Join(faults...)
 }
 
-// CheckOver returns a Fault for a schedule that never fires behind a time. A put where it is there already changes nothing, and needs no such check.
+// CheckOver returns a Fault for a schedule that never fires behind a time. A put where one with the same times is there already needs no such check.
 func (s *Schedule) CheckOver(now time.Time) error {
 	rule, err := s.Rule()
 	if err != nil {

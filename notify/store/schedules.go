@@ -57,9 +57,9 @@ type Made struct {
 }
 
 // PutSchedule puts a schedule, or changes the one of its name: what that made ahead is withdrawn, as far as it waits as it was made, and it
-// goes on from now, or where it was, if its times are as before. One that is there as it is put stays as it is: then the outcome is OutcomeKept. Revision is the one that must be there, 0 for
-// none; AnyRevision: any or none. It returns the revision. Errors: a joined Fault for what is wrong, also of one that would never fire,
-// ErrScheduleChanged, and those of Publish.
+// goes on from now, or where it was, if its times are as before. One that is there as it is put stays as it is: then the outcome is OutcomeKept.
+// Revision is the one that must be there, 0 for none; AnyRevision: any or none. It returns the revision. Errors: a joined Fault for what is wrong,
+// also of one that would never fire and is new or has other times, ErrScheduleChanged, and those of Publish.
 func (s Shard) PutSchedule(ctx context.Context, schedule *Schedule, revision int64) (Outcome, int64, error) {
 	if err := schedule.Check(); err != nil {
 		return OutcomeRefused, 0, err

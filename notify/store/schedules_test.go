@@ -133,9 +133,7 @@ func hourly(r *recurring, name string) *store.Schedule {
 	return &store.Schedule{Topic: r.topic, Name: name, Spec: calendar.Spec{Every: time.Hour}, Message: record.Record{Body: []byte("x")}}
 }
 
-// A schedule is read as it was put. One that is put again as it is stays as it is; a change needs the revision that it was read with, if it
-// names one; and no revision comes twice.
-// What would never fire again is refused, and nothing changes; where it is as it is put it has served, and stays.
+// What would never fire again is refused, and nothing changes. One that has served is kept as it is put, and changed but for its times.
 func TestPutOver(t *testing.T) {
 	t.Parallel()
 	r := openRecurring(t)
@@ -162,9 +160,19 @@ func TestPutOver(t *testing.T) {
 		if outcome, _ := r.put(&s); outcome != store.OutcomeKept {
 			t.Errorf("%+v: a put of what is there is %s", spec, outcome)
 		}
-		s.Message.Body = []byte("other")
+		s.Message.Body, s.Jitter = []byte("other"), time.Millisecond
+		if outcome, _ := r.put(&s); outcome != store.OutcomeReplaced {
+			t.Errorf("%+v: a change of its message is %s", spec, outcome)
+		}
+		if f := r.due(); len(f.Due) != 1 {
+			t.Errorf("%+v: the carrier looks at %+v", spec, f)
+		}
+		s.Spec.From = s.Spec.From.Add(time.Second)
+		if s.Spec.From.Before(time.Unix(0, 0)) {
+			s.Spec.From = time.Unix(1, 0)
+		}
 		if _, _, err := r.shard.PutSchedule(t.Context(), &s, store.AnyRevision); !errors.Is(err, fault.ErrInvalid) {
-			t.Errorf("%+v: a change is %v", spec, err)
+			t.Errorf("%+v: a change of its times is %v", spec, err)
 		}
 		r.must(r.shard.DeleteSchedule(t.Context(), r.topic, "over", store.AnyRevision))
 	}
@@ -175,6 +183,8 @@ func TestPutOver(t *testing.T) {
 	}
 }
 
+// A schedule is read as it was put. One that is put again as it is stays as it is; a change needs the revision that it was read with, if it
+// names one; and no revision comes twice.
 func TestPutSchedule(t *testing.T) {
 	t.Parallel()
 	r := openRecurring(t)
