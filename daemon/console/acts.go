@@ -51,6 +51,7 @@ var acts = []act{
 	foundAct,
 	allAct,
 	scheduleAct,
+	backfillAct,
 	pushAct,
 }
 

@@ -34,6 +34,9 @@ type scheduleView struct {
 	Next  []upcoming // when it fires next
 	Last  []occurrence
 	Body  shownBody
+
+	From, To string     // of a backfill, as they were written
+	Refused  *pageFault // the form of a backfill was
 }
 
 // An upcoming time is one at which a schedule fires.
@@ -77,7 +80,7 @@ func (c *Console) schedule(ctx context.Context, v *visit) (any, error) {
 		c.caches.schedule.Forget(member)
 	}
 	now := c.now(ctx)
-	view := &scheduleView{visit: v, scheduleRow: rowOf(&read.Listed, now), Now: now, State: read.State}
+	view := &scheduleView{visit: v, scheduleRow: rowOf(&read.Listed, now), Now: now, State: read.State, From: v.r.PostForm.Get("from"), To: v.r.PostForm.Get("to")}
 	if read.Err == nil {
 		view.show(&read)
 	}
@@ -191,6 +194,8 @@ func (s *scheduleView) Headline() string {
 
 // Link returns the address of the page.
 func (s *scheduleView) Link() string { return s.scheduleRow.Link() }
+
+func (s *scheduleView) refuse(f *pageFault) { s.Refused = f }
 
 func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
 
