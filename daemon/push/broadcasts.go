@@ -44,7 +44,8 @@ func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 
 // listen listens until ctx ends. A push that is removed loses its name a moment before or after this daemon hears of that.
 func (l *listening) listen(ctx context.Context, name string, t *target) {
-	o := subscribers.ListenOptions{Name: name, Concurrency: t.InFlight}
+	o := l.o.Broadcasts
+	o.Name, o.Concurrency = name, t.InFlight
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		err := l.listener.Listen(ctx, t.Topics[0], func(ctx context.Context, b *subscribers.Broadcast) error { return l.broadcast(ctx, name, b) }, o)
 		if err != nil && !errors.Is(err, notify.ErrNoListener) {

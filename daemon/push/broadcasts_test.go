@@ -9,9 +9,11 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // listening returns a store with a carrier, a pusher, and a push of broadcasts to an endpoint, which listens.
@@ -69,7 +71,7 @@ func TestBroadcasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Verify(r.body, r.Header); err != nil || r.Header.Get("webhook-id") != "prices.gold:first" || r.Header.Get("Bellhop-Attempt") != "1" || string(r.body) != "42" {
+	if err := w.Verify(r.body, r.Header); err != nil || r.Header.Get("webhook-id") != "prices.gold:first" || r.Header.Get("Bellhop-Attempt") != "1" || string(r.body) != "42" || r.Header.Get("Bellhop-Late-Ms") != "" {
 		t.Errorf("got %v %q, %v", r.Header, r.body, err)
 	}
 	var want []string
@@ -117,6 +119,28 @@ func TestBroadcastsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantBroadcasts(t, e, "prices.gold:c", "prices.gold:d")
+}
+
+// A broadcast is tried as often as the options say.
+func TestBroadcastsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	s, e := storetest.Open(t), newEndpoint(t)
+	carry(t, s)
+	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Broadcasts: true})
+	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Broadcasts: subscribers.ListenOptions{
+		MaxAttempts: 2, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, p.Run)
+	awaitListener(t, s, "prices.*")
+	e.says(status(http.StatusInternalServerError))
+	broadcast(t, s, "prices.gold", "a")
+	wantBroadcasts(t, e, "prices.gold:a", "prices.gold:a")
+	e.says(status(http.StatusOK))
+	broadcast(t, s, "prices.gold", "b")
+	wantBroadcasts(t, e, "prices.gold:b")
 }
 
 // A push that changes listens to its new pattern alone; with the push its name goes.

@@ -23,7 +23,7 @@
 //
 // A push of broadcasts is a named listener to one topic or pattern, which all daemons share: each broadcast goes to the URL at least once,
 // in the order of its topic where one daemon pushes one at a time, and later what was sent while it was paused, or no daemon ran, as long as
-// the log keeps that.
+// the log keeps that. Its lease, its attempts and the pauses between them are those that the daemon has for named listeners.
 //
 // # NATS
 //
@@ -33,9 +33,9 @@
 // # The request to a URL
 //
 // A POST with the body and the content type of the message. Its headers are those of a claim with as=body (package httpapi), but for the
-// receipt; traceparent and tracestate of the message are sent under their own names, too. Each request is signed as Standard Webhooks
-// says (https://www.standardwebhooks.com): webhook-id is TOPIC:ID, the same for all attempts; webhook-timestamp the time of the request
-// by the clock of the daemon; webhook-signature has one signature for each secret.
+// receipt, and of a broadcast Bellhop-Late-Ms; traceparent and tracestate of the message are sent under their own names, too. Each request
+// is signed as Standard Webhooks says (https://www.standardwebhooks.com): webhook-id is TOPIC:ID, the same for all attempts;
+// webhook-timestamp the time of the request by the clock of the daemon; webhook-signature has one signature for each secret.
 //
 // # The answer
 //

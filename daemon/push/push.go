@@ -27,6 +27,9 @@ type Options struct {
 	Version string        // of the program
 	Logger  *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
+	// Broadcasts has the lease, the backoff and the attempts of broadcasts; the other fields are left out.
+	Broadcasts subscribers.ListenOptions
+
 	// OnClaimed is called for each message that is handed on, with the time from its due time until its claim. It must not block,
 	// and must be safe for concurrent use.
 	OnClaimed func(d subscribers.Delivery, late time.Duration)

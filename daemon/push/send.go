@@ -164,6 +164,9 @@ func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.
 	}
 	now := time.Now()
 	api.SetHeaders(r.Header, d)
+	if d.Receipt == 0 { // how late a broadcast is, is not known
+		r.Header.Del("Bellhop-Late-Ms")
+	}
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if value, there := d.Headers[name]; there {
 			r.Header.Set(name, value)
