@@ -17,21 +17,33 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// The push of a topic to a URL. Its messages may fail more often than any receiver has them fail.
+// The pushes of a topic, and of broadcasts, to a URL. What they push may fail more often than any receiver has it fail.
 const (
 	hook           = "hook-1"
 	hookSecret     = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	hookTimeout    = lease // so what is asked again for want of an answer is out of its lease
 	hookedAttempts = 1000
+	announced      = "/broadcasts" // to which broadcasts are pushed
 )
 
-// startHook starts the receiver of the push, and puts that.
+// announcing is the push of broadcasts.
+var announcing = store.Push{Name: "announcements", Topics: []string{"news.>"}, Broadcasts: true}
+
+// startHook starts the receiver of the pushes, puts them, and waits until the one of broadcasts misses none.
 func (w *world) startHook(ctx context.Context) error {
 	if err := w.enlist(hook, actorProgram); err != nil {
 		return err
 	}
-	return w.store.Home().PutPush(ctx, store.Push{
-		Name: "hooks", Topics: []string{hookedTopic}, URL: "http://" + w.member(hook).addr(hook) + "/hook", Secrets: []string{hookSecret}, Timeout: hookTimeout,
+	url := "http://" + w.member(hook).addr(hook)
+	for path, push := range map[string]store.Push{"/hook": {Name: "hooks", Topics: []string{hookedTopic}}, announced: announcing} {
+		push.URL, push.Secrets, push.Timeout = url+path, []string{hookSecret}, hookTimeout
+		if err := w.store.Home().PutPush(ctx, push); err != nil {
+			return err
+		}
+	}
+	return until("the push of broadcasts has a name", func() bool {
+		all, err := w.inspector.Listeners(ctx, func(name, _ string) bool { return name == announcing.Listener() })
+		return err == nil && len(all) == 1
 	})
 }
 
@@ -66,7 +78,7 @@ func (a *actor) receive(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP handles the message of a request: mostly at once, at times not at all.
+// ServeHTTP handles the message or the broadcast of a request: mostly at once, at times not at all.
 func (h *hooked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.under.Add(1)
 	defer h.under.Done()
@@ -74,7 +86,11 @@ func (h *hooked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it broke off
 	}
-	got, err := pushed(r)
+	read := pushed
+	if r.URL.Path == announced {
+		read = pushedAll
+	}
+	got, err := read(r)
 	if err != nil {
 		logger().Error("unreadable", "error", err)
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -108,6 +124,14 @@ func (h *hooked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		op.End(history.OK, history.Record{})
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// pushedAll returns the record of the broadcast in a request.
+func pushedAll(r *http.Request) (history.Record, error) {
+	attempt, err := strconv.Atoi(r.Header.Get("Bellhop-Attempt"))
+	return history.Record{
+		Op: history.Push, Topic: r.Header.Get("Bellhop-Topic"), ID: r.Header.Get("Bellhop-Id"), Webhook: r.Header.Get(standardwebhooks.HeaderWebhookID), Attempt: attempt,
+	}, err
 }
 
 // pushed returns the record of the message in a request. It was claimed so long after its due time as the request says.

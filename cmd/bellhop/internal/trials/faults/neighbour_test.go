@@ -80,6 +80,7 @@ func (w *world) check(ctx context.Context, beside *world, bounds history.Bounds)
 	if err != nil {
 		return err
 	}
+	bounds.PushedAll = nil
 	report, err := history.Check(records, final, bounds)
 	for i, v := range report.Violations {
 		if i == maxViolations {

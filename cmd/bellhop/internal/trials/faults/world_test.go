@@ -139,7 +139,7 @@ func (w *world) path() string {
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry, and limits of a topic.
 func (w *world) setDefaults(ctx context.Context) error {
 	_, err := w.inspector.Set(ctx, notify.AllTopics, notify.SettingsChange{
-		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max),
+		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max), Attempts: new(store.DefaultAttempts), // of messages alone
 	})
 	if err != nil {
 		return err
@@ -246,6 +246,9 @@ func (w *world) startDaemons(ctx context.Context) error {
 // startCrew starts receivers, then publishers, and those of a neighbour, and waits until they are ready. Until then appendfsync is
 // always: a power cut must not take a name that has just been registered.
 func (w *world) startCrew(ctx context.Context) error {
+	if err := w.startHook(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
 		if err := w.enlist(name, actorProgram); err != nil {
 			return err
@@ -255,9 +258,6 @@ func (w *world) startCrew(ctx context.Context) error {
 		if err := w.enlist(name, workProgram); err != nil {
 			return err
 		}
-	}
-	if err := w.startHook(ctx); err != nil {
-		return err
 	}
 	for _, m := range w.crew[2:] {
 		if err := m.ready(); err != nil {
@@ -320,7 +320,7 @@ func daemonProgram(m *member) child.Program {
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(), "BELLHOP_PUSH_ALLOW=127.0.0.1",
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
-		"BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
+		"BELLHOP_MAX_ATTEMPTS="+strconv.Itoa(hookedAttempts), "BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
 }
 
 // natsEnv returns the environment of a daemon for NATS.
@@ -485,8 +485,10 @@ func (w *world) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := until("the name has all", func() bool { return w.nameHasAll(ctx) }); err != nil {
-		return err
+	for _, name := range w.names() {
+		if err := until(name+" has all", func() bool { return w.hasAll(ctx, name) }); err != nil {
+			return err
+		}
 	}
 	if w.nats != nil {
 		if err := w.readStream(ctx); err != nil {
@@ -528,17 +530,25 @@ func (m *member) hasFences() bool {
 	return true
 }
 
-// nameHasAll reports whether the shared name has handled the last broadcasts.
-func (w *world) nameHasAll(ctx context.Context) bool {
+// names returns under which names processes listen.
+func (w *world) names() []string {
+	if w.number > 0 { // of a neighbour, whose daemon pushes nothing
+		return []string{shared}
+	}
+	return []string{shared, announcing.Listener()}
+}
+
+// hasAll reports whether a name has handled the last broadcasts.
+func (w *world) hasAll(ctx context.Context, name string) bool {
 	client := w.store.Client()
 	for _, topic := range broadcastTopics {
 		keys := w.store.KeysOf(topic)
-		held, err := client.Exists(ctx, keys.Held(shared)).Result()
+		held, err := client.Exists(ctx, keys.Held(name)).Result()
 		if err != nil || held > 0 {
 			return false
 		}
 		last, err := client.ZScore(ctx, keys.Logs(), topic).Result()
-		at, missing := client.HGet(ctx, keys.Places(shared), topic).Float64()
+		at, missing := client.HGet(ctx, keys.Places(name), topic).Float64()
 		if err != nil || missing != nil || at < last {
 			return false
 		}

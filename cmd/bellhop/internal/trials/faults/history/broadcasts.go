@@ -41,6 +41,7 @@ func (c *checker) checkBroadcasts() {
 		}
 		c.missed(sent, listeners...)
 	}
+	c.checkAnnounced(sent)
 	c.falseGaps(sent)
 	if c.final.Streams {
 		c.checkStored(sent)

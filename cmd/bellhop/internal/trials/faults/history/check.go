@@ -28,7 +28,7 @@ const (
 	Overdue     Rule = "overdue"     // at the end no message waits that should have been moved
 	Order       Rule = "order"       // broadcasts are sent and received in order, and one worker handles messages in order
 	Twice       Rule = "twice"       // a broadcast is sent once, and received once by a listener without a name
-	Missed      Rule = "missed"      // every listener receives a broadcast, or is told of the gap
+	Missed      Rule = "missed"      // every listener receives a broadcast, or is told of the gap, and so does the URL of a push
 	FalseGap    Rule = "false gap"   // listeners are told of a gap only if broadcasts were removed
 	Stored      Rule = "stored"      // a JetStream stream holds each broadcast once
 	Mover       Rule = "mover"       // no carrier beats after a later one was elected
@@ -105,10 +105,11 @@ type Bounds struct {
 	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
 	Apart  []string      // topics of which messages are claimed by claims of no other topic
 
-	Told    []string         // topics of which each handout without a fault is recorded, also those by others
-	Limited map[string]Limit // topics that have limits: how late their messages are is not checked
-	Bulk    []string         // topics of which many messages are due at once, and wait for hands: the same
-	Pushed  []string         // topics of which each handout is a request to a URL, which may have to wait until its endpoint works: the same
+	Told      []string         // topics of which each handout without a fault is recorded, also those by others
+	Limited   map[string]Limit // topics that have limits: how late their messages are is not checked
+	Bulk      []string         // topics of which many messages are due at once, and wait for hands: the same
+	Pushed    []string         // topics of which each handout is a request to a URL, which may have to wait until its endpoint works: the same
+	PushedAll []string         // topics of which each broadcast is pushed to a URL
 
 	Spares []string // kinds of faults that give back no message that a handler has, and use up no attempt
 }
@@ -212,6 +213,7 @@ func (c *checker) checkMessage(m *message) {
 	c.cancelled(m)
 	c.stopped(m)
 	c.archived(m)
+	c.signed(m)
 	if m.broadcast {
 		return
 	}
@@ -226,7 +228,6 @@ func (c *checker) checkMessage(m *message) {
 	c.keptWell(m)
 	c.awaited(m)
 	for i, h := range m.handouts {
-		c.pushed(m, h)
 		c.early(m, h)
 		c.expired(m, h)
 		c.late(m, i)

@@ -67,6 +67,8 @@
 //   - Receive: Listener, Name, Topic, ID, Position, Due, Attempt; Bookmark of one of several
 //     shards, from which the Position is read if it is missing. Without a name it ends OK.
 //     Target: the process that reads the logs, if it is not this one.
+//   - Push, a request to a URL for a broadcast: Topic, ID, Attempt, Webhook, Forged as of Handle. The
+//     end is OK if it is answered so that the broadcast is done, and is recorded before the answer.
 //   - Gap: Listener, Name, Topic, Was (after this position), Position (up to this one).
 //   - Store, an event at the end for each message of the JetStream stream, in its
 //     order: Topic, ID.

@@ -92,6 +92,7 @@ type message struct {
 	handouts    []*handout
 	awaits      []*op
 	rows        []*op // Archive
+	pushes      []*op // Push
 }
 
 // A handout is one delivery of a message to a worker.
@@ -224,6 +225,9 @@ func (c *checker) file(o *op) error {
 	case Archive:
 		m := c.message(r)
 		m.rows = append(m.rows, o)
+	case Push:
+		m := c.message(r)
+		m.pushes = append(m.pushes, o)
 	default:
 		return c.fileOther(o)
 	}

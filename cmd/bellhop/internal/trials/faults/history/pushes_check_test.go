@@ -125,6 +125,93 @@ func TestPushes(t *testing.T) {
 	expectEach(t, wrongPushes, rightPushes, of)
 }
 
+// Wrong histories of broadcasts that are pushed to a URL, and histories of some that break no rule.
+var (
+	wrongAnnouncements = map[history.Rule]map[string]string{
+		history.Missed: {
+			"not pushed": `
+				0-2 p broadcast b ok due=10
+				final log b 11
+				900 harness drained`,
+			"failed, and not again": `
+				0-2 p broadcast b ok due=10
+				final log b 11
+				20-25 h push b no attempt=1 webhook=t:b
+				900 harness drained`,
+			"unanswered, and not again": `
+				0-2 p broadcast b ok due=10
+				final log b 11
+				20-? h push b attempt=1 webhook=t:b
+				900 harness drained`,
+			"another one was": `
+				0-2 p broadcast a ok due=10
+				0-2 p broadcast b ok due=10
+				final log a 11
+				final log b 12
+				20-25 h push a ok attempt=1 webhook=t:a
+				26-27 h push a ok attempt=2 webhook=t:a
+				900 harness drained`,
+		},
+		history.Webhook: {
+			"another id in another attempt": `
+				0-2 p broadcast b ok due=10
+				final log b 11
+				20-25 h push b no attempt=1 webhook=t:b
+				30-35 h push b ok attempt=2 webhook=t:b.2
+				900 harness drained`,
+			"forged": `
+				0-2 p broadcast b ok due=10
+				final log b 11
+				20-25 h push b ok attempt=1 webhook=t:b forged=true
+				900 harness drained`,
+		},
+		history.Unpublished: {
+			"a message": `
+				0-2 p publish m ok due=10
+				final ready m 10
+				20-25 h push m ok attempt=1 webhook=t:m
+				900 harness drained`,
+			"from nowhere": `
+				20-25 h push b ok attempt=1 webhook=t:b
+				900 harness drained`,
+		},
+	}
+	rightAnnouncements = map[string]string{
+		"pushed": `
+			0-2 p broadcast b ok due=10
+			final log b 11
+			20-25 h push b ok attempt=1 webhook=t:b
+			900 harness drained`,
+		"again after a failure, an answer that was lost, and one that was not": `
+			0-2 p broadcast b ok due=10
+			final log b 11
+			20-25 h push b no attempt=1 webhook=t:b
+			30-? h push b attempt=2 webhook=t:b
+			40-45 h push b ok attempt=3 webhook=t:b
+			50-55 h push b ok attempt=4 webhook=t:b
+			900 harness drained`,
+		"it may have expired": `
+			0-2 p broadcast b ok due=10 ttl=50
+			final log b 11
+			20-25 h push b no attempt=1 webhook=t:b
+			900 harness drained`,
+		"the end was not awaited": `
+			0-2 p broadcast b ok due=10
+			final log b 11`,
+		"forgotten after it was pushed": `
+			0-2 p broadcast b ok due=10
+			20-25 h push b ok attempt=1 webhook=t:b
+			50-60 fault power loss=1000
+			900 harness drained`,
+	}
+)
+
+func TestAnnouncements(t *testing.T) {
+	of := bounds
+	of.PushedAll = []string{"t"}
+	expectEach(t, wrongAnnouncements, rightAnnouncements, of)
+}
+
 // How late the messages of a bulk are is not checked.
 func TestBulk(t *testing.T) {
 	s := read(t, `

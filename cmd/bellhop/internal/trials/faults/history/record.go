@@ -34,6 +34,7 @@ const (
 	Listen  Op = "listen"
 	Receive Op = "receive"
 	Gap     Op = "gap"
+	Push    Op = "push"    // a broadcast in a request to a URL
 	Store   Op = "store"   // a broadcast in a JetStream stream
 	Archive Op = "archive" // a row of the archive
 
@@ -63,7 +64,7 @@ const (
 var events = map[Op]bool{
 	Publish: false, Broadcast: false, Cancel: false, CancelNext: false, Reschedule: false, Requeue: false,
 	Claim: false, Take: true, Handle: false, Ack: false, Nack: false, Snooze: false, Bury: false, Release: false, Extend: false,
-	Await: false, Listen: true, Receive: false, Gap: true, Store: true, Archive: true,
+	Await: false, Listen: true, Receive: false, Push: false, Gap: true, Store: true, Archive: true,
 	Fault: false, Heal: false, Start: true, Stop: true, Kill: true, Beat: true, Drained: true,
 }
 
