@@ -76,10 +76,13 @@ func held(js jetstream.JetStream) int {
 	return int(s.CachedInfo().State.Msgs)
 }
 
-// startDaemon starts a process of a daemon, with settings NAME=VALUE without the prefix BELLHOP_.
+// startDaemon starts a process of a daemon, with NATS or nil, and with settings NAME=VALUE without the prefix BELLHOP_.
 func startDaemon(t *testing.T, store *notify.Store, n *natsd, settings ...string) *process {
 	t.Helper()
-	env := []string{"BELLHOP_REDIS_URL=" + store.Address(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_NATS_URL=" + n.ClientURL(), "BELLHOP_LISTEN=none"}
+	env := []string{"BELLHOP_REDIS_URL=" + store.Address(), "BELLHOP_PREFIX=" + store.Keys().Prefix(), "BELLHOP_LISTEN=none"}
+	if n != nil {
+		env = append(env, "BELLHOP_NATS_URL="+n.ClientURL())
+	}
 	for _, one := range settings {
 		env = append(env, "BELLHOP_"+one)
 	}
