@@ -28,7 +28,8 @@
 // # NATS
 //
 // A push to nats:SUBJECT is a request on that subject, answered as package natsgate says. While NATS is away nothing is claimed. While
-// nobody listens messages stay ready, and a subject is tried by one message a second, or of many ten in all.
+// nobody listens messages stay ready, and a subject is tried by one message a second, or of many ten in all. That a client vanished without
+// a word, NATS does not say: what was sent to it fails when the timeout is over, and has its place until then.
 //
 // # The request to a URL
 //
