@@ -34,7 +34,7 @@ func (e *exam) service(ctx context.Context) {
 		e.report("overdue", Warn, err.Error(), "see the check of rights above")
 		return
 	}
-	e.overdue(s)
+	e.overdue(ctx, s)
 	e.behind(ctx, s)
 	e.paused(s)
 	e.settings(ctx)
@@ -119,9 +119,9 @@ func standbyRight(shards []store.Shard) string {
 }
 
 // overdue reports topics whose ready messages are not claimed.
-func (e *exam) overdue(s service) {
+func (e *exam) overdue(ctx context.Context, s service) {
 	const check = "overdue"
-	rows := 0
+	rows, pushOf := 0, e.pushOf(ctx, s)
 	for _, n := range s.Overdue {
 		c := s.counts[n.Topic]
 		if c.Paused || c.Ready == 0 || c.Overdue < tooLate {
@@ -138,6 +138,8 @@ func (e *exam) overdue(s service) {
 			e.warn(n.Topic, check, found+fmt.Sprintf("%d of at most %d leased", c.Leased, c.Concurrency), "raise that, if it may be: bellhop topics set "+n.Topic+" concurrency=N")
 		case c.Rate > 0 && c.Waiting > 0:
 			e.warn(n.Topic, check, found+fmt.Sprintf("claimed at no more than %v", c.Rate), "raise that, if it may be: bellhop topics set "+n.Topic+" rate=N/s")
+		case pushOf(n.Topic) != nil:
+			e.overduePush(n.Topic, found, c, pushOf(n.Topic))
 		case c.Waiting > 0:
 			e.warn(n.Topic, check, found+"waiting subscribers do not claim them", "check whether these workers hang; a beat rings them again")
 		case c.Leased > 0:
@@ -273,36 +275,6 @@ func (e *exam) blocked(ctx context.Context, s service) {
 	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics")
 	if rows == 0 {
 		e.report(check, OK, "no dead letter bars a key", "")
-	}
-}
-
-// pushes reports pushes that are paused, or whose endpoints fail.
-func (e *exam) pushes(ctx context.Context, s service) {
-	const check = "pushes"
-	var all []store.Push
-	if !s.Now.IsZero() { // else nothing was published yet
-		var err error
-		if all, err = e.store.Home().Pushes(ctx); err != nil {
-			e.report(check, Warn, err.Error(), "fix what Redis reports")
-			return
-		}
-	}
-	rows := 0
-	for _, p := range all {
-		if p.Paused == "" && p.Failing == nil {
-			continue
-		}
-		switch rows++; {
-		case rows > named:
-		case p.Paused != "":
-			e.report(check, Warn, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
-		default:
-			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait", p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer), "bellhop push test "+p.Name)
-		}
-	}
-	e.reportRest(check, rows, 0, "push", "bellhop push list")
-	if rows == 0 {
-		e.report(check, OK, fmt.Sprintf("%d, none is paused or fails", len(all)), "")
 	}
 }
 

@@ -210,6 +210,31 @@ func TestPushes(t *testing.T) {
 		"warn pushes mail: its endpoint fails since 5m ago, with HTTP 500 Internal Server Error; its messages wait → bellhop push test mail")
 }
 
+// What a push has, and no daemon claims, is reported with the push.
+func TestOverduePushes(t *testing.T) {
+	w := newWard(t)
+	w.must(w.store.Home().PutPush(t.Context(), store.Push{Name: "crm", Topics: []string{"order.*"}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}}))
+	w.must(w.store.Home().PutPush(t.Context(), store.Push{Name: "news", Topics: []string{"mail.*"}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}, Broadcasts: true}))
+	w.overdue("order.none", 1, 4*time.Minute)
+	w.overdue("order.busy", 2, 3*time.Minute)
+	_, err := subscriberstest.Claimer(t, w.store).Claim(t.Context(), "order.busy", subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
+	w.must(err)
+	w.overdue("order.hung", 1, 2*time.Minute)
+	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("order.hung").Waiting("order.hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
+	w.overdue("mail.in", 1, 100*time.Second)
+	const mail = "warn overdue mail.in: oldest due 1m ago, 1 ready, no subscriber waits → start a worker: bellhop work mail.in"
+	w.expect("overdue",
+		"warn overdue order.none: oldest due 4m ago, 1 ready, no daemon works for their push crm → run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL; where such daemons are busy with 1,000 topics each that patterns match, another one",
+		"warn overdue order.busy: oldest due 3m ago, 1 ready, 1 leased by the push crm → raise its --in-flight, if its endpoint is fast enough, or run another daemon: bellhop push show crm",
+		"warn overdue order.hung: oldest due 2m ago, 1 ready, those that wait for the push crm do not claim them → check whether their daemons hang; a beat rings them again",
+		mail)
+	w.must(w.store.Home().PausePush(t.Context(), "crm", "by an operator"))
+	waits := func(topic, minutes string) string {
+		return "warn overdue " + topic + ": oldest due " + minutes + " ago, 1 ready, their push crm is paused, or fails → see the check of pushes below"
+	}
+	w.expect("overdue", waits("order.none", "4m"), waits("order.busy", "3m"), waits("order.hung", "2m"), mail)
+}
+
 func TestBehind(t *testing.T) {
 	w := newWard(t)
 	w.publish("later", 1, time.Hour)

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// pushes reports pushes that are paused, or whose endpoints fail.
+func (e *exam) pushes(ctx context.Context, s service) {
+	const check = "pushes"
+	var all []store.Push
+	if !s.Now.IsZero() { // else nothing was published yet
+		var err error
+		if all, err = e.store.Home().Pushes(ctx); err != nil {
+			e.report(check, Warn, err.Error(), "fix what Redis reports")
+			return
+		}
+	}
+	rows := 0
+	for _, p := range all {
+		if p.Paused == "" && p.Failing == nil {
+			continue
+		}
+		switch rows++; {
+		case rows > named:
+		case p.Paused != "":
+			e.report(check, Warn, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
+		default:
+			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait",
+				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer), "bellhop push test "+p.Name)
+		}
+	}
+	e.reportRest(check, rows, 0, "push", "bellhop push list")
+	if rows == 0 {
+		e.report(check, OK, fmt.Sprintf("%d, none is paused or fails", len(all)), "")
+	}
+}
+
+// pushOf returns what returns the push of a topic's messages, or nil if there is none, as far as pushes can be read.
+func (e *exam) pushOf(ctx context.Context, s service) func(topic string) *store.Push {
+	var all []store.Push
+	if len(s.Overdue) > 0 {
+		all, _ = e.store.Home().Pushes(ctx) // the check of pushes reports the error
+	}
+	return func(topic string) *store.Push {
+		for i := range all {
+			for _, one := range all[i].Topics {
+				if pattern, err := notify.ParsePattern(one); err == nil && pattern.Match(topic) && !all[i].Broadcasts {
+					return &all[i]
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// overduePush reports a topic whose ready messages are not pushed. Whether a daemon has no room for it, only that daemon knows.
+func (e *exam) overduePush(topic, found string, c notify.Counts, p *store.Push) {
+	const check = "overdue"
+	switch {
+	case p.Paused != "" || p.Failing != nil:
+		e.warn(topic, check, found+"their push "+p.Name+" is paused, or fails", "see the check of pushes below")
+	case c.Leased > 0:
+		e.warn(topic, check, found+fmt.Sprintf("%d leased by the push %s", c.Leased, p.Name),
+			"raise its --in-flight, if its endpoint is fast enough, or run another daemon: bellhop push show "+p.Name)
+	case c.Waiting > 0:
+		e.warn(topic, check, found+"those that wait for the push "+p.Name+" do not claim them",
+			"check whether their daemons hang; a beat rings them again")
+	default:
+		e.warn(topic, check, found+"no daemon works for their push "+p.Name,
+			"run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL; "+
+				"where such daemons are busy with 1,000 topics each that patterns match, another one")
+	}
+}
