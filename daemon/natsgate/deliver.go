@@ -231,7 +231,7 @@ func (d *delivery) settled(ctx context.Context, answer *nats.Msg) (bool, error) 
 	case verbTerm:
 		return true, buried(cmp.Or(s.reason, termed))
 	}
-	if s.result != nil {
+	if s.result != nil && d.of.Receipt != 0 { // the test of a push has none, and nothing to keep
 		if _, err := d.of.AckWith(ctx, *s.result); err != nil {
 			return true, err
 		}

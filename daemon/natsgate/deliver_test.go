@@ -712,8 +712,10 @@ func TestTestOfAPush(t *testing.T) {
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	says <- "+ACK"
-	test(true, "+ACK")
+	for _, done := range []string{"+ACK", `+ACK {"keep":"1h","result":1}`} {
+		says <- done
+		test(true, "+ACK")
+	}
 	says <- `-NAK {"reason":"busy"}`
 	test(false, "busy")
 }
