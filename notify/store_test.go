@@ -481,6 +481,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 	deliver(t, db, pub)
 	announce(t, db, pub)
 	recur(t, db)
+	pushAll(t, db, pub)
 	_, err = storetest.Collect(pub.Topics(ctx))
 	must("topics", err)
 	must("survey", errOf(pub.Survey(ctx, 1)))

@@ -404,7 +404,7 @@ var forEver = []string{"published", "acked", "sent", "died", "dropped", "unarchi
 // Empty fails the test if a key is left that should not outlast the messages. Allowed
 // are those of the format, the election, the housekeeping, totals and settings,
 // waiting lists, logs and listeners, workers and what they claimed, the measure of
-// free memory, and the history.
+// free memory, how often pushes were changed, and the history.
 func Empty(t testing.TB, store *notify.Store) {
 	t.Helper()
 	for _, keys := range store.KeysOfAll() {
@@ -430,6 +430,10 @@ func empty(t testing.TB, store *notify.Store, base string) {
 				if _, what, _ := strings.Cut(field, ":"); !slices.Contains(forEver, what) {
 					t.Errorf("the counter %s is %s, but nothing is left to count", field, n)
 				}
+			}
+		case name == "pushes":
+			if fields, err := store.Client().HKeys(t.Context(), key).Result(); err != nil || !slices.Equal(fields, []string{"*"}) {
+				t.Errorf("pushes are left: %q, %v", fields, err)
 			}
 		default:
 			t.Errorf("key %s is left", name)
