@@ -124,7 +124,7 @@ bench: build ## measure this machine, with a redis-server of its own, or with BA
 	$(if $(BASE),$(RUN) ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
-	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/store ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate
+	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/store ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate ./daemon/push
 
 # What the console's pages and tests take from elsewhere. htmx begins in the next turn after its script, so its extension is in
 # the same file: in one of its own it may come too late, and a page would never change.

@@ -46,13 +46,14 @@ type remote struct {
 	http.Client
 }
 
-func startRemote(b *testing.B) *remote {
+// startRemote starts one with a Redis of its own, and settings NAME=VALUE.
+func startRemote(b *testing.B, settings ...string) *remote {
 	b.Helper()
 	redis, port := storetest.Server(b), storetest.Port(b)
 	r := &remote{b: b, store: storetest.At(b, redis.URL(), ""), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	var err error
-	r.Process, err = child.Start(child.Program{Path: os.Args[0], Name: "daemon", Output: os.Stderr, Env: append(os.Environ(),
-		asDaemon+"=1", "BELLHOP_LOG_LEVEL=error", "BELLHOP_REDIS_URL="+redis.URL(), fmt.Sprintf("BELLHOP_LISTEN=127.0.0.1:%d", port))})
+	env := append(os.Environ(), asDaemon+"=1", "BELLHOP_LOG_LEVEL=error", "BELLHOP_REDIS_URL="+redis.URL(), fmt.Sprintf("BELLHOP_LISTEN=127.0.0.1:%d", port))
+	r.Process, err = child.Start(child.Program{Path: os.Args[0], Name: "daemon", Output: os.Stderr, Env: append(env, settings...)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// At rest a thousand pushes to URLs, a hundred topics that are pushed to NATS where nobody listens, and a hundred that patterns match cost
-// no call to Redis.
+// At rest a thousand pushes to URLs, a hundred topics that are pushed to NATS where nobody listens, and as many that patterns match as a
+// daemon works for cost no call to Redis.
 func TestPushesAtRest(t *testing.T) {
 	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
@@ -45,15 +45,17 @@ func TestPushesAtRest(t *testing.T) {
 		}
 		add(jobs)
 	}
+	const found = 1000
 	for _, p := range []store.Push{
 		{Name: "found", Topics: []string{"found.*"}, URL: "https://crm.example", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}},
 		{Name: "work", Topics: []string{"work.>"}, To: "nats:unheard.work.>"},
 	} {
-		var matched []string
-		for i := range 50 {
-			matched = append(matched, fmt.Sprintf("%s.%d", p.Name, i))
-			storetest.Publish(t, db, notify.Message{Topic: matched[i], ID: "later", Delay: time.Hour})
+		matched, messages := make([]string, found), make([]notify.Message, found)
+		for i := range found {
+			matched[i] = fmt.Sprintf("%s.%d", p.Name, i)
+			messages[i] = notify.Message{Topic: matched[i], ID: "later", Delay: time.Hour}
 		}
+		storetest.Publish(t, db, messages...)
 		add(p, matched...)
 	}
 	home := db.Home()
@@ -89,6 +91,6 @@ func TestPushesAtRest(t *testing.T) {
 	if n := calls.Load() - before; n > 0 {
 		t.Errorf("%d calls were made at rest", n)
 	}
-	storetest.Publish(t, db, notify.Message{Topic: "work.new", ID: "a"})
+	storetest.Publish(t, db, notify.Message{Topic: "work.new", ID: "a"}) // which takes the place of another
 	storetest.Eventually(t, "it is tried", func() bool { return gate.Stats().Nobody > 0 })
 }
