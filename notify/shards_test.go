@@ -355,7 +355,11 @@ func TestOneMasterHangs(t *testing.T) {
 			there = append(there, topic)
 		}
 	}
-	storetest.Publish(t, db, messages...)
+	storetest.Publish(t, storetest.Unhurried(storetest.With(t, notify.Config{URL: m.url(), Shards: shards})), messages...)
+	storetest.Eventually(t, "both are read", func() bool {
+		_, err := pub.Survey(t.Context(), 1)
+		return err == nil
+	})
 	signal(t, m[0], syscall.SIGSTOP)
 	defer signal(t, m[0], syscall.SIGCONT)
 	read := func(read func() (int, error)) {

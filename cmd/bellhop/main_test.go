@@ -17,6 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -29,12 +30,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(runMain) != "" {
 		storetest.Patient()
+		reach.AnswerWait = storetest.Deadline
 		main()
 	}
 	daemon.TakeClientLog(slog.New(slog.DiscardHandler)) // which calls must not do while the clients of others log
 	// So that all tests see what is printed in which zone. time.Local is not set, since nats-server's timer may read it meanwhile.
 	os.Setenv("TZ", "Asia/Tokyo")
-	completeWithin = 5 * time.Second // longer than a machine stands still
+	completeWithin, reach.AnswerWait = 10*time.Second, storetest.Deadline // longer than a machine stands still
 	storetest.Main(m)
 }
 

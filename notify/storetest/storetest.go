@@ -209,10 +209,14 @@ func With(t testing.TB, c notify.Config) *notify.Store {
 
 // awaitCalls has a store wait for a Deadline for the answers to its calls.
 func awaitCalls(store *notify.Store) {
-	if client, ok := store.Client().(*redis.Client); ok {
+	dial := redis.NewDialer(&redis.Options{DialTimeout: Deadline})
+	switch client := store.Client().(type) {
+	case *redis.Client:
 		o := client.Options()
-		o.Dialer = redis.NewDialer(&redis.Options{DialTimeout: Deadline})
-		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
+		o.Dialer, o.ReadTimeout, o.WriteTimeout = dial, Deadline, Deadline
+	case *redis.ClusterClient:
+		o := client.Options()
+		o.Dialer, o.ReadTimeout, o.WriteTimeout = dial, Deadline, Deadline
 	}
 }
 

@@ -69,8 +69,11 @@ const (
 	callTimeout        = 3 * time.Second
 )
 
-// PoolWait is how long a call may wait for one of the connections, while others have all. Only a test binary changes it, as ReplicaWait.
-var PoolWait = callTimeout + time.Second
+// Only a test binary changes these, as ReplicaWait.
+var (
+	AnswerWait = callTimeout               // for which a call waits for its answer
+	PoolWait   = callTimeout + time.Second // for which a call may wait for one of the connections, while others have all
+)
 
 // sentinelOptions returns the options of a client for each sentinel.
 func sentinelOptions(o *redis.UniversalOptions) []*redis.Options {
@@ -115,8 +118,8 @@ func (c Config) options() (*redis.UniversalOptions, error) {
 		MaxRedirects:          3,
 		DialTimeout:           dialTimeout,
 		DialerRetries:         1,
-		ReadTimeout:           callTimeout,
-		WriteTimeout:          callTimeout,
+		ReadTimeout:           AnswerWait,
+		WriteTimeout:          AnswerWait,
 		PoolTimeout:           PoolWait,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
