@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// settle sets the faults of a batch by its results, and counts the lines of an export whose messages are there already, as the export has them. The
-// error is that of the connection.
+// settle sets the faults of a batch by its results, and counts the lines of an export whose messages are there already, as the export has
+// them. The error is that of the connection.
 func (b *bulk) settle(ctx context.Context, of *batch) error {
 	inUse := make(map[string][]int) // indexes of messages of an export, by their topics
 	for i, r := range of.results {
@@ -43,8 +43,8 @@ func (b *bulk) settle(ctx context.Context, of *batch) error {
 	return nil
 }
 
-// isThere reports whether what is there of an id is the message of an export, wherever it is by now: published at the same time, and the same in all that
-// its publisher said.
+// isThere reports whether what is there of an id is the message of an export, wherever it is by now: published at the same time, and the
+// same in all that its publisher said.
 func isThere(m *notify.Message, look *store.Inspected) bool {
 	if look.Fault != nil || look.State == 0 || !look.Published.Equal(m.Restore.Published) {
 		return false

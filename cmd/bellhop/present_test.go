@@ -11,8 +11,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// A line of an export whose message is there is no fault, wherever the message is by now; one that differs in anything is refused, and so is a message that
-// was published there by itself.
+// A line of an export whose message is there is no fault, wherever the message is by now; one that differs in anything is refused, and so
+// is a message that was published there by itself.
 func TestImportOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	from, to := newShell(t), newShell(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-// backfillAct makes the occurrences of a schedule between two times in the past: it asks first, with how many there are. The question has the time up to
-// which they are made, so that none comes in between.
+// backfillAct makes the occurrences of a schedule between two times in the past: it asks first, with how many there are. The question has
+// the time up to which they are made, so that none comes in between.
 var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form: &schedulePage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic, name := v.r.PathValue("topic"), v.r.PathValue("name")
 	if err := scheduled(v, topic, name); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// An occurrence whose time has passed, and whose message its jitter puts off, is not lost when its schedule is changed: the next are withdrawn, to be made
-// anew, and that one is on its way. A pause takes it back.
+// An occurrence whose time has passed, and whose message its jitter puts off, is not lost when its schedule is changed: the next are
+// withdrawn, to be made anew, and that one is on its way. A pause takes it back.
 func TestChangedWithinItsJitter(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*store.Schedule){

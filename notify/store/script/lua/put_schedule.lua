@@ -2,7 +2,8 @@
 -- its times are as before. One that is there as it is put stays as it is. One at its end is changed but for its times: it may be run by hand.
 -- ARGV: topic, name, what is put (see shared/schedules.lua), the revision that must be there: 0 for none, '' for any or none; and the last time at
 --   which it fires, in seconds, '' if it goes on for good.
--- Reply: created, changed, unchanged, or what changes nothing: conflict, or over, since it would never fire, and is new or has other times; and its revision, 0 if there is none.
+-- Reply: created, changed, unchanged, or what changes nothing: conflict, or over, since it would never fire, and is new or has other times; and its
+--   revision, 0 if there is none.
 local refusal, _, now = Memory.refuse_to_grow()
 if refusal then return refusal end
 local topic, name, rule, expected, last = unpack(ARGV)
