@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -48,15 +47,23 @@ lines of bellhop export that have "kind":"schedule"; how far they are is ignored
 		if err != nil {
 			return err
 		}
-		p := applying{store: s.store, wanted: wanted, sum: applied{DryRun: dryRun, Schedules: []appliedSchedule{}}}
-		if err := p.checkOver(ctx); err != nil {
+		apply := store.Apply{DryRun: dryRun}
+		for _, l := range wanted {
+			if prune {
+				apply.Prune = append(apply.Prune, l.Topic)
+			}
+			if l.Schedule != nil {
+				apply.Schedules = append(apply.Schedules, l.Schedule)
+			}
+		}
+		done, err := s.store.ApplySchedules(ctx, apply)
+		switch {
+		case errors.Is(err, notify.ErrInvalid) && len(done) == 0:
 			return err
+		case err != nil:
+			err = fmt.Errorf("%w\nwhat was done is printed; apply the file again", err)
 		}
-		err = p.putAll(ctx)
-		if err == nil && prune {
-			err = p.prune(ctx, s)
-		}
-		return errors.Join(a.printApplied(&p.sum), err)
+		return errors.Join(a.printApplied(&api.SchedulesApplied{DryRun: dryRun, Schedules: append([]store.Applied{}, done...)}), err)
 	})
 }
 
@@ -148,144 +155,13 @@ func (r *scheduleReader) refuse(n int, err error) {
 	}
 }
 
-// applying is one call of apply.
-type applying struct {
-	store  *notify.Store
-	wanted []api.ScheduleLine
-	sum    applied
-}
-
-// applied is what was done, or would be.
-type applied struct {
-	DryRun    bool              `json:"dry_run"`
-	Schedules []appliedSchedule `json:"schedules"`
-}
-
-// An appliedSchedule is what was done to one.
-type appliedSchedule struct {
-	Topic   string `json:"topic"`
-	Name    string `json:"name"`
-	Outcome string `json:"outcome"` // created, replaced, kept or deleted
-}
-
-const outcomeDeleted = "deleted"
-
-// note notes what was done.
-func (p *applying) note(topic, name, outcome string) {
-	p.sum.Schedules = append(p.sum.Schedules, appliedSchedule{topic, name, outcome})
-}
-
-// checkOver refuses schedules that would never fire. One that is there already with these times has served, and may be changed but for them.
-func (p *applying) checkOver(ctx context.Context) error {
-	now, err := p.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	var faults []error
-	for _, l := range p.wanted {
-		if l.Schedule == nil {
-			continue
-		}
-		over := l.Schedule.CheckOver(now)
-		if over == nil {
-			continue
-		}
-		switch before, _, _, err := p.store.Of(l.Topic).Schedule(ctx, l.Topic, l.Schedule.Name); {
-		case err == nil && l.Schedule.HasTimesOf(&before):
-		case notify.Retryable(err):
-			return err
-		default:
-			for _, f := range fault.All(over) {
-				faults = append(faults, &notify.Fault{Field: f.Field, Err: fmt.Errorf("%s %s: %w", l.Topic, l.Schedule.Name, f)})
-			}
-		}
-	}
-	if len(faults) > 0 {
-		return errors.Join(append(faults[:min(len(faults), listedFaults)], fault.New("file", "file: %d schedules would never fire, and nothing was changed", len(faults)))...)
-	}
-	return nil
-}
-
-// putAll puts all schedules.
-func (p *applying) putAll(ctx context.Context) error {
-	for _, l := range p.wanted {
-		if l.Schedule == nil {
-			continue
-		}
-		outcome, err := p.put(ctx, l.Schedule)
-		if err != nil {
-			return fmt.Errorf("%w\nwhat was done is printed; apply the file again", err)
-		}
-		p.note(l.Topic, l.Schedule.Name, string(outcome))
-	}
-	return nil
-}
-
-// put puts a schedule, or tells what that would do.
-func (p *applying) put(ctx context.Context, s *store.Schedule) (store.Outcome, error) {
-	shard := p.store.Of(s.Topic)
-	if !p.sum.DryRun {
-		outcome, _, err := shard.PutSchedule(ctx, s, store.AnyRevision)
-		return outcome, err
-	}
-	before, state, _, err := shard.Schedule(ctx, s.Topic, s.Name)
-	switch {
-	case errors.Is(err, store.ErrNoSchedule):
-		return store.OutcomeCreated, nil
-	case err != nil && state.Revision == 0:
-		return store.OutcomeRefused, err
-	case err == nil && s.Same(&before):
-		return store.OutcomeKept, nil
-	}
-	return store.OutcomeReplaced, nil // also of one that cannot be read
-}
-
-// prune deletes the schedules of the topics of the file that it has not. One that is changed meanwhile stays.
-func (p *applying) prune(ctx context.Context, s *session) error {
-	wanted, topics := make(map[string]bool), []string{}
-	for _, l := range p.wanted {
-		topics = append(topics, l.Topic)
-		if l.Schedule != nil {
-			wanted[l.Topic+":"+l.Schedule.Name] = true
-		}
-	}
-	slices.Sort(topics)
-	for _, topic := range slices.Compact(topics) {
-		all, err := allSchedules(ctx, s, topic)
-		for i := 0; i < len(all) && err == nil; i++ {
-			if !wanted[topic+":"+all[i].Schedule.Name] {
-				err = p.delete(ctx, &all[i])
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%w\nwhat was done is printed; apply the file again", err)
-		}
-	}
-	return nil
-}
-
-// delete deletes a schedule as it was read. Another process may have done so.
-func (p *applying) delete(ctx context.Context, l *store.Listed) error {
-	topic, name := l.Schedule.Topic, l.Schedule.Name
-	if !p.sum.DryRun {
-		err := p.store.Of(topic).DeleteSchedule(ctx, topic, name, l.State.Revision)
-		if errors.Is(err, store.ErrNoSchedule) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	p.note(topic, name, outcomeDeleted)
-	return nil
-}
-
 // printApplied prints what was done.
-func (a *app) printApplied(sum *applied) error {
+func (a *app) printApplied(sum *api.SchedulesApplied) error {
 	if a.json {
 		return a.printJSON(sum)
 	}
 	n := make(map[string]int)
-	words := map[string]string{string(notify.Created): "added", string(notify.Replaced): "changed", string(notify.Kept): "unchanged", outcomeDeleted: "deleted"}
+	words := map[string]string{string(notify.Created): "added", string(notify.Replaced): "changed", string(notify.Kept): "unchanged", store.AppliedDeleted: "deleted"}
 	for _, one := range sum.Schedules {
 		n[words[one.Outcome]]++
 		terminal.Printf(a.out, "%s %s %s\n", one.Topic, one.Name, words[one.Outcome])

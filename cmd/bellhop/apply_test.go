@@ -153,7 +153,7 @@ func TestScheduleApplyOver(t *testing.T) {
 	for _, args := range [][]string{{}, {"--dry-run"}} {
 		r := s.feed(file, append([]string{"schedule", "apply", "-", "--prune"}, args...)...)
 		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "mail until: invalid until 2026-01-01T00:00:00Z: there is no occurrence") ||
-			!strings.Contains(r.err, "mail once: invalid at: none of its times is to come") || !strings.Contains(r.err, "2 schedules would never fire, and nothing was changed") {
+			!strings.Contains(r.err, "mail once: invalid at: none of its times is to come") || !strings.Contains(r.err, "2 of them would never fire, and nothing was changed") {
 			t.Errorf("%v: got %+v", args, r)
 		}
 	}
@@ -179,7 +179,7 @@ func TestScheduleApplyOver(t *testing.T) {
 	}
 	for was, is := range map[string]string{`"until":"2026-01-01`: `"until":"2026-01-02`, `"at":["2026-01-01`: `"at":["2026-01-02`} {
 		r := s.feed(strings.Replace(others, was, is, 1), "schedule", "apply", "-")
-		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "1 schedules would never fire, and nothing was changed") {
+		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "1 of them would never fire, and nothing was changed") {
 			t.Errorf("%s: got %+v", is, r)
 		}
 	}

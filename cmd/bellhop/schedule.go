@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -217,7 +216,10 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		ValidArgsFunction: a.first(a.topicsLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		all, err := allSchedules(ctx, s, args[0])
+		if err := record.CheckTopic(args[0]); err != nil {
+			return err
+		}
+		all, err := s.store.Of(args[0]).EachSchedule(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -251,25 +253,6 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		a.printRows(rows, 0, 1, 2)
 		return nil
 	})
-}
-
-// allSchedules returns the schedules of a topic by their names, each once.
-func allSchedules(ctx context.Context, s *session, topic string) (all []store.Listed, err error) {
-	if err := record.CheckTopic(topic); err != nil {
-		return nil, err
-	}
-	for cursor := uint64(0); ; {
-		page, next, err := s.store.Of(topic).Schedules(ctx, topic, cursor)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if cursor = next; cursor == 0 {
-			break
-		}
-	}
-	slices.SortFunc(all, func(a, b store.Listed) int { return strings.Compare(a.Schedule.Name, b.Schedule.Name) })
-	return slices.CompactFunc(all, func(a, b store.Listed) bool { return a.Schedule.Name == b.Schedule.Name }), nil
 }
 
 // scheduleChangeCommand returns a command that changes a schedule.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -104,6 +105,11 @@ const scheduleExample = `{"topic":"invoices","name":"daily","cron":"30 2 * * *",
 // DecodeScheduleLine reads a ScheduleLine. What a list shows beside a put is read as that, or ignored. The error joins a notify.Fault for each thing
 // that is wrong.
 func DecodeScheduleLine(line []byte) (read ScheduleLine, err error) {
+	return decodeScheduleLine("", line)
+}
+
+// decodeScheduleLine reads a ScheduleLine of a topic, if it names none. An empty one: it must name one.
+func decodeScheduleLine(otherwise string, line []byte) (read ScheduleLine, err error) {
 	var l lineReader
 	err = l.read(line, store.KindSchedule, scheduleExample, []string{"kind", "topic", "name"}, func(member strictjson.Member) (bool, error) {
 		field := string(member.Name)
@@ -121,10 +127,10 @@ func DecodeScheduleLine(line []byte) (read ScheduleLine, err error) {
 	if err != nil {
 		return read, err
 	}
-	read.Topic = l.texts["topic"]
+	read.Topic = cmp.Or(l.texts["topic"], otherwise)
 	topic, name, bad := read.Topic, l.texts["name"], record.CheckTopic(read.Topic)
 	l.faults = append(l.faults, bad)
-	if l.given == 1 && topic != "" {
+	if l.given == 1 && l.texts["topic"] != "" {
 		return read, bad
 	}
 	if bad != nil {
