@@ -91,17 +91,29 @@ func open(t *testing.T) *gates {
 // http makes a call with values of its parameters, and returns the status and the answer.
 func (g *gates) http(c calls.Call, values map[string]any) (int, []byte) {
 	g.t.Helper()
-	path, query := c.Path, make(url.Values)
+	path, query, members := c.Path, make(url.Values), make(map[string]any)
 	for name, value := range values {
 		if in := "{" + name + "}"; strings.Contains(path, in) {
 			path = strings.ReplaceAll(path, in, url.PathEscape(fmt.Sprint(value)))
+		} else if c.Request != nil {
+			members[name] = value
 		} else {
 			query.Set(name, fmt.Sprint(value))
 		}
 	}
-	request, err := http.NewRequestWithContext(g.t.Context(), c.Method, g.url+path+"?"+query.Encode(), nil)
+	data := []byte{}
+	if c.Request != nil {
+		var err error
+		if data, err = json.Marshal(members); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(g.t.Context(), c.Method, g.url+path+"?"+query.Encode(), bytes.NewReader(data))
 	if err != nil {
 		g.t.Fatal(err)
+	}
+	if c.Request != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	reply, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -243,6 +255,12 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "nextOfSchedule", values: map[string]any{"topic": "shop.read", "name": "none"}, has: "urn:bellhop:not-found"},
 		{call: "nextOfSchedule", values: map[string]any{"topic": "shop.read", "name": "none", "cron": "30 2 1 1 *", "zone": "Europe/Berlin", "from": "2190-01-01T00:00:00Z", "n": 2}, has: `{"next":["2190-01-01T02:30:00+01:00","2191-01-01T02:30:00+01:00"]}`},
 		{call: "nextOfSchedule", values: map[string]any{"topic": "shop.read", "name": "none", "every": "1h", "zone": "Mars", "n": 1001}, has: "from 1 to 1000"},
+		{call: "applySchedules", values: map[string]any{"schedules": []any{map[string]any{"name": "new", "every": "1h", "body": "x"}}, "prune": true, "dry_run": true}, changes: true, has: `{"dry_run":true,"schedules":[{"topic":"shop.http","name":"new","outcome":"created"},{"topic":"shop.http","name":"daily","outcome":"deleted"}]}`},
+		{call: "applySchedules", values: map[string]any{"schedules": []any{map[string]any{"name": "new", "every": "1h", "body": "x"}}}, changes: true, has: `{"dry_run":false,"schedules":[{"topic":"shop.http","name":"new","outcome":"created"}]}`},
+		{call: "applySchedules", values: map[string]any{"schedules": []any{map[string]any{"name": "new", "every": "1h", "body": "x"}, map[string]any{"name": "past", "at": []any{"2020-01-01T00:00:00Z"}, "body": "x"}}}, changes: true, has: "none of its times is to come"},
+		{call: "applySchedules", values: map[string]any{"schedules": []any{map[string]any{"name": "new", "every": "1x"}}, "prune": 7}, changes: true, has: "schedule 1: "},
+		{call: "applySchedules", values: map[string]any{"schedules": []any{map[string]any{"name": "new", "every": "60m", "body": "x"}}, "dry_run": true}, changes: true, has: `"outcome":"kept"`},
+		{call: "deleteSchedule", values: map[string]any{"name": "new"}, changes: true},
 		{call: "runSchedule", values: map[string]any{"name": "none"}, changes: true, has: "no schedule of the topic has this name"},
 		{call: "backfillSchedule", values: map[string]any{"name": "daily", "from": "2026-03-27T00:00:00Z", "to": "2026-03-28T00:00:00Z"}, changes: true, has: `{"made":0,"taken":0,"occurrences":[]}`},
 		{call: "backfillSchedule", values: map[string]any{"name": "daily", "from": "2026-03-27T00:00:00Z", "to": "2199-03-28T00:00:00Z"}, changes: true, has: "it is not past"},
@@ -324,7 +342,7 @@ func plain(t *testing.T, data []byte) string {
 	var escaped bytes.Buffer
 	json.HTMLEscape(&escaped, data)
 	text := escaped.String()
-	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "").Replace(text)
+	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "", `"in":"body",`, "").Replace(text)
 	for _, name := range []string{"overdue_ms", "oldest_blocked_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}

@@ -150,6 +150,22 @@ var _ = define(Call{
 	return reply(api.SchedulePutReply{Outcome: string(outcome), Schedule: shown}, err)
 })
 
+var _ = define(Call{
+	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulesApplied{}, NATS: ByTopic, Lasts: true,
+	Request: api.SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
+	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others.",
+}, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
+	if err := r.AllowTopic(in.Topic); err != nil {
+		return nil, err
+	}
+	apply, err := api.DecodeApply(in.Topic, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.Store.ApplySchedules(ctx, apply)
+	return reply(api.SchedulesApplied{DryRun: apply.DryRun, Schedules: append([]store.Applied{}, done...)}, err)
+})
+
 // changing returns a call that changes a schedule.
 func changing(change func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) func(context.Context, *Service, *Request, *ofSchedule) (any, error) {
 	return func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {

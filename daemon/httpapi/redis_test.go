@@ -28,7 +28,7 @@ func (s *server) everyCall() (all []answer) {
 // bodyOf returns a valid body for an operation.
 func bodyOf(op specOp) string {
 	bodies := map[string]string{
-		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`, "putSchedule": `{"every":"1h","body":"x"}`, "putPush": `{"topics":["a"],"url":"https://a.example"}`, "ack": "",
+		"ackMany": `[{"id":"a","receipt":1}]`, "publishMany": `{"topic":"orders","body":"x"}` + "\nx", "changeSettings": `{"attempts":5}`, "putSchedule": `{"every":"1h","body":"x"}`, "applySchedules": `{"schedules":[{"name":"a","every":"1h","body":"x"}]}`, "putPush": `{"topics":["a"],"url":"https://a.example"}`, "ack": "",
 	}
 	if op.RequestBody == nil {
 		return ""

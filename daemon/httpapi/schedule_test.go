@@ -102,3 +102,54 @@ func TestScheduleRights(t *testing.T) {
 		s.call(method, schedulePath+path, "", "Authorization: Bearer "+tokenOf("c")).is(403)
 	}
 }
+
+// What a list shows is applied as it is; others are pruned if that is asked for, and a dry run changes nothing.
+func TestApplySchedules(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	const path = "/v1/topics/invoices/schedules"
+	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":"x","key":"k"},{"name":"b","cron":"30 2 * * *","zone":"Europe/Berlin","jitter":"5m","body_base64":"/w=="}]}`).is(200).
+		says(`{"dry_run":false,"schedules":[{"topic":"invoices","name":"a","outcome":"created"},{"topic":"invoices","name":"b","outcome":"created"}]}`)
+	s.call("POST", path+"/b/pause", "").is(204)
+	list := string(s.call("GET", path, "").is(200).body)
+	s.call("PUT", path, strings.TrimSpace(list)).is(200).says(`"name":"a","outcome":"kept"`).says(`"name":"b","outcome":"kept"`)
+	s.call("GET", path+"/b", "").says(`"paused":`)
+	const one = `{"schedules":[{"topic":"invoices","name":"a","every":"2h","body":"x"}],"prune":true`
+	s.call("PUT", path, one+`,"dry_run":true}`).is(200).says(`{"dry_run":true,"schedules":[{"topic":"invoices","name":"a","outcome":"replaced"},{"topic":"invoices","name":"b","outcome":"deleted"}]}`)
+	if again := string(s.call("GET", path, "").body); again != list {
+		t.Errorf("after a dry run: %s, before: %s", again, list)
+	}
+	s.call("PUT", path, one+`}`).is(200).says(`"name":"a","outcome":"replaced"`).says(`"name":"b","outcome":"deleted"`)
+	s.call("PUT", path, one+`}`).is(200).says(`{"dry_run":false,"schedules":[{"topic":"invoices","name":"a","outcome":"kept"}]}`)
+	s.call("PUT", path, `{"schedules":[],"prune":true}`).is(200).says(`{"dry_run":false,"schedules":[{"topic":"invoices","name":"a","outcome":"deleted"}]}`)
+	s.call("PUT", path, `{"schedules":[],"prune":true}`).is(200).says(`{"dry_run":false,"schedules":[]}`)
+}
+
+// Each thing that is wrong with any of the schedules is named, with its number, and nothing changes.
+func TestApplyWrongSchedules(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	const path, fine = "/v1/topics/invoices/schedules", `{"name":"a","every":"1h","body":"x"}`
+	many := strings.TrimSuffix(strings.Repeat(`{"name":"a","every":"0s","body":"x"},`, 30), ",")
+	for body, says := range map[string][]string{
+		``:                             {"schedules: ", "write one JSON object"},
+		`[]`:                           {"schedules: ", "write one JSON object"},
+		`{}`:                           {"schedules: they are missing", `"name":"schedules"`},
+		`{"prune":true}`:               {"schedules: they are missing"},
+		`{"schedules":null}`:           {"schedules: they are missing"},
+		`{"schedules":7,"dry":true}`:   {"schedules 7: write a list of objects", `the field \"dry\" is unknown; use schedules, prune and dry_run`},
+		`{"schedules":[],"prune":"x"}`: {`prune \"x\": write true or false`, `"name":"prune"`},
+		`{"schedules":[` + fine + `,{"name":"b","every":"1x","jitter":"1y","body":"x"},{"every":"1h","body":"x"},7]}`:         {"schedule 2: ", "every", "jitter", "schedule 3: ", "name: it is missing", "schedule 4: "},
+		`{"schedules":[` + fine + `,{"topic":"other","name":"b","every":"1h","body":"x"},{"topic":"invoices"},{"name":"c"}]}`: {"schedule 2: ", "these are the schedules of invoices", "schedule 3: ", "schedule 4: "},
+		`{"schedules":[` + fine + `,` + fine + `]}`:                                                       {"schedule 2: ", "name a: it is that of schedule 1, too"},
+		`{"schedules":[` + fine + `,{"name":"b","at":["2020-01-01T00:00:00Z"],"body":"x"}],"prune":true}`: {"invoices b: ", "none of its times is to come", "1 of them would never fire, and nothing was changed"},
+		`{"schedules":[` + fine + `,` + many + `]}`:                                                       {"schedule 2: ", "schedule 21: ", "30 of them are wrong"},
+	} {
+		a := s.call("PUT", path, body).is(422)
+		for _, text := range says {
+			a.says(text)
+		}
+	}
+	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":"`+strings.Repeat("x", 1<<20)+`"}]}`).is(413)
+	s.call("GET", path, "").is(200).says(`{"schedules":[]}`)
+}

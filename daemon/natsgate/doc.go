@@ -72,6 +72,7 @@
 //	bellhop.list-schedules.TOPIC     nothing, to list its schedules
 //	bellhop.show-schedule.TOPIC      {"name":"daily"}
 //	bellhop.next-of-schedule.TOPIC   the same, and {"n":12}, or with a rule: {"name":"try","cron":"30 2 * * *"}
+//	bellhop.apply-schedules.TOPIC    {"schedules":[{"name":"daily","every":"24h","body":""}],"prune":true}
 //	bellhop.run-schedule.TOPIC       {"name":"daily"}
 //	bellhop.backfill-schedule.TOPIC  {"name":"daily","from":"2026-11-20T00:00:00Z","to":"2026-11-22T00:00:00Z"}
 //	bellhop.pause-schedule.TOPIC     {"name":"daily"}
