@@ -174,8 +174,8 @@ func (p *process) addNATS() error {
 // addPush adds the part that pushes messages, if there is somewhere to push.
 func (p *process) addPush() error {
 	o := push.Options{
-		Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed, Grace: p.config.ShutdownTimeout / 2,
-		Broadcasts: p.config.NamedListener(),
+		Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed,
+		Grace: p.config.ShutdownTimeout / 2, Broadcasts: p.config.NamedListener(),
 	}
 	if p.nats != nil {
 		o.NATS = p.nats

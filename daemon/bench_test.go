@@ -52,7 +52,8 @@ func startRemote(b *testing.B, settings ...string) *remote {
 	redis, port := storetest.Server(b), storetest.Port(b)
 	r := &remote{b: b, store: storetest.At(b, redis.URL(), ""), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	var err error
-	env := append(os.Environ(), asDaemon+"=1", "BELLHOP_LOG_LEVEL=error", "BELLHOP_REDIS_URL="+redis.URL(), fmt.Sprintf("BELLHOP_LISTEN=127.0.0.1:%d", port))
+	env := append(os.Environ(), asDaemon+"=1", "BELLHOP_LOG_LEVEL=error", "BELLHOP_REDIS_URL="+redis.URL(),
+		fmt.Sprintf("BELLHOP_LISTEN=127.0.0.1:%d", port))
 	r.Process, err = child.Start(child.Program{Path: os.Args[0], Name: "daemon", Output: os.Stderr, Env: append(env, settings...)})
 	if err != nil {
 		b.Fatal(err)

@@ -81,7 +81,8 @@ func publishEach(t *testing.T, db *notify.Store, n int, id string) {
 // pushFound starts a daemon that works for topics which a pattern finds, and publishes a message to each of n that is held.
 func pushFound(t *testing.T, db *notify.Store, h *hook, n int) *process {
 	t.Helper()
-	p := store.Push{Name: "crm", Topics: []string{"order.*"}, URL: h.URL, Timeout: time.Hour, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
+	p := store.Push{Name: "crm", Topics: []string{"order.*"}, URL: h.URL, Timeout: time.Hour}
+	p.Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 	if err := db.Home().PutPush(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,8 @@ func (h *hooked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func pushedAll(r *http.Request) (history.Record, error) {
 	attempt, err := strconv.Atoi(r.Header.Get("Bellhop-Attempt"))
 	return history.Record{
-		Op: history.Push, Topic: r.Header.Get("Bellhop-Topic"), ID: r.Header.Get("Bellhop-Id"), Webhook: r.Header.Get(standardwebhooks.HeaderWebhookID), Attempt: attempt,
+		Op: history.Push, Topic: r.Header.Get("Bellhop-Topic"), ID: r.Header.Get("Bellhop-Id"), Attempt: attempt,
+		Webhook: r.Header.Get(standardwebhooks.HeaderWebhookID),
 	}, err
 }
 

@@ -30,7 +30,8 @@ func (c *checker) checkAnnounced(sent []sending) {
 		was[s.message] = true
 		due := slices.Contains(c.bounds.PushedAll, s.Topic) && s.message != nil && c.drained > 0 && s.at < c.drained-doubt
 		if due && !slices.ContainsFunc(s.message.pushes, (*op).ok) && !s.forgot && !c.mayExpire(s.message, c.last) {
-			c.violate(Missed, fmt.Sprintf("the broadcast %s, sent at %d, was not pushed", s.message.member, s.Position), append(slices.Clone(s.message.publishes), s.message.pushes...)...)
+			c.violate(Missed, fmt.Sprintf("the broadcast %s, sent at %d, was not pushed", s.message.member, s.Position),
+				append(slices.Clone(s.message.publishes), s.message.pushes...)...)
 		}
 	}
 	for _, m := range c.messages {
