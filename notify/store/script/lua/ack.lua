@@ -32,10 +32,9 @@ local mine, lost = Leases.leased_under(members, receipts)
 
 -- Restores the leases of those that did not end.
 local function lease_again()
-  local receipt_of_member, leases = {}, {}
-  for i, member in ipairs(members) do receipt_of_member[member] = receipts[i] end
+  local position, leases = Leases.positions_of(members, lost), {}
   for _, member in ipairs(mine) do
-    leases[#leases + 1] = receipt_of_member[member]
+    leases[#leases + 1] = receipts[position[member]]
     leases[#leases + 1] = member
   end
   if #leases > 0 then Leases.put_leased(leases) end

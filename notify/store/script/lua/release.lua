@@ -15,13 +15,11 @@ if n > 0 then
   mine, lost = Leases.leased_under(members, receipts)
   local kept, stopped = #mine > 0 and call('EXISTS', EXPIRIES, EXTRAS, EXTRAS) or 0, {} -- EXTRAS counts as two
   if kept >= 2 then stopped, mine = Extras.part_stopped(mine) end
-  local due = {}
-  for i, member in ipairs(members) do due[member] = dues[i] end
-  local from_now, as_before, earliest = {}, {}, now
+  local position, from_now, as_before, earliest = Leases.positions_of(members, lost), {}, {}, now
   for _, member in ipairs(mine) do
     local list, time = from_now, now
-    if due[member] ~= '0' then
-      list, time = as_before, due[member]
+    if dues[position[member]] ~= '0' then
+      list, time = as_before, dues[position[member]]
       earliest = math.min(earliest, time)
     end
     list[#list + 1] = time

@@ -452,10 +452,19 @@ var mutants = []mutant{
 		ofNotify, "TestBackoffOfATopic",
 	},
 	{
+		"an extension takes the receipt of an earlier lease",
+		change{
+			lua + "shared/extend.lua",
+			"local was = receipts[i]",
+			"local was = receipts[#receipts]",
+		},
+		ofStore, "TestMemberTwice",
+	},
+	{
 		"a release loses its place",
 		change{
 			lua + "release.lua",
-			"list, time = as_before, due[member]",
+			"list, time = as_before, dues[position[member]]",
 			"list, time = as_before, now",
 		},
 		ofSubscribers, "TestReleaseKeepsThePlace",

@@ -1,16 +1,17 @@
 -- What an extension does. Each function gets the state c of the extension: extend.lua makes it.
 
--- Makes c.mine, the members whose leases belong to the receipts given, c.was, their receipts until now, c.leases, pairs of new receipt and
--- member, c.receipt, that of those that have used up no attempt, and c.lost, the positions of the others.
+-- Makes c.mine, the members whose leases belong to the receipts given, c.position of each, c.given, these receipts by their members, c.leases,
+-- pairs of new receipt and member, c.receipt, that of those that have used up no attempt, and c.lost, the positions of the others.
 function Extend.find(c, receipts)
-  local given, was, leases = {}, {}, {}
-  for i, member in ipairs(c.members) do given[member] = receipts[i] end
+  local asked, given, leases = { unpack(receipts) }, {}, {}
   c.mine, c.lost = Leases.leased_under(c.members, receipts)
+  c.position = Leases.positions_of(c.members, c.lost)
   c.receipt = Leases.receipt_of(c.us + c.lease * 1000, 0)
-  for i, member in ipairs(c.members) do was[member] = receipts[i] end
   for _, member in ipairs(c.mine) do
-    local confirmed = c.lease < 0 and (was[member] % 1 > 0 and given or was)[member]
-    leases[#leases + 1] = confirmed or c.receipt + math.floor(was[member]) % 10
+    local i = c.position[member]
+    local was = receipts[i]
+    given[member] = asked[i]
+    leases[#leases + 1] = c.lease < 0 and (was % 1 > 0 and asked[i] or was) or c.receipt + math.floor(was) % 10
     leases[#leases + 1] = member
   end
   c.given, c.leases = given, leases
@@ -18,11 +19,9 @@ end
 
 -- Leaves those out that are to be cancelled, and adds position and 0 of each to the reply.
 function Extend.leave_stopped(c, noted, reply)
-  local position = {}
-  for i, member in ipairs(c.members) do position[member] = i end
   for i = #c.mine, 1, -1 do
     if Extras.extra(noted[i], 'stop') then
-      reply[#reply + 1], reply[#reply + 2] = position[c.mine[i]], 0
+      reply[#reply + 1], reply[#reply + 2] = c.position[c.mine[i]], 0
       for _, list in ipairs({ c.mine, noted }) do table.remove(list, i) end
       for _ = 1, 2 do table.remove(c.leases, 2 * i - 1) end
     end
@@ -70,12 +69,11 @@ end
 
 -- Gives some leases receipts of their own. Returns position and receipt of each, one behind the other.
 function Extend.use_own(c, own)
-  local position, changed = {}, {}
-  for i, member in ipairs(c.members) do position[member] = i end
+  local changed = {}
   for i, member in ipairs(c.mine) do
     if own[i] then
       c.leases[2 * i - 1] = own[i]
-      changed[#changed + 1] = position[member]
+      changed[#changed + 1] = c.position[member]
       changed[#changed + 1] = own[i]
     end
   end

@@ -82,6 +82,16 @@ function Leases.leased_under(members, receipts)
   return mine, lost
 end
 
+-- The position of each member whose lease is not among the lost ones: it may be named again, with the receipt of an earlier lease.
+function Leases.positions_of(members, lost)
+  local is_lost, position = {}, {}
+  for _, i in ipairs(lost) do is_lost[i] = true end
+  for i, member in ipairs(members) do
+    if not is_lost[i] then position[member] = i end
+  end
+  return position
+end
+
 -- The attempts that a value of ATTEMPTS says are used up; nil if it is foreign.
 function Leases.used_in(value)
   local n = tonumber(value or 0) or tonumber(string.match(value, '^(%d+)\n') or nil)
