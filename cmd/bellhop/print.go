@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
+
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/schollz/progressbar/v3"
 )
 
 // printJSON prints a value as a line of JSON.

@@ -6,9 +6,10 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"golang.org/x/term"
 )
 
 // clear clears a terminal on which lines are shown again and again.

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store/script"
-
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -29,6 +27,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Deadline is how long a test waits for something that should happen soon.
