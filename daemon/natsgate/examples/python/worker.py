@@ -42,11 +42,10 @@ async def work(nc, stopping):
 
 
 async def main():
-    nc = await nats.connect(os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), max_reconnect_attempts=-1)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    await asyncio.gather(*(work(nc, stopping) for _ in range(8)))
-    await nc.drain()
+    async with await nats.connect(os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), max_reconnect_attempts=-1) as nc:
+        await asyncio.gather(*(work(nc, stopping) for _ in range(8)))
 
 
 asyncio.run(main())
