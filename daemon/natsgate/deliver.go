@@ -53,15 +53,25 @@ func (g *Gate) answersOf(c *connection) (*answers, error) {
 	return a, nil
 }
 
-// pass passes an answer to the delivery that waits for it, and reports whether one does.
+// pass passes an answer to the delivery that waits for it, and reports whether one does. An answer finds room in place of the oldest:
+// one that settles is a client's last, and those before it ask for more time.
 func (a *answers) pass(m *nats.Msg) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	select {
-	case a.waiting[strings.TrimPrefix(m.Subject, a.inbox)] <- m: // never if nil: the answer comes too late
-		return true
-	default:
-		return false
+	waiting := a.waiting[strings.TrimPrefix(m.Subject, a.inbox)]
+	if waiting == nil {
+		return false // it comes too late
+	}
+	for {
+		select {
+		case waiting <- m:
+			return true
+		default:
+		}
+		select {
+		case <-waiting:
+		default: // the delivery took one itself
+		}
 	}
 }
 

@@ -208,6 +208,24 @@ func TestDeliverWorkInProgress(t *testing.T) {
 	}
 }
 
+// However many answers come at once, each with a call to Redis, the last one settles.
+func TestDeliverMuchProgress(t *testing.T) {
+	t.Parallel()
+	conn, store, d := delivering(t, 1)
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	got := subscribe(t, conn, deliverSubject)
+	storetest.Publish(t, store, body("a"))
+	m := wantDelivered(t, got, "a", 1)
+	for range 500 {
+		answer(t, m, `+WPI {"progress":1}`)
+	}
+	answer(t, m, "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.NoAnswer != 0 || len(got) > 0 {
+		t.Errorf("counted %+v, and %d more came", s, len(got))
+	}
+}
+
 // A client has the time of its push to answer, and once more from each +WPI on.
 func TestTimeToAnswer(t *testing.T) {
 	t.Parallel()
