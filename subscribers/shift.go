@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A shift is what Run of a Subscriber runs. The fields behind over are guarded by
@@ -23,6 +24,8 @@ type shift struct {
 	over  bool                 // no other worker begins
 	first []string             // topics of the first subscription
 	heard map[store.Shard]bool // where another one hears the inbox
+
+	vacant sync.Map // topics without a worker whose waiting lists the inbox is leaving
 }
 
 // isOver reports whether no other worker begins. The mutex of the Subscriber is held.
@@ -139,6 +142,27 @@ func (s *Subscriber) leave(w *worker) {
 	default:
 		delete(s.workers, w.topic)
 	}
+}
+
+// vacate has the inbox leave the waiting list of a topic that has no worker: that of the last one could not leave it at its end, so rings
+// would find it forever, and no beat would name the topic. The mutex is held.
+func (s *Subscriber) vacate(shard store.Shard, topic string) {
+	at := s.shift
+	if record.CheckTopic(topic) != nil {
+		return
+	}
+	if _, leaves := at.vacant.LoadOrStore(topic, true); leaves {
+		return
+	}
+	at.receiving.Go(func() {
+		ctx, cancel := context.WithTimeout(at.subscribed, reach.SettleFor)
+		defer cancel()
+		_ = shard.Leave(ctx, s.inbox, []string{topic}) // where this fails, too, the next ring has it done again
+		at.vacant.Delete(topic)
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		s.ring(topic) // a worker that began meanwhile
+	})
 }
 
 // isStopping reports whether all workers end. The mutex is held.

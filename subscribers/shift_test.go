@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -134,6 +138,43 @@ func TestUntil(t *testing.T) {
 		waitsIn(t, db, []string{"other"}, 1)
 		end()
 		waitsIn(t, db, []string{"other"}, 0)
+	}
+}
+
+// An inbox that is in the waiting list of a topic without a worker, since the release at the end of the last one was lost, leaves the list
+// when it is rung, or is handed a message: so beats name the topic, and others are rung.
+func TestRungAfterUntil(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	carry(t, db)
+	add, got, _ := working(t, db)
+	waiting := db.KeysOf("other").Waiting("other")
+	for _, m := range []notify.Message{{ID: "handed", Delay: 100 * time.Millisecond}, {ID: "rung"}} {
+		until, end := context.WithCancel(t.Context())
+		defer end()
+		if err := add("other", subscribers.HandleOptions{Until: until}); err != nil {
+			t.Fatal(err)
+		}
+		waitsIn(t, db, []string{"other"}, 1)
+		inbox, err := db.Client().ZRange(t.Context(), waiting, 0, 0).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+		waitsIn(t, db, []string{"other"}, 0)
+		if err := db.Client().ZAdd(t.Context(), waiting, redis.Z{Member: inbox[0], Score: 1}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		m.Topic = "other"
+		storetest.Publish(t, db, m)
+		waitsIn(t, db, []string{"other"}, 0)
+	}
+	if err := add("other", subscribers.HandleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{storetest.Receive(t, "a message is handled", got), storetest.Receive(t, "the other one is handled", got)}
+	if slices.Sort(all); !slices.Equal(all, []string{"other:handed", "other:rung"}) {
+		t.Errorf("handled %q", all)
 	}
 }
 

@@ -249,9 +249,13 @@ func (s *Subscriber) rung(e store.Event) {
 	switch w := s.workers[h.Topic]; {
 	case !is && s.pings.pong(e.Payload):
 	case !is:
+		if w = s.workers[e.Payload]; w == nil {
+			s.vacate(e.Shard(), e.Payload)
+		}
 		s.ring(e.Payload)
 	case w == nil:
 		s.stats.drop(1)
+		s.vacate(e.Shard(), h.Topic)
 	default:
 		w.takeOver(h)
 	}
