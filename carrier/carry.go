@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -51,9 +50,12 @@ type term struct {
 	lookout lookout
 	sampler sampler
 
-	renewed atomic.Bool    // what older rules of zones made of schedules is withdrawn
 	fills   chan struct{}  // schedules are to be filled
 	settled *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
+
+	renewing sync.Mutex // guards what follows
+	cursor   string     // of the schedules whose occurrences by older rules of zones are withdrawn next
+	renewed  bool       // all are
 }
 
 func newTerm(m *mover, e store.Election) *term {

@@ -67,10 +67,14 @@ func (t *term) noteSchedules(ctx context.Context, m store.Carried) {
 // What a term gives for [store.Carry.Settled]: at first, and later.
 var lateNow, lateLater = time.Duration(0), time.Duration(lateFills)
 
-// fill makes what is to be made of schedules now, until a time, if there is one. It reports whether that is all.
+// fill makes what is to be made of schedules now, until a time, if there is one, but something in any case: a call alone may take that
+// long. It reports whether that is all.
 func (t *term) fill(ctx context.Context, settle bool, until time.Time) (whole bool, err error) {
-	if err := t.renewZones(ctx); err != nil {
-		return false, err
+	isOver := func() bool { return !until.IsZero() && time.Now().After(until) }
+	for whole = false; !whole; {
+		if whole, err = t.renewSome(ctx); err != nil || !whole && isOver() {
+			return false, err
+		}
 	}
 	var fills []store.Fill
 	for {
@@ -83,23 +87,26 @@ func (t *term) fill(ctx context.Context, settle bool, until time.Time) (whole bo
 				t.log.Error("cannot make occurrences, since a key of their topic is foreign; run bellhop doctor", "topic", of.Topic, "schedule", of.Name)
 			}
 		}
-		if !until.IsZero() && time.Now().After(until) {
+		if len(fills) > 0 && isOver() {
 			return false, nil
 		}
 		fills = t.plans(f)
 	}
 }
 
-// renewZones has schedules made anew, once in a term, whose occurrences an older version of the rules of time zones made.
-func (t *term) renewZones(ctx context.Context) error {
-	if t.renewed.Load() {
-		return nil
+// renewSome has some schedules made anew, once in a term, whose occurrences an older version of the rules of time zones made. It reports
+// whether all are.
+func (t *term) renewSome(ctx context.Context) (all bool, err error) {
+	t.renewing.Lock()
+	defer t.renewing.Unlock()
+	if t.renewed {
+		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := t.redis.renew(ctx, t.token, calendar.Version())
-	t.renewed.Store(err == nil)
-	return err
+	t.cursor, err = t.redis.renew(ctx, t.token, calendar.Version(), t.cursor)
+	t.renewed = err == nil && t.cursor == ""
+	return t.renewed, err
 }
 
 func (t *term) fillOnce(ctx context.Context, settle bool, fills []store.Fill) (store.Filled, error) {

@@ -40,7 +40,7 @@ type calls struct {
 	carry    func(context.Context, store.Carry) (store.Carried, error)
 	sweep    func(context.Context, store.Sweep) (store.Swept, error)
 	fill     func(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error)
-	renew    func(ctx context.Context, token, version string) error
+	renew    func(ctx context.Context, token, version, cursor string) (next string, err error)
 	resign   func(ctx context.Context, token, to string, before int) (was bool, err error)
 	withdraw func(ctx context.Context, name string) error
 	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends

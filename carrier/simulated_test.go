@@ -34,6 +34,8 @@ type simulated struct {
 	hangs  bool      // no call is answered
 	deaf   string    // what this carrier resigns is not heard: it was killed
 	due    []time.Time
+	old    int // schedules of older rules of zones, and then
+	late   int // schedules that are to be settled
 	notes  map[string]store.Standby
 	noted  map[string]time.Time
 	ears   []*ear
@@ -97,10 +99,7 @@ func (s *simulated) redis() calls {
 			delete(s.notes, name)
 			return nil
 		},
-		fill: func(context.Context, string, bool, []store.Fill) (store.Filled, error) {
-			return store.Filled{Whole: true}, nil
-		},
-		renew:  func(context.Context, string, string) error { return nil },
+		fill: s.fill, renew: s.renewZones,
 		nudges: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
 		vacant: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
 		drop:   func(context.Context) ([]string, error) { return nil, nil },
@@ -159,13 +158,17 @@ func (s *simulated) carry(ctx context.Context, c store.Carry) (store.Carried, er
 		return store.Carried{}, err
 	}
 	m := store.Carried{Now: micros(now), Next: record.Never, Earliest: record.Never}
-	for len(s.due) > 0 && !s.due[0].After(now) {
+	m.Settle = s.old+s.late > 0 && c.Settled != nil
+	for !m.Settle && len(s.due) > 0 && !s.due[0].After(now) {
 		m.Earliest = min(m.Earliest, micros(s.due[0]))
 		m.Runs = append(m.Runs, store.Run{Due: micros(s.due[0]), N: 1})
 		m.Moved++
 		s.due = s.due[1:]
 	}
-	if len(s.due) > 0 {
+	switch {
+	case m.Settle:
+		m.Next = 0
+	case len(s.due) > 0:
 		m.Next = micros(s.due[0])
 	}
 	if c.Beat {
@@ -174,6 +177,38 @@ func (s *simulated) carry(ctx context.Context, c store.Carry) (store.Carried, er
 		s.tell(store.Event{Kind: reach.Beat, Payload: fmt.Sprintf("%d %d", c.Epoch, micros(now)/1000)})
 	}
 	return m, nil
+}
+
+func (s *simulated) renewZones(ctx context.Context, token, _, cursor string) (string, error) {
+	if err := s.travel(ctx); err != nil {
+		return cursor, err
+	}
+	defer time.Sleep(s.trip / 2)
+	defer s.lock("renew")()
+	if err := s.deposes(token); err != nil || s.old == 0 {
+		return cursor, err
+	}
+	if s.old--; s.old == 0 {
+		return "", nil
+	}
+	return fmt.Sprint(s.old), nil
+}
+
+func (s *simulated) fill(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error) {
+	if err := s.travel(ctx); err != nil {
+		return store.Filled{}, err
+	}
+	defer time.Sleep(s.trip / 2)
+	defer s.lock("fill")()
+	if err := s.deposes(token); err != nil || !settle {
+		return store.Filled{Whole: true}, err
+	}
+	s.late -= len(fills)
+	f := store.Filled{Now: time.UnixMicro(micros(time.Now())), Made: slices.Repeat([]string{"made"}, len(fills)), Whole: s.late == 0}
+	if s.late > 0 {
+		f.Due = make([]store.DueSchedule, 1)
+	}
+	return f, nil
 }
 
 func kindOf(c store.Carry) string {

@@ -169,7 +169,7 @@ func TestRestoreOlderZones(t *testing.T) {
 	if got := r.scheduled(); len(got) != 1 {
 		t.Fatalf("there are %v", got)
 	}
-	r.must(r.shard.RenewZones(t.Context(), r.token, "2026a"))
+	r.renew("2026a")
 	if got := r.scheduled(); len(got) != 0 || r.state("first").Made != 0 {
 		t.Errorf("it is not made anew: %v", got)
 	}

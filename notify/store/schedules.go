@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ var (
 	changeScheduleScript = script.New("change_schedule", script.Promised)
 	scheduleScript       = script.New("schedule")
 	schedulesScript      = script.New("schedules")
-	renewZonesScript     = script.New("renew_zones")
+	renewZonesScript     = script.New("renew_zones", script.Grows)
 	fillScript           = script.New("fill", script.Grows)
 )
 
@@ -304,22 +305,25 @@ func (s Shard) FillSchedules(ctx context.Context, token string, settle bool, fil
 	return f, r.End()
 }
 
-// RenewZones withdraws what was made of schedules in zones by an older version of their rules than the one given, so that the carrier makes it anew, at the
-// new times. What a newer version made stays. An elected carrier does so before it fills schedules. Errors: a DeposedError, or that of the connection.
-func (s Shard) RenewZones(ctx context.Context, token, version string) error {
-	for cursor := "0"; ; {
-		r, err := s.Run(ctx, renewZonesScript, token, version, cursor)
-		if err != nil {
-			return err
-		}
-		if err := deposed(r); err != nil {
-			return err
-		}
-		cursor = r.Text()
-		if err := r.End(); err != nil || cursor == "0" {
-			return err
-		}
+// RenewZones withdraws what was made of some schedules in zones by an older version of their rules than the one given, so that the carrier makes it anew,
+// at the new times. What a newer version made stays. It takes a cursor, empty at first, and returns that of the next schedules, empty where there are no
+// more. An elected carrier does so before it fills schedules. Errors: a DeposedError, a notify.ErrFull, or that of the connection.
+func (s Shard) RenewZones(ctx context.Context, token, version, cursor string) (next string, err error) {
+	r, err := s.Run(ctx, renewZonesScript, token, version, cmp.Or(cursor, "0"))
+	if err != nil {
+		return cursor, err
 	}
+	if err := deposed(r); err != nil {
+		return cursor, err
+	}
+	next = r.Text()
+	if err := r.End(); err != nil {
+		return cursor, err
+	}
+	if next == "0" {
+		next = ""
+	}
+	return next, nil
 }
 
 // msOf returns a time in ms as text, empty of none.

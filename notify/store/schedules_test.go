@@ -33,7 +33,11 @@ type recurring struct {
 
 func openRecurring(t *testing.T) *recurring {
 	t.Helper()
-	db := storetest.Open(t)
+	return recurringIn(t, storetest.Open(t))
+}
+
+func recurringIn(t *testing.T, db *notify.Store) *recurring {
+	t.Helper()
 	e, err := db.Of("bills").Elect(t.Context(), "me", time.Minute, 0)
 	if err != nil || !e.Won {
 		t.Fatal(e, err)
@@ -45,6 +49,16 @@ func (r *recurring) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+// renew has all schedules made anew that rules of zones before a version made.
+func (r *recurring) renew(version string) {
+	r.t.Helper()
+	for cursor, begun := "", false; !begun || cursor != ""; begun = true {
+		next, err := r.shard.RenewZones(r.t.Context(), r.token, version, cursor)
+		r.must(err)
+		cursor = next
 	}
 }
 
@@ -441,7 +455,7 @@ func TestRenewZones(t *testing.T) {
 		version string
 		left    []int
 	}{{"2025c", []int{1, 2}}, {"2025b", []int{1, 2}}, {"2025b", []int{1, 2}}, {"2026a", nil}} {
-		r.must(r.shard.RenewZones(t.Context(), r.token, step.version))
+		r.renew(step.version)
 		if got := r.hours("zoned"); !slices.Equal(got, step.left) || (r.state("zoned").Revision == revision) != (step.left != nil) {
 			t.Errorf("by %s: left %v", step.version, got)
 		}
@@ -455,8 +469,40 @@ func TestRenewZones(t *testing.T) {
 	if got, want := r.scheduled(), []string{r.id("plain", 1), r.id("plain", 2)}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if err := r.shard.RenewZones(t.Context(), "another", "2027a"); !errors.As(err, new(*store.DeposedError)) {
+	if _, err := r.shard.RenewZones(t.Context(), "another", "2027a", ""); !errors.As(err, new(*store.DeposedError)) {
 		t.Errorf("without the lease: got %v", err)
+	}
+}
+
+// More schedules than one page has are made anew page by page, and none while Redis has no room for what would be made.
+func TestRenewZonesOfMany(t *testing.T) {
+	t.Parallel()
+	const all = 300
+	server := storetest.Server(t)
+	r := recurringIn(t, storetest.With(t, notify.Config{URL: server.URL(), Prefix: "test"}))
+	for i := range all {
+		zoned := hourly(r, fmt.Sprint("zoned-", i))
+		zoned.Spec = calendar.Spec{Cron: "0 8 * * *", Zone: "Europe/Berlin"}
+		r.put(zoned)
+	}
+	for f := r.due(); !f.Whole; f = r.due() {
+		for _, of := range f.Due {
+			r.fills(of, 1)
+		}
+	}
+	r.renew("2025b")
+	r.must(r.db.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err())
+	r.must(r.db.Client().Del(t.Context(), r.db.KeysOf(r.topic).Room(90)).Err()) // so that it is measured again
+	if _, err := r.shard.RenewZones(t.Context(), r.token, "2026a", ""); !errors.Is(err, notify.ErrFull) {
+		t.Errorf("without room: got %v", err)
+	}
+	if n := len(r.scheduled()); n != all {
+		t.Errorf("without room: %d are left", n)
+	}
+	r.must(r.db.Client().ConfigSet(t.Context(), "maxmemory", "0").Err())
+	r.renew("2026a")
+	if n := len(r.scheduled()); n != 0 {
+		t.Errorf("%d are left", n)
 	}
 }
 

@@ -260,7 +260,8 @@ func askings() []asking {
 		}, right: []any{int64(1), int64(1000), []any{"made"}, []any{[]any{"t", "daily", scheduleText, scheduleState, []any{int64(1)}}}}, call: fillOnce},
 		{name: "fill, where another does", right: []any{int64(0), "8 1 3000 other"}, call: fillOnce},
 		{name: "renew_zones", right: []any{int64(1), "0"}, call: func(ctx context.Context, s store.Shard) error {
-			return unlessDeposed(s.RenewZones(ctx, "no", "2025c"))
+			_, err := s.RenewZones(ctx, "no", "2025c", "")
+			return unlessDeposed(err)
 		}},
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},

@@ -7,7 +7,8 @@ local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 local known = try('HGET', TOPICS, '*:zones') or ''
 if known == version then return { 1, '0' } end
-local _, now = clock()
+local refusal, _, now = Memory.refuse_to_grow() -- it could not be made anew
+if refusal then return refusal end
 local page = known ~= '' and known < version and try('ZSCAN', SCHEDULES, cursor, 'COUNT', 50) or { '0', {} }
 for i = 1, #page[2], 2 do
   local topic, name = string.match(page[2][i], '^([^:]+):(.+)$')
