@@ -69,8 +69,11 @@ func (p *plan) next(after time.Time) (time.Time, bool) {
 }
 
 // settle judges what is past: what was made and waits still, and what never was made. If the first of that is later than the grace, it is
-// missed. Else all that never was made is made now.
+// missed. Else all that never was made is made now. Of a schedule that has made as many as it may nothing was missed.
 func (p *plan) settle() {
+	if p.left <= 0 && len(p.of.Late) == 0 {
+		return
+	}
 	first, isPast := p.next(p.fill.Cursor)
 	isPast = isPast && !first.After(p.now)
 	if len(p.of.Late) > 0 && (!isPast || p.of.Late[0].Before(first)) {

@@ -76,6 +76,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a count":                         {spec: daily, schedule: store.Schedule{Count: 1}, want: planned{Made: "20h0m0s", Cursor: "20h0m0s", Next: "20h0m0s"}},
 		"a count that is over":            {spec: daily, schedule: store.Schedule{Count: 2}, made: durations{-28 * h, -4 * h}, want: planned{Cursor: "0s", Next: "never"}},
+		"a count that was over long ago":  {spec: daily, schedule: store.Schedule{Count: 2}, cursor: -76 * h, made: durations{-100 * h, -76 * h}, want: planned{Cursor: "-76h0m0s", Next: "never"}},
 		"a list at its end":               {spec: calendar.Spec{At: []time.Time{noon.Add(h), noon.Add(2 * h)}}, want: planned{Made: "1h0m0s, 2h0m0s", Cursor: "2h0m0s", Next: "1h0m0s"}},
 		"what was made is not made again": {spec: daily, made: durations{20 * h}, want: planned{Made: "44h0m0s", Cursor: "44h0m0s", Next: "20h0m0s"}},
 		"late within the grace":           {spec: calendar.Spec{Every: m}, cursor: -90 * s, want: planned{Made: "-1m0s, 0s, 1m0s, 2m0s", Cursor: "2m0s", Next: "1m0s"}},

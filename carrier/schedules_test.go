@@ -304,6 +304,30 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// A schedule that has made all of its count misses nothing, however long ago that was; with a greater count it goes on from when it is put.
+func TestGreaterCount(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	s := store.Schedule{Name: "daily", Count: 1, Spec: calendar.Spec{Every: 24 * time.Hour, From: time.Now().Add(12*time.Hour).Truncate(time.Second).AddDate(0, -6, 0).UTC()}}
+	put(t, db, s)
+	awaitMade(t, db, "daily", 1)
+	stop()
+	keys := db.KeysOf(topic)
+	if err := db.Client().Del(t.Context(), keys.Scheduled(topic), keys.Messages()).Err(); err != nil { // as if it were acknowledged
+		t.Fatal(err)
+	}
+	age(t, db, "daily", 10*24*time.Hour)
+	run(t, db, carrier.Options{})
+	s.Count = 3
+	put(t, db, s)
+	state := awaitMade(t, db, "daily", 3)
+	ready, ahead := idsIn(t, db, keys.Ready(topic)), idsIn(t, db, keys.Scheduled(topic))
+	if state.Missed != 0 || len(ready) > 0 || len(ahead) != 2 {
+		t.Errorf("ready %v, scheduled %v, %+v", ready, ahead, state)
+	}
+}
+
 // What was made, and became due while there was no carrier for less than the grace, is carried.
 func TestLateWithinTheGrace(t *testing.T) {
 	t.Parallel()

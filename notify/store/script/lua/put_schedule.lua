@@ -1,5 +1,6 @@
 -- Puts a schedule into a topic, or changes the one of its name: what it made ahead is withdrawn, and it goes on from now, or where it was, if
--- its times are as before. One that is there as it is put stays as it is. One at its end is changed but for its times: it may be run by hand.
+-- its times are as before and it had not made all of its count. One that is there as it is put stays as it is. One at its end is changed but
+-- for its times: it may be run by hand.
 -- ARGV: topic, name, what is put (see shared/schedules.lua), the revision that must be there: 0 for none, '' for any or none; and the last time at
 --   which it fires, in seconds, '' if it goes on for good.
 -- Reply: created, changed, unchanged, or what changes nothing: conflict, or over, since it would never fire, and is new or has other times; and its
@@ -16,7 +17,8 @@ if last ~= '' and tonumber(last) * 1000 <= now and not (s and is_as_before) then
 local outcome = s and 'changed' or 'created'
 s = s or Schedules.new(topic, name)
 Schedules.revise(s)
-Schedules.begin_anew(s, now, is_as_before and s.paused == 0 and s.cursor * 1000 or now)
+local goes_on = is_as_before and s.paused == 0 and not Schedules.has_made_all(s, before)
+Schedules.begin_anew(s, now, goes_on and s.cursor * 1000 or now)
 call('HSET', rules_of(topic), name, rule)
 Schedules.look_at(topic, name, s.paused == 0 and now or nil)
 if s.paused == 0 then Schedules.raise_alarm(now) end

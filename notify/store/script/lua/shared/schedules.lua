@@ -103,8 +103,10 @@ function Schedules.withdraw(s, chosen)
   for _, member in ipairs(members) do forget(s, member) end
 end
 
+local function fields_of(rule) return cjson.decode(string.match(rule, '^[^\n]*')) end
+
 local function times_of(rule)
-  rule = cjson.decode(string.match(rule, '^[^\n]*'))
+  rule = fields_of(rule)
   local parts = { table.concat(rule.at or {}, ' ') }
   for _, field in ipairs({ 'cron', 'every', 'zone', 'from', 'until' }) do parts[#parts + 1] = rule[field] or '' end
   return table.concat(parts, '\n')
@@ -114,6 +116,12 @@ end
 function Schedules.have_same_times(before, rule)
   local is_read, times = pcall(times_of, before)
   return is_read and times == times_of(rule)
+end
+
+-- Whether a schedule has made as many as a rule allows: what is past since then is none of its times.
+function Schedules.has_made_all(s, rule)
+  local is_read, fields = pcall(fields_of, rule)
+  return is_read and fields.count and s.made >= fields.count
 end
 
 -- Takes back what was made ahead, and has the schedule go on from a time in ms: now, or the last one that is settled, if its times are as before. If
