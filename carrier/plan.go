@@ -15,7 +15,7 @@ const (
 	aheadLeast = 2                // so that a takeover at one's time finds it made, and the next
 	aheadTime  = time.Minute      // and all that are due within it
 	aheadAgain = aheadTime / 2    // when so little is left of that, it is filled again
-	aheadMost  = 64               // that are made in one call, and wait
+	aheadMost  = 64               // that wait, and the most that are made in one call, of small bodies
 	mostMissed = 100_000          // that are counted one by one
 	unreadable = time.Hour        // until a schedule that cannot be read is looked at again
 	lateFills  = 30 * time.Second // by which schedules are late if they are to be settled before more of their topics is carried
@@ -28,6 +28,7 @@ type plan struct {
 	now   time.Time
 	noted map[int64]bool // times that were made and stay so: they are never made again
 	left  int            // how many more Count allows
+	most  int            // that one call makes
 	more  bool           // there is more to make at once
 	fill  store.Fill
 }
@@ -45,6 +46,7 @@ func planOf(of store.DueSchedule, now time.Time) store.Fill {
 	for _, made := range of.State.Occurrences {
 		p.noted[made.At.Unix()] = true
 	}
+	p.most = max(min(aheadMost, fillBytes/(len(of.Schedule.Message.Body)+1)), 1)
 	if of.Schedule.Count > 0 {
 		p.left = of.Schedule.Count - int(of.State.Made)
 	}
@@ -145,7 +147,7 @@ func (p *plan) makeUpTo(after time.Time) {
 
 // make makes one, unless there are as many as may be.
 func (p *plan) make(at time.Time) bool {
-	if p.left <= 0 || len(p.fill.Occurrences) == aheadMost || p.noted[at.Unix()] {
+	if p.left <= 0 || len(p.fill.Occurrences) == p.most || p.noted[at.Unix()] {
 		return false
 	}
 	p.left--
@@ -169,8 +171,12 @@ func (p *plan) makeAhead() {
 		if !ok || p.left <= 0 {
 			break
 		}
-		if len(ahead) >= aheadMost || len(ahead) >= aheadLeast && next.After(p.now.Add(aheadTime)) || !p.make(next) {
+		if len(ahead) >= aheadMost || len(ahead) >= aheadLeast && next.After(p.now.Add(aheadTime)) {
 			p.fill.Next = next.Add(-aheadAgain)
+			break
+		}
+		if !p.make(next) { // one call made as many as may be
+			p.fill.Next = p.now
 			break
 		}
 		ahead = append(ahead, next)
@@ -179,8 +185,6 @@ func (p *plan) makeAhead() {
 	slices.SortFunc(ahead, time.Time.Compare)
 	switch n := len(ahead); {
 	case p.more:
-		p.fill.Next = p.now
-	case n == 0 && !p.fill.Next.IsZero(): // one call made as many as may be
 		p.fill.Next = p.now
 	case n > 0 && p.fill.Next.IsZero():
 		p.fill.Next = ahead[0]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // noon is now in the tests of plans, which tell times by how long they are after it.
@@ -102,6 +103,18 @@ func TestPlan(t *testing.T) {
 		"all of many missed": {
 			spec: calendar.Spec{Every: s}, schedule: store.Schedule{Missed: store.MissedAll, Catchup: 10 * m}, cursor: -h,
 			want: planned{Made: "-10m0s 2999, to, -8m57s, (64)", Cursor: "-8m57s", Next: "0s", Missed: 2999},
+		},
+		"large bodies": {
+			spec: calendar.Spec{Every: s}, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 256<<10)}},
+			want: planned{Made: "1s, 2s, 3s", Cursor: "3s", Next: "0s"},
+		},
+		"a body larger than all that one call makes": {
+			spec: daily, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 2<<20)}},
+			want: planned{Made: "20h0m0s", Cursor: "20h0m0s", Next: "0s"},
+		},
+		"large bodies, some of which were made": {
+			spec: daily, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 2<<20)}}, made: durations{20 * h}, cursor: 20 * h,
+			want: planned{Made: "44h0m0s", Cursor: "44h0m0s", Next: "20h0m0s"},
 		},
 		"a count, of what waits": {
 			spec: daily, schedule: store.Schedule{Count: 2}, cursor: -4 * h, made: durations{-28 * h, -4 * h}, late: durations{-28 * h, -4 * h},
