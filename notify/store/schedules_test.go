@@ -377,6 +377,53 @@ func TestFillOddly(t *testing.T) {
 	}
 }
 
+// A foreign key in place of those of a topic's messages keeps its schedules with keys from being filled, and no other.
+func TestFillBesideForeignKeys(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	keyed := hourly(r, "keyed")
+	keyed.Overlap = store.OverlapSkip
+	var fills []store.Fill
+	for _, s := range []*store.Schedule{keyed, hourly(r, "plain")} {
+		r.put(s)
+	}
+	r.must(r.db.Client().Set(t.Context(), r.db.KeysOf(r.topic).KeysOf(r.topic), "a string", 0).Err())
+	for _, of := range r.due().Due {
+		fills = append(fills, store.Fill{Of: of, Cursor: r.at(1), Next: r.base, Occurrences: []store.Occurrence{{At: r.at(1)}}})
+	}
+	if made := r.due(fills...).Made; len(fills) != 2 || fills[0].Of.Schedule.Name != "keyed" || !slices.Equal(made, []string{"foreign", "made"}) {
+		t.Errorf("got %v of %d", made, len(fills))
+	}
+}
+
+// What is late and cannot be made in its new place stays to be made, or missed.
+func TestLateBesideAForeignKey(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	r.base = time.Now().Add(2*time.Second - time.Hour).Truncate(time.Second)
+	r.put(hourly(r, "daily"))
+	of := r.only()
+	f := store.Fill{Of: of, Cursor: r.at(1), Occurrences: []store.Occurrence{{At: r.at(1)}}, Next: r.at(1)}
+	if made := r.due(f).Made; !slices.Equal(made, []string{"made"}) {
+		t.Fatalf("got %v", made)
+	}
+	storetest.Eventually(t, "it is late", func() bool {
+		due := r.due().Due
+		if len(due) > 0 {
+			of = due[0]
+		}
+		return len(of.Late) == 1
+	})
+	r.must(r.db.Client().Set(t.Context(), r.db.KeysOf(r.topic).Ready(r.topic), "a string", 0).Err())
+	f = store.Fill{Of: of, Cursor: r.at(1), Withdraw: time.Now(), Occurrences: []store.Occurrence{{At: r.at(1)}}, Next: r.at(2)}
+	if made := r.due(f).Made; !slices.Equal(made, []string{"foreign"}) {
+		t.Errorf("got %v", made)
+	}
+	if s := r.state("daily"); len(s.Occurrences) > 0 || !s.Cursor.Before(r.at(1)) || s.Made != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
 // A change, a pause and a delete withdraw what was made ahead and waits as it was made; what was moved, cancelled, replaced or leased stays as it
 // is, and its time is never made again.
 func TestWithdraw(t *testing.T) {

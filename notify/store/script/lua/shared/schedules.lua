@@ -191,6 +191,7 @@ end
 
 -- Publishes an occurrence, and notes it. Returns false if it cannot be published, since a key is foreign or the time is past the year 9999.
 local function publish(c, s, one)
+  if one.key and try('HLEN', keys_of(s.topic)) == nil then return false end
   local made = Conflicts.publish(c, one)
   local refused = made[1] == 'refused' and made[2]
   if refused and refused ~= -1 and refused ~= -7 and refused ~= -8 then return false end
@@ -227,7 +228,10 @@ function Schedules.make(c, i)
     local one = occurrence_at(s, k)
     if not noted[one.time] and not fault then
       fault = not publish(c, s, one)
-      if fault then cursor = math.max(one.time - 1, s.cursor) end
+      if fault then
+        cursor = one.time - 1
+        s.cursor = math.min(s.cursor, cursor) -- what was late, and is taken back, is made or missed later
+      end
     end
   end
   s.cursor, s.missed = math.max(tonumber(cursor), s.cursor), s.missed + tonumber(missed)
