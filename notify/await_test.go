@@ -175,6 +175,55 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// One that waits for another of its key is awaited, too, until it ends itself.
+func TestAwaitBlocked(t *testing.T) {
+	t.Parallel()
+	for _, e := range []struct {
+		name  string
+		end   func(t *testing.T, db *notify.Store)
+		state notify.State // of what Await returns; zero: it is gone
+	}{
+		{"handled after the one before it", func(t *testing.T, db *notify.Store) {
+			if err := one(t, db).Ack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !isNoted(t, db, "b", "await") {
+				t.Error("it is awaited no more, though it is ready only now")
+			}
+			if forgotten, err := one(t, db).AckWith(t.Context(), notify.AckResult{Keep: anHour}); forgotten || err != nil {
+				t.Fatal(forgotten, err)
+			}
+		}, notify.Done},
+		{"cancelled before that", func(t *testing.T, db *notify.Store) {
+			if _, err := clientOf(t, db).Cancel(t.Context(), topic, "b"); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+	} {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			pub, db := open(t)
+			for _, id := range []string{"a", "b"} {
+				publish(t, pub, notify.Message{Topic: topic, ID: id, Key: "acct-7"})
+			}
+			if got := stateOf(t, pub, "b"); got != notify.Blocked {
+				t.Fatalf("it is %v", got)
+			}
+			answer := await(t, t.Context(), db, "b", 1)
+			select {
+			case got := <-answer:
+				t.Fatalf("it is answered while it waits: %+v, %v", got.Info, got.err)
+			default:
+			}
+			e.end(t, db)
+			got := storetest.Receive(t, "an answer", answer)
+			if got.State != e.state || (e.state == 0) != errors.Is(got.err, notify.ErrGone) || e.state != 0 && got.err != nil {
+				t.Errorf("got %+v, %v; want the state %v", got.Info, got.err, e.state)
+			}
+		})
+	}
+}
+
 // A wait that is over returns the error of its context, and the message as it is. The subscription is gone with the
 // last wait.
 func TestAwaitUntil(t *testing.T) {

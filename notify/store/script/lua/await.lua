@@ -10,7 +10,7 @@ local reply = {}
 for i, record in ipairs(Messages.records_of(members)) do
   reply[i] = Describe.describe(topic, members[i], record)
   local state, noted = reply[i][2], reply[i][8]
-  if state == 'scheduled' or state == 'ready' or state == 'leased' then
+  if state ~= '' and state ~= 'dead' and state ~= 'done' then
     if until_ms > (Extras.extra(noted, 'await') or 0) and not Extras.put_extra(members[i], 'await', until_ms) then
       return redis.error_reply('what is noted of messages is foreign: ' .. EXTRAS)
     end
