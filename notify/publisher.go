@@ -111,7 +111,8 @@ type outgoing struct {
 // then stays so, in its place. What follows a leased message is published once that is
 // acknowledged, dead or dropped, not when it is tried again; no dead letter is kept of a
 // message that is followed. Another one of the id that is to follow is refused, kept, or
-// takes its place, as IfExists says. Only Replace turns a broadcast that waits into a
+// takes its place, as IfExists says. One that is to be cancelled ([Publisher.Cancel], Stop)
+// is not followed any more: ErrLeased. Only Replace turns a broadcast that waits into a
 // message, or the reverse; all else is ErrExists.
 //
 // Errors: ErrInvalid, ErrExists, ErrLeased and ErrDead for an id that m names, ErrFull,
@@ -381,6 +382,9 @@ func (m *Message) refused(why store.Refusal) error {
 	case store.IDInUse:
 		return fmt.Errorf("publish %s: %w", member, ErrExists)
 	case store.IDLeased:
+		if m.Then == After {
+			return fmt.Errorf("publish %s: %w, and is to be cancelled; publish this one once it has ended", member, ErrLeased)
+		}
 		return fmt.Errorf("publish %s: %w; let this one follow with then=after", member, ErrLeased)
 	case store.IDDead:
 		return fmt.Errorf("publish %s: %w; requeue or purge it, or take its place with if_exists=replace", member, ErrDead)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,43 @@ func TestStop(t *testing.T) {
 			}
 			if wrong := slotsOf(l.read(), l.read(), 1); len(wrong) > 0 {
 				t.Error(wrong)
+			}
+		})
+	}
+}
+
+// What is to be cancelled is not followed by what is published after that was asked for: that is refused, whatever follows already, and can
+// be published once the lease has ended.
+func TestStoppedIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for name, end := range settles {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := openLimited(t, store.SettingsChange{}, 0)
+			storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: "a"}, notify.Message{Topic: l.topic, ID: "b"})
+			leases := map[string]store.Lease{}
+			for _, m := range l.claims("", 2, 2) {
+				leases[m.Member] = m.Lease
+			}
+			storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: "b", Body: []byte("before"), Then: notify.After})
+			publisher := storetest.Publisher(t, l.db)
+			for _, id := range []string{"a", "b"} {
+				l.stops(id)
+				for mode, delay := range map[notify.IfExists]time.Duration{"": 0, notify.Keep: 0, notify.Replace: 0, notify.Debounce: time.Hour} {
+					p, err := publisher.Publish(t.Context(), notify.Message{Topic: l.topic, ID: id, Then: notify.After, IfExists: mode, Delay: delay})
+					if !errors.Is(err, notify.ErrLeased) || !strings.Contains(err.Error(), "to be cancelled") {
+						t.Errorf("%s is followed, with the mode %q: %+v, %v", id, mode, p, err)
+					}
+				}
+			}
+			l.must(end(t.Context(), l, leases[l.topic+":a"]))
+			p, err := publisher.Publish(t.Context(), notify.Message{Topic: l.topic, ID: "a", Then: notify.After})
+			if l.must(err); p.Outcome != notify.Created || l.state("a") != record.Ready {
+				t.Errorf("once the lease has ended it is %+v, and %v", p, l.state("a"))
+			}
+			l.must(settles["acknowledged"](t.Context(), l, leases[l.topic+":b"]))
+			if got := l.state("b"); got != record.Ready {
+				t.Errorf("what was published before is %v", got)
 			}
 		})
 	}

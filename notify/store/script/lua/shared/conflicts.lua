@@ -126,10 +126,11 @@ local function debounced_due(c, one, at)
   return math.max(math.min(one.due, one.max_wait and at + one.max_wait or one.due), c.now)
 end
 
--- Follows a leased message, beside the record of which it waits.
+-- Follows a leased message, beside the record of which it waits; but not one that is to be cancelled, with which it would go.
 local function follow(c, one)
   local noted = Extras.noted_of(one.member)
   if not noted then return refused(-9) end
+  if Extras.extra(noted, 'stop') then return refused(-7) end
   local record = Extras.successor_in(noted)
   local before, outcome = record and Messages.first_due_of(record) or 0, 'created'
   if record and one.if_exists == 'refuse' then return refused(-1) end
