@@ -249,7 +249,9 @@ func (i Info) restorable(now time.Time) Line {
 	line := i.Line()
 	line.FirstDue, line.Died, line.Reason, line.AttemptsUsed = nil, nil, "", 0
 	r := &Restore{Schedule: store.ScheduleOfKey(i.Key)}
-	line.IfBusy = i.IfBusy
+	if line.IfBusy = ""; i.State == Scheduled && i.Attempts == 0 && i.Snoozed == 0 { // else that was judged when it was due first
+		line.IfBusy = i.IfBusy
+	}
 	line.Restore = r
 	if i.Published.UnixMilli() > 0 {
 		r.Published = i.Published.UTC()
@@ -266,7 +268,7 @@ func (i Info) restorable(now time.Time) Line {
 		return line
 	}
 	if i.Next != nil {
-		next := Info{Topic: i.Topic, ID: i.ID, Due: i.Next.FirstDue, Record: *i.Next}.restorable(now)
+		next := Info{Topic: i.Topic, ID: i.ID, State: Scheduled, Due: i.Next.FirstDue, Record: *i.Next}.restorable(now)
 		r.Next = &next
 	}
 	due := timeOr(i.Due, record.MaxDue)

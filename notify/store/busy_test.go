@@ -75,6 +75,39 @@ func (k *keyed) take(ctx context.Context) store.ClaimedMessage {
 	return claimed.Messages[0]
 }
 
+// exports exports all messages, by id.
+func (k *keyed) exports() map[string]notify.Message {
+	k.t.Helper()
+	var lines bytes.Buffer
+	_, err := storetest.Inspector(k.t, k.db).Export(k.t.Context(), &lines, nil)
+	k.must(err)
+	all := make(map[string]notify.Message)
+	for line := range bytes.Lines(lines.Bytes()) {
+		m, err := notify.ParseExported(bytes.TrimSpace(line))
+		k.must(err)
+		all[m.ID] = m
+	}
+	return all
+}
+
+// moves has a picky message, which had its seat, come to another store by an export, behind one that waited for it: now it waits for that.
+func (k *keyed) moves(begin func()) {
+	k.t.Helper()
+	storetest.Publish(k.t, k.db, k.picky("a", 0))
+	begin()
+	storetest.Publish(k.t, k.db, notify.Message{Topic: k.topic, ID: "b", Key: "k"})
+	k.is("before", map[string]record.State{"b": record.Blocked})
+	all := k.exports()
+	other := openKeyed(k.t, storetest.Open(k.t), k.topic, 0)
+	storetest.Publish(k.t, other.db, all["b"])
+	storetest.Publish(k.t, other.db, all["a"])
+	if _, err := other.publisher.RescheduleIn(k.t.Context(), k.topic, "a", 0); err != nil {
+		k.t.Errorf("once it is due: %v", err)
+	}
+	other.is("imported", map[string]record.State{"a": record.Blocked, "b": record.Ready})
+	other.dropped(0)
+}
+
 // What is to be dropped if its key is busy is judged once, when it is due first.
 func TestIfBusy(t *testing.T) {
 	t.Parallel()
@@ -168,17 +201,37 @@ func TestIfBusy(t *testing.T) {
 		},
 		"exported": func(k *keyed) {
 			publish(k, k.picky("b", time.Hour))
-			var all bytes.Buffer
-			inspector := storetest.Inspector(t, k.db)
-			if _, err := inspector.Export(t.Context(), &all, nil); err != nil {
-				t.Fatal(err)
-			}
+			m := k.exports()["b"]
 			other := openKeyed(t, storetest.Open(t), k.topic, 0)
-			m, err := notify.ParseExported(bytes.TrimSpace(all.Bytes()))
-			k.must(err)
 			publish(other, m)
 			if got, want := other.read().keys["b"], "k ?"; got != want {
 				t.Errorf("the imported one is noted as %q, want %q", got, want)
+			}
+		},
+		"exported once it was ready": func(k *keyed) { k.moves(func() {}) },
+		"exported while it was leased": func(k *keyed) {
+			k.moves(func() { k.take(t.Context()) })
+		},
+		"exported before another attempt": func(k *keyed) {
+			k.moves(func() {
+				_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Delay: time.Hour})
+				k.must(err)
+			})
+		},
+		"exported while its attempt was put off": func(k *keyed) {
+			k.moves(func() {
+				_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Delay: time.Hour, Keep: true})
+				k.must(err)
+			})
+		},
+		"exported while it followed": func(k *keyed) {
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "a"})
+			k.take(t.Context())
+			m := k.picky("a", 0)
+			m.Then = notify.After
+			publish(k, m)
+			if next := k.exports()["a"].Restore.Next; next == nil || next.IfBusy != "drop" {
+				t.Errorf("it follows as %+v", next)
 			}
 		},
 	} {
