@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -12,8 +13,8 @@ import (
 
 // Requeue makes dead letters ready again, with all their attempts and their whole time
 // to live, and returns how many there were. It skips ids that are not dead, and dead
-// letters whose record is missing. Errors: ErrInvalid, ErrUnreplicated, or that of the
-// connection.
+// letters whose record is missing; an id that is given twice counts once. Errors:
+// ErrInvalid, ErrUnreplicated, or that of the connection.
 func (i *Inspector) Requeue(ctx context.Context, topic string, ids ...string) (int, error) {
 	return i.operate(ctx, store.Shard.Requeue, topic, ids)
 }
@@ -40,6 +41,12 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 	if err := record.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
+	given := make(map[string]bool)
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		again := given[id]
+		given[id] = true
+		return again
+	})
 	total := 0
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), store.MostLetters)]

@@ -77,6 +77,25 @@ func TestDeadLettersByID(t *testing.T) {
 	storetest.Empty(t, store)
 }
 
+// An id that is given twice is requeued or purged once, and counts once.
+func TestDeadLettersGivenTwice(t *testing.T) {
+	t.Parallel()
+	pub, store := open(t)
+	b := announcement("b", time.Time{})
+	b.Restore = &notify.Restore{Died: redisTime(t, store)}
+	die(t, store, message("a", time.Time{}), message("c", time.Time{}))
+	storetest.Publish(t, store, b)
+	if n, err := pub.Purge(t.Context(), topic, "c", "c"); n != 1 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	if n, err := pub.Requeue(t.Context(), topic, "b", "a", "b", "a"); n != 2 || err != nil {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+	if c := counts(t, pub); c.Ready != 1 || c.Broadcasts != 1 || c.Dead != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
 // Acts on all dead letters of a topic work in small steps, since other calls to Redis wait for each.
 func TestAllDeadLetters(t *testing.T) {
 	t.Parallel()
