@@ -24,7 +24,7 @@ import (
 func trial(t testing.TB) *notify.Store {
 	t.Helper()
 	storetest.OneShard(t, "the trial server has no other")
-	server := miniredis.RunT(t)
+	server, store := storetest.Trial(t, "")
 	ctx, cancel := context.WithCancel(context.Background())
 	var pump sync.WaitGroup
 	pump.Go(func() { // by itself it lets nothing expire
@@ -41,7 +41,7 @@ func trial(t testing.TB) *notify.Store {
 	})
 	t.Cleanup(pump.Wait)
 	t.Cleanup(cancel)
-	return storetest.At(t, "redis://"+server.Addr(), "")
+	return store
 }
 
 // The embedded server holds one shard: a store that asks for more is refused, and nothing is changed.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -394,8 +393,8 @@ func TestTokensFitIntoSubjects(t *testing.T) {
 func TestTrialRedis(t *testing.T) {
 	storetest.OneShard(t, "the trial server has no sharded channels")
 	t.Parallel()
-	n, trial := startNATS(t, nil), miniredis.RunT(t)
-	db := storetest.At(t, "redis://"+trial.Addr(), notify.DefaultPrefix)
+	n := startNATS(t, nil)
+	_, db := storetest.Trial(t, notify.DefaultPrefix)
 	newGate(t, db, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)

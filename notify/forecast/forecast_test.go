@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
@@ -242,7 +241,7 @@ func TestForecastWithAShardAway(t *testing.T) {
 func TestForecastInTheTrialServer(t *testing.T) {
 	t.Parallel()
 	storetest.OneShard(t, "the trial server has no other")
-	s := storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "")
+	_, s := storetest.Trial(t, "")
 	l := fill(t, s, 20, 20)
 	for _, o := range []forecast.Options{{Bucket: forecast.Day, Count: 70}, {Topics: patterns(t, "mail.1"), Count: 1000}} {
 		got := of(t, s, o)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
@@ -263,7 +262,7 @@ func TestHistoryIsForgotten(t *testing.T) {
 func TestHistoryInTheTrialServer(t *testing.T) {
 	t.Parallel()
 	storetest.OneShard(t, "the trial server has no other")
-	s := storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "")
+	_, s := storetest.Trial(t, "")
 	keep(t, s)
 	storetest.Publish(t, s, notify.Message{Topic: "t"})
 	ds, err := subscriberstest.Claimer(t, s).Claim(t.Context(), "t")

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -448,7 +447,8 @@ func TestSeatsInMemory(t *testing.T) {
 		t.Skip("it holds one shard")
 	}
 	t.Parallel()
-	playAll(t, storetest.At(t, "redis://"+miniredis.RunT(t).Addr(), "seats"), 20)
+	_, db := storetest.Trial(t, "seats")
+	playAll(t, db, 20)
 }
 
 // playAll plays n random histories, each on a topic of its own.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -188,6 +189,16 @@ func Beside(s *notify.Store, topic, name string) string {
 func At(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
 	return With(t, notify.Config{URL: url, Prefix: prefix, Shards: Shards()})
+}
+
+// Trial returns the trial server, and a store at it, closed when the test ends. It is interpreted in this process, so a busy machine may
+// keep calls waiting until a Deadline.
+func Trial(t testing.TB, prefix string) (*miniredis.Miniredis, *notify.Store) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	store := At(t, "redis://"+server.Addr(), prefix)
+	awaitCalls(store)
+	return server, store
 }
 
 // With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server waiting

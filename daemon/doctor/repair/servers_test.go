@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -16,7 +14,8 @@ import (
 
 // The in-memory server of bellhop dev can be examined, too.
 func TestTrial(t *testing.T) {
-	store := openAt(t, "redis://"+miniredis.RunT(t).Addr(), "")
+	storetest.OneShard(t, "the trial server has no other")
+	_, store := storetest.Trial(t, "")
 	storetest.Publish(t, store, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")}, notify.Message{Topic: "orders", ID: "b", Body: []byte("x")})
 	if got, sum := run(t, store, false); len(got) > 0 || sum.Messages != 2 {
 		t.Errorf("found %v, %+v", got, sum)
