@@ -601,7 +601,7 @@ func TestCallUpIsNotEarly(t *testing.T) {
 // A limit that grows by far calls up as many as one call may, and the housekeeping the others.
 func TestLimitGrows(t *testing.T) {
 	t.Parallel()
-	const keys, each, limit = 60, 110, 100
+	const keys, each, limit = 100, 110, 100
 	db := storetest.Open(t)
 	k := openKeyed(t, db, "ledger", 0)
 	for i := range each {
@@ -634,5 +634,43 @@ func TestLimitGrows(t *testing.T) {
 	}
 	for _, wrong := range p.check(limit, limit) {
 		t.Error(wrong)
+	}
+}
+
+// The housekeeping looks at the seats of a topic however many messages sit of one key: each that expired behind a death bars it, too.
+func TestManyBarOneKey(t *testing.T) {
+	t.Parallel()
+	const behind = 8_100
+	k := openKeyed(t, storetest.Open(t), "ledger", 0)
+	_, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{OnDead: new("stop")}, false)
+	k.must(err)
+	storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "first", Key: "barred"})
+	_, err = k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
+	k.must(err)
+	all := make([]notify.Message, behind)
+	for i := range all {
+		all[i] = notify.Message{Topic: k.topic, Key: "barred", TTL: time.Millisecond}
+	}
+	for some := range slices.Chunk(all, 1000) {
+		storetest.Publish(t, k.db, some...)
+	}
+	k.passes(2 * time.Millisecond)
+	for range 2 {
+		_, err = k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 5 * behind, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
+		k.must(err)
+	}
+	if p := k.read(); len(p.dead) != behind+1 || strings.Count(p.seats["barred"], "!") != behind+1 {
+		t.Fatalf("%d are dead, and %d bar the key", len(p.dead), strings.Count(p.seats["barred"], "!"))
+	}
+	k.must(k.db.Client().HSet(t.Context(), k.db.KeysOf(k.topic).Seats(k.topic), "lost", "nobody !nobody-2").Err())
+	w := store.Sweep{Token: k.token, KeepDeadCount: 2 * behind, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	storetest.Eventually(t, "the seats of nobody are taken away", func() bool {
+		swept, err := k.shard.Sweep(t.Context(), w)
+		k.must(err)
+		w.Seat = swept.Seat
+		return k.read().seats["lost"] == ""
+	})
+	if n := strings.Count(k.read().seats["barred"], "!"); n != behind+1 {
+		t.Errorf("%d bar the key", n)
 	}
 }

@@ -9,7 +9,7 @@
 -- the keys that have a line.
 -- A topic whose messages have no keys has none of these.
 
-local AT_ONCE, ROUNDS = 500, 4 -- messages of a topic that are called up together; how often in a call
+local AT_ONCE, ROUNDS = 500, 4 -- messages of a topic that are called up, or looked for, together; how often they are called up in a call
 
 -- Whether messages of a topic have keys.
 function Seats.are_in(topic)
@@ -468,28 +468,59 @@ function Seats.restore(topic, member, key, due)
   Seats.stay(topic, member)
 end
 
--- Looks at a page of the seats of a topic, and at one of the keys that have a line: seats of messages that are in no such place are taken away,
--- and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
-function Seats.mend(topic, seats, heads, n)
-  local page = seats ~= '-' and try('HSCAN', seats_of(topic), seats, 'COUNT', n) or { '0', {} }
-  local of, words, members, found = {}, {}, {}, {}
-  for i = 1, #page[2], 2 do
-    for _, word in ipairs((sitters_in(page[2][i + 1]))) do
-      of[#of + 1], words[#words + 1], members[#members + 1] = page[2][i], word, topic .. ':' .. string.match(word, '^!?(.*)$')
-    end
+-- What a command replies of each of some names, asked for a part of them at a time.
+local function ask(command, key, names)
+  local all = {}
+  for from = 1, #names, AT_ONCE do
+    local part = try(command, key, unpack(names, from, math.min(from + AT_ONCE - 1, #names))) or {}
+    for i, value in ipairs(part) do all[from + i - 1] = value end
   end
-  for _, place in ipairs(members[1] and { LEASED, ready_of(topic), scheduled_of(topic), dead_of(topic) } or {}) do
-    for i, score in ipairs(try('ZMSCORE', place, unpack(members)) or {}) do
-      found[i] = found[i] or score and (place == dead_of(topic)) == (string.byte(words[i]) == 33)
-    end
+  return all
+end
+
+-- Takes away the seats of members, each of the key at its place in of, that are in none of some places.
+local function unseat_lost(topic, of, members, places)
+  local found = {}
+  for _, place in ipairs(places) do
+    for i, score in pairs(ask('ZMSCORE', place, members)) do found[i] = found[i] or score end
   end
   for i, member in ipairs(members) do
     if not found[i] then Seats.unseat(topic, of[i], id_of(topic, member)) end
   end
+end
+
+-- Those that sit of some keys of a topic, from a cursor on, some n or all of one key, and apart from them those that died: their keys, and
+-- members. Returns the next cursor, too.
+local function read_seats(topic, cursor, n)
+  local sitting, dead, seen = { of = {}, members = {} }, { of = {}, members = {} }, 0
+  repeat
+    local page = try('HSCAN', seats_of(topic), cursor, 'COUNT', math.ceil(n / setting(topic, 'key_concurrency'))) or { '0', {} }
+    cursor = page[1]
+    for i = 1, #page[2], 2 do
+      for _, word in ipairs((sitters_in(page[2][i + 1]))) do
+        local died, id = string.match(word, '^(!?)(.*)$')
+        local all = died == '' and sitting or dead
+        all.of[#all.of + 1], all.members[#all.members + 1] = page[2][i], topic .. ':' .. id
+        seen = seen + 1
+      end
+    end
+  until cursor == '0' or seen >= n
+  return sitting, dead, cursor
+end
+
+-- Looks at a page of the seats of a topic, and at one of n keys that have a line: seats of messages that are in no such place are taken away,
+-- and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
+function Seats.mend(topic, seats, heads, n)
+  if seats ~= '-' then
+    local sitting, dead, cursor = read_seats(topic, seats, n)
+    unseat_lost(topic, sitting.of, sitting.members, { LEASED, ready_of(topic), scheduled_of(topic) })
+    unseat_lost(topic, dead.of, dead.members, { dead_of(topic) })
+    seats = cursor == '0' and '-' or cursor
+  end
   local lines, names = heads ~= '-' and try('ZSCAN', heads_of(topic), heads, 'COUNT', n) or { '0', {} }, {}
   for i = 1, #lines[2], 2 do names[#names + 1] = lines[2][i] end
-  for i, taken in ipairs(names[1] and try('HMGET', seats_of(topic), unpack(names)) or {}) do
+  for i, taken in pairs(ask('HMGET', seats_of(topic), names)) do
     if free_beside(topic, names[i], (sitters_in(taken))) > 0 then note_free(topic, names[i]) end
   end
-  return page[1] == '0' and '-' or page[1], lines[1] == '0' and '-' or lines[1]
+  return seats, lines[1] == '0' and '-' or lines[1]
 end
