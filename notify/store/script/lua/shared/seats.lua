@@ -308,6 +308,20 @@ function Seats.bars(topic, member)
   return string.find(' ' .. words .. ' ', ' !' .. id_of(topic, member) .. ' ', 1, true) ~= nil
 end
 
+-- Those of some dead letters of a topic that bar no key.
+function Seats.without_bars(topic, members)
+  local values, words_of, free = members[1] and try('HMGET', keys_of(topic), unpack(ids_of(topic, members))) or {}, {}, {}
+  for i, member in ipairs(members) do
+    local key = values[i] and parts_of(values[i])
+    if key and not words_of[key] then
+      words_of[key] = {}
+      for _, word in ipairs(Seats.sitting(topic, key)) do words_of[key][word] = true end
+    end
+    if not (key and words_of[key]['!' .. id_of(topic, member)]) then free[#free + 1] = member end
+  end
+  return free
+end
+
 -- Takes note that dead letters of a topic are to be ready again. One that bars its key does no longer, and has its seat, unless others
 -- have all.
 function Seats.revive(topic, members)

@@ -1,6 +1,7 @@
 -- What a step of the housekeeping removes and forgets. Each function gets the state c of the step: sweep.lua makes it.
 local LETTERS = 200 -- dead letters removed in one call
-local BARRING = 800 -- dead letters that bar a key, beside which others are found
+local PAGE = 500 -- dead letters of a topic that are looked at together for those that bar no key
+local LOOKS = 1000 -- looked at in one call, of those too old, and as many of those too many
 local AGED = 50 -- topics checked for dead letters that are too old
 local TOO_MANY = 200 -- topics checked for too many dead letters
 local CHECKS = 280 -- topics checked for whether anything is left
@@ -33,48 +34,65 @@ function Sweep.begin(arguments, us, now)
   }
 end
 
--- Up to n of the oldest dead letters of a topic, among some, but those that bar a key.
-local function oldest_free(topic, n, among)
+-- Up to n of the oldest dead letters of a topic, among some, but those that bar a key. If all the oldest do, it looks at some others, at a
+-- different page in each step.
+local function oldest_free(c, topic, n, among)
   if not Seats.are_in(topic) then return call('ZRANGE', dead_of(topic), 0, n - 1) end
-  local free = {}
-  for _, member in ipairs(call('ZRANGE', dead_of(topic), 0, math.min(n + BARRING, among) - 1)) do
-    if #free < n and not Seats.bars(topic, member) then free[#free + 1] = member end
+  local free, elsewhere = {}, math.floor(c.us % among / PAGE) * PAGE
+  for _, from in ipairs(elsewhere > 0 and { 0, elsewhere } or { 0 }) do
+    local most = math.min(PAGE, among - from, c.looks)
+    if most > 0 and #free == 0 then
+      free = Seats.without_bars(topic, call('ZRANGE', dead_of(topic), from, from + most - 1))
+      c.looks = c.looks - most
+    end
   end
-  return free
+  return { unpack(free, 1, math.min(n, #free)) }
 end
 
 -- Removes n of the oldest dead letters of a topic, among some, as far as this call may, but those that bar a key.
 local function remove(c, topic, n, among)
   local most = math.min(n, c.left)
-  local gone = most > 0 and oldest_free(topic, most, among) or {}
-  if n > most and gone[1] then c.soon = 1 end
+  local gone = most > 0 and oldest_free(c, topic, most, among) or {}
   if gone[1] then
     Dead.remove_dead(topic, gone, c.now)
     c.removed[#c.removed + 1] = topic
     c.removed[#c.removed + 1] = #gone
+    if #gone < n then c.soon = 1 end
   end
-  c.left = c.left - most
+  c.left = c.left - #gone
   Dead.note_oldest(topic)
 end
 
--- Removes dead letters that are too old.
+-- Removes dead letters that are too old: of a page of topics, another one in each step, and from another topic on, so that those whose dead
+-- letters stay, since they bar a key, hide no other.
 function Sweep.remove_aged(c)
-  local topics = try('ZRANGE', OLDEST, '-inf', '(' .. text(c.now - c.age), 'BYSCORE', 'LIMIT', 0, AGED) or {}
-  for _, topic in ipairs(topics) do
-    local aged = try('ZCOUNT', dead_of(topic), '-inf', '(' .. text(c.now - c.age)) or 0
+  local before, checked = '(' .. text(c.now - c.age), 0
+  local all = try('ZCOUNT', OLDEST, '-inf', before) or 0
+  local from = math.floor(c.us % math.max(all, 1) / AGED) * AGED
+  local topics = all > 0 and call('ZRANGE', OLDEST, from, math.min(from + AGED, all) - 1) or {}
+  c.looks = LOOKS
+  while checked < #topics and c.left > 0 do
+    local topic = topics[(checked + c.us) % #topics + 1]
+    local aged = try('ZCOUNT', dead_of(topic), '-inf', before) or 0
     remove(c, topic, aged, aged)
-    if c.left == 0 then break end
+    checked = checked + 1
   end
-  if #topics == AGED then c.soon = 1 end
+  if checked < all and c.left < LETTERS then c.soon = 1 end
 end
 
--- Checks a page of topics. If this call may remove no more, the next one checks the same page again.
+-- Checks a page of topics. If this call may remove no more, the next one checks the same page again; if it may not look at more, the next one
+-- begins with the topic at which this one ended, or behind it if it looked at no other.
 function Sweep.remove_too_many(c)
   local topics = try('ZRANGE', OLDEST, c.rank, c.rank + TOO_MANY - 1) or {}
-  for _, topic in ipairs(topics) do
+  c.looks = LOOKS
+  for i, topic in ipairs(topics) do
     local all = try('ZCARD', dead_of(topic)) or 0
     if all > c.keep or all == 0 then remove(c, topic, math.max(all - c.keep, 0), all) end
     if c.left == 0 then return end
+    if c.looks == 0 then
+      c.rank = c.rank + math.max(i - 1, 1)
+      return
+    end
   end
   c.rank = #topics == TOO_MANY and c.rank + TOO_MANY or 0
 end

@@ -1,0 +1,124 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// bars is what a shard has of topics in which a death bars its key.
+type bars struct {
+	*keyed
+	sweep store.Sweep
+}
+
+// openBars opens topics in which a death bars its key.
+func openBars(t *testing.T, topics ...string) bars {
+	t.Helper()
+	storetest.OneShard(t, "the topics share the steps of one housekeeping")
+	k := openKeyed(t, storetest.Open(t), topics[0], 0)
+	for _, topic := range topics {
+		_, err := k.shard.Set(t.Context(), topic, store.SettingsChange{OnDead: new("stop")}, false)
+		k.must(err)
+	}
+	return bars{k, store.Sweep{Token: k.token, KeepDeadCount: 100_000, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}}
+}
+
+// die lets n messages of a topic die, later than all before: each bars a key of its own, or has none.
+func (b bars) die(topic string, n int, bar bool) {
+	b.t.Helper()
+	before := b.dead(topic)
+	all := make([]notify.Message, n)
+	for i := range all {
+		all[i] = notify.Message{Topic: topic, TTL: time.Millisecond}
+		if bar {
+			all[i].Key = notify.NewID()
+		}
+	}
+	for some := range slices.Chunk(all, 1000) {
+		storetest.Publish(b.t, b.db, some...)
+	}
+	b.passes(2 * time.Millisecond)
+	c := store.Carry{Token: b.token, Lease: time.Minute, Batch: 10_000, KeepCount: 1, KeepAge: time.Hour, Ready: "0"}
+	_, err := b.shard.Carry(b.t.Context(), c)
+	b.must(err)
+	if got := b.dead(topic); got != before+int64(n) {
+		b.t.Fatalf("%d of %s are dead, want %d more than %d", got, topic, n, before)
+	}
+	b.passes(2 * time.Millisecond)
+}
+
+func (b bars) dead(topic string) int64 {
+	b.t.Helper()
+	n, err := b.db.Client().ZCard(b.t.Context(), b.db.KeysOf(topic).Dead(topic)).Result()
+	b.must(err)
+	return n
+}
+
+// step does a step of the housekeeping, and returns whether there is more to do soon.
+func (b *bars) step() bool {
+	b.t.Helper()
+	swept, err := b.shard.Sweep(b.t.Context(), b.sweep)
+	b.must(err)
+	b.sweep.Rank, b.sweep.Seat = swept.Rank, swept.Seat
+	return swept.Soon
+}
+
+// However many dead letters of a topic bar their keys, the others go, behind them and of other topics, once they are too old or too many.
+func TestBarsKeepNoOtherDeadLetter(t *testing.T) {
+	t.Parallel()
+	const barring = 1_100
+	for name, asks := range map[string]func(*store.Sweep){
+		"too old":  func(w *store.Sweep) { w.KeepDeadAge = time.Millisecond },
+		"too many": func(w *store.Sweep) { w.KeepDeadCount = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openBars(t, "ledger", "mail")
+			b.die("ledger", barring, true)
+			b.die("mail", 1, true)
+			b.die("mail", 5, false)
+			b.die("ledger", 5, false)
+			asks(&b.sweep)
+			storetest.Eventually(t, "the others go", func() bool {
+				b.step()
+				return b.dead("mail") == 1 && b.dead("ledger") == barring
+			})
+			if b.step() {
+				t.Error("there is more to do soon, though only those that bar are left")
+			}
+		})
+	}
+}
+
+// Of many topics whose oldest dead letter bars its key none hides what is too old of the others, and the housekeeping comes to rest.
+func TestBarsOfManyTopics(t *testing.T) {
+	t.Parallel()
+	topics := make([]string, 60)
+	for i := range topics {
+		topics[i] = fmt.Sprint("ledger-", i)
+	}
+	b := openBars(t, append(topics, "mail")...)
+	for _, topic := range topics {
+		b.die(topic, 1, true)
+	}
+	b.die("mail", 5, false)
+	b.sweep.KeepDeadAge = time.Millisecond
+	storetest.Eventually(t, "the others go", func() bool {
+		b.step()
+		return b.dead("mail") == 0
+	})
+	if b.step() {
+		t.Error("there is more to do soon, though only those that bar are left")
+	}
+	for _, topic := range topics {
+		if n := b.dead(topic); n != 1 {
+			t.Errorf("%d of %s are left", n, topic)
+		}
+	}
+}
