@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -174,5 +176,29 @@ func TestDeadLettersThatBarAreKept(t *testing.T) {
 	k.must(err)
 	if n := len(k.read().dead); n != barring {
 		t.Errorf("%d dead letters are kept once they are old, want the %d that bar a key", n, barring)
+	}
+}
+
+// The first message with a key that a shard has may be a successor that a carry publishes: it has a seat, also if that one makes it ready.
+func TestFirstKeyIsOfASuccessor(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]time.Duration{"its lease ends": time.Millisecond, "it is past its age": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := openKeyed(t, storetest.Open(t), "jobs", 0)
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-1", MaxAttempts: 1, TTL: 24 * time.Hour})
+			claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 1, Lease: lease})
+			k.must(err)
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-1", Key: "k", Then: notify.After})
+			if lease == time.Hour {
+				_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: claimed.Messages[0].Lease, Delay: time.Hour, Keep: true})
+				k.must(err)
+				k.must(k.db.Client().ZAdd(t.Context(), k.db.KeysOf(k.topic).Expiries(), redis.Z{Score: 1, Member: "jobs:job-1"}).Err())
+			}
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "other", Delay: time.Millisecond})
+			k.carries()
+			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-2", Key: "k"})
+			k.is("behind it", map[string]record.State{"job-1": record.Ready, "other": record.Ready, "job-2": record.Blocked})
+		})
 	}
 }

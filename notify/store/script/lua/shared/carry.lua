@@ -34,6 +34,7 @@ local function carry(c, place)
   local head = c.heads[place]
   if head > c.us then return end
   c.changed = true
+  c.keyed = c.keyed or current.keyed
   if place.is_timed then c.earliest = math.min(c.earliest or head, head) end
   place.carry(c)
   if #current.heirs > 0 then Move.publish_heirs(c) end

@@ -88,6 +88,7 @@ end
 
 -- Notes the keys of messages, a list of pairs of id and key. Call it before their records are written.
 function Seats.note(topic, list)
+  current.keyed = true -- for a carry that looked before
   try('ZADD', KEYED, 'NX', '+inf', topic)
   call('HSET', keys_of(topic), unpack(list))
 end
