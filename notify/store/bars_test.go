@@ -122,3 +122,16 @@ func TestBarsOfManyTopics(t *testing.T) {
 		}
 	}
 }
+
+// No death removes dead letters that bar their keys since the same call, however few are kept.
+func TestBarsOfOneCallAreKept(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	b := openBars(t, "ledger")
+	b.sweep.KeepDeadCount = 2
+	b.step() // deaths keep as many from now on
+	b.die("ledger", n, true)
+	if barred := len(b.read().seats); barred != n {
+		t.Errorf("%d keys are barred, want %d", barred, n)
+	}
+}

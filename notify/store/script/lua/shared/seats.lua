@@ -302,11 +302,13 @@ function Seats.die(topic, member)
   note_free(topic, key)[id_of(topic, member)] = '!'
 end
 
--- Whether a dead letter of a topic bars its key.
+-- Whether a dead letter of a topic bars its key, maybe since this call.
 function Seats.bars(topic, member)
-  local key = Seats.key_of(topic, member)
+  local key, id = Seats.key_of(topic, member), id_of(topic, member)
+  local how = key and ((current.free or {})[topic] or {})[key]
+  if how and how[id] then return how[id] == '!' end
   local words = key and try('HGET', seats_of(topic), key) or ''
-  return string.find(' ' .. words .. ' ', ' !' .. id_of(topic, member) .. ' ', 1, true) ~= nil
+  return string.find(' ' .. words .. ' ', ' !' .. id .. ' ', 1, true) ~= nil
 end
 
 -- Those of some dead letters of a topic that bar no key.
