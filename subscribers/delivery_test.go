@@ -85,6 +85,37 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 	}
 }
 
+// A handler that releases its message as due now has those first that are overdue.
+func TestHandlerReleasesBehindOthers(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	got, published := make(chan string, 10), make(chan time.Time)
+	released := false
+	stop := handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+		if got <- d.ID; released {
+			return nil
+		}
+		released = true
+		due := <-published
+		storetest.Eventually(t, "the other is overdue", func() bool {
+			now, err := db.Now(ctx)
+			return err == nil && now.Sub(due) > time.Millisecond
+		})
+		d.Due = time.Time{}
+		return d.Release(ctx)
+	}, subscribers.HandleOptions{Concurrency: 1})
+	storetest.Publish(t, db, body("first"))
+	wantHandled(t, got, "first")
+	other, err := storetest.Publisher(t, db).Publish(t.Context(), body("other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	published <- other.Due
+	wantHandled(t, got, "other")
+	wantHandled(t, got, "first")
+	stop()
+}
+
 // A handler releases its message: it comes again, and no attempt is used up.
 func TestHandlerReleasesItsDelivery(t *testing.T) {
 	t.Parallel()

@@ -222,7 +222,11 @@ func (h *hold) nack(ctx context.Context, d *Delivery, n store.Nack) (out Outcome
 }
 
 func (h *hold) release(ctx context.Context, d *Delivery) error {
-	return h.settle(ctx, "release", d, h.worker.leases.release)
+	due := d.Due
+	return h.settle(ctx, "release", d, func(ctx context.Context, leased *Delivery) error {
+		leased.Due = due
+		return h.worker.leases.release(ctx, leased)
+	})
 }
 
 // settle makes a call that settles the message. A call that has begun is not cut off
