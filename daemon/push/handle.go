@@ -101,10 +101,22 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		t.leave(only)
 		p.pause(ctx, t, a)
 		return subscribers.NotNow(errors.New(a.String()), pausedPause)
+	case err == nil && a.isOfMessage():
+		p.failures.Add(1)
+		t.leave(only)
+		return errors.New(a.String())
 	case err == nil:
 		err = errors.New(a.String())
 	}
-	return p.failed(ctx, t, only, err)
+	wait, fails := p.failed(ctx, t, only, err)
+	if !fails {
+		return err
+	}
+	if d.Receipt != 0 { // behind the others, since the endpoint may refuse this one alone; a broadcast keeps its place
+		d.Due = time.Time{}
+		_ = d.Release(ctx) // else it is released to its place
+	}
+	return subscribers.NotNow(err, wait)
 }
 
 // enter returns 0 if the endpoint may be asked now, or for how long it may not. Only says that this request alone asks it, since it
@@ -143,8 +155,9 @@ func (p *Pusher) succeeded(ctx context.Context, t *target) {
 	}
 }
 
-// failed notes a failure of an endpoint, and returns what becomes of the message: while the endpoint fails, it uses up no attempt.
-func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) error {
+// failed notes a failure of an endpoint, and reports whether it fails, so that the message uses up no attempt, and for how long it is
+// not asked.
+func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) (wait time.Duration, fails bool) {
 	p.failures.Add(1)
 	t.mu.Lock()
 	if t.failures == 0 {
@@ -152,7 +165,7 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) er
 	}
 	failed := t.failures == failuresInARow
 	t.failures = min(t.failures+1, failuresInARow)
-	fails := t.failures == failuresInARow
+	fails = t.failures == failuresInARow
 	tried := fails && (only || !failed)
 	if tried {
 		t.pause = min(max(2*t.pause, leastPause), mostPause)
@@ -162,16 +175,13 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) er
 	note, since, next := fails && !t.noted, t.since, t.next
 	t.noted = fails
 	t.mu.Unlock()
-	if !fails {
-		return err
-	}
 	if note {
 		p.noteFailure(ctx, t, since, err)
 	}
 	if tried {
 		p.noteTry(ctx, t, time.Until(next), err)
 	}
-	return subscribers.NotNow(err, max(time.Until(next), 0))
+	return max(time.Until(next), 0), fails
 }
 
 // noteFailure notes that an endpoint fails.

@@ -78,6 +78,16 @@ func (a Answer) String() string {
 // IsDone reports whether an answer acknowledges the message.
 func (a Answer) IsDone() bool { return a.Status >= 200 && a.Status < 300 }
 
+// isOfMessage reports whether an answer refuses this message for what it is, which says nothing of the next one. 400 does not: that is
+// also what all get where a secret is wrong.
+func (a Answer) isOfMessage() bool {
+	switch a.Status {
+	case http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+		return true
+	}
+	return false
+}
+
 // Send sends one message to the endpoint of a push, and returns what that answered. The error says why there is no answer.
 func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Delivery) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, push.Timeout, fmt.Errorf("no answer within %v", push.Timeout))
