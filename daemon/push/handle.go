@@ -30,13 +30,12 @@ var (
 // A target is a push, and what is known of its endpoint.
 type target struct {
 	store.Push
-
-	mu sync.Mutex
-	health
+	*health
 }
 
-// health is what is known of an endpoint.
+// health is what is known of an endpoint, also when its push or another one was changed meanwhile.
 type health struct {
+	mu       sync.Mutex
 	failures int           // in a row, up to failuresInARow: then it fails
 	since    time.Time     // of the first of them
 	pause    time.Duration // between two requests while it fails
@@ -45,17 +44,16 @@ type health struct {
 	noted    bool          // that it fails, in Redis
 }
 
-// newTarget returns the target of a push, which goes on as the one before if that had the same endpoint.
+// newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
 func newTarget(push store.Push, before *target) *target {
-	t := &target{Push: push}
+	t := &target{push, new(health)}
 	if before != nil && before.Name == push.Name && before.URL == push.URL && slices.Equal(before.Secrets, push.Secrets) {
-		before.mu.Lock()
 		t.health = before.health
-		before.mu.Unlock()
-		t.asked = false
 	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
 		t.failures, t.since = failuresInARow, push.Failing.Since
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.noted = push.Failing != nil
 	return t
 }
@@ -147,7 +145,7 @@ func (t *target) leave(only bool) {
 func (p *Pusher) succeeded(ctx context.Context, t *target) {
 	t.mu.Lock()
 	noted := t.noted
-	t.health = health{}
+	t.failures, t.since, t.pause, t.next, t.asked, t.noted = 0, time.Time{}, 0, time.Time{}, false, false
 	t.mu.Unlock()
 	if noted {
 		p.note(context.WithoutCancel(ctx), t, func(push *store.Push) { push.Failing = nil })
