@@ -208,6 +208,8 @@ func (p *Pusher) pause(ctx context.Context, t *target, a Answer) {
 
 // note changes the push of a target in Redis, unless it has another endpoint by now, and reports whether that did not fail.
 func (p *Pusher) note(ctx context.Context, t *target, change func(*store.Push)) bool {
+	p.noting.Lock() // else those of many endpoints would undo each other's reads
+	defer p.noting.Unlock()
 	err := p.store.Home().ChangePush(ctx, t.Name, func(push *store.Push) (*store.Push, error) {
 		if push == nil || push.URL != t.URL {
 			return nil, errReplaced

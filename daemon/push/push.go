@@ -46,6 +46,8 @@ type Pusher struct {
 	quiesce       context.CancelFunc
 	ended         chan struct{} // closed when Run ends
 
+	noting sync.Mutex // held while a push is changed in Redis
+
 	done, failures, putOff, underWay atomic.Int64
 
 	web, nats crew // for pushes to URLs, and to NATS
