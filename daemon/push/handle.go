@@ -127,8 +127,8 @@ func (t *target) enter() (wait time.Duration, only bool) {
 		return 0, false
 	case wait > 0:
 		return wait, false
-	case t.asked:
-		return leastPause, false
+	case t.asked: // another topic waits no shorter than it would behind a request that fails at once
+		return max(t.pause, leastPause), false
 	}
 	t.asked = true
 	return 0, true
