@@ -15,7 +15,7 @@ const (
 	aheadLeast = 2                // so that a takeover at one's time finds it made, and the next
 	aheadTime  = time.Minute      // and all that are due within it
 	aheadAgain = aheadTime / 2    // when so little is left of that, it is filled again
-	aheadMost  = 64               // that wait, and the most that are made in one call, of small bodies
+	aheadMost  = 64               // that wait, and the most that are made in one call, if their bodies are no larger than fillBytes
 	mostMissed = 100_000          // that are counted one by one
 	unreadable = time.Hour        // until a schedule that cannot be read is looked at again
 	lateFills  = 30 * time.Second // by which schedules are late if they are to be settled before more of their topics is carried
@@ -28,14 +28,16 @@ type plan struct {
 	now   time.Time
 	noted map[int64]bool // times that were made and stay so: they are never made again
 	left  int            // how many more Count allows
-	most  int            // that one call makes
-	more  bool           // there is more to make at once
+	most  int            // that wait ahead, and that one call makes: fewer of large bodies
+	grace time.Duration
+	late  []time.Time // what is due and waits as it was made ahead
+	more  bool        // there is more to make at once
 	fill  store.Fill
 }
 
 // planOf returns what to make of a schedule at a time.
 func planOf(of store.DueSchedule, now time.Time) store.Fill {
-	p := &plan{of: &of, now: now, noted: make(map[int64]bool), left: math.MaxInt, fill: store.Fill{Of: of, Cursor: of.State.Cursor}}
+	p := &plan{of: &of, now: now, late: of.Late, noted: make(map[int64]bool), left: math.MaxInt, fill: store.Fill{Of: of, Cursor: of.State.Cursor}}
 	if p.fill.Fault = of.Err; of.Err == nil {
 		p.rule, p.fill.Fault = of.Schedule.Rule()
 	}
@@ -49,6 +51,10 @@ func planOf(of store.DueSchedule, now time.Time) store.Fill {
 	p.most = max(min(aheadMost, fillBytes/(len(of.Schedule.Message.Body)+1)), 1)
 	if of.Schedule.Count > 0 {
 		p.left = of.Schedule.Count - int(of.State.Made)
+	}
+	p.grace = cmp.Or(of.Schedule.Grace, store.DefaultGrace)
+	if slices.ContainsFunc(p.late, p.isJudged) { // a withdrawal takes all, so what else is late is carried as it is
+		p.late = nil
 	}
 	p.settle()
 	p.makeAhead()
@@ -70,36 +76,45 @@ func (p *plan) next(after time.Time) (time.Time, bool) {
 	}
 }
 
+// isJudged reports whether an occurrence was made behind its time, by a call before, and is not late since then: it is to be carried, and
+// waits only since other messages of its topic are overdue. To judge it again would go on for ever where one call cannot make all.
+func (p *plan) isJudged(late time.Time) bool {
+	return slices.ContainsFunc(p.of.State.Occurrences, func(made store.Made) bool {
+		return made.At.Equal(late) && made.Published.After(late) && !made.Due.Before(p.now.Add(-p.grace))
+	})
+}
+
 // settle judges what is past: what was made and waits still, and what never was made. If the first of that is later than the grace, it is
 // missed. Else all that never was made is made now. Of a schedule that has made as many as it may nothing was missed.
 func (p *plan) settle() {
-	if p.left <= 0 && len(p.of.Late) == 0 {
+	if p.left <= 0 && len(p.late) == 0 {
 		return
 	}
 	first, isPast := p.next(p.fill.Cursor)
 	isPast = isPast && !first.After(p.now)
-	if len(p.of.Late) > 0 && (!isPast || p.of.Late[0].Before(first)) {
-		first = p.of.Late[0]
+	if len(p.late) > 0 && (!isPast || p.late[0].Before(first)) {
+		first = p.late[0]
 	} else if !isPast {
 		return
 	}
-	if grace := cmp.Or(p.of.Schedule.Grace, store.DefaultGrace); !p.of.Schedule.DueOf(first).Before(p.now.Add(-grace)) {
+	if !p.of.Schedule.DueOf(first).Before(p.now.Add(-p.grace)) {
 		p.makeUpTo(p.fill.Cursor)
 		return
 	}
-	for _, late := range p.of.Late {
+	for _, late := range p.late {
 		p.fill.Withdraw = p.now
 		delete(p.noted, late.Unix())
 	}
 	if p.left < math.MaxInt {
-		p.left += len(p.of.Late)
+		p.left += len(p.late)
 	}
+	p.most = max(p.most, len(p.late)) // all that is withdrawn is made again, or missed: the rest would be lost
 	p.judge()
 }
 
 // judge makes of what was missed what the schedule says.
 func (p *plan) judge() {
-	late := p.of.Late
+	late := p.late
 	if p.of.Schedule.Missed == store.MissedAll {
 		cut := p.now.Add(-cmp.Or(p.of.Schedule.Catchup, store.DefaultCatchup))
 		n, last := p.missedIn(p.fill.Cursor, cut.Add(-time.Second))
@@ -165,13 +180,13 @@ func (p *plan) makeAhead() {
 			ahead = append(ahead, made.At)
 		}
 	}
-	at := latest(p.fill.Cursor, p.now)
+	at, most, full := latest(p.fill.Cursor, p.now), max(p.most, aheadLeast), false
 	for !p.more {
 		next, ok := p.next(at)
 		if !ok || p.left <= 0 {
 			break
 		}
-		if len(ahead) >= aheadMost || len(ahead) >= aheadLeast && next.After(p.now.Add(aheadTime)) {
+		if full = len(ahead) >= most; full || len(ahead) >= aheadLeast && next.After(p.now.Add(aheadTime)) {
 			p.fill.Next = next.Add(-aheadAgain)
 			break
 		}
@@ -189,7 +204,11 @@ func (p *plan) makeAhead() {
 	case n > 0 && p.fill.Next.IsZero():
 		p.fill.Next = ahead[0]
 	case n > 0:
-		p.fill.Next = earlier(p.fill.Next, earlier(ahead[0].Add(aheadAgain), ahead[max(n-aheadLeast, 0)]))
+		least := ahead[max(n-aheadLeast, 0)]
+		if full && most < aheadMost { // large bodies: a few seconds of a schedule of each second
+			p.fill.Next = latest(p.fill.Next, least)
+		}
+		p.fill.Next = earlier(p.fill.Next, earlier(ahead[0].Add(aheadAgain), least))
 	}
 }
 

@@ -106,7 +106,7 @@ func TestPlan(t *testing.T) {
 		},
 		"large bodies": {
 			spec: calendar.Spec{Every: s}, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 256<<10)}},
-			want: planned{Made: "1s, 2s, 3s", Cursor: "3s", Next: "0s"},
+			want: planned{Made: "1s, 2s, 3s", Cursor: "3s", Next: "2s"},
 		},
 		"a body larger than all that one call makes": {
 			spec: daily, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 2<<20)}},
@@ -115,6 +115,11 @@ func TestPlan(t *testing.T) {
 		"large bodies, some of which were made": {
 			spec: daily, schedule: store.Schedule{Message: record.Record{Body: make([]byte, 2<<20)}}, made: durations{20 * h}, cursor: 20 * h,
 			want: planned{Made: "44h0m0s", Cursor: "44h0m0s", Next: "20h0m0s"},
+		},
+		"all of those missed, of large bodies": {
+			spec: calendar.Spec{Every: h}, schedule: store.Schedule{Missed: store.MissedAll, Catchup: 24 * h, Message: record.Record{Body: make([]byte, 2<<20)}},
+			cursor: -h, made: durations{-6 * h, -5 * h, -4 * h, -3 * h, -2 * h, -h}, late: durations{-6 * h, -5 * h, -4 * h, -3 * h, -2 * h, -h},
+			want: planned{Made: "-6h0m0s, -5h0m0s, -4h0m0s, -3h0m0s, -2h0m0s, -1h0m0s", Cursor: "-1h0m0s", Next: "0s", Withdraws: true},
 		},
 		"a count, of what waits": {
 			spec: daily, schedule: store.Schedule{Count: 2}, cursor: -4 * h, made: durations{-28 * h, -4 * h}, late: durations{-28 * h, -4 * h},

@@ -25,7 +25,9 @@ import (
 
 func put(t testing.TB, db *notify.Store, s store.Schedule) {
 	t.Helper()
-	s.Topic, s.Message.Body = topic, []byte("x")
+	if s.Topic = topic; s.Message.Body == nil {
+		s.Message.Body = []byte("x")
+	}
 	if _, _, err := db.Of(topic).PutSchedule(t.Context(), &s, store.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
@@ -325,6 +327,61 @@ func TestGreaterCount(t *testing.T) {
 	ready, ahead := idsIn(t, db, keys.Ready(topic)), idsIn(t, db, keys.Scheduled(topic))
 	if state.Missed != 0 || len(ready) > 0 || len(ahead) != 2 {
 		t.Errorf("ready %v, scheduled %v, %+v", ready, ahead, state)
+	}
+}
+
+// More that was missed than one call makes is made by several: what the first ones made is not judged again.
+func TestManyMissed(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{
+		Name: "hourly", Missed: store.MissedAll, Catchup: 20 * 24 * time.Hour,
+		Spec: calendar.Spec{Every: time.Hour, From: time.Now().Add(30*time.Minute).Truncate(time.Second).AddDate(0, -6, 0).UTC()},
+	})
+	awaitMade(t, db, "hourly", 2)
+	stop()
+	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "overdue", Delay: time.Millisecond}) // behind which they wait
+	age(t, db, "hourly", 10*24*time.Hour)
+	run(t, db, carrier.Options{})
+	storetest.Eventually(t, "all that was missed is made", func() bool {
+		return len(idsIn(t, db, db.KeysOf(topic).Ready(topic))) == 241 && len(idsIn(t, db, db.KeysOf(topic).Scheduled(topic))) == 2
+	})
+	if state := stateOf(t, db, "hourly"); state.Missed != 0 || state.Made != 242 {
+		t.Errorf("got %+v", state)
+	}
+}
+
+// What one call makes is bounded by its bodies, but all that is made anew of what was missed is made, whatever their size; and another
+// schedule is filled meanwhile.
+func TestMissedWithLargeBodies(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	now := time.Now()
+	large := store.Schedule{
+		Name: "large", Missed: store.MissedAll, Catchup: 20 * 24 * time.Hour, Message: record.Record{Body: make([]byte, 1<<20)},
+		Spec: calendar.Spec{Every: 24 * time.Hour, From: now.Add(12*time.Hour).Truncate(time.Second).AddDate(0, -6, 0).UTC()},
+	}
+	small := large
+	small.Name, small.Message.Body = "small", []byte("x")
+	for _, s := range []store.Schedule{large, small} {
+		put(t, db, s)
+		awaitMade(t, db, s.Name, 2)
+	}
+	stop()
+	for _, s := range []store.Schedule{large, small} {
+		age(t, db, s.Name, 10*24*time.Hour)
+	}
+	run(t, db, carrier.Options{})
+	keys := db.KeysOf(topic)
+	storetest.Eventually(t, "all that was missed is made", func() bool {
+		return len(idsIn(t, db, keys.Ready(topic))) == 20 && len(idsIn(t, db, keys.Scheduled(topic))) == 4
+	})
+	for _, s := range []store.Schedule{large, small} {
+		if state := stateOf(t, db, s.Name); state.Missed != 0 || state.Made != 12 {
+			t.Errorf("%s: %+v", s.Name, state)
+		}
 	}
 }
 
