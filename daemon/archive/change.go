@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -91,6 +92,9 @@ func (a *Archive) publish(ctx context.Context, rows []Row, letters bool, done *C
 func (r *Row) message() notify.Message {
 	m := notify.Message{Topic: r.Topic, ID: r.ID, IfExists: notify.Keep}
 	fields.Fill(&m, &r.Record)
+	if store.ScheduleOfKey(m.Key) != "" { // it stands for the schedule, and no publish may name it
+		m.Key, m.IfBusy = "", ""
+	}
 	return m
 }
 

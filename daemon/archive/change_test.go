@@ -58,6 +58,21 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
+// An occurrence of a schedule without overlap is requeued as a message without a key.
+func TestRequeueOccurrence(t *testing.T) {
+	s := storetest.Open(t)
+	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	one := dead(1)
+	one.Record.Key, one.Record.IfBusy = store.ScheduleKey("nightly"), "drop"
+	write(t, a, "store1", one)
+	got, err := a.Requeue(t.Context(), archive.Query{}, 100, "", true)
+	changed(t, archive.Change{Done: 1}, got, err)
+	info, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, "m1")
+	if err != nil || info.State != notify.Ready || info.Key != "" || info.IfBusy != "" {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
 // A message that is still a dead letter is requeued as that, and one that waits or was
 // claimed is not.
 func TestRequeueDeadLetters(t *testing.T) {
