@@ -34,7 +34,7 @@ type Exported struct {
 	Schedules int `json:"schedules"`
 	Pushes    int `json:"pushes"`
 
-	Unplaced int      `json:"unplaced"`         // of these: in no place, so they are due now
+	Unplaced int      `json:"unplaced"`         // of these: in no place, so they are due when they were first, or now
 	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body, and schedules and pushes that cannot be read
 	Paused   []string `json:"paused,omitempty"` // topics; a pause is not exported
 
@@ -217,7 +217,9 @@ func (e *exportPart) write(i Info) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if i.State == 0 {
-		i.State, i.Due = Ready, e.now
+		if i.State, i.Due = Ready, e.now; i.FirstDue.After(e.now) {
+			i.State, i.Due = Scheduled, i.FirstDue
+		}
 		e.sum.Unplaced++
 	}
 	if i.Fault != nil && i.State != Dead {

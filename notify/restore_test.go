@@ -316,14 +316,14 @@ func TestExportDamages(t *testing.T) {
 	client.HSet(ctx, keys.Attempts(), record.Member(topic, "never"), "foreign")
 	client.Set(ctx, keys.Deaths(), "foreign", 0)
 	lines, sum := export(t, from)
-	want := notify.Exported{Scheduled: 1, Ready: 1, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}
+	want := notify.Exported{Scheduled: 2, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}
 	if diff := cmp.Diff(want, sum); diff != "" {
 		t.Errorf("exported (-want +got):\n%s", diff)
 	}
 	to := storetest.Open(t)
 	wantRestored(t, to, lines)
 	looked := clientOf(t, to)
-	for id, want := range map[string]notify.State{"lost": notify.Ready, "unreadable": notify.Dead, "never": notify.Scheduled} {
+	for id, want := range map[string]notify.State{"lost": notify.Scheduled, "unreadable": notify.Dead, "never": notify.Scheduled} {
 		if got := stateOf(t, looked, id); got != want {
 			t.Errorf("%s is %v, want %v", id, got, want)
 		}

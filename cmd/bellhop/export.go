@@ -115,7 +115,7 @@ func (a *app) exported(sum notify.Exported) error {
 		}
 	}
 	note(sum.Leased, "leased: exported as due when their leases end, and handled twice if their workers finish them")
-	note(sum.Unplaced, "in no place: exported as due now")
+	note(sum.Unplaced, "in no place: exported as due first, or now")
 	note(sum.LeftOut, "left out: foreign records; bellhop doctor names them")
 	note(sum.Pushes, "pushes, of which FILE has the secrets: delete it when it was published")
 	note(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))

@@ -15,8 +15,8 @@
 // Repair loses nothing that can still be delivered. A place is a topic's scheduled set, its
 // ready set, the leased messages, the broadcasts to come, or its dead letters.
 //
-//   - A record in no place is made ready, or sent if it is a broadcast. It counts as
-//     due now, since its due time is lost.
+//   - A record in no place is scheduled for when it was due first, as it says, or made ready
+//     if that is past. A broadcast, whose due time is lost, is sent.
 //   - A member of a place without a record cannot be delivered, and is removed.
 //   - A member of two places stays in the first of these: leased, ready, scheduled,
 //     dead. A broadcast to come stays among the broadcasts.

@@ -1,4 +1,5 @@
--- Checks records: their keys must be noted; messages that have no place are made ready, as due now, and broadcasts without one wait for the carrier, due now.
+-- Checks records: their keys must be noted; messages that have no place wait until they were due first, or are made ready, as due now, and
+-- broadcasts without one, of which that is not known, wait for the carrier, due now.
 -- Those of ids that stay taken must be in the set of these.
 -- Records with a foreign name are only reported.
 -- ARGV: those of all (shared/repair.lua).
@@ -19,6 +20,11 @@ local function make_ready(topic, member)
   if not ready then return Repair.cannot_repair() end
   Counters.remember(topic)
   if ready > 0 then Rings.ring(topic, ready, us) end
+end
+
+local function schedule(topic, member, due)
+  if not Places.put_scheduled(topic, { text(due), member }, due) then return Repair.cannot_repair() end
+  Counters.remember(topic)
 end
 
 local function keep_until(member, time)
@@ -44,8 +50,13 @@ local function examine(topic, member)
     if Repair.wrong('not taken', member, MESSAGES, 'kept taken as long as it says') then keep_until(member, time) end
   elseif Messages.options_of(record).broadcast then
     if Repair.wrong('no place', member, MESSAGES, 'sent, as due now') then send(topic, member) end
-  elseif Repair.wrong('no place', member, MESSAGES, 'made ready, as due now') then
-    make_ready(topic, member)
+  else
+    local due = math.min(Messages.first_due_of(record) or now, MAX)
+    if due > now then
+      if Repair.wrong('no place', member, MESSAGES, 'scheduled for when it was due first') then schedule(topic, member, due) end
+    elseif Repair.wrong('no place', member, MESSAGES, 'made ready, as due now') then
+      make_ready(topic, member)
+    end
   end
 end
 
