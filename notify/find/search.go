@@ -120,9 +120,8 @@ func (f *Finder) begin(ctx context.Context, q Query, cursor, sign string) (posit
 	return at, nil
 }
 
-// progress returns how far the search is, and the cursor with which it goes on.
+// progress returns how far the search is, and the cursor with which it goes on. Until all is counted it may have looked at more than that.
 func (s *search) progress() (looked, of int64, cursor string) {
-	s.at.Of = max(s.at.Of, s.at.Looked)
 	if s.id != "" {
 		s.at.Of = max(s.at.Of, s.at.Looked+int64(len(s.topics)))
 	}
@@ -130,7 +129,7 @@ func (s *search) progress() (looked, of int64, cursor string) {
 		s.at.Missing = s.missing.Shards
 		cursor = s.at.cursor()
 	}
-	return s.at.Looked, s.at.Of, cursor
+	return s.at.Looked, max(s.at.Of, s.at.Looked), cursor
 }
 
 // run searches until it has enough, or its time is over. The error is that of the connection, of take, or a
