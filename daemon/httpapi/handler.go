@@ -170,7 +170,7 @@ func (g *Gate) cors(next http.Handler) http.Handler {
 	}
 	c := cors.New(cors.Options{
 		AllowedOrigins: g.o.CORSOrigins,
-		AllowedMethods: []string{"GET", "POST", "PATCH", "DELETE"},
+		AllowedMethods: []string{"GET", "POST", "PUT", "PATCH", "DELETE"},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{"*"}, // those of a message have arbitrary names
 		MaxAge:         600,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
@@ -124,24 +125,37 @@ func TestCORS(t *testing.T) {
 		{[]string{"*"}, elsewhere, "GET", true},
 		{[]string{"https://a.example", here}, here, "POST", true},
 		{[]string{here}, here, "DELETE", true},
-		{[]string{here}, here, "PUT", false},
+		{[]string{here}, here, "TRACE", false},
 	} {
 		s := start(t, httpapi.Options{CORSOrigins: test.origins})
 		allowed := func(a answer) bool { return a.header.Get("Access-Control-Allow-Origin") != "" }
 		if a := s.call("OPTIONS", "/v1/topics", "", "Origin: "+test.origin, "Access-Control-Request-Method: "+test.method, "Access-Control-Request-Headers: authorization"); allowed(a) != test.allowed {
 			t.Errorf("%+v: the preflight answers %d %v", test, a.status, a.header)
 		}
-		if a := s.call("GET", "/v1/topics", "", "Origin: "+test.origin).is(200); test.method != "PUT" && allowed(a) != test.allowed {
+		if a := s.call("GET", "/v1/topics", "", "Origin: "+test.origin).is(200); test.method != "TRACE" && allowed(a) != test.allowed {
 			t.Errorf("%+v: answers %v", test, a.header)
 		}
 		status := 403 // for requests that browsers send without a preflight
-		if test.allowed || test.method == "PUT" {
+		if test.allowed || test.method == "TRACE" {
 			status = 201
 		}
 		s.call("POST", messages, "x", "Origin: "+test.origin, "Sec-Fetch-Site: cross-site").is(status)
 		s.call("POST", messages, "x").is(201)                                                               // no browser
 		s.call("POST", messages, "x", "Origin: "+s.url, "Sec-Fetch-Site: same-origin").is(201)              // a page behind the same address
 		s.call("POST", topicPath+"/pause", "", "Origin: "+s.url, "Host: x", "Sec-Fetch-Site: none").is(204) // typed by a person
+	}
+}
+
+// A page of an origin that may call can make each call.
+func TestCORSOfEachCall(t *testing.T) {
+	t.Parallel()
+	const here = "https://shop.example"
+	s := start(t, httpapi.Options{CORSOrigins: []string{here}})
+	for _, c := range calls.Table() {
+		a := s.call("OPTIONS", c.Path, "", "Origin: "+here, "Access-Control-Request-Method: "+c.Method)
+		if a.header.Get("Access-Control-Allow-Methods") != c.Method {
+			t.Errorf("%s %s: the preflight answers %d %v", c.Method, c.Path, a.status, a.header)
+		}
 	}
 }
 
