@@ -44,12 +44,14 @@ local function ring_again(c, topic, ready)
   end
 end
 
--- Sends the beat of a carrier's epoch, and returns the cursor over the topics that have something ready for the next one.
+-- Sends the beat of a carrier's epoch, and returns the cursor over the topics that have something ready for the next one. It begins with
+-- another topic of a page each time, since not all names may find room.
 local function send(c, epoch, cursor)
   local page = c.rare > 0 and try('ZSCAN', READY, cursor, 'COUNT', TOPICS_A_BEAT) or { '0', {} }
   local fields, size = { epoch, text(c.now), string.match(STORE, '%S+$'), bell_of_beat(c) }, 0
-  for i = 1, #page[2], 2 do
-    local topic = page[2][i]
+  local n = #page[2] / 2
+  for k = 1, n do
+    local topic = page[2][2 * ((c.us + k) % n) + 1]
     local ready = try('ZCARD', ready_of(topic))
     if ready == 0 then
       Places.index_ready(topic)
