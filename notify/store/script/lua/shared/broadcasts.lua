@@ -119,13 +119,20 @@ function Broadcasts.carry(c)
   }
   local done, lost = send_all(c, b, due, members)
   conclude(c, b)
+  local postponed = {}
   for _, one in ipairs(lost) do
     if not Move.bury(c, BROADCASTS, 1, one.topic, one.member, one.reason, 0) then
-      done = done - 1 -- it was postponed, so it is further behind
+      postponed[one.member] = true
     elseif one.topic then
       Counters.count(one.topic, 'broadcasts', -1)
     end
   end
-  Places.take_first_broadcasts(done)
+  if lost[1] then -- a death may have its own broadcast in front of them by now
+    for i = 1, done do
+      if not postponed[members[i]] then call('ZREM', BROADCASTS, members[i]) end
+    end
+  else
+    Places.take_first_broadcasts(done)
+  end
   if #b.topics > 0 then ring_logs(b.topics, since, b.position - 1) end
 end
