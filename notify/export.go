@@ -191,12 +191,8 @@ func (e *exportPart) alone(ctx context.Context, member string) error {
 	return e.write(infos[0])
 }
 
-// add exports a message of a page, but none that tells of a death: to send it is for the
-// store in which that happened.
+// add exports a message of a page.
 func (e *exportPart) add(look *store.Inspected) error {
-	if strings.HasPrefix(look.Member, record.DeadPrefix) {
-		return nil
-	}
 	topic, id, err := record.SplitMember(look.Member)
 	if err != nil {
 		e.leaveOut(1)
@@ -205,9 +201,10 @@ func (e *exportPart) add(look *store.Inspected) error {
 	return e.write(infoOf(topic, id, look))
 }
 
-// write exports a message and counts it.
+// write exports a message and counts it, but none that tells of a death: to send it is for the
+// store in which that happened.
 func (e *exportPart) write(i Info) error {
-	if i.State == Done || e.isMadeAgain(&i) { // by now
+	if i.State == Done || strings.HasPrefix(i.Topic, record.DeadPrefix) || e.isMadeAgain(&i) { // by now
 		return nil
 	}
 	if i.lost() {

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -330,6 +331,41 @@ func TestExportDamages(t *testing.T) {
 	}
 	if info, err := looked.Inspect(ctx, topic, "unreadable"); err != nil || string(info.Body) != "no record" || !strings.Contains(info.Reason, "unreadable record") {
 		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+// What tells of deaths is not exported, whatever a page has room for.
+func TestExportWithoutDeathNotes(t *testing.T) {
+	t.Parallel()
+	const n = 30
+	_, db := open(t)
+	pub, err := notify.NewPublisher(db, notify.PublisherOptions{MaxBody: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := db.Of(topic).Register(t.Context(), "mourner", store.Registration{Pattern: "$dead." + topic, From: "now"}); err != nil {
+		t.Fatal(err)
+	}
+	claimer := subscriberstest.Claimer(t, db)
+	for range n {
+		m := message("", past)
+		m.Body = bytes.Repeat([]byte("x"), 1<<20) // so that some are read by themselves
+		if _, err := pub.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := storetest.Count(db, record.DeadPrefix+topic); err != nil || c.Broadcasts != n {
+		t.Fatalf("of deaths there are %+v, %v", c, err)
+	}
+	if _, sum := export(t, db); sum.Dead != n || sum.Total() != n {
+		t.Errorf("exported %+v", sum)
 	}
 }
 
