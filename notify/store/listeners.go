@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,7 +251,8 @@ func (s Shard) Listeners(ctx context.Context) ([]Listener, error) {
 // foreign registration. The error is that of the connection.
 func (s Shard) ListenerNames(ctx context.Context) ([]string, error) {
 	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]string, error) {
-		return r.HKeys(ctx, k.Listeners()).Result()
+		all, err := r.HGetAll(ctx, k.Listeners()).Result() // HKEYS is none of the least rights
+		return slices.Collect(maps.Keys(all)), err
 	})
 }
 

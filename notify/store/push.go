@@ -194,14 +194,31 @@ func (s Shard) PausePush(ctx context.Context, name, reason string) error {
 	})
 }
 
-// RemovePush removes a push. Its messages stay as they are. Errors: ErrNoPush, or as ChangePush.
+// RemovePush removes a push. Its messages stay as they are. It may be repeated until what it listened under is removed, too. Errors: ErrNoPush,
+// or as ChangePush.
 func (s Shard) RemovePush(ctx context.Context, name string) error {
-	return s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
+	err := s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
 		if p == nil {
 			return nil, fmt.Errorf("%s: %w", name, ErrNoPush)
 		}
 		return nil, nil
 	})
+	if !errors.Is(err, ErrNoPush) {
+		return err
+	}
+	names, listing := s.ListenerNames(ctx)
+	if listing != nil {
+		return listing
+	}
+	for _, left := range names {
+		if hash, is := strings.CutPrefix(left, "push."+name+"."); !is || len(hash) != 8 || strings.Contains(hash, ".") {
+			continue
+		}
+		if _, err = s.store.Unregister(ctx, left); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // Replacing returns the push as it replaces the one of its name, nil if there is none: paused if that is, and without secrets of its own

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -85,6 +86,33 @@ func TestPushTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	noted(false)
+}
+
+// What a push of broadcasts listened under goes, too, also where that failed when the push was removed. That of no other does.
+func TestRemovePushAgain(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	home := s.Home()
+	of := func(name string) *store.Push {
+		return &store.Push{Name: name, Topics: []string{"prices.*"}, URL: "https://crm.example", Broadcasts: true}
+	}
+	crm, others := of("crm"), []string{of("crm.eu").Listener(), of("crm.deadbeef").Listener(), of("cr").Listener(), "push.crm", "push.crm.x", "crm"}
+	for _, name := range append(others, crm.Listener()) {
+		if _, _, err := home.Register(t.Context(), name, store.Registration{Pattern: "prices.*", From: "now"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := home.RemovePush(t.Context(), "crm"); err != nil {
+		t.Fatal(err)
+	}
+	names, err := home.ListenerNames(t.Context())
+	slices.Sort(names)
+	if slices.Sort(others); err != nil || !slices.Equal(names, others) {
+		t.Errorf("left are %q, want %q, %v", names, others, err)
+	}
+	if err := home.RemovePush(t.Context(), "crm"); !errors.Is(err, store.ErrNoPush) {
+		t.Errorf("once nothing is left: %v", err)
+	}
 }
 
 // The topics of a push are those that it names, and those that there are of its patterns, of all shards.
