@@ -28,6 +28,26 @@ func (g *Gate) Hold(left int64) (free func()) {
 	return func() { g.held.Release(maxHeld - left) }
 }
 
+// TakeSearches takes all turns of the requests that list or find messages, until free is called.
+func (g *Gate) TakeSearches(ctx context.Context) (free func(), err error) {
+	for _, e := range g.endpoints {
+		if e.name != "find-all" {
+			continue
+		}
+		for range maxSearches {
+			if err := e.turns.take(ctx); err != nil {
+				return nil, err
+			}
+		}
+		free = func() {
+			for range maxSearches {
+				e.turns.end()
+			}
+		}
+	}
+	return free, nil
+}
+
 // IsRedacted reports whether the connection's servers show no secret.
 func (g *Gate) IsRedacted(secret string) bool {
 	for _, s := range g.servers {

@@ -315,6 +315,7 @@ func (g *Gate) Quiesce(ctx context.Context) {
 	g.mu.Unlock()
 	c := g.conn.Load()
 	if service != nil && c != nil && service.stop() == nil {
+		g.waits.close() // now: requests that wait for a turn may use up the time
 		c.drain(ctx)
 	}
 	g.waits.end(ctx)

@@ -96,31 +96,36 @@ func (g *Gate) subject(e endpoint) string {
 	return subject
 }
 
-// handler returns the callback for an endpoint's requests. It blocks while all
-// slots are taken; meanwhile requests wait in the connection.
+// handler returns the callback for an endpoint's requests. It blocks while there is no turn or all slots are taken; meanwhile
+// requests wait in the connection. The turn comes first: the slots are there for all endpoints, and none waits in one for its turn.
 func (g *Gate) handler(work context.Context, conn *connection, e endpoint) nats.MsgHandler {
 	prefix := g.o.Prefix + "." + e.name + "."
 	return func(m *nats.Msg) {
 		r := request{conn: conn, name: strings.TrimPrefix(m.Subject, prefix), reply: m.Reply, header: m.Header, data: m.Data}
-		g.slots.run(wireSize(m), func() { g.handle(work, e, r) })
+		r.finish = func(reply *nats.Msg, err error) { g.finish(e, r.reply, reply, err) }
+		e.tally.requests.Add(1)
+		if !(r.reply == "" && e.silent) && !g.mayReply(e.name, r.reply) {
+			e.tally.refused.Add(1)
+			return
+		}
+		if err := e.turns.take(g.slots.open); err != nil {
+			r.finish(nil, err)
+			return
+		}
+		handled := g.slots.run(wireSize(m), func() {
+			defer e.turns.end()
+			g.handle(work, e, r)
+		})
+		if !handled {
+			e.turns.end()
+		}
 	}
 }
 
 // handle handles one request.
 func (g *Gate) handle(ctx context.Context, e endpoint, r request) {
-	e.tally.requests.Add(1)
-	if !(r.reply == "" && e.silent) && !g.mayReply(e.name, r.reply) {
-		e.tally.refused.Add(1)
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r.finish = func(reply *nats.Msg, err error) { g.finish(e, r.reply, reply, err) }
-	if err := e.turns.take(ctx); err != nil {
-		r.finish(nil, err)
-		return
-	}
-	defer e.turns.end()
 	if reply, err := e.handle(ctx, r); reply != nil || err != nil {
 		r.finish(reply, err)
 	}
@@ -231,16 +236,18 @@ func newSlots() slots {
 	return s
 }
 
-// run runs f, for a request of so many bytes, in a goroutine as soon as its slots are free.
-func (s slots) run(bytes int, f func()) {
+// run runs f, for a request of so many bytes, in a goroutine as soon as its slots are free. It reports false, and f does not run,
+// after end.
+func (s slots) run(bytes int, f func()) bool {
 	n := min(1+int64(bytes/slotBytes), maxConcurrent)
 	if s.free.Acquire(s.open, n) != nil {
-		return
+		return false
 	}
 	go func() {
 		defer s.free.Release(n)
 		f()
 	}()
+	return true
 }
 
 // wait waits until all slots are free, or ctx ends.

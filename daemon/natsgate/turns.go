@@ -18,11 +18,16 @@ const (
 // turns bound how many requests of a kind hold bodies at a time, until NATS has taken them. Nil ones bound nothing.
 type turns chan struct{}
 
-// take waits for a turn, which lasts until end. The error is that of ctx.
+// take waits for a turn, which lasts until end. It waits no longer than a request may take. The error is that of its context.
 func (t turns) take(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
+	if t.try() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	select {
 	case t <- struct{}{}:
 		return nil

@@ -1,0 +1,74 @@
+package natsgate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+// Searches that wait for their turn keep no others from being answered, however many there are. It floods, so it runs alone.
+func TestSearchesHoldUpNoOthers(t *testing.T) {
+	conn, store, gate := open(t)
+	free, err := gate.TakeSearches(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = natsgate.MaxConcurrent + 50
+	found := subscribe(t, conn, "found")
+	for range many {
+		if err := conn.PublishRequest("bellhop.find-all", "found", []byte(`{"q":"id:nobody"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(t, conn, claimOne(t, conn, store, "", body("a")), "+ACK")
+	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b"))
+	answered := 0
+	for ; len(found) > 0; answered++ { // on a machine that stood still the first ones have waited too long
+		if m := <-found; m.Header.Get(micro.ErrorCodeHeader) != "503" {
+			t.Errorf("a search without a turn is answered: %s", m.Data)
+		}
+	}
+	free()
+	for range many - answered {
+		storetest.Receive(t, "a search is answered", found)
+	}
+}
+
+// A gateway that stops while searches wait for their turn has time to answer all that wait for the end of a message.
+func TestWaitsEndWhileSearchesWait(t *testing.T) {
+	t.Parallel()
+	n, store := startNATS(t, nil), storetest.Open(t)
+	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	if _, err := gate.TakeSearches(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later := body("a")
+	later.Delay = time.Hour
+	storetest.Publish(t, store, later)
+	const many = 500
+	got := subscribe(t, conn, "got")
+	for range many {
+		if err := conn.PublishRequest("bellhop.inspect."+topic, "got", []byte(`{"id":"a","wait":"5m"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting(t, gate, many)
+	if err := conn.PublishRequest("bellhop.find-all", conn.NewInbox(), []byte(`{"q":"id:nobody"}`)); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the search waits", func() bool { return gate.Stats().Endpoints["find-all"].Requests == 1 })
+	stop()
+	for range many {
+		if m := read[api.Message](t, storetest.Receive(t, "it is answered", got)); m.State != notify.Scheduled {
+			t.Fatalf("got %+v", m)
+		}
+	}
+}
