@@ -69,7 +69,7 @@ type Request struct {
 	*Client
 	Body     []byte // of a call with a Request
 	Room     int64  // bytes of bodies that fill an answer; zero: as many as any
-	Most     int    // most elements of an answer; zero: as its parameter limit says. Do sets it to how many were asked for
+	Most     int    // most elements of an answer; zero: as its parameter limit says. Set to how many were asked for, or are answered
 	Progress func() // called while the call makes progress
 	in       any
 }

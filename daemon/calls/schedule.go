@@ -3,8 +3,12 @@ package calls
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"hash/fnv"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -35,44 +39,107 @@ type listSchedulesInput struct {
 	paged
 }
 
+// scheduleBodies is how many bytes of bodies a page of schedules has at the most, beside its first one.
+const scheduleBodies = 4 << 20
+
 var _ = define(Call{
-	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic,
+	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
-	Description: "A page may have some more than limit. A schedule that is there all the time is in a page, and may be in two.",
+	Description: "A schedule that is there all the time is in a page, and may be in two.",
 }, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	cursor, err := strconv.ParseUint(in.Cursor, 10, 64)
-	if err != nil && in.Cursor != "" {
-		return nil, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", in.Cursor)
+	from, err := parsePlace(in.Cursor)
+	if err != nil {
+		return nil, err
 	}
 	now, err := s.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+	room := int64(scheduleBodies)
+	if r.Room > 0 {
+		room = min(room, r.Room)
+	}
 	list := api.Schedules{Schedules: []api.Schedule{}}
-	for {
-		page, next, err := s.Store.Of(in.Topic).Schedules(ctx, in.Topic, cursor)
+	for more := true; more && list.Cursor == ""; {
+		page, next, err := s.Store.Of(in.Topic).Schedules(ctx, in.Topic, from.cursor)
 		if err != nil {
 			return nil, err
 		}
-		for i := range page {
-			one := api.ScheduleOf(&page[i].Schedule, page[i].State, now)
-			if err := page[i].Err; err != nil {
-				one.Error = err.Error()
+		slices.SortFunc(page, func(a, b store.Listed) int { return strings.Compare(a.Schedule.Name, b.Schedule.Name) })
+		for i := from.listedOf(page); i < len(page); i++ {
+			size := int64(len(page[i].Schedule.Message.Body))
+			if n := len(list.Schedules); n >= in.Limit || n > 0 && size > room {
+				list.Cursor = from.behind(page[:i]).String()
+				break
 			}
-			list.Schedules = append(list.Schedules, one)
+			room -= size
+			list.Schedules = append(list.Schedules, shownOf(&page[i], now))
 		}
-		if cursor = next; cursor == 0 || len(list.Schedules) >= in.Limit {
-			break
+		from, more = place{cursor: next}, next != 0
+		if isFull := len(list.Schedules) >= in.Limit || room <= 0; more && isFull && list.Cursor == "" {
+			list.Cursor = from.String()
 		}
 	}
-	if cursor != 0 {
-		list.Cursor = strconv.FormatUint(cursor, 10)
-	}
+	r.Most = len(list.Schedules)
 	return list, nil
 })
+
+// shownOf returns a schedule of a page as it is shown.
+func shownOf(l *store.Listed, now time.Time) api.Schedule {
+	shown := api.ScheduleOf(&l.Schedule, l.State, now)
+	if l.Err != nil {
+		shown.Error = l.Err.Error()
+	}
+	return shown
+}
+
+// A place is where a list of schedules goes on: in a page of the store, whose schedules by their names are listed up to one.
+type place struct {
+	cursor uint64 // of the page
+	listed uint64 // how many are
+	sum    uint64 // of their names
+}
+
+// parsePlace reads what String wrote, or nothing.
+func parsePlace(text string) (place, error) {
+	var numbers [3]uint64
+	if text != "" {
+		for i, part := range strings.SplitN(text, "-", len(numbers)) {
+			var err error
+			if numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
+				return place{}, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", text)
+			}
+		}
+	}
+	return place{numbers[0], numbers[1], numbers[2]}, nil
+}
+
+func (p place) String() string {
+	if p.listed == 0 {
+		return strconv.FormatUint(p.cursor, 10)
+	}
+	return fmt.Sprintf("%d-%d-%d", p.cursor, p.listed, p.sum)
+}
+
+// behind returns the place behind the first schedules of its page.
+func (p place) behind(first []store.Listed) place {
+	sum := fnv.New64a()
+	for i := range first {
+		_, _ = sum.Write([]byte(first[i].Schedule.Name + "\n")) // a hash has no errors
+	}
+	return place{p.cursor, uint64(len(first)), sum.Sum64()}
+}
+
+// listedOf returns how many of its page were listed: none if the page begins with others now, which is then listed anew.
+func (p place) listedOf(page []store.Listed) int {
+	if p.listed > uint64(len(page)) || p != p.behind(page[:p.listed]) {
+		return 0
+	}
+	return int(p.listed)
+}
 
 var _ = define(Call{
 	Name: "showSchedule", Method: "GET", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedule{}, NATS: ByTopic,

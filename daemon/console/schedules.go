@@ -137,7 +137,7 @@ func (c *Console) schedulesOf(ctx context.Context, topic string) (all schedulesP
 	now := c.now(ctx)
 	known := make(map[string]bool)
 	for cursor := uint64(0); ; {
-		page, next, err := c.store.Of(topic).Schedules(ctx, topic, cursor)
+		page, next, err := c.store.Of(topic).BareSchedules(ctx, topic, cursor)
 		if err != nil {
 			return all, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +185,30 @@ func TestScheduleInABrowser(t *testing.T) {
 	p.Await("h1", "Delete the schedule daily of bills")
 	p.Loads(func() { p.Click("button.grave") })
 	p.Await("[role=status]", "Deleted the schedule daily of bills")
+}
+
+// The page of a topic's schedules reads nothing of what they publish, which may be large.
+func TestSchedulesReadNoBodies(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.At(t, storetest.Server(t).URL(), "p"), httpapi.Options{})
+	const n, size = 20, 200_000
+	for i := range n {
+		schedule(t, s.store, "bills", fmt.Sprintf("s%d", i), func(o *store.Schedule) { o.Message.Body = make([]byte, size) })
+	}
+	answered := func() int { // bytes
+		fields, err := s.store.Home().Info(t.Context(), "stats")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, err := strconv.Atoi(fields["total_net_output_bytes"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	before := answered()
+	s.visitor().get("/ui/schedules?topic=bills").is(http.StatusOK).says("s0", "s19")
+	if bytes := answered() - before; bytes > n*size/2 {
+		t.Errorf("Redis answered %d bytes", bytes)
+	}
 }

@@ -17,7 +17,7 @@ const slowToken, otherToken = "0123456789abcdef-slow", "0123456789abcdef-other"
 // crowded serves two tokens with a short wait for memory; tests use up that of slowToken, by bodies that do not come.
 func crowded(t *testing.T) *host {
 	t.Helper()
-	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen >\nother "+otherToken+" publish,consume,listen >\n")
+	tokens := file(t, "tokens", "slow "+slowToken+" publish,consume,listen,schedule >\nother "+otherToken+" publish,consume,listen >\n")
 	return serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, MaxBody: 1 << 20, Console: true}, httpapi.Timing{Memory: 10 * time.Millisecond, Body: time.Hour})
 }
 
@@ -112,7 +112,7 @@ func TestManyRequestsOfOneToken(t *testing.T) {
 	storetest.Eventually(t, "there is memory again", func() bool { return h.post(t, slowToken, path, large) == 201 })
 }
 
-// A claim without memory for its answer releases its messages.
+// A claim without memory for its answer releases its messages, and a list of schedules is refused.
 func TestClaimWithoutMemory(t *testing.T) {
 	t.Parallel()
 	h := crowded(t)
@@ -123,6 +123,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 		t.Errorf("a claim is answered with %d", got)
 	}
 	h.want(clientOf(t, slowToken), 503, "GET", "/v1/topics/orders/messages/a", "")
+	h.want(clientOf(t, slowToken), 503, "GET", "/v1/topics/orders/schedules", "")
 	if got := h.post(t, slowToken, "/v1/topics/mail/claim", ""); got != 200 {
 		t.Errorf("one of a small message is answered with %d", got)
 	}

@@ -1,11 +1,16 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -152,4 +157,66 @@ func TestApplyWrongSchedules(t *testing.T) {
 	}
 	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":"`+strings.Repeat("x", 1<<20)+`"}]}`).is(413)
 	s.call("GET", path, "").is(200).says(`{"schedules":[]}`)
+}
+
+// A list of schedules with large bodies has as many of them as fit into a page, and its pages have all.
+func TestLargeSchedules(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	const n, size = 24, 256 << 10
+	for i := range n {
+		one := store.Schedule{Topic: "invoices", Name: fmt.Sprintf("s%d", i), Spec: calendar.Spec{Every: time.Hour}, Message: record.Record{Body: make([]byte, size)}}
+		if _, _, err := s.store.Of("invoices").PutSchedule(t.Context(), &one, store.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[string]bool)
+	for cursor := ""; ; {
+		page := read[api.Schedules](s.call("GET", "/v1/topics/invoices/schedules?limit=500"+cursor, "").is(200))
+		bytes := 0
+		for _, one := range page.Schedules {
+			bytes += len(*one.Body)
+			seen[one.Name] = true
+		}
+		if bytes > 4<<20 || len(page.Schedules) == 0 {
+			t.Fatalf("a page has %d schedules with %d bytes", len(page.Schedules), bytes)
+		}
+		if page.Cursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.Cursor
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d are listed", len(seen), n)
+	}
+	s.call("GET", "/v1/topics/invoices/schedules?cursor=1-x", "").is(422).says("it is none of a list of schedules")
+}
+
+// A page of schedules has no more than were asked for, and none is left out where those are deleted that were listed.
+func TestSchedulePagesBetweenChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	const n = 60
+	for i := range n {
+		s.call("PUT", fmt.Sprintf("/v1/topics/invoices/schedules/s%d", i), `{"every":"1h","body":"x"}`).is(200)
+	}
+	seen := make(map[string]bool)
+	for cursor := ""; ; {
+		page := read[api.Schedules](s.call("GET", "/v1/topics/invoices/schedules?limit=3"+cursor, "").is(200))
+		if len(page.Schedules) > 3 {
+			t.Fatalf("%d schedules", len(page.Schedules))
+		}
+		for i, one := range page.Schedules {
+			if seen[one.Name] = true; i == 0 {
+				s.call("DELETE", "/v1/topics/invoices/schedules/"+one.Name, "").is(204)
+			}
+		}
+		if page.Cursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.Cursor
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d are listed", len(seen), n)
+	}
 }

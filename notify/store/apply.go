@@ -126,7 +126,7 @@ func (p *applying) prune(ctx context.Context) error {
 		wanted[record.Member(s.Topic, s.Name)] = true
 	}
 	for _, topic := range slices.Compact(slices.Sorted(slices.Values(p.Prune))) {
-		all, err := p.store.Of(topic).EachSchedule(ctx, topic)
+		all, err := eachSchedule(ctx, topic, p.store.Of(topic).BareSchedules)
 		for i := 0; i < len(all) && err == nil; i++ {
 			if !wanted[record.Member(topic, all[i].Schedule.Name)] {
 				err = p.delete(ctx, &all[i])
@@ -155,9 +155,14 @@ func (p *applying) delete(ctx context.Context, l *Listed) error {
 }
 
 // EachSchedule returns the schedules of a topic by their names, each once. The error is that of the connection.
-func (s Shard) EachSchedule(ctx context.Context, topic string) (all []Listed, err error) {
+func (s Shard) EachSchedule(ctx context.Context, topic string) ([]Listed, error) {
+	return eachSchedule(ctx, topic, s.Schedules)
+}
+
+// eachSchedule does so by pages as read returns them.
+func eachSchedule(ctx context.Context, topic string, read func(ctx context.Context, topic string, cursor uint64) ([]Listed, uint64, error)) (all []Listed, err error) {
 	for cursor := uint64(0); ; {
-		page, next, err := s.Schedules(ctx, topic, cursor)
+		page, next, err := read(ctx, topic, cursor)
 		if err != nil {
 			return nil, err
 		}
