@@ -62,7 +62,9 @@ func (p *process) assemble() (err error) {
 	p.store.Observe(p.metrics.Observe)
 	p.addSettings()
 	noArchive := p.addArchive()
-	p.service, err = calls.NewService(p.store, p.archive, p.options.Logger)
+	if p.service, err = calls.NewService(p.store, p.archive, p.options.Logger); err == nil {
+		p.service.MaxBody = int(p.config.MaxBody)
+	}
 	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (r *scheduleReader) add(n int, text []byte) error {
 			return fault.New("name", "name %s: line %d has it, too; give each schedule of a topic once", l.Schedule.Name, before)
 		}
 		r.at[member] = n
-		err = checkBody(l.Schedule, r.maxBody)
+		err = api.CheckBody(l.Schedule, r.maxBody)
 	}
 	r.all = append(r.all, l)
 	return err

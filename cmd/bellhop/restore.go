@@ -33,17 +33,9 @@ func parseRestored(line int, kind string, text []byte, maxBody int) (restored, e
 		if r.schedule.Restore == nil {
 			return r, fault.New("restore", "restore: it is missing; use bellhop schedule apply for a schedule that is to begin anew")
 		}
-		return r, checkBody(r.schedule.Schedule, maxBody)
+		return r, api.CheckBody(r.schedule.Schedule, maxBody)
 	}
 	return r, fault.New("kind", "kind %.40q: use %s or %s, and leave it out for a message", kind, store.KindSchedule, store.KindPush)
-}
-
-// checkBody returns a Fault for a schedule whose body is too large.
-func checkBody(s *store.Schedule, most int) error {
-	if n := len(s.Message.Body); n > most {
-		return fault.New("body", "body: it has %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", n, most)
-	}
-	return nil
 }
 
 // restore restores it.

@@ -32,8 +32,8 @@ type SchedulesApplied struct {
 // mostWrong is how many schedules that are wrong an error names.
 const mostWrong = 20
 
-// DecodeApply reads a SchedulesApply of a topic. The error joins a notify.Fault for each thing that is wrong, of up to 20 schedules.
-func DecodeApply(topic string, data []byte) (a store.Apply, err error) {
+// DecodeApply reads a SchedulesApply of a topic, whose bodies may have so many bytes. The error joins a notify.Fault for each thing that is wrong, of up to 20 schedules.
+func DecodeApply(topic string, data []byte, maxBody int) (a store.Apply, err error) {
 	var all []json.RawMessage
 	var prune, given bool
 	var faults []error
@@ -61,6 +61,9 @@ func DecodeApply(topic string, data []byte) (a store.Apply, err error) {
 	wrong, at := 0, make(map[string]int)
 	for i, raw := range all {
 		s, err := decodeNamed(topic, raw)
+		if err == nil {
+			err = CheckBody(s, maxBody)
+		}
 		if err == nil && at[s.Name] > 0 {
 			err = fault.New("name", "name %s: it is that of schedule %d, too; give each its own", s.Name, at[s.Name])
 		}

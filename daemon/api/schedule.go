@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -230,6 +231,14 @@ func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// CheckBody returns a notify.ErrTooLarge for a schedule whose body has more than most bytes.
+func CheckBody(s *store.Schedule, most int) error {
+	if n := len(s.Message.Body); n > most {
+		return &fault.Fault{Field: "body", Err: fmt.Errorf("%w: it has %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrTooLarge, n, most)}
+	}
+	return nil
 }
 
 // Schedule returns the schedule that is asked for, of a message without id and times. The error joins a notify.Fault for each thing that is

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -209,6 +210,9 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
+	if err := api.CheckBody(schedule, cmp.Or(s.MaxBody, notify.DefaultMaxBody)); err != nil {
+		return nil, err
+	}
 	outcome, _, err := s.Store.Of(in.Topic).PutSchedule(ctx, schedule, store.AnyRevision)
 	if err != nil {
 		return nil, err
@@ -225,7 +229,7 @@ var _ = define(Call{
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	apply, err := api.DecodeApply(in.Topic, r.Body)
+	apply, err := api.DecodeApply(in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type Service struct {
 	Forecasts *forecast.Cache
 	Archive   *archive.Archive // of what ended; nil: there is none
 	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
+	MaxBody   int              // bytes of the largest body of a schedule; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger
 }
 

@@ -220,3 +220,17 @@ func TestSchedulePagesBetweenChanges(t *testing.T) {
 		t.Errorf("%d of %d are listed", len(seen), n)
 	}
 }
+
+// A schedule may have no larger body than a message, and one that is refused changes nothing.
+func TestScheduleOfLargeBody(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{MaxBody: 1024})
+	const path = "/v1/topics/invoices/schedules"
+	most, more := strings.Repeat("x", 1024), strings.Repeat("x", 1025)
+	s.call("PUT", schedulePath, `{"every":"1h","body":"`+more+`"}`).is(413).says("invalid body: it has 1025 bytes; at most 1024 are allowed")
+	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":""},{"name":"b","every":"1h","body":"`+more+`"}]}`).is(413).
+		says("schedule 2: invalid body: it has 1025 bytes; at most 1024 are allowed")
+	s.call("GET", path, "").is(200).says(`{"schedules":[]}`)
+	s.call("PUT", schedulePath, `{"every":"1h","body":"`+most+`"}`).is(200)
+	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":"`+most+`"}]}`).is(200)
+}

@@ -61,6 +61,7 @@ func newGate(store *notify.Store, o Options, t timing) (*Gate, error) {
 		if o.Service, err = calls.NewService(store, nil, o.Logger); err != nil {
 			return nil, err
 		}
+		o.Service.MaxBody = o.MaxBody
 	}
 	g := &Gate{
 		o: o, store: store, timing: t, pub: pub, claimer: claimer, listener: listener,

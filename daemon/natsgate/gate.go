@@ -191,6 +191,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 		if o.Service, err = calls.NewService(s, nil, o.Logger); err != nil {
 			return nil, err
 		}
+		o.Service.MaxBody = o.MaxBody
 	}
 	g := &Gate{
 		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, anybody: calls.Anybody("nats"),

@@ -6,10 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A list of schedules with large bodies comes in pages that fit into an answer, also where the store reads several together.
@@ -39,4 +43,21 @@ func TestLargeSchedules(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d of %d are listed", len(seen), n)
 	}
+}
+
+// A schedule may have no larger body than a message, and one that is refused changes nothing.
+func TestScheduleOfLargeBody(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, nil), storetest.Open(t)
+	newGate(t, db, natsgate.Options{URL: n.ClientURL(), MaxBody: 1024})
+	conn := n.connect()
+	serving(t, conn)
+	apply := func(bytes int) *nats.Msg {
+		return request(t, conn, "bellhop.apply-schedules."+topic, `{"schedules":[{"name":"a","every":"1h","body":"`+strings.Repeat("x", bytes)+`"}]}`)
+	}
+	wantRefused(t, apply(1025), 413, "schedule 1: invalid body: it has 1025 bytes; at most 1024 are allowed")
+	if there, err := db.Of(topic).EachSchedule(t.Context(), topic); err != nil || len(there) > 0 {
+		t.Errorf("got %v, %v", there, err)
+	}
+	read[api.SchedulesApplied](t, apply(1024))
 }
