@@ -20,7 +20,7 @@ import (
 func TestLargeSchedules(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
-	const n = 24
+	const n = 8
 	for i := range n {
 		s := store.Schedule{
 			Topic: topic, Name: fmt.Sprintf("s%d", i), Spec: calendar.Spec{Every: time.Hour},
