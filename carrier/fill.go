@@ -71,7 +71,7 @@ var lateNow, lateLater = time.Duration(0), time.Duration(lateFills)
 // long. It reports whether that is all.
 func (t *term) fill(ctx context.Context, settle bool, until time.Time) (whole bool, err error) {
 	isOver := func() bool { return !until.IsZero() && time.Now().After(until) }
-	for whole = false; !whole; {
+	for !whole {
 		if whole, err = t.renewSome(ctx); err != nil || !whole && isOver() {
 			return false, err
 		}

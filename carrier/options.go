@@ -1,6 +1,7 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,43 +116,18 @@ func (o *Options) byDefault() {
 		}
 		o.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	if o.Batch == 0 {
-		o.Batch = DefaultBatch
-	}
-	o.keepByDefault()
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	o.KeepCount = cmp.Or(o.KeepCount, DefaultKeepCount)
+	o.KeepAge = cmp.Or(o.KeepAge, DefaultKeepAge)
+	o.KeepDeadCount = cmp.Or(o.KeepDeadCount, DefaultKeepDeadCount)
+	o.KeepDeadAge = cmp.Or(o.KeepDeadAge, DefaultKeepDeadAge)
+	o.KeepDoneCount = cmp.Or(o.KeepDoneCount, DefaultKeepDoneCount)
+	o.KeepDoneAge = cmp.Or(o.KeepDoneAge, DefaultKeepDoneAge)
+	o.KeepTopics = cmp.Or(o.KeepTopics, DefaultKeepTopics)
+	o.Sweep = cmp.Or(o.Sweep, DefaultSweep)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
-	}
-}
-
-// keepByDefault sets the defaults of what is kept.
-func (o *Options) keepByDefault() {
-	if o.KeepCount == 0 {
-		o.KeepCount = DefaultKeepCount
-	}
-	if o.KeepAge == 0 {
-		o.KeepAge = DefaultKeepAge
-	}
-	if o.KeepDeadCount == 0 {
-		o.KeepDeadCount = DefaultKeepDeadCount
-	}
-	if o.KeepDeadAge == 0 {
-		o.KeepDeadAge = DefaultKeepDeadAge
-	}
-	if o.KeepDoneCount == 0 {
-		o.KeepDoneCount = DefaultKeepDoneCount
-	}
-	if o.KeepDoneAge == 0 {
-		o.KeepDoneAge = DefaultKeepDoneAge
-	}
-	if o.KeepTopics == 0 {
-		o.KeepTopics = DefaultKeepTopics
-	}
-	if o.Sweep == 0 {
-		o.Sweep = DefaultSweep
 	}
 }
 

@@ -361,14 +361,6 @@ func TestPagesTouchFew(t *testing.T) {
 		}
 		do(t, store, command)
 	}
-	output := func() int64 {
-		fields, err := store.Home().Info(t.Context(), "stats")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, _ := strconv.ParseInt(fields["total_net_output_bytes"], 10, 64)
-		return n
-	}
 	calls := 0
 	store.Observe(func(string, time.Duration, error) { calls++ })
 	for _, test := range []struct {
@@ -386,7 +378,7 @@ func TestPagesTouchFew(t *testing.T) {
 		{[]string{"*.x"}, "", 100, 0, 25},
 		{[]string{"*.099999", "t0.>"}, "t999.0", 100, 1, 2},
 	} {
-		before := output()
+		before := storetest.Answered(t, store)
 		calls = 0
 		page, next, err := pub.TopicsAfter(t.Context(), test.after, test.limit, patterns(t, test.texts...)...)
 		if err != nil || len(page) != test.want || calls > test.calls {
@@ -395,7 +387,7 @@ func TestPagesTouchFew(t *testing.T) {
 		if test.want == 0 && next == "" {
 			t.Errorf("%v: it does not go on", test.texts)
 		}
-		if read := output() - before; read > 256*1024 {
+		if read := storetest.Answered(t, store) - before; read > 256*1024 {
 			t.Errorf("%v behind %q: it read %d bytes", test.texts, test.after, read)
 		}
 	}

@@ -249,7 +249,7 @@ func (s *Subscriber) rung(e store.Event) {
 	switch w := s.workers[h.Topic]; {
 	case !is && s.pings.pong(e.Payload):
 	case !is:
-		if w = s.workers[e.Payload]; w == nil {
+		if s.workers[e.Payload] == nil {
 			s.vacate(e.Shard(), e.Payload)
 		}
 		s.ring(e.Payload)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -195,20 +194,9 @@ func TestSchedulesReadNoBodies(t *testing.T) {
 	for i := range n {
 		schedule(t, s.store, "bills", fmt.Sprintf("s%d", i), func(o *store.Schedule) { o.Message.Body = make([]byte, size) })
 	}
-	answered := func() int { // bytes
-		fields, err := s.store.Home().Info(t.Context(), "stats")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes, err := strconv.Atoi(fields["total_net_output_bytes"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes
-	}
-	before := answered()
+	before := storetest.Answered(t, s.store)
 	s.visitor().get("/ui/schedules?topic=bills").is(http.StatusOK).says("s0", "s19")
-	if bytes := answered() - before; bytes > n*size/2 {
+	if bytes := storetest.Answered(t, s.store) - before; bytes > n*size/2 {
 		t.Errorf("Redis answered %d bytes", bytes)
 	}
 }

@@ -191,38 +191,28 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// A client that asks for more time settles the message later.
+// A client that asks for more time settles the message later, however many answers come before, each with a call to Redis.
 func TestDeliverWorkInProgress(t *testing.T) {
 	t.Parallel()
-	conn, store, d := delivering(t, 1)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	got := subscribe(t, conn, deliverSubject)
-	storetest.Publish(t, store, body("a"))
-	m := wantDelivered(t, got, "a", 1)
-	for _, say := range []string{"+WPI", "+WPI", "+ACK"} {
-		answer(t, m, say)
-	}
-	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
-	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.LateAnswers+s.NoAnswer != 0 || len(got) > 0 {
-		t.Errorf("counted %+v, and %d more came", s, len(got))
-	}
-}
-
-// However many answers come at once, each with a call to Redis, the last one settles.
-func TestDeliverMuchProgress(t *testing.T) {
-	t.Parallel()
-	conn, store, d := delivering(t, 1)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	got := subscribe(t, conn, deliverSubject)
-	storetest.Publish(t, store, body("a"))
-	m := wantDelivered(t, got, "a", 1)
-	for range 500 {
-		answer(t, m, `+WPI {"progress":1}`)
-	}
-	answer(t, m, "+ACK")
-	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
-	if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.NoAnswer != 0 || len(got) > 0 {
-		t.Errorf("counted %+v, and %d more came", s, len(got))
+	for name, says := range map[string][]string{
+		"more time":    {"+WPI", "+WPI", "+ACK"},
+		"much to show": append(slices.Repeat([]string{`+WPI {"progress":1}`}, 500), "+ACK"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, store, d := delivering(t, 1)
+			storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
+			got := subscribe(t, conn, deliverSubject)
+			storetest.Publish(t, store, body("a"))
+			m := wantDelivered(t, got, "a", 1)
+			for _, say := range says {
+				answer(t, m, say)
+			}
+			storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, store, "a") })
+			if s := d.Stats(); s.Delivered != 1 || s.BadAnswers+s.LateAnswers+s.NoAnswer != 0 || len(got) > 0 {
+				t.Errorf("counted %+v, and %d more came", s, len(got))
+			}
+		})
 	}
 }
 

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -25,24 +24,13 @@ func TestPruneReadsNoBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answered := func() int { // bytes
-		fields, err := s.Home().Info(t.Context(), "stats")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes, err := strconv.Atoi(fields["total_net_output_bytes"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes
-	}
 	for _, isDry := range []bool{true, false} {
-		before := answered()
+		before := storetest.Answered(t, s)
 		done, err := s.ApplySchedules(t.Context(), store.Apply{Prune: []string{"bills"}, DryRun: isDry})
 		if err != nil || len(done) != n || done[0] != (store.Applied{Topic: "bills", Name: "s0", Outcome: store.AppliedDeleted}) {
 			t.Errorf("dry run %v: got %v, %v", isDry, done, err)
 		}
-		if bytes := answered() - before; bytes > size {
+		if bytes := storetest.Answered(t, s) - before; bytes > size {
 			t.Errorf("dry run %v: Redis answered %d bytes", isDry, bytes)
 		}
 	}

@@ -344,6 +344,20 @@ func Inspector(t testing.TB, store *notify.Store) *notify.Inspector {
 	return inspector
 }
 
+// Answered returns how many bytes the Redis of a store, of several its first one, has answered so far.
+func Answered(t testing.TB, store *notify.Store) int64 {
+	t.Helper()
+	fields, err := store.Home().Info(t.Context(), "stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(fields["total_net_output_bytes"], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // Count counts the messages of a topic.
 func Count(store *notify.Store, topic string) (c notify.Counts, err error) {
 	inspector, err := notify.NewInspector(store)
