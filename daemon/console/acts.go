@@ -40,21 +40,6 @@ type act struct {
 	shows func(ctx context.Context, c *Console, v *visit, refused error) (data any, did string, n int, err error)
 }
 
-// acts are all acts.
-var acts = []act{
-	pauseAct,
-	publishAct,
-	messageAct,
-	deadAct,
-	broadcastAct,
-	forgetAct,
-	foundAct,
-	allAct,
-	scheduleAct,
-	backfillAct,
-	pushAct,
-}
-
 // act returns the handler of an act. It leads back to the page that the form names, which
 // says what was done.
 func (c *Console) act(a act) http.HandlerFunc {

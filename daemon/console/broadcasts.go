@@ -28,8 +28,7 @@ var relogged = cache.Keep{Age: 5 * time.Second}
 
 var broadcastsPage = page{
 	path: Root + "broadcasts", title: "Broadcasts", nav: "broadcasts", name: "broadcasts", live: true,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.broadcasts(ctx, v) },
-	below: []page{removePage, receiversPage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.broadcasts(ctx, v) },
 }
 
 // A broadcastsView is what the page of broadcasts shows.

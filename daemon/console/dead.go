@@ -29,8 +29,7 @@ var reasonsKept = cache.Keep{Age: 30 * time.Second, Within: time.Minute}
 
 var deadPage = page{
 	path: Root + "dead", title: "Dead letters", nav: "dead", name: "dead", live: true,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.dead(ctx, v) },
-	below: []page{lettersPage, reasonsPage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.dead(ctx, v) },
 }
 
 var lettersPage = page{

@@ -28,7 +28,7 @@ func AllOffers() string { return allOffers() }
 
 // Patterns returns the patterns of all pages.
 func Patterns() (all []string) {
-	for _, p := range allPages() {
+	for _, p := range pages {
 		if p.path != bulkPath && p.path != brokenPath {
 			all = append(all, strings.TrimSuffix(p.path, "{$}"))
 		}

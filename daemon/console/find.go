@@ -28,8 +28,7 @@ const (
 
 var findPage = page{
 	path: Root + "find", title: "Find", nav: "find", name: "find", holds: pageBytes,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.find(ctx, v) },
-	below: []page{findActPage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.find(ctx, v) },
 }
 
 // A findView is what the page of a search shows.

@@ -35,7 +35,6 @@ type page struct {
 	live  bool
 	holds int64 // bytes that its bodies may take in memory while it is read
 	data  func(ctx context.Context, c *Console, v *visit) (any, error)
-	below []page // those that it leads to
 }
 
 // read returns the data of the page, once the viewer has the memory for it.
@@ -46,17 +45,6 @@ func (p *page) read(ctx context.Context, c *Console, v *visit) (any, error) {
 	}
 	defer free()
 	return p.data(ctx, c, v)
-}
-
-// pages are those of the navigation, in its order.
-var pages = []page{overviewPage, topicsPage, deadPage, broadcastsPage, findPage, schedulesPage, pushesPage, carriersPage}
-
-// allPages returns those, and what is below them.
-func allPages() (all []page) {
-	for _, one := range pages {
-		all = append(append(all, one), one.below...)
-	}
-	return all
 }
 
 // noPage is shown for every other address.

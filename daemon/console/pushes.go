@@ -23,8 +23,7 @@ const (
 
 var pushesPage = page{
 	path: Root + "pushes", title: "Pushes", nav: "pushes", name: "pushes", live: true,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.pushes(ctx, v) },
-	below: []page{pushPage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.pushes(ctx, v) },
 }
 
 // pushesView is what the page of pushes shows.

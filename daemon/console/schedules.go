@@ -23,8 +23,7 @@ const (
 
 var schedulesPage = page{
 	path: Root + "schedules", title: "Schedules", nav: "schedules", name: "schedules", live: true,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.schedules(ctx, v) },
-	below: []page{schedulePage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.schedules(ctx, v) },
 }
 
 // schedulesView is what the page of schedules shows.

@@ -29,8 +29,7 @@ const (
 
 var topicsPage = page{
 	path: Root + "topics", title: "Topics", nav: "topics", name: "topics", live: true,
-	data:  func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topics(ctx, v) },
-	below: []page{topicPage, messagePage},
+	data: func(ctx context.Context, c *Console, v *visit) (any, error) { return c.topics(ctx, v) },
 }
 
 // topicsView is what the page of topics shows.
