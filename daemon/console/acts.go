@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -282,39 +281,4 @@ func (c *Console) takeDone(w http.ResponseWriter, r *http.Request) string {
 	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	text, _, _ := c.secret.Open(r.Context(), doneCookie, cookie.Value) // empty unless it is known
 	return strings.ToValidUTF8(text, "")
-}
-
-// sent are the forms that were sent lately, by the random field once that each has.
-type sent struct {
-	mu    sync.Mutex
-	forms map[string]bool
-	order []string
-}
-
-const mostSent = 10_000
-
-// first reports whether a form is sent for the first time.
-func (s *sent) first(once string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if once == "" || len(once) > 100 || s.forms[once] {
-		return false
-	}
-	if s.forms == nil {
-		s.forms = make(map[string]bool)
-	}
-	if len(s.order) == mostSent {
-		delete(s.forms, s.order[0])
-		s.order = s.order[1:]
-	}
-	s.forms[once] = true
-	s.order = append(s.order, once)
-	return true
-}
-
-// forget has a form count as not sent.
-func (s *sent) forget(once string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.forms, once)
 }

@@ -329,3 +329,14 @@ var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do
 	}
 	return "Removed the listener " + name, oneIf(err), err
 }}
+
+// lagging returns the named listeners that a viewer sees and that are behind.
+func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
+	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
+	for _, l := range all {
+		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
+			some = append(some, l)
+		}
+	}
+	return some, err
+}

@@ -8,6 +8,16 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
+// snapshots keep what pages show of Redis for all viewers: each for a second, and read by
+// one of them while the others wait.
+type snapshots struct {
+	surveyKept
+	countsKept
+	officesKept
+	serversKept
+	comes foreseen
+}
+
 // caches are what pages read of Redis beside snapshots, kept for all viewers.
 type caches struct {
 	topics    cache.Map[topicsPart]
@@ -27,4 +37,11 @@ type caches struct {
 	logs      cache.Value[[]store.LogEnd]
 	announced cache.Value[announced]
 	listeners cache.Value[[]notify.ListenerInfo]
+	workers   cache.Value[attended]
+}
+
+// attended are the workers that are there, and what they have in hand.
+type attended struct {
+	workers []notify.Worker
+	hand    store.InHand
 }

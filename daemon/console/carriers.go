@@ -10,7 +10,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -71,7 +70,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
 	missing := missingOf(terms)
 	if v.Has(calls.MayMetrics) {
-		there, err := c.snapshots.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
+		there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
 			view.Away = c.faultFor(v.Viewer, err)
 		} else {
@@ -82,15 +81,9 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 		if view.Servers, err = c.snapshots.redis(ctx); err != nil {
 			view.Fault = err.Error()
 		}
-		view.Doctor = c.findings(ctx)
+		view.Doctor = c.doctor.findings(ctx)
 	}
 	return view, missing
-}
-
-// attended are the workers that are there, and what they have in hand.
-type attended struct {
-	workers []notify.Worker
-	hand    store.InHand
 }
 
 func (c *Console) attended(ctx context.Context) (there attended, err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 const (
@@ -18,6 +19,11 @@ const (
 // A checkup is what the doctor found. That takes longer than a page may: until it is there, pages
 // show the one before.
 type checkup struct {
+	store      *notify.Store
+	options    doctor.Options
+	closing    context.Context
+	background *sync.WaitGroup
+
 	mu      sync.Mutex
 	started time.Time
 	running bool
@@ -51,31 +57,30 @@ func (f finding) Sign() string {
 }
 
 // findings returns what the doctor found last, and has it look again if that is too long ago.
-func (c *Console) findings(ctx context.Context) findings {
-	d := &c.doctor
+func (d *checkup) findings(ctx context.Context) findings {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.running && time.Since(d.started) >= doctorEvery {
 		d.running, d.started = true, time.Now()
-		c.background.Go(func() { c.examine(context.WithoutCancel(ctx)) }) // for later pages, too
+		d.background.Go(func() { d.examine(context.WithoutCancel(ctx)) }) // for later pages, too
 	}
 	return d.last
 }
 
 // examine has the doctor look.
-func (c *Console) examine(ctx context.Context) {
+func (d *checkup) examine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, doctorWithin)
 	defer cancel()
-	defer context.AfterFunc(c.o.Closing, cancel)()
-	all, err := doctor.Look(ctx, c.store, c.o.Doctor)
-	seen := findings{At: c.now(ctx), Checks: len(all), Fault: err}
+	defer context.AfterFunc(d.closing, cancel)()
+	all, err := doctor.Look(ctx, d.store, d.options)
+	seen := findings{At: clock{d.store}.now(ctx), Checks: len(all), Fault: err}
 	for _, one := range all {
 		if one.Verdict != doctor.OK {
 			seen.Wrong = append(seen.Wrong, finding{one})
 		}
 	}
 	slices.SortStableFunc(seen.Wrong, func(a, b finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
-	c.doctor.mu.Lock()
-	defer c.doctor.mu.Unlock()
-	c.doctor.running, c.doctor.last = false, seen
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running, d.last = false, seen
 }

@@ -5,10 +5,14 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify"
 )
 
-// now returns the time by Redis's clock, by which all times of messages are.
-func (c *Console) now(ctx context.Context) time.Time {
+// A clock is that of Redis, by which all times of messages are.
+type clock struct{ store *notify.Store }
+
+// now returns the time; zero: Redis does not answer.
+func (c clock) now(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, cache.ReadWithin)
 	defer cancel()
 	now, _ := c.store.Now(ctx) // what the page reads beside it tells the fault

@@ -50,8 +50,9 @@ type Options struct {
 
 // A Console serves the pages.
 type Console struct {
-	o         Options
-	store     *notify.Store
+	o     Options
+	store *notify.Store
+	clock
 	inspector *notify.Inspector
 	pub       *notify.Publisher
 	mux       *http.ServeMux
@@ -65,7 +66,7 @@ type Console struct {
 	withheld  withheld
 	doctor    checkup
 
-	background sync.WaitGroup // what pages began and do not wait for
+	background *sync.WaitGroup // what pages began and do not wait for
 }
 
 // Wait waits until what pages began has ended, after Closing and when no request is served any more.
@@ -77,4 +78,22 @@ func (c *Console) Viewers() int64 { return c.viewers.Load() }
 // accepts reports whether a request accepts a type of content.
 func accepts(r *http.Request, kind string) bool {
 	return strings.Contains(r.Header.Get("Accept"), kind)
+}
+
+// forget has a topic read again at once: an act changed it.
+func (c *Console) forget(topic string) {
+	c.snapshots.forget(topic)
+	c.caches.details.Forget(topic)
+	c.caches.deaths.Clear()
+	c.caches.reasons.Clear()
+}
+
+// forgetAll has all topics and messages read again at once: an act may have changed any of them.
+func (c *Console) forgetAll() {
+	c.snapshots.forgetAll()
+	c.caches.details.Clear()
+	c.caches.messages.Clear()
+	c.caches.pieces.Clear()
+	c.caches.deaths.Clear()
+	c.caches.reasons.Clear()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -21,6 +22,9 @@ type rates struct{ Published, Acked, Sent, Died float64 }
 
 // countsKept are the counts of topics whose rows are on a screen.
 type countsKept struct {
+	store     *notify.Store
+	inspector *notify.Inspector
+
 	mutex cache.Mutex
 	of    map[string]countsAt
 	wakes wakes
@@ -39,8 +43,8 @@ type countsAt struct {
 // count returns the counts of some topics, in their order: those that nobody asked for
 // lately are read in one call. Errors: that of the connection; or a MissingError beside the
 // counts of the topics of other shards.
-func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
-	all, err := s.rated(ctx, topics)
+func (k *countsKept) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
+	all, err := k.rated(ctx, topics)
 	counts := make([]notify.Counts, len(all))
 	for i, one := range all {
 		counts[i] = one.Counts
@@ -49,8 +53,7 @@ func (s *snapshots) count(ctx context.Context, topics []string) ([]notify.Counts
 }
 
 // rated is count with the rates since the counts before, where there are some.
-func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, error) {
-	k := &s.counts
+func (k *countsKept) rated(ctx context.Context, topics []string) ([]counted, error) {
 	if err := k.mutex.LockWithin(ctx, cache.ReadWithin); err != nil {
 		return nil, err
 	}
@@ -68,12 +71,12 @@ func (s *snapshots) rated(ctx context.Context, topics []string) ([]counted, erro
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ReadWithin) // for other viewers, too
 		defer cancel()
-		fresh, err := s.console.inspector.Count(ctx, old...)
+		fresh, err := k.inspector.Count(ctx, old...)
 		k.away, k.awayAt = nil, time.Now()
 		if !store.IsPartial(err) && (notify.Retryable(err) || errors.Is(err, context.DeadlineExceeded)) {
 			k.away = err
 		}
-		redis, _ := s.console.store.Now(ctx) // its error is that of the counts
+		redis, _ := k.store.Now(ctx) // its error is that of the counts
 		k.put(old, fresh, err, k.awayAt, redis)
 	}
 	counts := make([]counted, 0, len(topics))
@@ -134,15 +137,22 @@ func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
 }
 
 // forget has a topic counted again at once.
-func (s *snapshots) forget(topic string) {
-	s.counts.mutex.Lock()
-	defer s.counts.mutex.Unlock()
-	delete(s.counts.of, topic)
+func (k *countsKept) forget(topic string) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	delete(k.of, topic)
 }
 
 // forgetAll has all topics counted again at once.
-func (s *snapshots) forgetAll() {
-	s.counts.mutex.Lock()
-	defer s.counts.mutex.Unlock()
-	clear(s.counts.of)
+func (k *countsKept) forgetAll() {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	clear(k.of)
+}
+
+// seen adds what was acknowledged of topics while somebody looked to bars of a minute.
+func (k *countsKept) seen(topics []string, bars []river.Bar) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.wakes.seen(topics, bars)
 }

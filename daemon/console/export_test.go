@@ -118,4 +118,4 @@ func ShowsForecast(ago time.Duration) bool {
 }
 
 // Withhold logs an error that a viewer is not shown.
-func (c *Console) Withhold(err error) { c.withhold(err) }
+func (c *Console) Withhold(err error) { c.withheld.log(err) }

@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 // foreseen is what falls due. A forecast of very many topics takes longer than a page may: until
 // it is there, the page shows the one before.
 type foreseen struct {
-	console *Console
+	forecasts  *forecast.Cache
+	closing    context.Context
+	background *sync.WaitGroup
 
 	mu   sync.Mutex
 	last map[string]foretold // by the question
@@ -26,9 +27,6 @@ type foretold struct {
 }
 
 const (
-	paintWithin  = 100 * time.Millisecond             // for which a page waits
-	keptWithin   = 10 * time.Millisecond              // for which it waits where only one that is kept can be there in time
-	manyTopics   = 500                                // counting more takes longer than a page waits
 	countWithin  = 10 * time.Second                   // a forecast may take
 	showFor      = forecast.LongestKept + time.Minute // an old one is shown while it is counted again
 	mostForeseen = 200                                // questions that are kept
@@ -43,10 +41,10 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 	}
 	answers := make(chan answer, 1)
 	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), countWithin) // for later pages, too
-	c.console.background.Go(func() {
+	c.background.Go(func() {
 		defer cancel()
-		defer context.AfterFunc(c.console.o.Closing, cancel)()
-		f, err := c.console.o.Forecasts.Of(counting, o)
+		defer context.AfterFunc(c.closing, cancel)()
+		f, err := c.forecasts.Of(counting, o)
 		if !f.From.IsZero() { // else no shard answered
 			c.keep(question, f)
 		}
@@ -79,17 +77,4 @@ func (c *foreseen) keep(question string, f forecast.Forecast) {
 		c.last = make(map[string]foretold)
 	}
 	c.last[question] = foretold{f, time.Now()}
-}
-
-// waits returns for how long a page waits for a forecast of some topics.
-func (c *Console) waits(ctx context.Context, topics []notify.Pattern) time.Duration {
-	if len(topics) == 1 {
-		if _, one := topics[0].Topic(); one {
-			return paintWithin
-		}
-	}
-	if survey, _ := c.snapshots.survey(ctx); survey.Topics > manyTopics {
-		return keptWithin
-	}
-	return paintWithin
 }

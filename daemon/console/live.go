@@ -8,14 +8,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/daemon/console/stream"
-	"github.com/bellhopd/bellhop/notify"
-)
-
-const (
-	rhythm   = time.Second      // of streams, and how old a snapshot may be
-	quiet    = 15 * time.Second // after which a stream says that it is alive, so that no proxy closes it
-	silence  = 40 * time.Second // after which a page takes its stream for lost
-	notables = 200              // topics in each list of the snapshot
 )
 
 // stream sends the live part of a page each time that it changed, until the client goes
@@ -105,30 +97,4 @@ func (c *Console) livePart(p page, f *frame) []byte {
 		return []byte("this part could not be made; the daemon's log says why")
 	}
 	return text
-}
-
-// snapshots keep what pages show of Redis for all viewers: each for a second, and read by
-// one of them while the others wait.
-type snapshots struct {
-	console *Console
-	whole   cache.Value[notify.Survey]
-	pulse   pulse
-	counts  countsKept
-
-	terms   cache.Value[[]term]
-	waiting cache.Value[map[int]int64]
-	servers cache.Value[[]server]
-	workers cache.Value[attended]
-	comes   foreseen
-}
-
-// survey returns what the store holds in all, and which topics stand out.
-func (s *snapshots) survey(ctx context.Context) (notify.Survey, error) {
-	return s.whole.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) (notify.Survey, error) {
-		survey, err := s.console.inspector.Survey(ctx, notables)
-		if err == nil {
-			s.pulse.add(survey)
-		}
-		return survey, err
-	})
 }

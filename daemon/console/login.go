@@ -100,7 +100,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	key, err := c.secret.Get(r.Context())
 	if err != nil {
-		c.withhold(err)
+		c.withheld.log(err)
 		refuse(http.StatusServiceUnavailable, "Redis cannot be reached, and cookies are signed with what it holds. Try again: the daemon's log says why.")
 		return
 	}

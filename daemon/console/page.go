@@ -119,7 +119,7 @@ func (c *Console) serve(p page) http.HandlerFunc {
 		viewer, err := c.viewer(r)
 		switch {
 		case err != nil && accepts(r, "text/event-stream"):
-			c.withhold(err)
+			c.withheld.log(err)
 			http.Error(w, "Redis cannot be reached", http.StatusServiceUnavailable)
 		case err != nil:
 			f := c.frame(&visit{r: r}, p)
@@ -248,7 +248,7 @@ func (c *Console) faultFor(v *Viewer, err error) *pageFault {
 	case v != nil && v.SeesStore():
 		f.Detail += " " + f.cause.Error()
 	default:
-		c.withhold(f.cause)
+		c.withheld.log(f.cause)
 		f.Detail += " The daemon's log says why."
 	}
 	return &f

@@ -2,15 +2,11 @@ package console
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
-	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -30,9 +26,6 @@ func plotOf(v *visit, what string, now time.Time) (*plot, river.Span) {
 	return p, span
 }
 
-// A pastOf shows what happened before a bucket of the present, and within it, in a river.
-type pastOf func(ctx context.Context, r *river.River, present time.Time, span river.Span) error
-
 // river returns the river of some topics: of all if there are no patterns. It is nil while
 // that is counted. The error may be a MissingError.
 func (c *Console) river(ctx context.Context, v *visit, what string, now time.Time, topics []notify.Pattern, past pastOf) (*plot, error) {
@@ -48,25 +41,21 @@ func (c *Console) river(ctx context.Context, v *visit, what string, now time.Tim
 	return p, err
 }
 
-// storePast shows what was delivered of the whole store. A bucket of which nothing was noted is unknown.
-func (c *Console) storePast(ctx context.Context, r *river.River, present time.Time, span river.Span) error {
-	from, to := present.Add(-time.Duration(span.Buckets)*span.Step), present.Add(span.Step)
-	bars, err := c.caches.past.Get(ctx, fmt.Sprint(span.Name, present.Unix()), cache.Keep{Age: span.Every}, func(ctx context.Context) ([]river.Bar, error) {
-		samples, err := history.Read(ctx, c.store, from, to)
-		bars := span.Bars(from)
-		late := make([]history.Histogram, len(bars))
-		for _, s := range samples {
-			i := min(int(s.Time.Sub(from)/span.Step), span.Buckets)
-			bars[i].AddPast(s.Claimed)
-			late[i].Add(s.Late)
+const (
+	paintWithin = 100 * time.Millisecond // for which a page waits for a forecast
+	keptWithin  = 10 * time.Millisecond  // for which it waits where only one that is kept can be there in time
+	manyTopics  = 500                    // counting more takes longer than a page waits
+)
+
+// waits returns for how long a page waits for a forecast of some topics.
+func (c *Console) waits(ctx context.Context, topics []notify.Pattern) time.Duration {
+	if len(topics) == 1 {
+		if _, one := topics[0].Topic(); one {
+			return paintWithin
 		}
-		for i, h := range late {
-			if h.Sum() > 0 {
-				bars[i].P50, bars[i].P99 = new(h.Quantile(0.5)), new(h.Quantile(0.99))
-			}
-		}
-		return bars, err
-	})
-	r.Word, r.Class, r.Bars = "delivered", "ok", slices.Clone(bars)
-	return err
+	}
+	if survey, _ := c.snapshots.survey(ctx); survey.Topics > manyTopics {
+		return keptWithin
+	}
+	return paintWithin
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"sync"
 
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
@@ -25,8 +26,17 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{o: o, store: store, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet}
-	c.snapshots.console, c.snapshots.comes.console = c, c
+	background := new(sync.WaitGroup)
+	c := &Console{
+		o: o, store: store, clock: clock{store}, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet,
+		snapshots: snapshots{
+			surveyKept: surveyKept{inspector: inspector}, countsKept: countsKept{store: store, inspector: inspector}, officesKept: officesKept{store: store}, serversKept: serversKept{store: store},
+			comes: foreseen{forecasts: o.Forecasts, closing: o.Closing, background: background},
+		},
+		withheld:   withheld{logger: o.Logger},
+		doctor:     checkup{store: store, options: o.Doctor, closing: o.Closing, background: background},
+		background: background,
+	}
 	parsed() // so that a fault shows when a daemon starts
 	c.routes()
 	return c, nil

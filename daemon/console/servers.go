@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
@@ -31,10 +32,16 @@ type server struct {
 	Away     error // why nothing is known of it
 }
 
+// A serversKept is the servers of a store.
+type serversKept struct {
+	store   *notify.Store
+	servers cache.Value[[]server]
+}
+
 // redis returns the servers of the store: masters first.
-func (s *snapshots) redis(ctx context.Context) ([]server, error) {
-	return s.servers.Get(ctx, cache.Keep{Age: serversEvery}, func(ctx context.Context) ([]server, error) {
-		found, err := s.console.store.Servers(ctx)
+func (k *serversKept) redis(ctx context.Context) ([]server, error) {
+	return k.servers.Get(ctx, cache.Keep{Age: serversEvery}, func(ctx context.Context) ([]server, error) {
+		found, err := k.store.Servers(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -43,17 +50,17 @@ func (s *snapshots) redis(ctx context.Context) ([]server, error) {
 		for i, one := range found {
 			each.Go(func() {
 				info, err := one.Info(ctx)
-				all[i] = serverOf(one, info, s.console.store.MemoryOf(info), err)
+				all[i] = serverOf(one, info, k.store.MemoryOf(info), err)
 			})
 		}
 		each.Wait()
-		return all, s.place(ctx, all)
+		return all, k.place(ctx, all)
 	})
 }
 
 // place notes which shards each server holds. Those of a shard that is away are unknown.
-func (s *snapshots) place(ctx context.Context, all []server) error {
-	shards, err := s.console.store.Shards(ctx)
+func (k *serversKept) place(ctx context.Context, all []server) error {
+	shards, err := k.store.Shards(ctx)
 	if err != nil || len(shards) == 1 {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -22,11 +21,18 @@ type term struct {
 	Away error // why nothing is known of the shard
 }
 
+// An officesKept is who carries the shards, and who could.
+type officesKept struct {
+	store   *store.Store
+	terms   cache.Value[[]term]
+	waiting cache.Value[map[int]int64]
+}
+
 // officers returns the term of office of each shard, in the order of shards. That of a shard
 // that does not answer has Away.
-func (s *snapshots) officers(ctx context.Context) ([]term, error) {
-	return s.terms.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) ([]term, error) {
-		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
+func (k *officesKept) officers(ctx context.Context) ([]term, error) {
+	return k.terms.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) ([]term, error) {
+		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
 			t.Shard = shard.Number()
 			t.Status, err = carrier.Look(ctx, shard)
 			return t, err
@@ -45,13 +51,13 @@ func (s *snapshots) officers(ctx context.Context) ([]term, error) {
 const standbysEvery = 5 * time.Second
 
 // standbys returns how many carriers stand by, by shard, where that is known.
-func (s *snapshots) standbys(ctx context.Context) map[int]int64 {
+func (k *officesKept) standbys(ctx context.Context) map[int]int64 {
 	type count struct {
 		shard int
 		n     int64
 	}
-	counts, _ := s.waiting.Get(ctx, cache.Keep{Age: standbysEvery}, func(ctx context.Context) (map[int]int64, error) {
-		all, err := store.Gather(ctx, s.console.store, func(ctx context.Context, shard store.Shard) (count, error) {
+	counts, _ := k.waiting.Get(ctx, cache.Keep{Age: standbysEvery}, func(ctx context.Context) (map[int]int64, error) {
+		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (count, error) {
 			n, err := carrier.Standbys(ctx, shard)
 			return count{shard.Number(), n}, err
 		})
@@ -115,15 +121,4 @@ func (o office) VacantText() string {
 		return "shard " + o.Vacant[0]
 	}
 	return "shards " + strings.Join(o.Vacant, ", ")
-}
-
-// lagging returns the named listeners that a viewer sees and that are behind.
-func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
-	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
-	for _, l := range all {
-		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
-			some = append(some, l)
-		}
-	}
-	return some, err
 }

@@ -398,21 +398,3 @@ var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func
 	c.forget(topic)
 	return did + topic, oneIf(err), err
 }}
-
-// forget has a topic read again at once: an act changed it.
-func (c *Console) forget(topic string) {
-	c.snapshots.forget(topic)
-	c.caches.details.Forget(topic)
-	c.caches.deaths.Clear()
-	c.caches.reasons.Clear()
-}
-
-// forgetAll has all topics and messages read again at once: an act may have changed any of them.
-func (c *Console) forgetAll() {
-	c.snapshots.forgetAll()
-	c.caches.details.Clear()
-	c.caches.messages.Clear()
-	c.caches.pieces.Clear()
-	c.caches.deaths.Clear()
-	c.caches.reasons.Clear()
-}

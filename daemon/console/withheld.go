@@ -1,6 +1,7 @@
 package console
 
 import (
+	"log/slog"
 	"regexp"
 	"sync"
 	"time"
@@ -8,6 +9,8 @@ import (
 
 // withheld are the errors that were logged because viewers are not shown them, and when.
 type withheld struct {
+	logger *slog.Logger
+
 	mu  sync.Mutex
 	all map[string]time.Time
 }
@@ -20,10 +23,10 @@ const (
 // ownAddress is the address of the daemon in an error of a connection: each has a port of its own.
 var ownAddress = regexp.MustCompile(`\S+->`)
 
-// withhold logs an error that a viewer is not shown.
-func (c *Console) withhold(err error) {
-	if c.withheld.isNew(ownAddress.ReplaceAllString(err.Error(), ""), time.Now()) {
-		c.o.Logger.Warn("the console withheld an error from a viewer", "error", err)
+// log logs an error that a viewer is not shown.
+func (w *withheld) log(err error) {
+	if w.isNew(ownAddress.ReplaceAllString(err.Error(), ""), time.Now()) {
+		w.logger.Warn("the console withheld an error from a viewer", "error", err)
 	}
 }
 
