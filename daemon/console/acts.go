@@ -9,8 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -176,12 +174,6 @@ func oneIf(err error) int {
 	return 0
 }
 
-// fail answers with an error alone.
-func (c *Console) fail(w http.ResponseWriter, r *http.Request, viewer *Viewer, err error) {
-	f := c.faultFor(viewer, err)
-	c.render(w, r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
-}
-
 // A refusable is the data of a page with a form.
 type refusable interface{ refuse(f *pageFault) }
 
@@ -222,18 +214,6 @@ func (v *visit) reserveForm() (free func(), err error) {
 	return v.reserve(bytes, "That form was not read", "Nothing was done: go back, and send it again.")
 }
 
-// reserve waits for memory, unless zero bytes are needed, and returns what frees it. The error is a fault with a title and a remedy.
-func (v *visit) reserve(bytes int64, title, remedy string) (free func(), err error) {
-	if bytes == 0 {
-		return func() {}, nil
-	}
-	free, err = v.Reserve(v.r, bytes)
-	if err != nil {
-		err = &pageFault{Status: http.StatusServiceUnavailable, Title: title, Detail: "Other requests of your token take its memory, or the daemon stops. " + remedy}
-	}
-	return free, err
-}
-
 // readForm reads a form of either encoding. The error is a fault.
 func (c *Console) readForm(r *http.Request) error {
 	err := r.ParseForm()
@@ -255,30 +235,3 @@ func (c *Console) readForm(r *http.Request) error {
 
 // backOf returns the page that a form names.
 func backOf(r *http.Request) string { return nextOf(r.PostForm.Get("back")) }
-
-const (
-	doneCookie = "bellhop-done"
-	doneAge    = time.Minute
-	mostDone   = 500 // bytes
-)
-
-// setDone has the next page say what an act did. It is in a cookie that nobody else can make: an
-// address could say what nobody did. Its path is that of all pages before a proxy, too.
-func (c *Console) setDone(w http.ResponseWriter, r *http.Request, did string) {
-	text, err := c.secret.Seal(r.Context(), doneCookie, did[:min(len(did), mostDone)])
-	if err != nil {
-		return // it is done, and the next page shows the rest
-	}
-	http.SetCookie(w, &http.Cookie{Name: doneCookie, Value: text, Path: "/", MaxAge: int(doneAge.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-}
-
-// takeDone returns what the act before the page did, which is said once.
-func (c *Console) takeDone(w http.ResponseWriter, r *http.Request) string {
-	cookie, err := r.Cookie(doneCookie)
-	if err != nil {
-		return ""
-	}
-	http.SetCookie(w, &http.Cookie{Name: doneCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-	text, _, _ := c.secret.Open(r.Context(), doneCookie, cookie.Value) // empty unless it is known
-	return strings.ToValidUTF8(text, "")
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,9 +15,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
-
-// Root is the path below which all pages are.
-const Root = "/ui/"
 
 // Options are the options of a Console. All are needed but Version.
 type Options struct {
@@ -50,9 +46,9 @@ type Options struct {
 
 // A Console serves the pages.
 type Console struct {
-	o     Options
-	store *notify.Store
 	clock
+	o         Options
+	store     *notify.Store
 	inspector *notify.Inspector
 	pub       *notify.Publisher
 	mux       *http.ServeMux
@@ -74,11 +70,6 @@ func (c *Console) Wait() { c.background.Wait() }
 
 // Viewers returns how many pages are open at present, of those that change by themselves.
 func (c *Console) Viewers() int64 { return c.viewers.Load() }
-
-// accepts reports whether a request accepts a type of content.
-func accepts(r *http.Request, kind string) bool {
-	return strings.Contains(r.Header.Get("Accept"), kind)
-}
 
 // forget has a topic read again at once: an act changed it.
 func (c *Console) forget(topic string) {

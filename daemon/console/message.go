@@ -63,9 +63,6 @@ type event struct {
 	Reason string
 }
 
-// A named is a name and a value, both legible.
-type named struct{ Name, Value string }
-
 // messageOf returns the names in the address of a message, which the viewer must be allowed
 // to read.
 func messageOf(v *visit) (topic, id string, err error) {

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// Root is the path below which all pages are.
+const Root = "/ui/"
+
 // Addresses on pages, in forms and in answers are seen from Root, and pages say by their base where that is from them: a
 // proxy may serve all of them below a path of its own, which it need not tell.
 

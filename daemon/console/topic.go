@@ -139,18 +139,6 @@ func legible(text string) string {
 	return b.String()
 }
 
-// topicOf returns the topic of an address, which the viewer must see.
-func topicOf(v *visit) (string, error) {
-	topic := v.r.PathValue("topic")
-	if err := record.CheckAnyTopic(topic); err != nil {
-		return "", err
-	}
-	if !v.Sees(topic) {
-		return "", api.ErrForbidden
-	}
-	return topic, nil
-}
-
 // topic returns what the page of a topic shows.
 func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	topic, err := topicOf(v)

@@ -205,11 +205,6 @@ func (t *topicsView) heads() []head {
 	return all
 }
 
-// Link returns the address of the page with other parameters, without those of a stream.
-func (v *visit) Link(pairs ...string) string {
-	return v.with(append(pairs, "edition", "")...)
-}
-
 // cut returns the names on the page, and sets the addresses of the pages beside it.
 func (t *topicsView) cut(part topicsPart) []string {
 	t.Covers = part.covers
