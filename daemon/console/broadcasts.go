@@ -2,16 +2,12 @@ package console
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
-	"github.com/bellhopd/bellhop/daemon/console/cache"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/receivers"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -22,9 +18,6 @@ const (
 	listenerRows = 200  // named listeners on the page
 	mostComing   = 1000 // broadcasts of a shard whose topics are shown
 )
-
-// relogged is how long the lists of logs and of listeners stand.
-var relogged = cache.Keep{Age: 5 * time.Second}
 
 var broadcastsPage = page{
 	path: Root + "broadcasts", title: "Broadcasts", nav: "broadcasts", name: "broadcasts", live: true,
@@ -59,47 +52,6 @@ type logRow struct {
 
 // Sending returns how many broadcasts a second are receivers.
 func (c counted) Sending() string { return perSecond(c.Per, func(r *rates) float64 { return r.Sent }) }
-
-// A listenerRow is a named listener.
-type listenerRow struct {
-	notify.ListenerInfo
-	Act bool // the viewer may remove the name
-}
-
-// Sign returns the worst that is to be said of a listener, and Class its class of the style.
-func (l listenerRow) Sign() string {
-	switch {
-	case l.Missed:
-		return "missed some"
-	case l.AtRisk:
-		return "at risk"
-	case l.ListenerInfo.Behind > 0 && !l.Active:
-		return "behind, and away"
-	case l.ListenerInfo.Behind > 0:
-		return "behind"
-	case !l.Active:
-		return "away"
-	}
-	return "ok"
-}
-
-// Remove returns the address of the page that asks whether to remove the name.
-func (l listenerRow) Remove() string { return removePath(l.Name) }
-
-// Listens returns who listens under the name now, and who holds how many broadcasts.
-func (l listenerRow) Listens() string { return api.WhoListens(l.ListenerInfo) }
-
-func (l listenerRow) Class() string {
-	switch {
-	case l.Missed:
-		return "dead"
-	case l.AtRisk, l.ListenerInfo.Behind > 0:
-		return "late"
-	case !l.Active:
-		return "quiet"
-	}
-	return "ok"
-}
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
@@ -164,12 +116,6 @@ func (b *broadcastsView) rows(ctx context.Context, c *Console, topics []store.No
 	return rows, more, missing
 }
 
-// announced are the topics with broadcasts to come.
-type announced struct {
-	topics []store.Notable // by when the next one is due
-	more   bool            // there may be others
-}
-
 // readComing fills in the topics with broadcasts to come.
 func (b *broadcastsView) readComing(ctx context.Context, c *Console) error {
 	some, err := c.caches.announced.Get(ctx, relogged, c.announced)
@@ -209,15 +155,10 @@ func (c *Console) logEnds(ctx context.Context) ([]store.LogEnd, error) {
 	return all, err
 }
 
-// named returns the named listeners.
-func (c *Console) named(ctx context.Context) ([]notify.ListenerInfo, error) {
-	return c.inspector.Listeners(ctx)
-}
-
 // readListeners fills in the named listeners whose patterns the viewer sees, those in trouble
 // first.
 func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
-	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
+	all, err := c.listeners(ctx)
 	if err != nil && !store.IsPartial(err) {
 		b.Away = c.faultFor(b.Viewer, err)
 		return nil
@@ -280,63 +221,4 @@ type receiversView struct {
 	Topic, ID string
 	Now       time.Time
 	Found     *receivers.Report // nil: none was asked for
-}
-
-// removePage asks whether to remove a named listener: its place cannot be had back.
-var removePage = page{
-	path: Root + "broadcasts/remove", title: "Remove a listener", nav: "broadcasts", name: "remove",
-	data: func(ctx context.Context, c *Console, v *visit) (any, error) {
-		l, there, err := c.removable(ctx, v, v.query("name"))
-		switch {
-		case err != nil:
-			return nil, err
-		case !there:
-			return nil, &pageFault{Status: http.StatusNotFound, Title: "There is no such listener", Detail: "It was removed meanwhile, or nobody listened under this name."}
-		}
-		return l, nil
-	},
-}
-
-// removable returns a named listener that the viewer may remove, and whether it is there.
-func (c *Console) removable(ctx context.Context, v *visit, name string) (l notify.ListenerInfo, there bool, err error) {
-	if err := record.CheckListener(name); err != nil {
-		return l, false, err
-	}
-	all, err := c.inspector.Listeners(ctx)
-	if err != nil && !store.IsPartial(err) {
-		return l, false, err
-	}
-	at := slices.IndexFunc(all, func(l notify.ListenerInfo) bool { return l.Name == name })
-	switch {
-	case !v.Has(calls.MayAdmin), at >= 0 && !v.SeesPattern(all[at].Pattern), at < 0 && !v.CoversAll():
-		return l, false, api.ErrForbidden
-	case at < 0:
-		return l, false, nil
-	}
-	return all[at], true, nil
-}
-
-// forgetAct removes a named listener.
-var forgetAct = act{path: Root + "acts/listeners", name: "remove a listener", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	name := v.r.PostForm.Get("remove")
-	if _, _, err := c.removable(ctx, v, name); err != nil {
-		return "", 0, err
-	}
-	err := c.inspector.RemoveListener(ctx, name)
-	c.caches.listeners.Forget()
-	if errors.Is(err, notify.ErrNoListener) {
-		err = &pageFault{Status: 409, Title: "There is no such listener", Detail: name + " was removed meanwhile. Nothing was done."}
-	}
-	return "Removed the listener " + name, oneIf(err), err
-}}
-
-// lagging returns the named listeners that a viewer sees and that are behind.
-func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
-	all, err := c.caches.listeners.Get(ctx, relogged, c.named)
-	for _, l := range all {
-		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
-			some = append(some, l)
-		}
-	}
-	return some, err
 }

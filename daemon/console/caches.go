@@ -45,3 +45,40 @@ type attended struct {
 	workers []notify.Worker
 	hand    store.InHand
 }
+
+// announced are the topics with broadcasts to come.
+type announced struct {
+	topics []store.Notable // by when the next one is due
+	more   bool            // there may be others
+}
+
+// A topicDetail is what is kept of a topic beside its counts.
+type topicDetail struct {
+	Settings []settingRow
+	InHand   []messageRow
+	Next     []messageRow // that fall due next
+	Sends    []messageRow // broadcasts that fall due next
+	Keys     []keyRow     // that have waited longest
+}
+
+// A keyRow is a key of which messages are blocked.
+type keyRow struct {
+	store.Key
+	Link   string // address of its messages
+	Behind string // for which they wait
+}
+
+// A settingRow is a setting of a topic.
+type settingRow struct{ Name, Value, From, Doc string }
+
+// A scheduleRead is what is kept of a schedule.
+type scheduleRead struct {
+	store.Listed
+	last []store.Inspected // messages of the occurrences that were made last, without their bodies
+}
+
+// Topics of a push, those that its patterns name among them, and whether these are all.
+type pushedTopics struct {
+	topics []string
+	all    bool
+}

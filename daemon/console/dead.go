@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -304,8 +303,3 @@ var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: fun
 	}
 	return did, n, err
 }}
-
-// actPath returns the address of the page that shows how many messages an act is for.
-func actPath(q, kind string) string {
-	return "find/act?" + url.Values{"q": {q}, "act": {kind}}.Encode()
-}

@@ -2,15 +2,12 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -21,10 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-const (
-	foundRows    = 50  // on a page
-	exportedPage = 200 // messages that an export reads at a time
-)
+const foundRows = 50 // on a page
 
 var findPage = page{
 	path: Root + "find", title: "Find", nav: "find", name: "find", holds: pageBytes,
@@ -53,17 +47,6 @@ type findView struct {
 // Requeues and Moves report whether acts on dead letters, and on scheduled, ready and blocked messages, can change what is asked for.
 func (f *findView) Requeues() bool { return f.Act && f.question.Permits(find.Requeue) }
 func (f *findView) Moves() bool    { return f.question.Permits(find.Reschedule) }
-
-// A progress is how far a search is.
-type progress struct{ Looked, Of int64 }
-
-// Percent returns how far it is, from 0 to 100.
-func (p progress) Percent() int64 {
-	if p.Of <= 0 {
-		return 100
-	}
-	return min(100, 100*p.Looked/p.Of)
-}
 
 // An example is a question, and what it finds.
 type example struct{ Q, What string }
@@ -141,19 +124,6 @@ func (f *findView) Stop() string { return f.Link("stop", "1") }
 // All returns the address of the page that shows how many an act on all that match is for.
 func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 
-// ask admits a question. The caller calls done when it is answered. The error is a
-// notify.Fault, or a fault for too many searches of bodies.
-func (c *Console) ask(v *visit, text string) (q find.Query, done func(), err error) {
-	if q, err = find.Parse(text); err != nil {
-		return q, nil, err
-	}
-	done, admitted := v.Searches.Begin(c.o.Logger, q, "token", v.Name)
-	if !admitted {
-		return q, nil, &pageFault{Status: http.StatusTooManyRequests, Title: "Too many searches", Detail: fmt.Sprintf("%d searches of bodies are under way with your token. Wait until one ends.", find.MaxOfBodies)}
-	}
-	return q, done, nil
-}
-
 // foundAct acts on the ticked messages of a search.
 var foundAct = act{path: Root + "acts/found", name: "act on found messages", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	form := v.r.PostForm
@@ -210,70 +180,3 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 	}
 	return did, n, nil
 }}
-
-// export writes what a question finds as lines of JSON, which can be published again.
-func (c *Console) export(w http.ResponseWriter, r *http.Request) {
-	viewer, err := c.viewer(r)
-	if err == nil && viewer == nil {
-		c.toLogin(w, r)
-		return
-	}
-	v := &visit{Viewer: viewer, r: r}
-	var q find.Query
-	var done func()
-	switch {
-	case err != nil:
-	case !v.Has(calls.MayPublish, calls.MayConsume):
-		err = api.ErrForbidden
-	default:
-		q, done, err = c.ask(v, v.query("q"))
-	}
-	if err == nil {
-		defer done()
-		var free func()
-		free, err = v.reserve(pageBytes, "The export did not begin", "Begin it again.")
-		defer free()
-	}
-	if err != nil {
-		c.fail(w, r, viewer, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Content-Disposition", `attachment; filename="messages.ndjson"`)
-	n, err := c.exportTo(r.Context(), w, v, q)
-	c.o.Logger.Info("exported what was found", "token", v.Name, "question", q.String(), "count", n)
-	if err != nil {
-		c.o.Logger.Warn("an export of the console is cut", "error", err)
-		panic(http.ErrAbortHandler) // so that the client does not take it for whole
-	}
-}
-
-// exportTo writes all that a question finds, and returns how many messages that are.
-func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit, q find.Query) (n int, err error) {
-	rc := http.NewResponseController(w)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.o.Closing, cancel)()
-	defer context.AfterFunc(v.Valid, cancel)()
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	for cursor := ""; ; {
-		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.May()})
-		if err != nil {
-			return n, err
-		}
-		_ = rc.SetWriteDeadline(time.Now().Add(c.o.Patience))
-		for _, info := range page.Messages {
-			if err := encoder.Encode(info.Line()); err != nil {
-				return n, err
-			}
-			n++
-		}
-		if err := rc.Flush(); err != nil {
-			return n, err
-		}
-		if cursor = page.Cursor; cursor == "" {
-			return n, nil
-		}
-	}
-}

@@ -5,7 +5,9 @@ import (
 	"html/template"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -105,4 +107,51 @@ func sized(n int64) string {
 		value, names = value/unit, names[1:]
 	}
 	return fmt.Sprintf("%.1f %ciB", value, names[0])
+}
+
+// briefly is how many characters of a text a table shows.
+const briefly = 100
+
+// brief returns a foreign text as one short line.
+func brief(text string) string {
+	line := legible(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(text))
+	if runes := []rune(line); len(runes) > briefly {
+		return string(runes[:briefly]) + "…"
+	}
+	return line
+}
+
+// legible returns a foreign text in which each character that does not show, or turns the
+// text around it, is written as Go would.
+func legible(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == unicode.ReplacementChar && !strings.HasPrefix(text[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// dueText returns when a message is due, for the end of a sentence.
+func dueText(due time.Time) string {
+	if due.IsZero() {
+		return ""
+	}
+	return ", due " + moment(due)
+}
+
+// plural returns a number with the word for one or for several.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
 }

@@ -1,33 +1,22 @@
 package console
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
-)
-
-const (
-	mostShown = 64 << 10 // bytes of a body that a page shows
-	mostKept  = 64 << 10 // bytes of the bodies of a message that is kept for other viewers
 )
 
 var messagePage = page{
@@ -277,104 +266,6 @@ func askedOf(r notify.Record) (all []named) {
 	return all
 }
 
-// A shownBody is a body as a page shows it.
-type shownBody struct {
-	As    string // text, json or hex
-	Text  string
-	Bytes int64 // of the whole body
-	Cut   bool  // Text is of its first part
-	Note  string
-}
-
-// bodyOf returns a body in a form; an empty one is the best that fits it.
-func bodyOf(body []byte, as string) shownBody {
-	b := shownBody{As: as, Bytes: int64(len(body))}
-	if as != "text" && as != "json" && as != "hex" {
-		b.As = fitting(body)
-	}
-	if b.As == "json" {
-		var compact bytes.Buffer
-		if json.Compact(&compact, body) == nil {
-			b.Text, b.Cut = cutText(laidOut(compact.Bytes(), mostShown+1))
-			return b
-		}
-		b.As, b.Note = "text", "It is not JSON."
-	}
-	b.Cut = len(body) > mostShown
-	if b.As == "hex" {
-		b.Text = hex.Dump(body[:min(len(body), mostShown)])
-		return b
-	}
-	b.Text, b.Cut = cutText(body)
-	return b
-}
-
-// laidOut returns compact JSON with a line for each value. It stops soon after so many bytes:
-// what is nested deeply is longer by thousands of times.
-func laidOut(compact []byte, most int) []byte {
-	var b bytes.Buffer
-	depth, quoted := 0, false
-	line := func() { b.WriteString("\n" + strings.Repeat("  ", depth)) }
-	for i := 0; i < len(compact) && b.Len() < most; i++ {
-		switch c := compact[i]; {
-		case quoted:
-			if b.WriteByte(c); c == '\\' {
-				i++
-				b.WriteByte(compact[i])
-			}
-			quoted = c != '"'
-		case c == '{' || c == '[':
-			if b.WriteByte(c); compact[i+1] == c+2 { // it is empty
-				i++
-				b.WriteByte(c + 2)
-				continue
-			}
-			depth++
-			line()
-		case c == '}' || c == ']':
-			depth--
-			line()
-			b.WriteByte(c)
-		case c == ',':
-			b.WriteByte(c)
-			line()
-		case c == ':':
-			b.WriteString(": ")
-		default:
-			b.WriteByte(c)
-			quoted = c == '"'
-		}
-	}
-	return b.Bytes()
-}
-
-// cutText returns the first part of a text, legible, and whether there is more.
-func cutText(text []byte) (string, bool) {
-	cut := len(text) > mostShown
-	text = text[:min(len(text), mostShown)]
-	if cut {
-		for range utf8.UTFMax - 1 { // not through a character
-			if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size != 1 {
-				break
-			}
-			text = text[:len(text)-1]
-		}
-	}
-	return legible(string(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))), cut
-}
-
-// fitting returns the form that shows a body best.
-func fitting(body []byte) string {
-	start := bytes.TrimLeft(body, " \t\r\n")
-	switch {
-	case len(start) > 0 && (start[0] == '{' || start[0] == '[') && json.Valid(body):
-		return "json"
-	case utf8.Valid(body) && !bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }):
-		return "text"
-	}
-	return "hex"
-}
-
 // messageAct cancels, reschedules, requeues or purges a message: the form has a button act.
 var messageAct = act{path: messagePage.path, name: "act on a message", form: &messagePage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic, id, err := messageOf(v)
@@ -396,80 +287,3 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	}
 	return did, oneIf(err), changed(err)
 }}
-
-// messageActs are the acts on a message by the values of their buttons.
-var messageActs = map[string]struct {
-	right calls.Right
-	ends  bool // the message is gone then
-	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
-}{
-	"cancel": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		was, err := c.pub.Cancel(ctx, topic, id)
-		return "Cancelled " + id + ", it was " + was.String(), err
-	}},
-	"stop": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		done, err := api.CancelIt(ctx, c.pub, topic, id, false, true)
-		if done.Stopping {
-			return "Told the worker of " + id + " to stop", err
-		}
-		return "Cancelled " + id + ", it was " + done.Was.String(), err
-	}},
-	"cancel-next": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
-	}},
-	"reschedule": {calls.MayPublish, false, reschedule},
-	"requeue": {calls.MayAdmin, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		return "Requeued " + id, oneOf(c.inspector.Requeue(ctx, topic, id))
-	}},
-	"purge": {calls.MayAdmin, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		return "Purged " + id, oneOf(c.inspector.Purge(ctx, topic, id))
-	}},
-}
-
-// reschedule gives a message the due time of a form.
-func reschedule(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
-	delay, due, err := whenOf(v.r.PostForm.Get("delay"), v.r.PostForm.Get("due"))
-	if err != nil {
-		return "", err
-	}
-	p, err := api.RescheduleTo(ctx, c.pub, topic, id, delay, due, "")
-	return "Rescheduled " + id + dueText(p.Due), err
-}
-
-// whenOf reads a delay or a due time. The error joins a Fault for each that cannot be read.
-func whenOf(delay, due string) (time.Duration, time.Time, error) {
-	var m notify.Message
-	var faults []error
-	given := map[string]string{"delay": strings.TrimSpace(delay), "due": strings.TrimSpace(due)}
-	for _, f := range fields.In[notify.Message]() {
-		if text := given[f.Name]; text != "" {
-			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
-		}
-	}
-	if given["delay"] != "" && given["due"] != "" {
-		faults = append(faults, fault.New("due", "delay and due: both are given; give one of them"))
-	}
-	return m.Delay, m.Due, errors.Join(faults...)
-}
-
-// oneOf returns an error if an act on one dead letter found none.
-func oneOf(n int, err error) error {
-	if err == nil && n == 0 {
-		return fmt.Errorf("%w among the dead letters", notify.ErrNotFound)
-	}
-	return err
-}
-
-// changed describes the error of an act on a message that changed meanwhile.
-func changed(err error) error {
-	for cause, detail := range map[error]string{
-		notify.ErrNotFound: "It is gone, or not in the state any more that the act needs.",
-		notify.ErrLeased:   "A worker has it: it can be stopped, or rescheduled if that fails.",
-		notify.ErrDead:     "It is dead, and has no due time: who may requeue it can make it ready again.",
-	} {
-		if errors.Is(err, cause) {
-			return &pageFault{Status: http.StatusConflict, Title: "The message changed meanwhile", Detail: detail + " Nothing was done. (" + err.Error() + ")"}
-		}
-	}
-	return err
-}

@@ -340,11 +340,3 @@ func (o *overview) In() string {
 }
 
 func (o *overview) Out() string { return perSecond(o.Per, func(r *rates) float64 { return r.Acked }) }
-
-// plural returns a number with the word for one or for several.
-func plural(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}

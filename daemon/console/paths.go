@@ -60,11 +60,29 @@ func nextOf(next string) string {
 	return addressBelow(strings.Trim(strings.TrimPrefix(cleaned, Root), "/"), u.Query())
 }
 
+// topicPath returns the address of the page of a topic.
+func topicPath(topic string) string { return "topics/" + url.PathEscape(topic) }
+
+// messagePath returns the address of the page of a message.
+func messagePath(topic, id string) string {
+	return topicPath(topic) + "/messages/" + url.PathEscape(id)
+}
+
+// schedulesPath returns the address of the schedules of a topic.
+func schedulesPath(topic string) string { return "schedules?topic=" + url.QueryEscape(topic) }
+
+// schedulePath returns the address of the page of a schedule.
+func schedulePath(topic, name string) string {
+	return topicPath(topic) + "/schedules/" + url.PathEscape(name)
+}
+
 // findPath returns the address of the page that answers a question.
 func findPath(q string) string { return "find?q=" + url.QueryEscape(q) }
 
-// removePath returns the address of the page that asks whether to remove a listener.
-func removePath(name string) string { return "broadcasts/remove?name=" + url.QueryEscape(name) }
+// actPath returns the address of the page that shows how many messages an act is for.
+func actPath(q, kind string) string {
+	return "find/act?" + url.Values{"q": {q}, "act": {kind}}.Encode()
+}
 
 // deadPath returns the address of the dead letters of a topic, with a reason or without.
 func deadPath(topic, reason string) string {
@@ -74,3 +92,9 @@ func deadPath(topic, reason string) string {
 	}
 	return "dead/letters?" + q.Encode()
 }
+
+// removePath returns the address of the page that asks whether to remove a listener.
+func removePath(name string) string { return "broadcasts/remove?name=" + url.QueryEscape(name) }
+
+// pushPath returns the address of the page of a push.
+func pushPath(name string) string { return "pushes/" + url.PathEscape(name) }

@@ -74,12 +74,6 @@ func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) e
 	return missing
 }
 
-// Topics of a push, those that its patterns name among them, and whether these are all.
-type pushedTopics struct {
-	topics []string
-	all    bool
-}
-
 // pushed returns the push of a name among all that a viewer may see and change.
 func pushed(v *visit, all []store.Push, name string) (*store.Push, error) {
 	if err := record.CheckListener(name); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -52,17 +51,6 @@ type occurrence struct {
 	Text string
 	Link string // of its message; empty: the viewer may not see that
 	Late time.Duration
-}
-
-// A scheduleRead is what is kept of a schedule.
-type scheduleRead struct {
-	store.Listed
-	last []store.Inspected // messages of the occurrences that were made last, without their bodies
-}
-
-// schedulePath returns the address of the page of a schedule.
-func schedulePath(topic, name string) string {
-	return topicPath(topic) + "/schedules/" + url.PathEscape(name)
 }
 
 // schedule returns what the page of a schedule shows.

@@ -1,10 +1,7 @@
 package console
 
 import (
-	"cmp"
 	"context"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 )
 
 const (
-	scheduleRows  = 200   // on the page
 	scheduleReads = 100   // schedules that are read at a time
 	mostSchedules = 2_000 // of a topic, or of a shard, that are read for the page
 )
@@ -33,51 +29,6 @@ type schedulesView struct {
 	Now   time.Time
 	schedulesPart
 }
-
-// A schedulesPart is the rows of a table of schedules.
-type schedulesPart struct {
-	Rows []scheduleRow
-	More bool // there are others
-}
-
-// A scheduleRow is a schedule in the table.
-type scheduleRow struct {
-	Topic, Name string
-	Standing    store.Standing
-	Fires       string
-	At          time.Time // when it fires next; zero: never
-	Next        string    // that in its zone
-}
-
-// Link returns the address of the page of the schedule, and TopicLink that of its topic.
-func (r scheduleRow) Link() string      { return schedulePath(r.Topic, r.Name) }
-func (r scheduleRow) TopicLink() string { return topicPath(r.Topic) }
-
-// Member returns the name of the schedule among those of all topics.
-func (r scheduleRow) Member() string { return record.Member(r.Topic, r.Name) }
-
-// Class returns the class of the style of how the schedule stands.
-func (r scheduleRow) Class() string { return classOf(r.Standing) }
-
-// standings are the classes of how schedules stand, the worst first.
-var standings = []struct {
-	is    store.Standing
-	class string
-}{{store.Unreadable, "dead"}, {store.IsRefused, "dead"}, {store.IsBehind, "late"}, {store.GoesOn, "ok"}, {store.IsPaused, "paused"}, {store.IsOver, "quiet"}}
-
-func rankOf(s store.Standing) int {
-	for i, one := range standings {
-		if one.is == s {
-			return i
-		}
-	}
-	return len(standings)
-}
-
-func classOf(s store.Standing) string { return standings[rankOf(s)].class }
-
-// schedulesPath returns the address of the schedules of a topic.
-func schedulesPath(topic string) string { return "schedules?topic=" + url.QueryEscape(topic) }
 
 // schedules returns what the page of schedules shows.
 func (c *Console) schedules(ctx context.Context, v *visit) (any, error) {
@@ -151,31 +102,4 @@ func (c *Console) schedulesOf(ctx context.Context, topic string) (all schedulesP
 			return all.sorted(), nil
 		}
 	}
-}
-
-// sorted returns as many rows as the page shows: what is wrong first, then by topic and name.
-func (p schedulesPart) sorted() schedulesPart {
-	slices.SortFunc(p.Rows, func(a, b scheduleRow) int {
-		return cmp.Or(cmp.Compare(rankOf(a.Standing), rankOf(b.Standing)), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Name, b.Name))
-	})
-	if len(p.Rows) > scheduleRows {
-		p.Rows, p.More = slices.Clone(p.Rows[:scheduleRows]), true
-	}
-	return p
-}
-
-// rowOf returns the row of a schedule.
-func rowOf(l *store.Listed, now time.Time) scheduleRow {
-	s := &l.Schedule
-	standing, err := l.Standing(now)
-	row := scheduleRow{Topic: s.Topic, Name: s.Name, Standing: standing}
-	if err != nil {
-		row.Fires = brief(err.Error())
-		return row
-	}
-	row.Fires = api.Fires(s)
-	if next := s.Following(&l.State, now, 1); len(next) > 0 {
-		row.At, row.Next = next[0], next[0].Format(api.InZone)
-	}
-	return row
 }

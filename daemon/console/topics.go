@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -20,11 +17,9 @@ import (
 )
 
 const (
-	topicRows  = 50              // on a page
-	byName     = 200             // topics by name that a sorted table compares beside those that stand out
-	mostLooks  = 20              // pages of names that are read for one page of the table
-	reordered  = 5 * time.Second // how long an order stands
-	defaultFor = "overdue"       // order of topics
+	byName     = 200       // topics by name that a sorted table compares beside those that stand out
+	mostLooks  = 20        // pages of names that are read for one page of the table
+	defaultFor = "overdue" // order of topics
 )
 
 var topicsPage = page{
@@ -54,63 +49,6 @@ type head struct {
 	Number bool
 }
 
-// A topicRow is a topic in a table.
-type topicRow struct {
-	counted
-	Link string
-}
-
-// Late returns for how long the oldest ready message has been due; empty: there is none.
-func (c counted) Late() string {
-	if c.Ready == 0 {
-		return ""
-	}
-	return short(c.Overdue)
-}
-
-// lateAfter is how long a message may be ready before its topic counts as late.
-const lateAfter = 10 * time.Second
-
-// Sign returns the worst that is to be said of a topic: a class of the style, which is its
-// word, too.
-func (c counted) Sign() string {
-	switch {
-	case c.Paused:
-		return "paused"
-	case c.Ready > 0 && c.Overdue >= lateAfter:
-		return "late"
-	case c.Dead > 0:
-		return "dead"
-	}
-	return "ok"
-}
-
-// Ends returns until when a topic is paused, behind that word; empty: its pause has no end.
-func (c counted) Ends() string {
-	if c.PausedUntil.IsZero() {
-		return ""
-	}
-	return " until " + moment(c.PausedUntil)
-}
-
-// Nobody reports whether messages are ready and nobody waits for them or has some.
-func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
-
-// perSecond returns a rate as text.
-func perSecond(per *rates, of func(*rates) float64) string {
-	if per == nil {
-		return "–"
-	}
-	return fmt.Sprintf("%.0f", of(per))
-}
-
-// In and Out return how many messages a second are published, and acknowledged.
-func (c counted) In() string  { return perSecond(c.Per, func(r *rates) float64 { return r.Published }) }
-func (c counted) Out() string { return perSecond(c.Per, func(r *rates) float64 { return r.Acked }) }
-
-// topicPath returns the address of the page of a topic.
-func topicPath(topic string) string { return "topics/" + url.PathEscape(topic) }
-
 // A topicOrder is one by which topics can be sorted: those that stand out come from lists
 // of the survey, and are named by what.
 type topicOrder struct {
@@ -136,17 +74,6 @@ var topicOrders = map[string]topicOrder{
 		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Busy} }, "published to lately",
 		func(a, b counted) int { return cmp.Compare(b.Per.sum(), a.Per.sum()) },
 	},
-}
-
-// overdue returns what the order overdue compares: paused topics are behind the others.
-func (c counted) overdue() time.Duration {
-	switch {
-	case c.Ready == 0:
-		return -2
-	case c.Paused:
-		return -1
-	}
-	return c.Overdue
 }
 
 // sum returns all that came and went a second.
@@ -229,69 +156,6 @@ func (t *topicsView) cut(part topicsPart) []string {
 	return part.names[from:to]
 }
 
-// A scope is the topics that a viewer sees and that a pattern names.
-type scope struct {
-	patterns []notify.Pattern // that name them all, and maybe others
-	sees     func(topic string) bool
-	filter   notify.Pattern // > without a filter
-	key      string         // the same for all viewers of the same topics
-}
-
-// has reports whether a topic is in the scope.
-func (s scope) has(topic string) bool {
-	return record.CheckAnyTopic(topic) == nil && s.filter.Match(topic) && s.sees(topic)
-}
-
-// scope returns the topics that a viewer sees of those that a pattern names; empty: of all.
-// The error is a Fault.
-func (v *visit) scope(pattern string) (scope, error) {
-	filter, err := notify.ParsePattern(cmp.Or(pattern, ">"))
-	if err != nil {
-		return scope{}, err
-	}
-	s := scope{sees: v.Sees, filter: filter}
-	for _, own := range v.Patterns {
-		switch {
-		case own.Covers(filter) || v.Everything:
-			s.patterns = []notify.Pattern{filter}
-			s.key = filter.String()
-			return s, nil
-		case filter.Covers(own):
-			s.patterns = append(s.patterns, own)
-		case pattern == "" || overlap(own, filter):
-			s.patterns = append(s.patterns, own)
-		}
-	}
-	texts := make([]string, len(s.patterns))
-	for i, p := range s.patterns {
-		texts[i] = p.String()
-	}
-	slices.Sort(texts)
-	s.key = filter.String() + " of " + strings.Join(texts, ",")
-	return s, nil
-}
-
-// overlap reports whether some topic may match both of two patterns.
-func overlap(a, b notify.Pattern) bool {
-	as, bs := strings.Split(a.String(), "."), strings.Split(b.String(), ".")
-	for i := range min(len(as), len(bs)) {
-		switch {
-		case as[i] == ">" || bs[i] == ">":
-			return true
-		case as[i] != bs[i] && as[i] != "*" && bs[i] != "*":
-			return false
-		}
-	}
-	return len(as) == len(bs)
-}
-
-// A topicsPart is the names of a table of topics, in its order.
-type topicsPart struct {
-	names  []string
-	next   string // name behind which the next page begins, where the order is by name
-	covers string
-}
-
 // topicsByName returns the names of a page of topics behind a name.
 func (c *Console) topicsByName(ctx context.Context, in scope, after string) (topicsPart, error) {
 	if after != "" && record.CheckAnyTopic(after) != nil {
@@ -361,19 +225,6 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 		}
 		return part, store.Missing(missing, err)
 	})
-}
-
-// notableIn returns the names of lists that are in a scope, each once.
-func notableIn(in scope, known map[string]bool, lists [][]notify.Notable) (names []string) {
-	for _, list := range lists {
-		for _, n := range list {
-			if !known[n.Topic] && !strings.HasPrefix(n.Topic, "$") && in.has(n.Topic) {
-				known[n.Topic] = true
-				names = append(names, n.Topic)
-			}
-		}
-	}
-	return names
 }
 
 // pauseAct pauses or resumes a topic: the form has a button named pause or resume for each.

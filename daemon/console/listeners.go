@@ -1,0 +1,68 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A listenerRow is a named listener.
+type listenerRow struct {
+	notify.ListenerInfo
+	Act bool // the viewer may remove the name
+}
+
+// Sign returns the worst that is to be said of a listener, and Class its class of the style.
+func (l listenerRow) Sign() string {
+	switch {
+	case l.Missed:
+		return "missed some"
+	case l.AtRisk:
+		return "at risk"
+	case l.ListenerInfo.Behind > 0 && !l.Active:
+		return "behind, and away"
+	case l.ListenerInfo.Behind > 0:
+		return "behind"
+	case !l.Active:
+		return "away"
+	}
+	return "ok"
+}
+
+func (l listenerRow) Class() string {
+	switch {
+	case l.Missed:
+		return "dead"
+	case l.AtRisk, l.ListenerInfo.Behind > 0:
+		return "late"
+	case !l.Active:
+		return "quiet"
+	}
+	return "ok"
+}
+
+// Remove returns the address of the page that asks whether to remove the name.
+func (l listenerRow) Remove() string { return removePath(l.Name) }
+
+// Listens returns who listens under the name now, and who holds how many broadcasts.
+func (l listenerRow) Listens() string { return api.WhoListens(l.ListenerInfo) }
+
+// listeners returns the named listeners.
+func (c *Console) listeners(ctx context.Context) ([]notify.ListenerInfo, error) {
+	return c.caches.listeners.Get(ctx, relogged, func(ctx context.Context) ([]notify.ListenerInfo, error) {
+		return c.inspector.Listeners(ctx)
+	})
+}
+
+// lagging returns the named listeners that a viewer sees and that are behind.
+func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
+	all, err := c.listeners(ctx)
+	for _, l := range all {
+		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
+			some = append(some, l)
+		}
+	}
+	return some, err
+}

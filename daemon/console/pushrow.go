@@ -1,0 +1,101 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+const (
+	pushRows       = 200 // on the page
+	shownOfAnswers = 120 // characters of the last answer in a row
+)
+
+// A pushRow is a push in the table. It has no secrets.
+type pushRow struct{ api.Push }
+
+// Link returns the address of the page of the push.
+func (p pushRow) Link() string { return pushPath(p.Name) }
+
+// Target returns where the push leads.
+func (p pushRow) Target() string { return cmp.Or(p.URL, p.To) }
+
+// State says what the push does, and Class is the class of the style of that.
+func (p pushRow) State() string {
+	switch {
+	case p.Paused != "":
+		return "paused"
+	case p.Failing != nil:
+		return "fails"
+	case len(p.Unheard) > 0:
+		return "nobody listens"
+	}
+	return "works"
+}
+
+func (p pushRow) Class() string {
+	switch p.State() {
+	case "paused":
+		return "paused"
+	case "works":
+		return "ok"
+	}
+	return "late"
+}
+
+// Answer returns the last answer of an endpoint that fails, as far as there is room for it.
+func (p pushRow) Answer() string {
+	if p.Failing == nil {
+		return ""
+	}
+	if text := []rune(p.Failing.Answer); len(text) > shownOfAnswers {
+		return string(text[:shownOfAnswers]) + "…"
+	}
+	return p.Failing.Answer
+}
+
+// mayPush reports whether a viewer may see and change a push.
+func mayPush(v *visit, topics []string) bool {
+	return v.Has(calls.MayPush) && !slices.ContainsFunc(topics, func(topic string) bool { return v.AllowTopic(topic) != nil })
+}
+
+// pushesOf returns the pushes of which a viewer sees all topics: those that fail first, then by name.
+func (c *Console) pushesOf(ctx context.Context, v *visit) (rows []pushRow, err error) {
+	all, err := c.allPushes(ctx)
+	for i := range all {
+		if mayPush(v, all[i].Topics) {
+			rows = append(rows, c.pushRow(&all[i]))
+		}
+	}
+	rank := func(p pushRow) int { return slices.Index([]string{"late", "ok", "paused"}, p.Class()) }
+	slices.SortStableFunc(rows, func(a, b pushRow) int { return cmp.Compare(rank(a), rank(b)) })
+	return rows, err
+}
+
+// failingPushes returns the pushes whose endpoints fail, of those that a viewer may see.
+func (c *Console) failingPushes(ctx context.Context, v *visit) []pushRow {
+	if !v.Has(calls.MayPush) {
+		return nil
+	}
+	rows, _ := c.pushesOf(ctx, v) // the fault of Redis is that of the survey
+	return slices.DeleteFunc(rows, func(p pushRow) bool { return p.Paused != "" || p.Failing == nil })
+}
+
+// allPushes returns all pushes, by name.
+func (c *Console) allPushes(ctx context.Context) ([]store.Push, error) {
+	return c.caches.pushes.Get(ctx, cache.Keep{Age: relisted}, c.store.Home().Pushes)
+}
+
+// pushRow returns the row of a push, with what this daemon found of it.
+func (c *Console) pushRow(p *store.Push) pushRow {
+	row := pushRow{api.PushOf(*p)}
+	if pusher := c.o.Pusher(); pusher != nil {
+		row.Unheard = pusher.Unheard(p)
+	}
+	return row
+}

@@ -1,0 +1,73 @@
+package console
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	topicRows = 50               // on a page
+	lateAfter = 10 * time.Second // for which a message may be ready before its topic counts as late
+)
+
+// A topicRow is a topic in a table.
+type topicRow struct {
+	counted
+	Link string
+}
+
+// Late returns for how long the oldest ready message has been due; empty: there is none.
+func (c counted) Late() string {
+	if c.Ready == 0 {
+		return ""
+	}
+	return short(c.Overdue)
+}
+
+// Sign returns the worst that is to be said of a topic: a class of the style, which is its
+// word, too.
+func (c counted) Sign() string {
+	switch {
+	case c.Paused:
+		return "paused"
+	case c.Ready > 0 && c.Overdue >= lateAfter:
+		return "late"
+	case c.Dead > 0:
+		return "dead"
+	}
+	return "ok"
+}
+
+// Ends returns until when a topic is paused, behind that word; empty: its pause has no end.
+func (c counted) Ends() string {
+	if c.PausedUntil.IsZero() {
+		return ""
+	}
+	return " until " + moment(c.PausedUntil)
+}
+
+// Nobody reports whether messages are ready and nobody waits for them or has some.
+func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
+
+// perSecond returns a rate as text.
+func perSecond(per *rates, of func(*rates) float64) string {
+	if per == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", of(per))
+}
+
+// In and Out return how many messages a second are published, and acknowledged.
+func (c counted) In() string  { return perSecond(c.Per, func(r *rates) float64 { return r.Published }) }
+func (c counted) Out() string { return perSecond(c.Per, func(r *rates) float64 { return r.Acked }) }
+
+// overdue returns what the order overdue compares: paused topics are behind the others.
+func (c counted) overdue() time.Duration {
+	switch {
+	case c.Ready == 0:
+		return -2
+	case c.Paused:
+		return -1
+	}
+	return c.Overdue
+}
