@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/receivers"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -51,7 +52,9 @@ type logRow struct {
 }
 
 // Sending returns how many broadcasts a second are receivers.
-func (c counted) Sending() string { return perSecond(c.Per, func(r *rates) float64 { return r.Sent }) }
+func (c counted) Sending() string {
+	return perSecond(c.Per, func(r *snapshots.Rates) float64 { return r.Sent })
+}
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
@@ -75,7 +78,7 @@ func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
 	if !b.CoversAll() {
 		return nil
 	}
-	survey, err := c.snapshots.survey(ctx)
+	survey, err := c.snapshots.Survey(ctx)
 	b.Waiting = survey.Broadcasts
 	return err
 }
@@ -109,7 +112,7 @@ func (b *broadcastsView) rows(ctx context.Context, c *Console, topics []store.No
 		names = append(names, one.Topic)
 		at[one.Topic] = one.Since
 	}
-	all, missing := c.snapshots.rated(ctx, names)
+	all, missing := c.rated(ctx, names)
 	for _, one := range all {
 		rows = append(rows, logRow{one, at[one.Topic], topicPath(one.Topic)})
 	}

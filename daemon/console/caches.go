@@ -1,6 +1,8 @@
 package console
 
 import (
+	"time"
+
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
@@ -8,15 +10,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// snapshots keep what pages show of Redis for all viewers: each for a second, and read by
-// one of them while the others wait.
-type snapshots struct {
-	surveyKept
-	countsKept
-	officesKept
-	serversKept
-	comes foreseen
-}
+const (
+	relisted  = 3 * time.Second // how long lists of messages, schedules and pushes stand
+	reordered = 5 * time.Second // how long an order of topics stands
+)
+
+// relogged is how long the lists of logs and of listeners stand.
+var relogged = cache.Keep{Age: 5 * time.Second}
 
 // caches are what pages read of Redis beside snapshots, kept for all viewers.
 type caches struct {

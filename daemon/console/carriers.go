@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -22,14 +23,14 @@ var carriersPage = page{
 type carriersView struct {
 	*visit
 	Now      time.Time
-	Office   office
-	Standbys map[int]int64 // by shard, where they are known
-	Workers  []worker      // nil: not for this viewer
-	Away     *pageFault    // in place of workers that could not be read
-	MoreThan int           // workers that are not shown
-	Servers  []server      // nil: not for this viewer
-	Fault    string        // why nothing is known of the servers
-	Doctor   findings      // for who sees the servers
+	Office   snapshots.Office
+	Standbys map[int]int64      // by shard, where they are known
+	Workers  []worker           // nil: not for this viewer
+	Away     *pageFault         // in place of workers that could not be read
+	MoreThan int                // workers that are not shown
+	Servers  []snapshots.Server // nil: not for this viewer
+	Fault    string             // why nothing is known of the servers
+	Doctor   findings           // for who sees the servers
 }
 
 // Fallback returns how many carriers stand by for a shard, as text.
@@ -59,15 +60,15 @@ const (
 
 // carriers returns what the page shows. The error may be a MissingError.
 func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
-	terms, err := c.snapshots.officers(ctx)
+	terms, err := c.snapshots.Officers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	survey, err := c.snapshots.survey(ctx) // it is as late as all that the page shows
+	survey, err := c.snapshots.Survey(ctx) // it is as late as all that the page shows
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
-	view := &carriersView{visit: v, Now: survey.Now, Office: officeOf(terms), Standbys: c.snapshots.standbys(ctx)}
+	view := &carriersView{visit: v, Now: survey.Now, Office: snapshots.OfficeOf(terms), Standbys: c.snapshots.Standbys(ctx)}
 	missing := missingOf(terms)
 	if v.Has(calls.MayMetrics) {
 		there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
@@ -78,7 +79,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	if v.SeesStore() {
-		if view.Servers, err = c.snapshots.redis(ctx); err != nil {
+		if view.Servers, err = c.snapshots.Servers(ctx); err != nil {
 			view.Fault = err.Error()
 		}
 		view.Doctor = c.doctor.findings(ctx)
@@ -117,7 +118,7 @@ func (view *carriersView) setWorkers(there attended) {
 func rank(kind string) int { return slices.Index([]string{"daemon", "worker", "listener"}, kind) }
 
 // missingOf returns a MissingError for shards of which nothing is known; nil if there are none.
-func missingOf(terms []term) error {
+func missingOf(terms []snapshots.Term) error {
 	missing := new(store.MissingError)
 	for _, t := range terms {
 		if t.Away != nil {

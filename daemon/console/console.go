@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/signing"
@@ -56,7 +57,8 @@ type Console struct {
 	secret    *signing.Secret // that cookies are signed with
 	viewers   atomic.Int64
 	quiet     time.Duration // of a stream
-	snapshots snapshots
+	snapshots *snapshots.Snapshots
+	comes     foreseen
 	caches    caches
 	sent      sent
 	withheld  withheld
@@ -73,7 +75,7 @@ func (c *Console) Viewers() int64 { return c.viewers.Load() }
 
 // forget has a topic read again at once: an act changed it.
 func (c *Console) forget(topic string) {
-	c.snapshots.forget(topic)
+	c.snapshots.Forget(topic)
 	c.caches.details.Forget(topic)
 	c.caches.deaths.Clear()
 	c.caches.reasons.Clear()
@@ -81,7 +83,7 @@ func (c *Console) forget(topic string) {
 
 // forgetAll has all topics and messages read again at once: an act may have changed any of them.
 func (c *Console) forgetAll() {
-	c.snapshots.forgetAll()
+	c.snapshots.ForgetAll()
 	c.caches.details.Clear()
 	c.caches.messages.Clear()
 	c.caches.pieces.Clear()

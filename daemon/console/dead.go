@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -60,7 +61,9 @@ type deadRow struct {
 }
 
 // Dying returns how many messages a second die.
-func (c counted) Dying() string { return perSecond(c.Per, func(r *rates) float64 { return r.Died }) }
+func (c counted) Dying() string {
+	return perSecond(c.Per, func(r *snapshots.Rates) float64 { return r.Died })
+}
 
 // dead returns the topics that have dead letters.
 func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
@@ -69,20 +72,20 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	survey, err := c.snapshots.survey(ctx)
+	survey, err := c.snapshots.Survey(ctx)
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
 	if v.CoversAll() {
 		view.Total = survey.Dead
 	}
-	view.More = len(survey.Deaths) >= notables
+	view.More = len(survey.Deaths) >= snapshots.Notables
 	newest := make(map[string]time.Time)
 	for _, n := range survey.Deaths {
 		newest[n.Topic] = n.Since
 	}
 	names := notableIn(in, make(map[string]bool), [][]notify.Notable{survey.Deaths})
-	all, missing := c.snapshots.rated(ctx, names[:min(len(names), topicRows)])
+	all, missing := c.rated(ctx, names[:min(len(names), topicRows)])
 	view.More = view.More || len(names) > topicRows
 	for _, one := range all {
 		row := deadRow{one, newest[one.Topic], topicPath(one.Topic)}
@@ -152,7 +155,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 		return nil, api.ErrForbidden
 	}
 	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.Has(calls.MayAdmin), Now: c.now(ctx)}
-	counts, err := c.snapshots.count(ctx, []string{topic})
+	counts, err := c.snapshots.Count(ctx, []string{topic})
 	if err != nil {
 		return nil, err
 	}

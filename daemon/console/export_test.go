@@ -10,7 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
-	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -34,20 +33,6 @@ func Patterns() (all []string) {
 		}
 	}
 	return all
-}
-
-// Wake returns what is known of the 61 minutes until a time of a topic that was counted at some times.
-func Wake(at []time.Time, acked []int64, until time.Time) (minutes []*int64) {
-	k := countsKept{wakes: make(wakes)}
-	for i := range at {
-		k.wakes.add("t", acked[i], at[i])
-	}
-	bars := river.Spans[0].Bars(until.Truncate(time.Minute).Add(-time.Hour))
-	k.seen([]string{"t", "other"}, bars)
-	for _, b := range bars {
-		minutes = append(minutes, b.Past)
-	}
-	return minutes
 }
 
 // Did counts how often the act of tests was done, and Broken how often the page was made whose template has a fault.

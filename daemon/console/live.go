@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/console/stream"
 )
+
+const quiet = 15 * time.Second // after which a stream says that it is alive, so that no proxy closes it
 
 // stream sends the live part of a page each time that it changed, until the client goes
 // away, the token is taken away, or the daemon stops.
@@ -27,7 +30,7 @@ func (c *Console) stream(w http.ResponseWriter, v *visit, p page) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
 	s := stream.To(w, c.o.Patience, c.quiet)
-	ticker := time.NewTicker(rhythm)
+	ticker := time.NewTicker(snapshots.Rhythm)
 	defer ticker.Stop()
 	for {
 		event, last := c.piece(ctx, v, p)
@@ -56,7 +59,7 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, la
 		return stream.Event(c.livePart(p, f)), true
 	}
 	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
-	made, _ := c.caches.pieces.Get(ctx, whose, cache.Keep{Age: rhythm, Within: 2 * cache.ReadWithin}, func(ctx context.Context) ([]byte, error) {
+	made, _ := c.caches.pieces.Get(ctx, whose, cache.Keep{Age: snapshots.Rhythm, Within: 2 * cache.ReadWithin}, func(ctx context.Context) ([]byte, error) {
 		return stream.Event(c.makePiece(ctx, v, p)), nil
 	})
 	return made, false

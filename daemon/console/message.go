@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -75,7 +76,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
-	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: rhythm}, func(ctx context.Context) (notify.Info, error) {
+	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: snapshots.Rhythm}, func(ctx context.Context) (notify.Info, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
 	if errors.Is(err, notify.ErrNotFound) {

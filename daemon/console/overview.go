@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -28,19 +29,19 @@ type overview struct {
 	notify.Survey
 	*visit
 	Wrong    []wrong // worst first; empty: nothing
-	Office   office
-	Per      *rates // of the whole store; nil: not yet known, or not for this viewer
+	Office   snapshots.Office
+	Per      *snapshots.Rates // of the whole store; nil: not yet known, or not for this viewer
 	Trouble  []topicRow
 	More     int  // topics in trouble that are not shown
 	AtLeast  bool // there may be more than More
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
 	Missing  bool // a shard is
 	Lagging  []notify.ListenerInfo
-	LagAway  *pageFault // in place of listeners that could not be read
-	MoreLag  int        // listeners that are behind and are not shown
-	Failing  []pushRow  // pushes whose endpoints fail
-	Fullest  *server    // nil: not for this viewer
-	Evicting []server   // that may evict messages
+	LagAway  *pageFault         // in place of listeners that could not be read
+	MoreLag  int                // listeners that are behind and are not shown
+	Failing  []pushRow          // pushes whose endpoints fail
+	Fullest  *snapshots.Server  // nil: not for this viewer
+	Evicting []snapshots.Server // that may evict messages
 	River    *plot
 	HasTotal bool // the viewer sees all topics, so also their totals
 
@@ -61,16 +62,16 @@ type wrong struct {
 
 // overview returns what the first page shows: what is wrong first.
 func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
-	survey, err := c.snapshots.survey(ctx)
+	survey, err := c.snapshots.Survey(ctx)
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
 	missing := err
-	terms, err := c.snapshots.officers(ctx)
+	terms, err := c.snapshots.Officers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Survey: survey, visit: v, Office: officeOf(terms), HasTotal: v.CoversAll()}
+	o := &overview{Survey: survey, visit: v, Office: snapshots.OfficeOf(terms), HasTotal: v.CoversAll()}
 	if !o.HasTotal {
 		if err := c.lookAtOwn(ctx, o); err != nil {
 			if missing = store.Missing(missing, err); !store.IsPartial(missing) {
@@ -82,7 +83,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 		*list = slices.DeleteFunc(slices.Clone(*list), func(n notify.Notable) bool { return !v.Sees(n.Topic) })
 	}
 	if o.HasTotal {
-		o.Per = c.snapshots.pulse.rates()
+		o.Per = c.snapshots.Rates()
 	}
 	if err := c.trouble(ctx, o); err != nil {
 		if missing = store.Missing(missing, err); !store.IsPartial(missing) {
@@ -100,7 +101,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if v.SeesStore() {
 		masters := c.masters(ctx)
 		o.Fullest = fullest(masters)
-		o.Evicting = slices.DeleteFunc(masters, func(s server) bool { return !s.Evicts() })
+		o.Evicting = slices.DeleteFunc(masters, func(s snapshots.Server) bool { return !s.Evicts() })
 	}
 	past, topics := c.storePast, []notify.Pattern(nil)
 	if !v.SeesStore() {
@@ -126,8 +127,8 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 // lookAtOwn looks at the topics of a viewer of some by name where a list of the survey is full: the topics of
 // others may have taken all places. If these are too many, or counts do not tell what is cut, Unseen is set.
 func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
-	o.Unseen = len(o.Behind) >= notables || len(o.freshDeaths()) >= notables
-	if len(o.Overdue) < notables && len(o.Paused) < notables {
+	o.Unseen = len(o.Behind) >= snapshots.Notables || len(o.freshDeaths()) >= snapshots.Notables
+	if len(o.Overdue) < snapshots.Notables && len(o.Paused) < snapshots.Notables {
 		return nil
 	}
 	names, few, missing := c.few(ctx, o.visit)
@@ -138,7 +139,7 @@ func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
 		o.Unseen = true
 		return missing
 	}
-	all, err := c.snapshots.rated(ctx, names)
+	all, err := c.rated(ctx, names)
 	o.Overdue, o.Paused = nil, nil
 	for _, one := range all {
 		late := notify.Notable{Topic: one.Topic, Since: o.Now.Add(-one.Overdue)}
@@ -154,17 +155,17 @@ func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
 }
 
 // masters returns the servers that hold messages, and are there.
-func (c *Console) masters(ctx context.Context) []server {
-	all, _ := c.snapshots.redis(ctx) // the fault of a server that is away is told by what it holds
-	return slices.DeleteFunc(slices.Clone(all), func(s server) bool { return s.Away != nil || s.Replica })
+func (c *Console) masters(ctx context.Context) []snapshots.Server {
+	all, _ := c.snapshots.Servers(ctx) // the fault of a server that is away is told by what it holds
+	return slices.DeleteFunc(slices.Clone(all), func(s snapshots.Server) bool { return s.Away != nil || s.Replica })
 }
 
 // fullest returns the server that has the least memory left; nil if none is known.
-func fullest(all []server) *server {
+func fullest(all []snapshots.Server) *snapshots.Server {
 	if len(all) == 0 {
 		return nil
 	}
-	return new(slices.MaxFunc(all, func(a, b server) int {
+	return new(slices.MaxFunc(all, func(a, b snapshots.Server) int {
 		return cmp.Or(cmp.Compare(a.Share(), b.Share()), cmp.Compare(a.Memory.Used, b.Memory.Used))
 	}))
 }
@@ -188,7 +189,7 @@ func (c *Console) trouble(ctx context.Context, o *overview) error {
 		}
 	}
 	o.uncounted = len(seen) - len(names)
-	all, err := c.snapshots.rated(ctx, names)
+	all, err := c.rated(ctx, names)
 	for _, one := range all {
 		if one.urgency() > 0 {
 			o.Trouble = append(o.Trouble, topicRow{one, topicPath(one.Topic)})
@@ -211,7 +212,7 @@ func (c counted) urgency() int {
 	switch sign := c.Sign(); {
 	case sign == "late":
 		return 5
-	case c.Nobody() && c.Overdue >= rhythm: // it may just have come
+	case c.Nobody() && c.Overdue >= snapshots.Rhythm: // it may just have come
 		return 4
 	case sign == "paused" && c.Ready > 0:
 		return 3
@@ -234,11 +235,11 @@ func (o *overview) judge() {
 	case vacant > 0:
 		say("late", "carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
 	}
-	if late := o.lateSince(o.Behind, rhythm); len(late) > 0 {
-		say("late", "carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
+	if late := o.lateSince(o.Behind, snapshots.Rhythm); len(late) > 0 {
+		say("late", "carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= snapshots.Notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
 	}
 	if late := o.lateSince(o.Overdue, lateAfter); len(late) > 0 {
-		say("late", "topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
+		say("late", "topics?sort=overdue", "%s%s late, the oldest by %s", o.least(len(late) >= snapshots.Notables), plural(len(late), "topic is", "topics are"), short(o.Now.Sub(late[0].Since)))
 	}
 	if s := o.Fullest; s != nil && s.Memory.IsFull() {
 		say("late", "carriers", "Publishes are refused: Redis %s is full", s.Name)
@@ -270,13 +271,13 @@ func (o *overview) judge() {
 		say("late", "pushes", "The endpoints of %d pushes fail, such as that of %s: their messages wait", n, o.Failing[0].Name)
 	}
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
-		say("dead", "dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
+		say("dead", "dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= snapshots.Notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
 	}
 }
 
 // isCut reports whether a list of the survey is full, so that topics may be in trouble that it does not name.
 func (o *overview) isCut() bool {
-	return max(len(o.Overdue), len(o.Behind), len(o.freshDeaths()), len(o.Paused)) >= notables
+	return max(len(o.Overdue), len(o.Behind), len(o.freshDeaths()), len(o.Paused)) >= snapshots.Notables
 }
 
 // least returns what stands before a number of topics that may be more.
@@ -294,7 +295,7 @@ func (o *overview) held() []topicRow {
 
 // alone returns the topics whose messages nobody waits for.
 func (o *overview) alone() []topicRow {
-	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Nobody() || row.Overdue < rhythm })
+	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Nobody() || row.Overdue < snapshots.Rhythm })
 }
 
 // State returns what is wrong with a topic, in words.
@@ -336,7 +337,9 @@ func (o *overview) Oldest() string {
 
 // In and Out return how many messages a second are published, and acknowledged, in the store.
 func (o *overview) In() string {
-	return perSecond(o.Per, func(r *rates) float64 { return r.Published })
+	return perSecond(o.Per, func(r *snapshots.Rates) float64 { return r.Published })
 }
 
-func (o *overview) Out() string { return perSecond(o.Per, func(r *rates) float64 { return r.Acked }) }
+func (o *overview) Out() string {
+	return perSecond(o.Per, func(r *snapshots.Rates) float64 { return r.Acked })
+}

@@ -3,11 +3,14 @@ package console
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // pageBytes is what messages that are read at a time take in memory, with the JSON of one: find ends a page at 8 MiB of records, other
 // replies of Redis have half of that, and one more record.
 const pageBytes = 16 << 20
+
+const silence = 40 * time.Second // after which a page takes its stream for lost
 
 // A page is one of the pages. Its template has the file of its name, with a block main, and
 // within that a block live if it changes by itself.

@@ -53,7 +53,7 @@ func (c *Console) seenPast(topics ...string) pastOf {
 		r.Word, r.Class = "acknowledged", "ok"
 		r.Note = "Of the past, only what came while the page was open is known."
 		r.Bars = span.Bars(present.Add(-time.Duration(span.Buckets) * span.Step))
-		c.snapshots.seen(topics, r.Bars)
+		c.snapshots.Seen(topics, r.Bars)
 		return nil
 	}
 }
@@ -70,7 +70,7 @@ func (c *Console) somePast(v *visit) pastOf {
 			return err
 		}
 		if span.Step == time.Minute {
-			_, missing := c.snapshots.rated(ctx, topics)
+			_, missing := c.rated(ctx, topics)
 			err = store.Missing(err, missing)
 		}
 		return store.Missing(err, c.seenPast(topics...)(ctx, r, present, span))

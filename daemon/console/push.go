@@ -58,7 +58,7 @@ func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) e
 		return pushedTopics{topics, all}, err
 	})
 	shown := found.topics[:min(len(found.topics), pushRows)]
-	counts, err := c.snapshots.rated(ctx, shown)
+	counts, err := c.rated(ctx, shown)
 	if missing = store.Missing(missing, err); missing != nil && !store.IsPartial(missing) {
 		return missing
 	}

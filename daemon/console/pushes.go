@@ -72,7 +72,7 @@ func (c *Console) leasedOfPushes(ctx context.Context) (map[string]int64, error) 
 	if len(topics) > mostCounted || apart > mostApart {
 		return nil, nil
 	}
-	counts, missing := c.snapshots.count(ctx, topics)
+	counts, missing := c.snapshots.Count(ctx, topics)
 	if missing != nil && !store.IsPartial(missing) {
 		return nil, missing
 	}

@@ -30,7 +30,7 @@ func plotOf(v *visit, what string, now time.Time) (*plot, river.Span) {
 // that is counted. The error may be a MissingError.
 func (c *Console) river(ctx context.Context, v *visit, what string, now time.Time, topics []notify.Pattern, past pastOf) (*plot, error) {
 	p, span := plotOf(v, what, now)
-	f, err := c.snapshots.comes.of(ctx, forecast.Options{Bucket: span.Step, Count: span.Buckets, Topics: topics}, c.waits(ctx, topics))
+	f, err := c.comes.of(ctx, forecast.Options{Bucket: span.Step, Count: span.Buckets, Topics: topics}, c.waits(ctx, topics))
 	if f.From.IsZero() {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *Console) waits(ctx context.Context, topics []notify.Pattern) time.Durat
 			return paintWithin
 		}
 	}
-	if survey, _ := c.snapshots.survey(ctx); survey.Topics > manyTopics {
+	if survey, _ := c.snapshots.Survey(ctx); survey.Topics > manyTopics {
 		return keptWithin
 	}
 	return paintWithin

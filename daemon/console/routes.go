@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -28,11 +29,10 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	}
 	background := new(sync.WaitGroup)
 	c := &Console{
-		o: o, store: store, clock: clock{store}, inspector: inspector, pub: pub, mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet,
-		snapshots: snapshots{
-			surveyKept: surveyKept{inspector: inspector}, countsKept: countsKept{store: store, inspector: inspector}, officesKept: officesKept{store: store}, serversKept: serversKept{store: store},
-			comes: foreseen{forecasts: o.Forecasts, closing: o.Closing, background: background},
-		},
+		clock: clock{store}, o: o, store: store, inspector: inspector, pub: pub,
+		mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet,
+		snapshots:  snapshots.New(store, inspector),
+		comes:      foreseen{forecasts: o.Forecasts, closing: o.Closing, background: background},
 		withheld:   withheld{logger: o.Logger},
 		doctor:     checkup{store: store, options: o.Doctor, closing: o.Closing, background: background},
 		background: background,
@@ -42,7 +42,7 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	return c, nil
 }
 
-// pages are all pages.
+// pages are all pages. None refers to another one: what two share stands in a file that both refer to.
 var pages = []page{
 	overviewPage,
 	topicsPage, topicPage, messagePage,

@@ -42,7 +42,7 @@ func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all
 func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[notify.State]int64 {
 	rest := q.In().String()
 	if rest == "" && v.CoversAll() {
-		if survey, err := c.snapshots.survey(ctx); err == nil {
+		if survey, err := c.snapshots.Survey(ctx); err == nil {
 			return map[notify.State]int64{notify.Leased: survey.Leased, notify.Dead: survey.Dead}
 		}
 		return nil
@@ -51,7 +51,7 @@ func (c *Console) countsFor(ctx context.Context, v *visit, q find.Query) map[not
 	if !of || record.CheckTopic(topic) != nil || !v.Sees(topic) {
 		return nil
 	}
-	counts, err := c.snapshots.count(ctx, []string{topic})
+	counts, err := c.snapshots.Count(ctx, []string{topic})
 	if err != nil || len(counts) != 1 {
 		return nil
 	}

@@ -56,7 +56,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	if own && v.Has(calls.MaySchedule) {
 		view.Schedules = schedulesPath(topic)
 	}
-	all, err := c.snapshots.rated(ctx, []string{topic})
+	all, err := c.rated(ctx, []string{topic})
 	if err != nil {
 		return nil, err
 	}

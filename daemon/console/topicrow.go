@@ -1,14 +1,30 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 )
 
 const (
 	topicRows = 50               // on a page
 	lateAfter = 10 * time.Second // for which a message may be ready before its topic counts as late
 )
+
+// A counted is what is known of a topic, and what is to be said of it.
+type counted snapshots.Counted
+
+// rated returns what is known of some topics, in their order. Errors: see [snapshots.Snapshots.Count].
+func (c *Console) rated(ctx context.Context, topics []string) ([]counted, error) {
+	counts, err := c.snapshots.Rated(ctx, topics)
+	all := make([]counted, len(counts))
+	for i, one := range counts {
+		all[i] = counted(one)
+	}
+	return all, err
+}
 
 // A topicRow is a topic in a table.
 type topicRow struct {
@@ -50,7 +66,7 @@ func (c counted) Ends() string {
 func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
 
 // perSecond returns a rate as text.
-func perSecond(per *rates, of func(*rates) float64) string {
+func perSecond(per *snapshots.Rates, of func(*snapshots.Rates) float64) string {
 	if per == nil {
 		return "–"
 	}
@@ -58,8 +74,13 @@ func perSecond(per *rates, of func(*rates) float64) string {
 }
 
 // In and Out return how many messages a second are published, and acknowledged.
-func (c counted) In() string  { return perSecond(c.Per, func(r *rates) float64 { return r.Published }) }
-func (c counted) Out() string { return perSecond(c.Per, func(r *rates) float64 { return r.Acked }) }
+func (c counted) In() string {
+	return perSecond(c.Per, func(r *snapshots.Rates) float64 { return r.Published })
+}
+
+func (c counted) Out() string {
+	return perSecond(c.Per, func(r *snapshots.Rates) float64 { return r.Acked })
+}
 
 // overdue returns what the order overdue compares: paused topics are behind the others.
 func (c counted) overdue() time.Duration {

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -72,16 +73,8 @@ var topicOrders = map[string]topicOrder{
 	},
 	"rate": {
 		func(s notify.Survey) [][]notify.Notable { return [][]notify.Notable{s.Busy} }, "published to lately",
-		func(a, b counted) int { return cmp.Compare(b.Per.sum(), a.Per.sum()) },
+		func(a, b counted) int { return cmp.Compare(b.Per.Sum(), a.Per.Sum()) },
 	},
-}
-
-// sum returns all that came and went a second.
-func (r *rates) sum() float64 {
-	if r == nil {
-		return 0
-	}
-	return r.Published + r.Acked + r.Sent
 }
 
 // topics returns what the page of topics shows.
@@ -102,7 +95,7 @@ func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	names := view.cut(part)
-	all, missing := c.snapshots.rated(ctx, names)
+	all, missing := c.rated(ctx, names)
 	for _, one := range all {
 		view.Rows = append(view.Rows, topicRow{one, topicPath(one.Topic)})
 	}
@@ -199,7 +192,7 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 		if len(in.patterns) == 0 {
 			return part, nil
 		}
-		survey, missing := c.snapshots.survey(ctx)
+		survey, missing := c.snapshots.Survey(ctx)
 		if missing != nil && !store.IsPartial(missing) {
 			return part, missing
 		}
@@ -215,13 +208,13 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 				names = append(names, one.Topic)
 			}
 		}
-		all, err := c.snapshots.rated(ctx, names)
+		all, err := c.rated(ctx, names)
 		slices.SortStableFunc(all, func(a, b counted) int { return cmp.Or(order.less(a, b), cmp.Compare(b.Dead, a.Dead)) })
 		for _, one := range all {
 			part.names = append(part.names, one.Topic)
 		}
 		if next != "" {
-			part.covers = fmt.Sprintf("These are compared: of the topics %s those that are here, up to %d of each shard's index, and the first %d by name.", order.what, notables, byName)
+			part.covers = fmt.Sprintf("These are compared: of the topics %s those that are here, up to %d of each shard's index, and the first %d by name.", order.what, snapshots.Notables, byName)
 		}
 		return part, store.Missing(missing, err)
 	})

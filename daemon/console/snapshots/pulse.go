@@ -1,4 +1,4 @@
-package console
+package snapshots
 
 import (
 	"sync"
@@ -34,8 +34,8 @@ func (p *pulse) add(s notify.Survey) {
 	}
 }
 
-// rates returns how many messages come and go a second at present; nil: it is unknown yet.
-func (p *pulse) rates() *rates {
+// Rates returns how many messages come and go a second at present; nil: it is unknown yet.
+func (p *pulse) Rates() *Rates {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.beats) < 2 {
@@ -48,5 +48,5 @@ func (p *pulse) rates() *rates {
 	}
 	seconds := last.at.Sub(first.at).Seconds()
 	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: Redis lost its data
-	return &rates{Published: per(first.published, last.published), Acked: per(first.acked, last.acked), Sent: per(first.sent, last.sent), Died: per(first.died, last.died)}
+	return &Rates{Published: per(first.published, last.published), Acked: per(first.acked, last.acked), Sent: per(first.sent, last.sent), Died: per(first.died, last.died)}
 }

@@ -1,4 +1,4 @@
-package console
+package snapshots
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 
 const serversEvery = 10 * time.Second
 
-// A server is a Redis server of the store.
-type server struct {
+// A Server is a Redis server of the store.
+type Server struct {
 	Name     string // its address
 	Replica  bool   // of a Cluster
 	Shards   []int  // that it holds, where there are several
@@ -35,17 +35,17 @@ type server struct {
 // A serversKept is the servers of a store.
 type serversKept struct {
 	store   *notify.Store
-	servers cache.Value[[]server]
+	servers cache.Value[[]Server]
 }
 
-// redis returns the servers of the store: masters first.
-func (k *serversKept) redis(ctx context.Context) ([]server, error) {
-	return k.servers.Get(ctx, cache.Keep{Age: serversEvery}, func(ctx context.Context) ([]server, error) {
+// Servers returns those of the store: masters first.
+func (k *serversKept) Servers(ctx context.Context) ([]Server, error) {
+	return k.servers.Get(ctx, cache.Keep{Age: serversEvery}, func(ctx context.Context) ([]Server, error) {
 		found, err := k.store.Servers(ctx)
 		if err != nil {
 			return nil, err
 		}
-		all := make([]server, len(found))
+		all := make([]Server, len(found))
 		var each sync.WaitGroup
 		for i, one := range found {
 			each.Go(func() {
@@ -59,14 +59,14 @@ func (k *serversKept) redis(ctx context.Context) ([]server, error) {
 }
 
 // place notes which shards each server holds. Those of a shard that is away are unknown.
-func (k *serversKept) place(ctx context.Context, all []server) error {
+func (k *serversKept) place(ctx context.Context, all []Server) error {
 	shards, err := k.store.Shards(ctx)
 	if err != nil || len(shards) == 1 {
 		return err
 	}
 	for _, shard := range shards {
 		site, err := shard.Site(ctx)
-		if i := slices.IndexFunc(all, func(one server) bool { return one.Name == site.Server }); err == nil && i >= 0 {
+		if i := slices.IndexFunc(all, func(one Server) bool { return one.Name == site.Server }); err == nil && i >= 0 {
 			all[i].Shards = append(all[i].Shards, shard.Number())
 		}
 	}
@@ -74,12 +74,12 @@ func (k *serversKept) place(ctx context.Context, all []server) error {
 }
 
 // serverOf reads the fields of INFO.
-func serverOf(one reach.Server, info map[string]string, memory reach.Memory, err error) server {
+func serverOf(one reach.Server, info map[string]string, memory reach.Memory, err error) Server {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // zero if Redis does not report it
 		return n
 	}
-	s := server{
+	s := Server{
 		Name: one.Address, Replica: one.IsReplica, Away: err, Trial: err == nil && info["redis_version"] == "",
 		Version:  strings.TrimSpace(cmp.Or(info["server_name"], "Redis") + " " + cmp.Or(info["valkey_version"], info["redis_version"])),
 		Uptime:   time.Duration(number("uptime_in_seconds")) * time.Second,
@@ -93,7 +93,7 @@ func serverOf(one reach.Server, info map[string]string, memory reach.Memory, err
 }
 
 // Share returns how much of the memory that messages may use is used, in percent; zero if there is no limit.
-func (s server) Share() int64 {
+func (s Server) Share() int64 {
 	if s.Memory.Max == 0 {
 		return 0
 	}
@@ -101,15 +101,15 @@ func (s server) Share() int64 {
 }
 
 // Evicts reports whether a server may evict messages.
-func (s server) Evicts() bool { return s.Memory.Evicts }
+func (s Server) Evicts() bool { return s.Memory.Evicts }
 
 const nearlyFull = 85 // percent of the memory that messages may use from which on it is told
 
 // IsNearlyFull reports whether a server has little memory left for messages, or none.
-func (s server) IsNearlyFull() bool { return s.Share() >= nearlyFull }
+func (s Server) IsNearlyFull() bool { return s.Share() >= nearlyFull }
 
 // ShardsText names the shards of a server.
-func (s server) ShardsText() string {
+func (s Server) ShardsText() string {
 	texts := make([]string, len(s.Shards))
 	for i, n := range s.Shards {
 		texts[i] = strconv.Itoa(n)

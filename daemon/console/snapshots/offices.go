@@ -1,4 +1,4 @@
-package console
+package snapshots
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A term is the term of office of a shard's carrier.
-type term struct {
+// A Term is the term of office of a shard's carrier.
+type Term struct {
 	Shard int
 	carrier.Status
 	Away error // why nothing is known of the shard
@@ -24,34 +24,34 @@ type term struct {
 // An officesKept is who carries the shards, and who could.
 type officesKept struct {
 	store   *store.Store
-	terms   cache.Value[[]term]
+	terms   cache.Value[[]Term]
 	waiting cache.Value[map[int]int64]
 }
 
-// officers returns the term of office of each shard, in the order of shards. That of a shard
+// Officers returns the term of office of each shard, in the order of shards. That of a shard
 // that does not answer has Away.
-func (k *officesKept) officers(ctx context.Context) ([]term, error) {
-	return k.terms.Get(ctx, cache.Keep{Age: rhythm}, func(ctx context.Context) ([]term, error) {
-		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t term, err error) {
+func (k *officesKept) Officers(ctx context.Context) ([]Term, error) {
+	return k.terms.Get(ctx, cache.Keep{Age: Rhythm}, func(ctx context.Context) ([]Term, error) {
+		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t Term, err error) {
 			t.Shard = shard.Number()
 			t.Status, err = carrier.Look(ctx, shard)
 			return t, err
 		})
 		if missing := (*store.MissingError)(nil); errors.As(err, &missing) {
 			for _, shard := range missing.Shards {
-				all = append(all, term{Shard: shard, Away: missing.Err})
+				all = append(all, Term{Shard: shard, Away: missing.Err})
 			}
 			err = nil
 		}
-		slices.SortFunc(all, func(a, b term) int { return cmp.Compare(a.Shard, b.Shard) })
+		slices.SortFunc(all, func(a, b Term) int { return cmp.Compare(a.Shard, b.Shard) })
 		return all, err
 	})
 }
 
 const standbysEvery = 5 * time.Second
 
-// standbys returns how many carriers stand by, by shard, where that is known.
-func (k *officesKept) standbys(ctx context.Context) map[int]int64 {
+// Standbys returns how many carriers stand by, by shard, where that is known.
+func (k *officesKept) Standbys(ctx context.Context) map[int]int64 {
 	type count struct {
 		shard int
 		n     int64
@@ -70,16 +70,16 @@ func (k *officesKept) standbys(ctx context.Context) map[int]int64 {
 	return counts
 }
 
-// An office is who carries the shards, in a few words.
-type office struct {
-	Terms  []term
+// An Office is who carries the shards, in a few words.
+type Office struct {
+	Terms  []Term
 	Names  []string // of carriers
 	Vacant []string // shards without a carrier
 	Next   time.Time
 }
 
-// officeOf sums up terms of office.
-func officeOf(terms []term) (o office) {
+// OfficeOf sums up terms of office.
+func OfficeOf(terms []Term) (o Office) {
 	o.Terms = terms
 	for _, t := range terms {
 		if t.Away != nil {
@@ -98,7 +98,7 @@ func officeOf(terms []term) (o office) {
 }
 
 // One returns the only term, if there is one shard.
-func (o office) One() *term {
+func (o Office) One() *Term {
 	if len(o.Terms) != 1 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (o office) One() *term {
 }
 
 // Carried returns how many shards have a carrier.
-func (o office) Carried() (n int) {
+func (o Office) Carried() (n int) {
 	for _, t := range o.Terms {
 		if t.Away == nil && t.Name != "" {
 			n++
@@ -116,7 +116,7 @@ func (o office) Carried() (n int) {
 }
 
 // VacantText names the shards without a carrier.
-func (o office) VacantText() string {
+func (o Office) VacantText() string {
 	if len(o.Vacant) == 1 {
 		return "shard " + o.Vacant[0]
 	}

@@ -1,4 +1,4 @@
-package console
+package snapshots
 
 import (
 	"time"
@@ -22,7 +22,7 @@ type wake struct {
 
 // add takes what was ever acknowledged until now. What was while nobody looked is left out.
 func (w *wake) add(acked int64, now time.Time) {
-	if gap := now.Sub(w.at); gap >= 0 && gap <= quiet && acked >= w.acked { // less: the topic was forgotten meanwhile
+	if gap := now.Sub(w.at); gap >= 0 && gap <= awayAfter && acked >= w.acked { // less: the topic was forgotten meanwhile
 		minute := now.Unix() / 60
 		m := &w.minutes[minute%wakeMinutes]
 		if m.minute != minute {

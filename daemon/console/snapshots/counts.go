@@ -1,4 +1,4 @@
-package console
+package snapshots
 
 import (
 	"context"
@@ -11,14 +11,22 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// A counted is the counts of a topic, and how fast they grow.
-type counted struct {
+// A Counted is the counts of a topic, and how fast they grow.
+type Counted struct {
 	notify.Counts
-	Per *rates // nil: unknown yet
+	Per *Rates // nil: unknown yet
 }
 
-// rates are what a topic got and lost a second.
-type rates struct{ Published, Acked, Sent, Died float64 }
+// Rates are what a topic got and lost a second.
+type Rates struct{ Published, Acked, Sent, Died float64 }
+
+// Sum returns all that came and went a second.
+func (r *Rates) Sum() float64 {
+	if r == nil {
+		return 0
+	}
+	return r.Published + r.Acked + r.Sent
+}
 
 // countsKept are the counts of topics whose rows are on a screen.
 type countsKept struct {
@@ -35,16 +43,16 @@ type countsKept struct {
 
 // A countsAt is the counts of a topic at a time, or why there are none.
 type countsAt struct {
-	counted
+	Counted
 	err error
 	at  time.Time
 }
 
-// count returns the counts of some topics, in their order: those that nobody asked for
+// Count returns the counts of some topics, in their order: those that nobody asked for
 // lately are read in one call. Errors: that of the connection; or a MissingError beside the
 // counts of the topics of other shards.
-func (k *countsKept) count(ctx context.Context, topics []string) ([]notify.Counts, error) {
-	all, err := k.rated(ctx, topics)
+func (k *countsKept) Count(ctx context.Context, topics []string) ([]notify.Counts, error) {
+	all, err := k.Rated(ctx, topics)
 	counts := make([]notify.Counts, len(all))
 	for i, one := range all {
 		counts[i] = one.Counts
@@ -52,8 +60,8 @@ func (k *countsKept) count(ctx context.Context, topics []string) ([]notify.Count
 	return counts, err
 }
 
-// rated is count with the rates since the counts before, where there are some.
-func (k *countsKept) rated(ctx context.Context, topics []string) ([]counted, error) {
+// Rated is Count with the rates since the counts before, where there are some.
+func (k *countsKept) Rated(ctx context.Context, topics []string) ([]Counted, error) {
 	if err := k.mutex.LockWithin(ctx, cache.ReadWithin); err != nil {
 		return nil, err
 	}
@@ -61,12 +69,12 @@ func (k *countsKept) rated(ctx context.Context, topics []string) ([]counted, err
 	now := time.Now()
 	var old []string
 	for _, topic := range topics {
-		if now.Sub(k.of[topic].at) >= rhythm-rhythm/10 {
+		if now.Sub(k.of[topic].at) >= Rhythm-Rhythm/10 {
 			old = append(old, topic)
 		}
 	}
 	if len(old) > 0 {
-		if k.away != nil && now.Sub(k.awayAt) < rhythm { // pages of other topics would wait for it one after the other
+		if k.away != nil && now.Sub(k.awayAt) < Rhythm { // pages of other topics would wait for it one after the other
 			return nil, k.away
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ReadWithin) // for other viewers, too
@@ -79,13 +87,13 @@ func (k *countsKept) rated(ctx context.Context, topics []string) ([]counted, err
 		redis, _ := k.store.Now(ctx) // its error is that of the counts
 		k.put(old, fresh, err, k.awayAt, redis)
 	}
-	counts := make([]counted, 0, len(topics))
+	counts := make([]Counted, 0, len(topics))
 	var missing error
 	for _, topic := range topics {
 		one := k.of[topic]
 		switch {
 		case one.err == nil:
-			counts = append(counts, one.counted)
+			counts = append(counts, one.Counted)
 		case !store.IsPartial(one.err):
 			return nil, one.err
 		default:
@@ -99,7 +107,7 @@ func (k *countsKept) rated(ctx context.Context, topics []string) ([]counted, err
 // drops topics that nobody looks at. Bars are of the time of Redis.
 func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now, redis time.Time) {
 	for topic, c := range k.of {
-		if now.Sub(c.at) > quiet {
+		if now.Sub(c.at) > awayAfter {
 			delete(k.of, topic)
 		}
 	}
@@ -114,7 +122,7 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now, re
 	for _, topic := range old {
 		next := countsAt{at: now}
 		if c, there := found[topic]; there {
-			next.counted = counted{c, k.of[topic].ratesUntil(c, now)}
+			next.Counted = Counted{c, k.of[topic].ratesUntil(c, now)}
 			k.wakes.add(topic, c.Acked, redis)
 		} else {
 			next.err = err
@@ -124,34 +132,34 @@ func (k *countsKept) put(old []string, fresh []notify.Counts, err error, now, re
 }
 
 // ratesUntil returns the rates from these counts to later ones; nil: they are unknown.
-func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *rates {
+func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *Rates {
 	if c.at.IsZero() || c.err != nil {
 		return nil
 	}
 	seconds := now.Sub(c.at).Seconds()
 	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: the topic was forgotten meanwhile
-	return &rates{
+	return &Rates{
 		Published: per(c.Published, later.Published), Acked: per(c.Acked, later.Acked),
 		Sent: per(c.Sent, later.Sent), Died: per(c.Died, later.Died),
 	}
 }
 
-// forget has a topic counted again at once.
-func (k *countsKept) forget(topic string) {
+// Forget has a topic counted again at once.
+func (k *countsKept) Forget(topic string) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	delete(k.of, topic)
 }
 
-// forgetAll has all topics counted again at once.
-func (k *countsKept) forgetAll() {
+// ForgetAll has all topics counted again at once.
+func (k *countsKept) ForgetAll() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	clear(k.of)
 }
 
-// seen adds what was acknowledged of topics while somebody looked to bars of a minute.
-func (k *countsKept) seen(topics []string, bars []river.Bar) {
+// Seen adds what was acknowledged of topics while somebody looked to bars of a minute.
+func (k *countsKept) Seen(topics []string, bars []river.Bar) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.wakes.seen(topics, bars)
