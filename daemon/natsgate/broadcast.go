@@ -149,7 +149,7 @@ func (t *term) sendBroadcasts(ctx context.Context, out *outbox) {
 // passOn sends a batch until NATS has confirmed all of it, or ctx ends, and moves
 // the position behind the confirmed broadcasts, and those that expired meanwhile. After a refusal it is careful: until
 // a whole batch is accepted it sends one broadcast at a time, so that none overtakes
-// a refused one. It reports whether to be careful with the next batch.
+// a refused one; to some streams it always does. It reports whether to be careful with the next batch.
 func (t *term) passOn(ctx context.Context, batch []outgoing, careful bool) (refused bool) {
 	var pause backoff.Pause
 	var moved notify.Position
@@ -160,7 +160,7 @@ func (t *term) passOn(ctx context.Context, batch []outgoing, careful bool) (refu
 		}
 		left = unexpired(left)
 		now := len(left)
-		if careful || refused {
+		if careful || refused || !t.takesMany(c) {
 			now = min(now, 1)
 		}
 		again, err := t.confirm(ctx, c, left[:now:now])

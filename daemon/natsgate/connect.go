@@ -40,9 +40,10 @@ type connection struct {
 	server server
 	closed context.Context // ends when the connection is lost or closed, and its last callback has run
 
-	checking sync.Mutex          // held while a bridge checks the stream, for all
-	js       jetstream.JetStream // of the bridges; nil before its first use
-	fits     bool                // the stream was checked, and has refused nothing since
+	checking    sync.Mutex          // held while a bridge checks the stream, for all
+	js          jetstream.JetStream // of the bridges; nil before its first use
+	fits        bool                // the stream was checked, and has refused nothing since
+	discardsNew bool                // the stream refuses what does not fit, when it was checked last
 
 	subscribing sync.Mutex // held while deliveries subscribe to their answers
 	answers     *answers   // nil before the first delivery

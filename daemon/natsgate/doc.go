@@ -31,7 +31,10 @@
 // stores such a broadcast once, by its Nats-Msg-Id, within its window of duplicates,
 // which is two minutes if the gateway made the stream. A listener without a stream may
 // get it twice, and misses broadcasts that were sent while it was disconnected. A
-// broadcast that expires before NATS takes it is left out.
+// broadcast that expires before NATS takes it is left out. A stream that discards new ones
+// when it is full gets one at a time, so that none overtakes a refused one; that is slower.
+// The gateway reads this when it connects, and after a refusal: so change it while no
+// broadcasts are under way.
 //
 // Messages of pushes to nats:SUBJECT (package push) are requests on that subject, from
 // every daemon. A message is claimed first. The client that gets it, best one of a queue

@@ -140,8 +140,20 @@ func (t *term) ensureStream(ctx context.Context, c *connection) (err error) {
 	if err := t.checkStream(found); err != nil {
 		return fmt.Errorf("stream %s: %w", t.o.JetStream, err)
 	}
-	c.fits = true
+	c.fits, c.discardsNew = true, found.CachedInfo().Config.Discard == jetstream.DiscardNew
 	return nil
+}
+
+// takesMany reports whether broadcasts may be sent before those ahead of them are confirmed. A full stream
+// that discards new ones refuses one, and may take another behind it: a smaller one, or since there is room
+// again. That has overtaken the refused one then. What a stream does that is yet to be checked is unknown.
+func (t *term) takesMany(c *connection) bool {
+	if t.o.JetStream == "" {
+		return true
+	}
+	c.checking.Lock()
+	defer c.checking.Unlock()
+	return c.fits && !c.discardsNew
 }
 
 // doubt has the stream checked again before the next broadcast.

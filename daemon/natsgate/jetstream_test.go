@@ -423,6 +423,58 @@ func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	}
 }
 
+// withLarge returns ten broadcasts of a topic, of which the second is larger than the stream of limited.
+func withLarge() []notify.Message {
+	all := to(topic, numbered(0, 10))
+	all[1].Body = make([]byte, 20_000)
+	return all
+}
+
+// limited returns a stream that refuses what makes it larger.
+func limited(bytes int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: streamName, Subjects: []string{"bellhop.broadcast.>"}, MaxBytes: bytes, Discard: jetstream.DiscardNew,
+	}
+}
+
+// None overtakes one that a full stream refuses, also if it is smaller. So the next daemon, which begins with the refused one,
+// sends none again that is stored.
+func TestNoneOvertakesARefusedBroadcast(t *testing.T) {
+	t.Parallel()
+	n, store, js := startJetStream(t)
+	makeStream(t, js, limited(10_000))
+	startDaemon(t, store, keeps(n), carrier.Options{}).bridges().stop()
+	broadcast(t, store, withLarge()...) // so that the next daemon finds them all at once
+	d := startDaemon(t, store, keeps(n), carrier.Options{})
+	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
+	d.stop()
+	d = startDaemon(t, store, keeps(n), carrier.Options{})
+	storetest.Eventually(t, "it is refused again", func() bool { return d.Stats().Resent > 1 })
+	makeStream(t, js, limited(100_000))
+	wantStored(t, js, store, 10)
+}
+
+// None overtakes another, either, where a stream was changed to refuse while the gateway was not connected.
+func TestStreamThatRefusesFromNowOn(t *testing.T) {
+	t.Parallel()
+	n, store, js := startJetStream(t)
+	w := newWire(t, n)
+	o := keeps(n)
+	o.URL = w.url()
+	d := startDaemon(t, store, o, carrier.Options{}).bridges()
+	storetest.Eventually(t, "the stream is there", func() bool {
+		_, err := js.Stream(t.Context(), streamName)
+		return err == nil
+	})
+	w.cut()
+	makeStream(t, js, limited(10_000))
+	broadcast(t, store, withLarge()...)
+	w.mend()
+	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
+	makeStream(t, js, limited(100_000))
+	wantStored(t, js, store, 10)
+}
+
 // The server is restarted with its stored messages, under load.
 func TestServerRestartedUnderLoad(t *testing.T) {
 	t.Parallel()
