@@ -3,7 +3,6 @@ package natsgate
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,11 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/regular"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // Timeouts of a connection to NATS.
@@ -155,44 +151,6 @@ func (g *Gate) tlsConfig(s server) (*tls.Config, error) {
 	pool, err := readCA(g.o.CAFile)
 	config.RootCAs = pool
 	return config, err
-}
-
-func readCA(file string) (*x509.CertPool, error) {
-	pem, err := regular.Read(file)
-	if err != nil {
-		return nil, &notify.Fault{Field: "ca_file", Err: fmt.Errorf("read nats CA file: %w", err)}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fault.New("ca_file", "nats CA file %s: it holds no PEM certificate", file)
-	}
-	return pool, nil
-}
-
-// checkCA returns the fault of a file of certificates, if one is named.
-func checkCA(file string) error {
-	if file == "" {
-		return nil
-	}
-	_, err := readCA(file)
-	return err
-}
-
-// checkCreds returns the fault of a credentials file, if one is named.
-func checkCreds(file string) error {
-	if file == "" {
-		return nil
-	}
-	text, err := regular.Read(file)
-	if err != nil {
-		return &notify.Fault{Field: "creds_file", Err: fmt.Errorf("read nats credentials file: %w", err)}
-	}
-	_, errJWT := nkeys.ParseDecoratedJWT(text)
-	_, errSeed := nkeys.ParseDecoratedUserNKey(text)
-	if errJWT != nil || errSeed != nil {
-		return fault.New("creds_file", "nats credentials file %s: it holds no JWT and seed of a user; write one with nsc generate creds", file)
-	}
-	return nil
 }
 
 // A dialer dials for nats.go, which takes no context: until release is called,

@@ -15,7 +15,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -122,15 +121,6 @@ func (g *Gate) Connected(ctx context.Context) (connected context.Context, releas
 		return during(ctx, c)
 	}
 	return ctx, func() {}
-}
-
-// CheckSubject returns a notify.Fault for a subject under the prefix: there are requests, and what the gateway sends.
-func (o Options) CheckSubject(subject string) error {
-	prefix := cmp.Or(o.Prefix, DefaultPrefix)
-	if strings.HasPrefix(subject+".", prefix+".") {
-		return fault.New("to", "to nats:%s: subjects under %s are Bellhop's own; use another", subject, prefix)
-	}
-	return nil
 }
 
 // CheckSubject is that of the gateway's options, see push.NATS.
