@@ -10,43 +10,11 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bellhopd/bellhop/notify/regular"
 )
-
-// Timeouts of a connection to NATS.
-const (
-	connectTimeout = 2 * time.Second
-	writeTimeout   = 3 * time.Second
-	pingInterval   = time.Second // a silently cut connection is noticed after three of them
-	pingsOut       = 2
-)
-
-// A connection is one connection to NATS. The client does not reconnect it: the
-// gateway makes another, so that nothing is buffered, no call waits while NATS is
-// dialled, and each failure to connect has its reason.
-type connection struct {
-	nc     *nats.Conn
-	server server
-	closed context.Context // ends when the connection is lost or closed, and its last callback has run
-
-	checking    sync.Mutex          // held while a bridge checks the stream, for all
-	js          jetstream.JetStream // of the bridges; nil before its first use
-	fits        bool                // the stream was checked, and has refused nothing since
-	discardsNew bool                // the stream refuses what does not fit, when it was checked last
-
-	subscribing sync.Mutex // held while deliveries subscribe to their answers
-	answers     *answers   // nil before the first delivery
-
-	mu     sync.Mutex
-	denied map[string]bool // subjects that deliveries need and NATS does not permit
-}
 
 // Ping connects to NATS as a Gate with these options does, hangs up, and returns which
 // server answered. Errors: a notify.ErrInvalid, or each server with its fault, for which
@@ -170,37 +138,6 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// announce waits until the server knows all subscriptions, or ctx ends: from then
-// on no request is answered with "no responders".
-func (c *connection) announce(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	err := c.nc.FlushWithContext(limited)
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-// drain waits until all received messages have been passed to their callbacks,
-// or ctx ends. It is called when the subscriptions are ended.
-func (c *connection) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
-	if c.nc.FlushWithContext(ctx) != nil {
-		return
-	}
-	drained := make(chan struct{})
-	if c.nc.Barrier(func() { close(drained) }) != nil {
-		return
-	}
-	select {
-	case <-drained:
-	case <-c.closed.Done():
-	case <-ctx.Done():
-	}
-}
-
 // hangUp closes a connection, if it is not lost yet, and returns why it was
 // lost. It keeps the servers that its cluster announced.
 func (g *Gate) hangUp(c *connection) error {
@@ -235,34 +172,23 @@ func (g *Gate) discover(c *connection) {
 	}
 }
 
-// certificate returns the name in a server's certificate.
-func (s server) certificate() string {
-	if s.name != "" {
-		return s.name
+// asyncError counts the errors that a connection reports outside of calls, and
+// logs the first of each kind.
+func (g *Gate) asyncError(c *connection, sub *nats.Subscription, err error) {
+	var subject string
+	if sub != nil {
+		subject = sub.Subject
 	}
-	return s.url.Hostname()
-}
-
-// refusals are the errors by which a server refuses the credentials.
-var refusals = []string{
-	nats.AUTHORIZATION_ERR, nats.AUTHENTICATION_EXPIRED_ERR, nats.AUTHENTICATION_REVOKED_ERR, nats.ACCOUNT_AUTHENTICATION_EXPIRED_ERR,
-}
-
-// LockedOut reports whether a server refused the credentials.
-func LockedOut(err error) bool {
-	text := strings.ToLower(err.Error())
-	for _, sign := range refusals {
-		if strings.Contains(text, sign) {
-			return true
-		}
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer):
+		g.count.floods.Add(1)
+		g.notices.begin("requests come faster than they are handled; some are lost", err, subject)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		g.count.permissions.Add(1)
+		c.deny(err)
+		g.notices.begin("nats does not permit a subject", err, subject)
+	default:
+		g.count.faults.Add(1)
+		g.o.Logger.Debug("nats client", "error", err) // it ends the connection, which is logged then
 	}
-	return false
-}
-
-// Untrusted reports whether a secure connection could not be made.
-func Untrusted(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &record) ||
-		errors.Is(err, nats.ErrTLS) || errors.Is(err, nats.ErrSecureConnWanted)
 }

@@ -3,12 +3,9 @@ package natsgate
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,19 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-const (
-	lostPause    = 500 * time.Millisecond // until a message is tried again that was out when the connection broke
-	answerBuffer = 16                     // waiting answers for one message
-)
-
-// answers are the answers to the messages that were delivered on a connection.
-type answers struct {
-	inbox string // prefix of the reply subjects
-
-	mu      sync.Mutex
-	waiting map[string]chan *nats.Msg // by the last token of the reply subject
-	out     map[string]int            // deliveries under way, by their subjects
-}
+// lostPause is how long a message waits to be tried again that was out when the connection broke.
+const lostPause = 500 * time.Millisecond
 
 // answersOf returns where the answers of a connection come, which it subscribes to first.
 func (g *Gate) answersOf(c *connection) (*answers, error) {
@@ -50,53 +36,6 @@ func (g *Gate) answersOf(c *connection) (*answers, error) {
 	}
 	c.answers = a
 	return a, nil
-}
-
-// pass passes an answer to the delivery that waits for it, and reports whether one does. An answer finds room in place of the oldest:
-// one that settles is a client's last, and those before it ask for more time.
-func (a *answers) pass(m *nats.Msg) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	waiting := a.waiting[strings.TrimPrefix(m.Subject, a.inbox)]
-	if waiting == nil {
-		return false // it comes too late
-	}
-	for {
-		select {
-		case waiting <- m:
-			return true
-		default:
-		}
-		select {
-		case <-waiting:
-		default: // the delivery took one itself
-		}
-	}
-}
-
-// expect returns a reply subject for a message on a subject, and a channel that gets its answers until done is called.
-func (a *answers) expect(subject string) (reply string, got <-chan *nats.Msg, done func()) {
-	key := rand.Text() // so that a client cannot guess the reply subject of another delivery
-	waiting := make(chan *nats.Msg, answerBuffer)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.waiting[key] = waiting
-	a.out[subject]++
-	return a.inbox + key, waiting, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.waiting, key)
-		if a.out[subject]--; a.out[subject] == 0 {
-			delete(a.out, subject)
-		}
-	}
-}
-
-// expects reports whether a delivery to a subject is under way.
-func (a *answers) expects(subject string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.out[subject] > 0
 }
 
 // Reasons why a message was not delivered.
@@ -257,31 +196,4 @@ func (d *delivery) again(s settlement) error {
 		return subscribers.RetryAfter(why, delay)
 	}
 	return why
-}
-
-// deny records a subject that a connection is not permitted, if deliveries need it:
-// without it they could not know that no client got a message, or can answer. Reply
-// subjects are not recorded, since requesters may name any number of them.
-func (g *Gate) deny(c *connection, err error) {
-	kind, rest, _ := strings.Cut(err.Error(), ` to "`)
-	subject, _, _ := strings.Cut(rest, `"`)
-	c.subscribing.Lock()
-	a := c.answers
-	c.subscribing.Unlock()
-	if a == nil || !a.expects(subject) && !(strings.HasSuffix(kind, "Subscription") && subject == a.inbox+"*") {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.denied == nil {
-		c.denied = make(map[string]bool)
-	}
-	c.denied[subject] = true
-}
-
-// denies reports whether NATS is known not to permit a subject.
-func (c *connection) denies(subject string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.denied[subject]
 }

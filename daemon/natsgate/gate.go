@@ -113,10 +113,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-const (
-	stopTimeout    = 5 * time.Second  // to finish requests, if Quiesce was not called before
-	requestTimeout = 10 * time.Second // for one request
-)
+const requestTimeout = 10 * time.Second // for one request
 
 // Run connects to NATS and serves until ctx ends; then it finishes the requests
 // under way, disconnects and returns nil. If NATS is away, or refuses the
@@ -204,6 +201,23 @@ func (g *Gate) setConn(c *connection) {
 	g.conn.Store(c)
 	close(g.change)
 	g.change = make(chan struct{})
+}
+
+// await waits for a connection to NATS and returns it; nil when ctx ended.
+func (g *Gate) await(ctx context.Context) *connection {
+	for {
+		g.mu.Lock()
+		c, change := g.conn.Load(), g.change
+		g.mu.Unlock()
+		if c != nil {
+			return c
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-change:
+		}
+	}
 }
 
 // Quiesce stops accepting requests over NATS, and waits until those under way

@@ -1,8 +1,10 @@
 package natsgate
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,23 +108,26 @@ func (n *notices) reset() {
 	clear(n.kinds)
 }
 
-// asyncError counts the errors that a connection reports outside of calls, and
-// logs the first of each kind.
-func (g *Gate) asyncError(c *connection, sub *nats.Subscription, err error) {
-	var subject string
-	if sub != nil {
-		subject = sub.Subject
+// refusals are the errors by which a server refuses the credentials.
+var refusals = []string{
+	nats.AUTHORIZATION_ERR, nats.AUTHENTICATION_EXPIRED_ERR, nats.AUTHENTICATION_REVOKED_ERR, nats.ACCOUNT_AUTHENTICATION_EXPIRED_ERR,
+}
+
+// LockedOut reports whether a server refused the credentials.
+func LockedOut(err error) bool {
+	text := strings.ToLower(err.Error())
+	for _, sign := range refusals {
+		if strings.Contains(text, sign) {
+			return true
+		}
 	}
-	switch {
-	case errors.Is(err, nats.ErrSlowConsumer):
-		g.count.floods.Add(1)
-		g.notices.begin("requests come faster than they are handled; some are lost", err, subject)
-	case errors.Is(err, nats.ErrPermissionViolation):
-		g.count.permissions.Add(1)
-		g.deny(c, err)
-		g.notices.begin("nats does not permit a subject", err, subject)
-	default:
-		g.count.faults.Add(1)
-		g.o.Logger.Debug("nats client", "error", err) // it ends the connection, which is logged then
-	}
+	return false
+}
+
+// Untrusted reports whether a secure connection could not be made.
+func Untrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &record) ||
+		errors.Is(err, nats.ErrTLS) || errors.Is(err, nats.ErrSecureConnWanted)
 }

@@ -18,6 +18,14 @@ type server struct {
 // String returns the address without password or token.
 func (s server) String() string { return redact(s.url) }
 
+// certificate returns the name in a server's certificate.
+func (s server) certificate() string {
+	if s.name != "" {
+		return s.name
+	}
+	return s.url.Hostname()
+}
+
 // parseServers reads the comma-separated URLs of Options. The error is a
 // notify.ErrInvalid, and contains no secret.
 func parseServers(urls string) ([]server, error) {

@@ -82,33 +82,6 @@ func (g *Gate) jsonEvent(subject string, v any) *nats.Msg {
 	return m
 }
 
-// await waits for a connection to NATS and returns it; nil when ctx ended.
-func (g *Gate) await(ctx context.Context) *connection {
-	for {
-		g.mu.Lock()
-		c, change := g.conn.Load(), g.change
-		g.mu.Unlock()
-		if c != nil {
-			return c
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-change:
-		}
-	}
-}
-
-// lost reports whether a connection is lost.
-func (c *connection) lost() bool { return c.nc.IsClosed() }
-
-// during returns a context that ends when ctx does or a connection is lost.
-func during(ctx context.Context, c *connection) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.closed, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 // hint sends hints until ctx ends.
 func (t *term) hint(ctx context.Context) {
 	h := newHints(t.Epoch)
