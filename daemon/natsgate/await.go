@@ -2,12 +2,9 @@ package natsgate
 
 import (
 	"context"
-	"fmt"
 	"reflect"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -56,44 +53,4 @@ func inspected(info notify.Info, err error) (*nats.Msg, error) {
 		return nil, err
 	}
 	return jsonMessage(api.MessageOf(info)), nil
-}
-
-// maxWaits is how many requests wait at a time, for messages or for the end of one.
-const maxWaits = 10_000
-
-// waits are the requests that wait: beside the slots, which others need meanwhile.
-type waits struct {
-	count *atomic.Int64 // of them
-	free  *semaphore.Weighted
-	open  context.Context // ends with end: all are answered
-	close context.CancelFunc
-}
-
-func newWaits() waits {
-	w := waits{count: new(atomic.Int64), free: semaphore.NewWeighted(maxWaits)}
-	w.open, w.close = context.WithCancel(context.Background())
-	return w
-}
-
-// start calls f in a goroutine, with a context that ends when the gateway stops. The error is an api.ErrBusy.
-func (w waits) start(f func(context.Context)) error {
-	if !w.free.TryAcquire(1) {
-		return fmt.Errorf("%w: %d requests wait already; send it again", api.ErrBusy, maxWaits)
-	}
-	w.count.Add(1)
-	go func() {
-		defer w.free.Release(1)
-		defer w.count.Add(-1)
-		f(w.open)
-	}()
-	return nil
-}
-
-// end answers all that wait, and waits until that is done, or ctx ends. Later ones are
-// answered at once.
-func (w waits) end(ctx context.Context) {
-	w.close()
-	if w.free.Acquire(ctx, maxWaits) == nil {
-		w.free.Release(maxWaits)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -176,9 +175,6 @@ func (g *Gate) returned(ctx context.Context, sealed string) {
 		g.count.returned.Add(1)
 	}
 }
-
-// lastToken returns what stands behind the last dot of a subject.
-func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 // buryTooLarge buries a message that can never be sent over NATS. If that fails, its
 // lease expires, and the next claim over NATS finds it too large again.

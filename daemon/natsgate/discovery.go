@@ -2,9 +2,7 @@ package natsgate
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -18,34 +16,6 @@ const (
 	maxQuestions     = 1000    // waiting questions about the service, of one subject
 	maxQuestionsSize = 1 << 20 // bytes of them
 )
-
-// A service is what a gateway offers on one connection: its endpoints, and the discovery of them (the micro services of NATS,
-// ADR-32). The client library's own discovery would answer to any reply subject, with the gateway's rights.
-type service struct {
-	subs []*nats.Subscription
-	stop func() error // ends the subscriptions once; messages received before are still handled
-}
-
-// newService returns a service without subscriptions.
-func newService() *service {
-	s := &service{}
-	s.stop = sync.OnceValue(func() (err error) {
-		for _, sub := range s.subs {
-			err = errors.Join(err, sub.Drain())
-		}
-		return err
-	})
-	return s
-}
-
-// add adds a subscription, with limits for its waiting messages.
-func (s *service) add(sub *nats.Subscription, err error, messages, bytes int) error {
-	if err != nil {
-		return err
-	}
-	s.subs = append(s.subs, sub)
-	return sub.SetPendingLimits(messages, bytes)
-}
 
 // addDiscovery answers questions about the service on a connection.
 func (g *Gate) addDiscovery(s *service, conn *nats.Conn) error {

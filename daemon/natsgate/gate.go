@@ -113,8 +113,6 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-const requestTimeout = 10 * time.Second // for one request
-
 // Run connects to NATS and serves until ctx ends; then it finishes the requests
 // under way, disconnects and returns nil. If NATS is away, or refuses the
 // credentials, Run logs the change and tries again at most a second later.
@@ -271,4 +269,16 @@ func (g *Gate) maxPayload() int64 {
 		return 0
 	}
 	return c.nc.MaxPayload()
+}
+
+// Stats returns the counts.
+func (g *Gate) Stats() Stats {
+	s := g.count.read()
+	s.Waits, s.Publisher = g.waits.count.Load(), g.pub.Stats()
+	s.Hinting, s.Bridging = g.hinting.last(), g.listener.Stats().Progress
+	s.Endpoints = make(map[string]Tally)
+	for _, e := range g.endpoints {
+		s.Endpoints[e.name] = e.tally.read()
+	}
+	return s
 }

@@ -68,30 +68,22 @@ type counters struct {
 	badAnswers, lateAnswers                       atomic.Int64
 }
 
-type tally struct{ requests, refused, failed atomic.Int64 }
-
-func (t *tally) read() Tally {
-	return Tally{Requests: t.requests.Load(), Refused: t.refused.Load(), Failed: t.failed.Load()}
-}
-
-// Stats returns the counts.
-func (g *Gate) Stats() Stats {
-	c := &g.count
-	s := Stats{
+// read returns the counts.
+func (c *counters) read() Stats {
+	return Stats{
 		Connected: c.connected.Load(), Connects: c.connects.Load(),
 		ConnectFailures: c.connectFailures.Load(), CredentialsRefused: c.credentialsRefused.Load(),
 		Permissions: c.permissions.Load(), Floods: c.floods.Load(), Faults: c.faults.Load(),
 		NoReply: c.noReply.Load(), RefusedReplies: c.refusedReplies.Load(), LostReplies: c.lostReplies.Load(), Claimed: c.claimed.Load(), Returned: c.returned.Load(), TooLarge: c.tooLarge.Load(),
-		Waits: g.waits.count.Load(), Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
+		Hints: c.hints.Load(), LostHints: c.lostHints.Load(),
 		Broadcasts: c.broadcasts.Load(), Resent: c.resent.Load(), Refusals: c.refusals.Load(), TooLargeBroadcasts: c.tooLargeBroadcasts.Load(), Gaps: c.gaps.Load(),
 		Delivered: c.delivered.Load(), Snoozed: c.snoozed.Load(), Nobody: c.nobody.Load(), NoAnswer: c.noAnswer.Load(),
 		BadAnswers: c.badAnswers.Load(), LateAnswers: c.lateAnswers.Load(),
-		Publisher: g.pub.Stats(),
-		Hinting:   g.hinting.last(), Bridging: g.listener.Stats().Progress,
-		Endpoints: make(map[string]Tally),
 	}
-	for _, e := range g.endpoints {
-		s.Endpoints[e.name] = e.tally.read()
-	}
-	return s
+}
+
+type tally struct{ requests, refused, failed atomic.Int64 }
+
+func (t *tally) read() Tally {
+	return Tally{Requests: t.requests.Load(), Refused: t.refused.Load(), Failed: t.failed.Load()}
 }

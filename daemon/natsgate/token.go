@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -96,3 +97,6 @@ func (g *Gate) unseal(ctx context.Context, text string) (t token, err error) {
 	}
 	return t, nil
 }
+
+// lastToken returns what stands behind the last dot of a subject.
+func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
