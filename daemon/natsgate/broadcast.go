@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	confirmWithin = 5 * time.Second // before broadcasts are sent again
-	moveWithin    = 2 * time.Second // one call to keep the position
-
-	everything = ">" // the pattern of the bridged topics
+	moveWithin = 2 * time.Second // one call to keep the position
+	everything = ">"             // the pattern of the bridged topics
 )
 
 // bridge sends the broadcasts of the shard to NATS until ctx ends. A broadcast is sent again until
@@ -114,21 +112,6 @@ func (t *term) movePosition(ctx context.Context, to notify.Position) (notify.Pos
 	return at, nil
 }
 
-// An outgoing is a broadcast as sent to NATS.
-type outgoing struct {
-	*nats.Msg
-	of *subscribers.Broadcast
-}
-
-// unexpired returns the messages whose broadcasts have not expired.
-func unexpired(messages []outgoing) []outgoing {
-	expired := func(o outgoing) bool { return o.of.Expired() }
-	if !slices.ContainsFunc(messages, expired) {
-		return messages
-	}
-	return slices.DeleteFunc(slices.Clone(messages), expired)
-}
-
 // sendBroadcasts sends the broadcasts of an outbox, a batch at a time, until ctx ends.
 func (t *term) sendBroadcasts(ctx context.Context, out *outbox) {
 	t.prepareStream(ctx)
@@ -200,12 +183,6 @@ func confirmedUpTo(batch, left []outgoing) notify.Position {
 	return batch[first-1].of.Position
 }
 
-// refused counts that NATS refuses broadcasts, and logs it once.
-func (t *term) refused(err error, subject string) {
-	t.count.refusals.Add(1)
-	t.unconfirmed.Begin(t.number(), "error", err, "subject", subject)
-}
-
 // confirm sends messages and returns, in order, the unconfirmed ones, which are
 // to be sent again, and why.
 func (t *term) confirm(ctx context.Context, c *connection, messages []outgoing) (again []outgoing, err error) {
@@ -231,25 +208,4 @@ func (t *term) confirm(ctx context.Context, c *connection, messages []outgoing) 
 	}
 	t.count.broadcasts.Add(int64(len(sent)))
 	return nil, nil
-}
-
-// tooLarge counts and logs a broadcast that can never be sent over NATS.
-func (g *Gate) tooLarge(m outgoing, err error) {
-	g.count.tooLargeBroadcasts.Add(1)
-	g.o.Logger.Error("broadcast is too large for nats; skipping it", "subject", m.Subject,
-		"id", m.Header.Get("ce-id"), "bytes", wireSize(m.Msg), "error", err)
-}
-
-// outgoing returns a broadcast as sent to NATS.
-func (t *term) outgoing(b *subscribers.Broadcast) outgoing {
-	h := eventHeader(t.source(), b.Topic, b.ID, b.Due, b.Record, 0)
-	h.Set("Bellhop-Position", b.Position.String())
-	// An id may be used again for another broadcast; a position is never used again in its shard.
-	sender := t.store.Prefix()
-	if shard := t.of(); shard != "" {
-		h.Set("Bellhop-Shard", shard)
-		sender += ":" + shard
-	}
-	h.Set(nats.MsgIdHdr, sender+":"+b.Position.String())
-	return outgoing{&nats.Msg{Subject: t.o.Prefix + ".broadcast." + b.Topic, Header: h, Data: b.Body}, b}
 }

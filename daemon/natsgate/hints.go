@@ -45,6 +45,39 @@ func newHints(epoch int64) *hints {
 	return &hints{epoch: epoch, news: make(chan struct{}, 1), hinted: hinted{wakes: make(map[string]int)}}
 }
 
+// hint sends hints until ctx ends.
+func (t *term) hint(ctx context.Context) {
+	h := newHints(t.Epoch)
+	defer t.unheard.Forget(t.number())
+	var subscription sync.WaitGroup
+	defer subscription.Wait()
+	subscription.Go(func() {
+		t.store.Subscribe(ctx, func(e store.Event) { t.note(h, e) }, t.Shard.Wakes(), t.Shard.DeathChannel())
+	})
+	loop, end := t.hinting.begin()
+	defer end()
+	for {
+		loop.Note()
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.news:
+			t.sendHints(ctx, h.take())
+		}
+	}
+}
+
+// sendHints sends hints, and counts those that are lost.
+func (t *term) sendHints(ctx context.Context, h hinted) {
+	for _, m := range t.hintMessages(ctx, h) {
+		if t.send(m) == nil {
+			t.count.hints.Add(1)
+		} else {
+			t.count.lostHints.Add(1)
+		}
+	}
+}
+
 // note records an event of the store. It does not block.
 func (t *term) note(h *hints, e store.Event) {
 	switch e.Kind {

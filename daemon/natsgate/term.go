@@ -4,32 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/backoff"
-	"github.com/bellhopd/bellhop/notify/store"
 )
-
-// Term sends wake-ups, beats, deaths and broadcasts of a shard to NATS, while this process's carrier is elected for the
-// shard: so one of many daemons sends. It is made for carrier.Options.OnTerm, returns
-// when ctx has ended, and needs Run to run beside it. Terms of several shards run side by
-// side.
-func (g *Gate) Term(ctx context.Context, elected carrier.Term) {
-	shards, err := g.store.Shards(ctx)
-	if err != nil {
-		return // ctx ended: who was elected knows how many there are
-	}
-	t := &term{Gate: g, Term: elected, shards: len(shards)}
-	var all sync.WaitGroup
-	all.Go(func() { t.announceElection(ctx) })
-	all.Go(func() { t.hint(ctx) })
-	all.Go(func() { t.bridge(ctx) })
-	all.Wait()
-}
 
 // A term is a run of Term.
 type term struct {
@@ -80,37 +61,4 @@ func (g *Gate) jsonEvent(subject string, v any) *nats.Msg {
 	m.Header.Set("Content-Type", "application/json")
 	m.Data, _ = json.Marshal(v) // of types that always can
 	return m
-}
-
-// hint sends hints until ctx ends.
-func (t *term) hint(ctx context.Context) {
-	h := newHints(t.Epoch)
-	defer t.unheard.Forget(t.number())
-	var subscription sync.WaitGroup
-	defer subscription.Wait()
-	subscription.Go(func() {
-		t.store.Subscribe(ctx, func(e store.Event) { t.note(h, e) }, t.Shard.Wakes(), t.Shard.DeathChannel())
-	})
-	loop, end := t.hinting.begin()
-	defer end()
-	for {
-		loop.Note()
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.news:
-			t.sendHints(ctx, h.take())
-		}
-	}
-}
-
-// sendHints sends hints, and counts those that are lost.
-func (t *term) sendHints(ctx context.Context, h hinted) {
-	for _, m := range t.hintMessages(ctx, h) {
-		if t.send(m) == nil {
-			t.count.hints.Add(1)
-		} else {
-			t.count.lostHints.Add(1)
-		}
-	}
 }
