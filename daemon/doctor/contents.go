@@ -9,10 +9,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// Contents is the check of what Redis holds. Each fault is a finding; the last
-// finding sums up.
-const Contents = "contents"
-
 // Repair repairs what is out of place in the Redis that c names; carriers and
 // subscribers may go on meanwhile. It calls on with each finding, of which the
 // repaired ones are OK, and returns the worst verdict. The error is that of a

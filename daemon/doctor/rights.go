@@ -25,6 +25,8 @@ const (
 	lease     = 10 * time.Second
 	tripsSent = 9
 	patience  = 5 * time.Second // with a message that should arrive at once
+
+	maxTrip = 50 * time.Millisecond // of a ring from a publisher to a subscriber: above it is a warning
 )
 
 // rehearsal does all that Bellhop does, with one message under a prefix of its own.

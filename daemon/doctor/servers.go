@@ -12,49 +12,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
-// A server is a master that holds shards.
-type server struct {
-	name  string      // its address
-	shard store.Shard // one that it holds
-	info  map[string]string
-	trial bool // the in-memory Redis of bellhop dev
-	took  time.Duration
-	full  bool // the check of memory failed
-	found []Finding
-}
-
-// report notes what a check found of a server.
-func (s *server) report(check string, v Verdict, found, remedy string) {
-	s.found = append(s.found, Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
-}
-
-// onEach makes a check of each server, and reports what it found once, with the
-// addresses of the servers unless all are equal.
-func (e *exam) onEach(check func(*server)) {
-	for _, s := range e.servers {
-		s.found = nil
-		check(s)
-	}
-	for left := slices.Clone(e.servers); len(left) > 0; {
-		found := left[0].found
-		isEqual := func(s *server) bool { return slices.Equal(s.found, found) }
-		var names []string
-		for _, s := range left {
-			if isEqual(s) {
-				names = append(names, s.name)
-			}
-		}
-		on := ""
-		if len(names) < len(e.servers) {
-			on = strings.Join(names, ", ") + ": "
-		}
-		for _, f := range found {
-			e.report(f.Check, f.Verdict, on+f.Found, f.Remedy)
-		}
-		left = slices.DeleteFunc(left, isEqual)
-	}
-}
-
 // reach finds the servers, reads INFO of each, and reports whether any answered.
 func (e *exam) reach(ctx context.Context) bool {
 	const check = "reachable"
@@ -208,21 +165,11 @@ func stillMoving(ctx context.Context, shards []store.Shard) (still []store.Shard
 	return still, nil
 }
 
-// numbers names shards, such as shards 0, 3.
-func numbers(shards []store.Shard) string {
-	var all []string
-	for _, s := range shards {
-		all = append(all, fmt.Sprint(s.Number()))
-	}
-	if len(all) == 1 {
-		return "shard " + all[0]
-	}
-	return "shards " + strings.Join(all, ", ")
-}
-
-// maxApart is how far the clocks of masters may be apart: broadcasts of several shards
-// are in order by them.
-const maxApart = 100 * time.Millisecond
+// Above these limits a finding is a warning.
+const (
+	maxOffset = time.Second            // of Redis's clock from this host's
+	maxApart  = 100 * time.Millisecond // of the clocks of masters: broadcasts of several shards are in order by them
+)
 
 // clock reports how far the clocks of the servers are off this host's, and off each other.
 func (e *exam) clock(ctx context.Context) {

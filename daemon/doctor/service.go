@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,15 +15,7 @@ const (
 	tooLate  = time.Minute      // a message ready and not claimed for longer, or a listener further behind, is a finding
 	behindBy = 10 * time.Second // a message due for longer and still scheduled is a finding
 	lately   = 24 * time.Hour   // a death within this is new
-	named    = 5                // topics or listeners named by a check
-	surveyed = 100              // topics examined by a check
 )
-
-// service is the state of a store's topics.
-type service struct {
-	notify.Survey
-	counts map[string]notify.Counts
-}
 
 // service reports carriers, workers and listeners that are missing or too slow.
 func (e *exam) service(ctx context.Context) {
@@ -43,36 +34,6 @@ func (e *exam) service(ctx context.Context) {
 	e.listeners(ctx, s)
 	e.pushes(ctx, s)
 	e.schedules(ctx)
-}
-
-// survey returns the topics that need attention, with their counts. Shards that are away
-// are left out: that they are is reported by the check of what is reachable.
-func (e *exam) survey(ctx context.Context) (s service, err error) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
-		return s, err // a survey would found the store
-	}
-	if s.Survey, err = e.inspector.Survey(ctx, surveyed); there(err) != nil {
-		return s, err
-	}
-	var names []string
-	for _, n := range append(s.Overdue[:len(s.Overdue):len(s.Overdue)], s.Paused...) {
-		names = append(names, n.Topic)
-	}
-	counts, err := e.inspector.Count(ctx, names...)
-	s.counts = make(map[string]notify.Counts, len(counts))
-	for _, c := range counts {
-		s.counts[c.Topic] = c
-	}
-	return s, there(err)
-}
-
-// there returns no error for shards that are away while others answered, and any other
-// error as it is.
-func there(err error) error {
-	if errors.As(err, new(*store.MissingError)) {
-		return nil
-	}
-	return err
 }
 
 // standby reports whether another daemon takes over if the carrier of a shard ends.
@@ -325,44 +286,4 @@ func lagOf(n notify.ListenerInfo, now time.Time) (found, remedy string) {
 		return found + ", nobody listens", fmt.Sprintf("listen again: bellhop listen '%s' --name %s; or remove it: bellhop listeners remove %s", n.Pattern, n.Name, n.Name)
 	}
 	return found + ", somebody listens", "raise its concurrency, run more processes, or keep more in the log: BELLHOP_BROADCAST_KEEP"
-}
-
-// warn reports a warning about one topic or listener.
-func (e *exam) warn(name, check, found, remedy string) {
-	e.worst = max(e.worst, Warn)
-	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
-}
-
-// reportRest reports how many there are beside those that were named. Beyond a full list there may be more.
-func (e *exam) reportRest(check string, rows, listed int, noun, remedy string) {
-	if rows <= named {
-		return
-	}
-	more := plural(rows-named, "more "+noun)
-	if listed == surveyed {
-		more += ", or still others"
-	}
-	e.report(check, Warn, "and "+more, remedy)
-}
-
-// rough returns a duration in whole seconds, minutes, hours or days, such as 22m.
-func rough(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/day)
-}
-
-// plural returns a number and a noun, with an s unless the number is one.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

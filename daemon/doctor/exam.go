@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// Options are the options of Run and Repair. The zero value runs all checks.
+type Options struct {
+	Quick bool // Run leaves out Contents, which reads all keys and takes half a minute for a million messages
+
+	// Defaults are the topic settings in the configuration, for topics without settings of their own.
+	Defaults notify.SettingsChange
+
+	// WaitReplicas is that of the configuration, from which Run takes it itself.
+	WaitReplicas int
+
+	// Archive are the options of the archive in the configuration; without a URL there is none.
+	Archive archive.Options
+
+	// NATS are the options of the gateway to NATS in the configuration; without a URL there is none.
+	NATS natsgate.Options
+
+	// OnProgress, if not nil, is called while Contents runs with the number of items
+	// examined and about how many there are in all, or 0 while that is unknown. It
+	// must not block.
+	OnProgress func(examined, all int)
+}
+
+// exam is one examination.
+type exam struct {
+	store       *notify.Store
+	inspector   *notify.Inspector
+	o           Options
+	shards      []store.Shard
+	sites       []string         // addresses of their servers; nil: there is one shard
+	servers     []*server        // that answer
+	away        bool             // others do not
+	undelivered []notify.Pattern // topics that are pushed to NATS, which is away
+	on          func(Finding)
+	worst       Verdict
+}
+
+// A server is a master that holds shards.
+type server struct {
+	name  string      // its address
+	shard store.Shard // one that it holds
+	info  map[string]string
+	trial bool // the in-memory Redis of bellhop dev
+	took  time.Duration
+	full  bool // the check of memory failed
+	found []Finding
+}
+
+const (
+	named    = 5   // topics or listeners named by a check
+	surveyed = 100 // topics examined by a check
+)
+
+func (e *exam) report(check string, v Verdict, found, remedy string) {
+	e.worst = max(e.worst, v)
+	e.on(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
+}
+
+// warn reports a warning about one topic or listener.
+func (e *exam) warn(name, check, found, remedy string) {
+	e.worst = max(e.worst, Warn)
+	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
+}
+
+// reportRest reports how many there are beside those that were named. Beyond a full list there may be more.
+func (e *exam) reportRest(check string, rows, listed int, noun, remedy string) {
+	if rows <= named {
+		return
+	}
+	more := plural(rows-named, "more "+noun)
+	if listed == surveyed {
+		more += ", or still others"
+	}
+	e.report(check, Warn, "and "+more, remedy)
+}
+
+// report notes what a check found of a server.
+func (s *server) report(check string, v Verdict, found, remedy string) {
+	s.found = append(s.found, Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
+}
+
+// onEach makes a check of each server, and reports what it found once, with the
+// addresses of the servers unless all are equal.
+func (e *exam) onEach(check func(*server)) {
+	for _, s := range e.servers {
+		s.found = nil
+		check(s)
+	}
+	for left := slices.Clone(e.servers); len(left) > 0; {
+		found := left[0].found
+		isEqual := func(s *server) bool { return slices.Equal(s.found, found) }
+		var names []string
+		for _, s := range left {
+			if isEqual(s) {
+				names = append(names, s.name)
+			}
+		}
+		on := ""
+		if len(names) < len(e.servers) {
+			on = strings.Join(names, ", ") + ": "
+		}
+		for _, f := range found {
+			e.report(f.Check, f.Verdict, on+f.Found, f.Remedy)
+		}
+		left = slices.DeleteFunc(left, isEqual)
+	}
+}
+
+// there returns no error for shards that are away while others answered, and any other
+// error as it is.
+func there(err error) error {
+	if errors.As(err, new(*store.MissingError)) {
+		return nil
+	}
+	return err
+}

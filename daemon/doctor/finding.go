@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Verdict says how bad a finding is.
+type Verdict int
+
+// The verdicts.
+const (
+	OK   Verdict = iota + 1
+	Warn         // works, with a drawback that the operator should know
+	Fail         // messages may be lost, or nothing works
+)
+
+var verdictNames = [...]string{OK: "ok", Warn: "warn", Fail: "fail"}
+
+// String returns the verdict's name, "ok", "warn" or "fail".
+func (v Verdict) String() string {
+	if v < OK || v > Fail {
+		return fmt.Sprintf("Verdict(%d)", int(v))
+	}
+	return verdictNames[v]
+}
+
+// MarshalText returns the verdict's name.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// A Finding is the result of one check.
+type Finding struct {
+	Check   string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Found   string  `json:"found"`
+	Remedy  string  `json:"remedy,omitempty"` // what to do if the verdict is not OK
+	Name    string  `json:"name,omitempty"`   // the topic or the named listener concerned, if any
+
+	Repairable bool `json:"repairable,omitempty"` // Repair can apply the remedy
+}
+
+// Shards is the check of where the shards are, which a store of one shard has not.
+const Shards = "shards"
+
+// Contents is the check of what Redis holds. Each fault is a finding; the last
+// finding sums up.
+const Contents = "contents"
+
+// Checks returns the names of all checks in the order in which they run.
+func Checks() []string {
+	return []string{
+		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "pushes", "schedules", "archive", Contents,
+	}
+}
+
+// stops are the checks whose failure stops most, in the order in which that is mended.
+var stops = []string{"reachable", "rights", "carrier", "memory", "nats", "archive"}
+
+// First returns the finding to begin with, of all that failed: what it names stops most, and
+// others may follow from it. It returns nil if none failed.
+func First(all []Finding) *Finding {
+	failed := slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Verdict != Fail })
+	if len(failed) == 0 {
+		return nil
+	}
+	return new(slices.MinFunc(failed, func(a, b Finding) int { return cmp.Compare(weight(a), weight(b)) }))
+}
+
+// weight is less for what stops more.
+func weight(f Finding) int {
+	if i := slices.Index(stops, f.Check); i >= 0 {
+		return i
+	}
+	return len(stops)
+}
