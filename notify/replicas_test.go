@@ -1,13 +1,17 @@
 package notify_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -78,6 +82,61 @@ func TestWaitReplicas(t *testing.T) {
 		if result.Err != nil || !there(result.ID) {
 			t.Errorf("%s of a batch is not there: %v", result.ID, result.Err)
 		}
+	}
+}
+
+// A waitsLong has Redis wait long enough for replicas that a test can do something meanwhile.
+type waitsLong struct{}
+
+func (waitsLong) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (waitsLong) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (waitsLong) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		for _, cmd := range all {
+			if args := cmd.Args(); args[0] == "wait" {
+				args[2] = (storetest.Deadline / 2).Milliseconds()
+			}
+		}
+		return next(ctx, all)
+	}
+}
+
+// A wait for replicas that Redis breaks off, as where the server is made a replica, is an ErrUnreplicated: the change is made.
+func TestWaitIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	master, replica := pair(t)
+	db := confirmed(t, master.URL())
+	pub := clientOf(t, db)
+	publish(t, pub, message("before", future))
+	db.Client().AddHook(waitsLong{})
+	if err := replica.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	published := make(chan error, 1)
+	go func() {
+		_, err := pub.Publish(t.Context(), message("m", future))
+		published <- err
+	}()
+	other := storetest.Unhurried(storetest.At(t, master.URL(), "")).Client()
+	waits := regexp.MustCompile(`(?m)^id=(\d+) .* flags=b .* cmd=wait `)
+	storetest.Eventually(t, "the wait is broken off", func() bool {
+		clients, err := other.ClientList(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := waits.FindStringSubmatch(clients)
+		return one != nil && other.Do(t.Context(), "CLIENT", "UNBLOCK", one[1], "ERROR").Val() == int64(1)
+	})
+	if err := storetest.Receive(t, "the publish ends", published); !errors.Is(err, notify.ErrUnreplicated) || !notify.Retryable(err) {
+		t.Errorf("got %v, want an ErrUnreplicated", err)
+	}
+	if err := replica.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pub.Publish(t.Context(), message("m", future)); !errors.Is(err, notify.ErrExists) {
+		t.Errorf("got %v, want that it is there", err)
 	}
 }
 

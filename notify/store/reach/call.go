@@ -157,6 +157,9 @@ func (d *shard) callAndWait(ctx context.Context, node redis.UniversalClient, cal
 		return nil, 0, err
 	}
 	confirmed, err = wait.Int()
+	if redis.HasErrorPrefix(err, "UNBLOCKED") { // the server became a replica itself
+		err = fmt.Errorf("%w: the wait for replicas ended (%w), the outcome is unknown; make the call again", ErrUnreplicated, err)
+	}
 	return reply, confirmed, err
 }
 
