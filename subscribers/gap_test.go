@@ -1,6 +1,7 @@
 package subscribers_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -330,6 +332,67 @@ func TestGapOfAName(t *testing.T) {
 	if g := h.missed(); len(g) != 1 || g[0].Topic != topic || g[0].UpTo >= kept[0].at {
 		t.Errorf("gaps %v", g)
 	}
+}
+
+// A gap of a named listener is leased: one that died before it heeded the gap, or whose Redis did not get its answer through, loses none.
+func TestGapOfAProcessThatDied(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stopCarrier := carryFew(t, db)
+	o := subscribers.ListenOptions{Name: "n"}
+	_, stop := listen(t, newListener(t, db), topic, o)
+	stop()
+	flood(t, db, []string{topic}, numbers("n", 1000)...)
+	stopCarrier() // which trims no more
+	shard, keys := db.Of(topic), db.KeysOf(topic)
+	names, err := shard.Listeners(t.Context())
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	died := store.Take{Name: "n", Registration: names[0].Text, Lease: time.Hour, Max: 3, Topics: []string{topic}}
+	got, err := shard.Take(t.Context(), died)
+	if err != nil || len(got.Gaps) != 1 || got.Gaps[0].Attempt != 1 || len(got.Broadcasts) != 2 || len(got.More) != 1 {
+		t.Fatalf("%+v, %v; want a gap and two broadcasts", got, err)
+	}
+	if again, err := shard.Take(t.Context(), died); err != nil || len(again.Gaps) > 0 || len(again.Broadcasts) != 3 {
+		t.Fatalf("%+v, %v; want three broadcasts behind the gap", again, err)
+	}
+	held := db.Client().ZRange(t.Context(), keys.Held("n"), 0, -1).Val()
+	if len(held) != 6 {
+		t.Fatalf("%q is leased", held)
+	}
+	for _, member := range held { // their leases end
+		if err := db.Client().Do(t.Context(), "ZADD", keys.Held("n"), 1, member).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := subscribers.Gap{Topic: topic, After: got.Gaps[0].After, UpTo: got.Gaps[0].UpTo}
+	kept := sentTo(t, db)
+	tries := 0
+	h := &received{}
+	o.Backoff = subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond}
+	o, started := h.options(o)
+	note := o.OnGap
+	o.OnGap = func(g subscribers.Gap) {
+		if tries++; tries == 1 {
+			panic("not yet")
+		}
+		note(g)
+	}
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(t, db).Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+			if len(h.missed()) == 0 {
+				t.Errorf("%s came before the gap", b.ID)
+			}
+			return h.handle(ctx, b)
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	storetest.Eventually(t, "what is kept is received", func() bool { return h.size() == len(kept) })
+	if gaps := h.missed(); len(gaps) != 1 || gaps[0] != want || tries != 2 {
+		t.Errorf("got %+v in %d tries, want %+v", gaps, tries, want)
+	}
+	nothingHeld(t, db, "n")
 }
 
 // A log of which everything was too old is removed altogether, which is a gap for who was away.

@@ -43,7 +43,10 @@ type ListenOptions struct {
 	Shard *store.Shard
 
 	OnStart func(Bookmark) // called once when it listens: it misses nothing that is sent from now on, behind this bookmark
-	OnGap   func(Gap)      // called in the place of broadcasts that are missing, or that may be missing since Redis lost its data; gaps are also logged and counted
+
+	// OnGap is called in the place of broadcasts that are missing, or that may be missing since Redis lost its data. Gaps
+	// are also logged and counted. One of trimmed broadcasts comes again to a named listener that died in OnGap.
+	OnGap func(Gap)
 
 	// Of a named listener. A broadcast that failed keeps its goroutine until its next
 	// attempt, so that none overtakes it with a Concurrency of one. One whose handler

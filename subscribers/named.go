@@ -51,7 +51,7 @@ type part struct {
 
 	at           atomic.Pointer[registration] // written by the claiming goroutine alone; nil: the shard has not answered yet
 	unregistered bool                         // at was gone when a broadcast was settled; guarded by engine.mu
-	lostFrom     notify.Position              // the first broadcast that was released then, 0: none; guarded by engine.mu
+	lostAfter    notify.Position              // before the first broadcast that was released then, or endOfLogs; guarded by engine.mu
 
 	asking asking // where there are several parts; guarded by several.mu
 }
@@ -93,7 +93,7 @@ func (l *Listener) listenNamed(ctx context.Context, hubs []*hub, p notify.Patter
 func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
 	n := &named{Listener: l, name: o.Name, pattern: p, handler: handler, o: o, stopping: ctx.Done()}
 	for _, one := range m.members {
-		n.parts = append(n.parts, &part{named: n, member: one, topics: make(map[string]bool), asking: asking{retry: newRetry(one.hub.log)}})
+		n.parts = append(n.parts, &part{named: n, member: one, topics: make(map[string]bool), lostAfter: endOfLogs, asking: asking{retry: newRetry(one.hub.log)}})
 	}
 	n.engine = newEngine(source[turn]{
 		claim: n.claimTurns, handle: n.handleTurn, ack: n.ackTurns, release: n.releaseTurns, extend: n.extendTurns,
@@ -212,15 +212,12 @@ func (p *part) claim(ctx context.Context, free int, done []turn) (batch[turn], e
 		return batch[turn]{more: true}, p.gone(ctx, got.StoreID)
 	}
 	p.called = false
-	p.left = p.left && (free == 0 || len(got.Broadcasts) == free)
+	p.left = p.left && (free == 0 || len(got.Gaps)+len(got.Broadcasts) == free)
 	for _, topic := range topics {
 		delete(p.topics, topic)
 	}
 	for _, topic := range got.More {
 		p.topics[topic] = true
-	}
-	for _, gap := range got.Gaps {
-		p.missed(Gap{Topic: gap.Topic, After: gap.After, UpTo: gap.UpTo}, logTrimmed, p.o.OnGap)
 	}
 	for _, one := range got.Broadcasts {
 		p.latest = max(p.latest, one.Position)
@@ -278,7 +275,7 @@ func (p *part) gone(ctx context.Context, id string) error {
 	}
 	after := p.reached()
 	p.mu.Lock()
-	p.unregistered, p.lostFrom = false, 0
+	p.unregistered, p.lostAfter = false, endOfLogs
 	p.at.Store(&at)
 	p.mu.Unlock()
 	p.latest, p.called = 0, false
@@ -317,13 +314,10 @@ func (p *part) reached() notify.Position {
 	after := max(p.latest, p.at.Load().Start)
 	for _, t := range p.unhandled() {
 		if t.part == p {
-			after = min(after, t.Position-1)
+			after = min(after, t.after())
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lostFrom > 0 {
-		after = min(after, p.lostFrom-1)
-	}
-	return after
+	return min(after, p.lostAfter)
 }

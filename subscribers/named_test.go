@@ -626,7 +626,11 @@ func TestNamedLeasedIsRemoved(t *testing.T) {
 	wantIDs(t, h, "a")
 	stop()
 	at := sentTo(t, db)[0].at
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, fmt.Sprintf("%d %s", at, topic), 1, "foreign").Err(); err != nil {
+	held := fmt.Sprintf("%d %s", at, topic)
+	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, held, 1, "foreign").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Tries("n"), held, 50).Err(); err != nil { // it is out of attempts
 		t.Fatal(err)
 	}
 	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {

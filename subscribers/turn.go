@@ -7,13 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// A turn is a broadcast that this process has leased.
+// A turn is a broadcast that this process has leased, or a gap, whose position is its end.
 type turn struct {
 	*Broadcast
+	gap     *store.LogGap // nil: a broadcast
 	part    *part
 	attempt int
 	receipt int64     // the end of the lease, in ms
@@ -22,7 +24,18 @@ type turn struct {
 
 // member returns the name of the broadcast among the leased ones.
 func (t *turn) member() string {
+	if t.gap != nil {
+		return t.gap.Member()
+	}
 	return store.LeasedMember(t.Topic, t.Position)
+}
+
+// after returns the position behind which all that the turn stands for is.
+func (t *turn) after() notify.Position {
+	if t.gap != nil {
+		return t.gap.After
+	}
+	return t.Position - 1
 }
 
 // lease returns what extends and releases the broadcast.
@@ -38,7 +51,10 @@ func (t *turn) forHandler() *Broadcast {
 // handleTurn calls the handler until it returns nil or is out of attempts, its
 // lease is lost, it returns a NotNow, or the listener stops.
 func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
-	if t.ID == "" { // foreign, or it has expired
+	switch {
+	case t.gap != nil:
+		t.attempt = min(t.attempt, n.o.MaxAttempts) // it was a broadcast before, maybe: a gap is told in any case
+	case t.ID == "": // foreign, or it has expired
 		return true
 	}
 	delay, snoozed := time.Duration(-1), 0 // the first attempt does not wait
@@ -82,7 +98,11 @@ func (n *named) attempt(ctx context.Context, t *turn, delay time.Duration) error
 	if err := n.wait(ctx, delay); err != nil {
 		return err
 	}
-	if t.Expired() {
+	switch {
+	case t.gap != nil:
+		n.missed(Gap{Topic: t.Topic, After: t.gap.After, UpTo: t.gap.UpTo}, logTrimmed, n.o.OnGap)
+		return nil
+	case t.Expired():
 		return nil
 	}
 	n.stats.handled.Add(1)
@@ -111,7 +131,7 @@ func (n *named) wait(ctx context.Context, delay time.Duration) error {
 func (n *named) giveUp(t *turn, reason string) (done bool) {
 	n.stats.givenUp.Add(1)
 	n.log.Error("broadcast given up", "topic", t.Topic, "id", t.ID, "position", t.Position.String(), "attempts", t.attempt, "reason", reason)
-	if n.o.OnGivenUp != nil {
+	if n.o.OnGivenUp != nil && t.gap == nil {
 		n.o.OnGivenUp(t.forHandler(), reason)
 	}
 	return true
@@ -163,9 +183,7 @@ func (p *part) noteUnregistered(at *registration, back []*job[turn]) {
 	}
 	p.unregistered = true
 	for _, j := range back {
-		if p.lostFrom == 0 || j.work.Position < p.lostFrom {
-			p.lostFrom = j.work.Position
-		}
+		p.lostAfter = min(p.lostAfter, j.work.after())
 	}
 }
 
@@ -204,17 +222,22 @@ func (p *part) take(ctx context.Context, at *registration, free int, topics []st
 	return got, nil
 }
 
-// turnsOf returns the broadcasts of a claim that was made at a time. A foreign one, and
-// one that has expired, has no ID.
+// turnsOf returns what came of a claim that was made at a time: gaps first, since they are before the
+// new broadcasts of their topics. A foreign broadcast, and one that has expired, has no ID.
 func (p *part) turnsOf(got store.Taken, asked time.Time) []turn {
 	now := instant{time.UnixMilli(got.Until).Add(-p.o.Lease.Truncate(time.Millisecond)), asked}
-	turns := make([]turn, len(got.Broadcasts))
-	for i, one := range got.Broadcasts {
+	turns := make([]turn, 0, len(got.Gaps)+len(got.Broadcasts))
+	for i := range got.Gaps {
+		gap := &got.Gaps[i]
+		b := &Broadcast{Topic: gap.Topic, Position: gap.UpTo}
+		turns = append(turns, turn{Broadcast: b, gap: gap, part: p, attempt: gap.Attempt, receipt: got.Until, asked: asked})
+	}
+	for _, one := range got.Broadcasts {
 		b := p.member.hub.itemOf(one.Topic, one.Entry, now).broadcast
 		if b == nil {
 			b = &Broadcast{Topic: one.Topic, Position: one.Position}
 		}
-		turns[i] = turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until, asked: asked}
+		turns = append(turns, turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until, asked: asked})
 	}
 	return turns
 }

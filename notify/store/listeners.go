@@ -127,6 +127,14 @@ func LeasedMember(topic string, position record.Position) string {
 	return strconv.FormatInt(int64(position), 10) + " " + topic
 }
 
+// Member returns the name of a gap among a named listener's leases.
+func (g LogGap) Member() string {
+	if g.UpTo-g.After == 1 {
+		return LeasedMember(g.Topic, g.UpTo)
+	}
+	return strconv.FormatInt(int64(g.After), 10) + "-" + LeasedMember(g.Topic, g.UpTo)
+}
+
 // Taken is the result of a take.
 type Taken struct {
 	Gone    bool   // the registration is gone: nothing was done
@@ -134,7 +142,7 @@ type Taken struct {
 
 	Until      int64 // the end of the lease in ms, and the receipt of each broadcast
 	Broadcasts []TakenEntry
-	Gaps       []LogGap
+	Gaps       []LogGap // leased as the broadcasts are
 	More       []string // topics whose logs may hold more
 }
 
@@ -149,6 +157,7 @@ type TakenEntry struct {
 // handed out.
 type LogGap struct {
 	Topic       string
+	Attempt     int // 1 for the first
 	After, UpTo record.Position
 }
 
@@ -200,7 +209,7 @@ func gapsIn(r *script.Reply) (all []LogGap) {
 	list := r.List()
 	for list.More() {
 		one := list.List()
-		all = append(all, LogGap{one.Text(), one.Position(), one.Position()})
+		all = append(all, LogGap{one.Text(), int(one.Integer()), one.Position(), one.Position()})
 		_ = one.End()
 	}
 	return all

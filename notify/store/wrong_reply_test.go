@@ -371,7 +371,7 @@ func askings() []asking {
 			right: []any{
 				int64(1000),
 				[]any{[]any{"t", int64(1), []any{"1-0", []any{"id", "1", "due", "0"}}}},
-				[]any{[]any{"t", "900", "1000"}},
+				[]any{[]any{"t", int64(1), "900", "1000"}},
 				[]any{"t"},
 			},
 			takes: fewerWithin, call: take,

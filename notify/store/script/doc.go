@@ -93,10 +93,11 @@
 //	log:TOPIC               stream   broadcasts that were sent: id, due, prev, record; as a channel, the bell of this log
 //	listeners               hash     named listeners → registration: PATTERN START FLOOR ID
 //	places:LISTENER         hash     topics → position of the last broadcast that was handed out
-//	held:LISTENER           zset     POSITION TOPIC of leased broadcasts → end of the lease in ms; 0: released
+//	held:LISTENER           zset     POSITION TOPIC of leased broadcasts, AFTER-UPTO TOPIC of gaps → end of the lease in ms; 0:
+//	                                 released
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
-//	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts → UNTIL NAME: which worker has it, and the end of that lease
-//	                                 in ms; it has a time to live
+//	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts, AFTER-UPTO TOPIC of gaps → UNTIL NAME: which worker has it,
+//	                                 and the end of that lease in ms; it has a time to live
 //	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than
 //	                                 were ready; //TOPIC of topics whose pause has an end; / of the schedules → ms of the end of the
 //	                                 first lease; ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be

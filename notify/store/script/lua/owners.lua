@@ -12,10 +12,11 @@ local notes = #members > 0 and try('HMGET', owners_of(name), unpack(members)) or
 local counts, firsts = {}, {}
 for i, member in ipairs(members) do
   local ends, worker = string.match(notes[i] or '', '^(%d+) (%S+)$')
-  local position = tonumber(string.match(member, '^(%d+) ') or nil)
+  local position, topic = string.match(member, '(%d+) (.+)$') -- of a gap the end
+  position = tonumber(position or nil)
   if position and ends and tonumber(ends) == tonumber(page[2 * i]) then
     counts[worker] = (counts[worker] or 0) + 1
-    if not firsts[worker] or position < firsts[worker][1] then firsts[worker] = { position, member } end
+    if not firsts[worker] or position < firsts[worker][1] then firsts[worker] = { position, text(position) .. ' ' .. topic } end
   end
 end
 local reply = { call('ZCOUNT', held, after, '+inf') }

@@ -3,8 +3,8 @@
 -- ARGV: name; its registration; the name of the worker, or ''; lease in ms; how many at the most; number of those acknowledged; of those
 --   released; then these, the receipts of those released, how many attempts of each failed, and the topics.
 -- Reply: the mark of the store, alone, if the registration is gone. Else the end of the lease in ms; of each one handed out: topic,
---   attempt and entry; of each gap: topic, and the positions after which and up to which it is, in us; the topics whose logs may hold
---   more.
+--   attempt and entry; of each gap, which is leased, too: topic, attempt, and the positions after which and up to which it is, in us; the
+--   topics whose logs may hold more.
 -- If it released any, it tells the other processes of the listener.
 local name, registration, worker, lease, left, n_acked, n_back = unpack(ARGV, 1, 7)
 if call('HGET', LISTENERS, name) ~= registration then return { STORE } end

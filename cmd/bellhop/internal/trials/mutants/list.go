@@ -583,7 +583,7 @@ var mutants = []mutant{
 		"a gap is not told",
 		change{
 			lua + "shared/take.lua",
-			"    c.gaps[#c.gaps + 1] = { topic, text(missed_after), text(lost) }\n",
+			"    hand_out_gap(c, topic, range .. ' ' .. topic, 1, missed_after, lost)\n",
 			"",
 		},
 		ofSubscribers, "TestGapOfAName",

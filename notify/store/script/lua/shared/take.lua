@@ -22,12 +22,23 @@ function Take.release(c, members, receipts, failed)
   return released
 end
 
-local function hand_out(c, topic, member, attempt, entry)
-  c.out[#c.out + 1] = { topic, attempt, entry }
+local function lease(c, member)
   c.holds[#c.holds + 1] = c.deadline
   c.holds[#c.holds + 1] = member
   c.handed[#c.handed + 1] = member
   c.left = c.left - 1
+end
+
+local function hand_out(c, topic, member, attempt, entry)
+  c.out[#c.out + 1] = { topic, attempt, entry }
+  lease(c, member)
+end
+
+-- A gap is handed out as a broadcast is, since the process may die before it heeds it. One of a single position has the member of the
+-- broadcast that was there.
+local function hand_out_gap(c, topic, member, attempt, after, upto)
+  c.gaps[#c.gaps + 1] = { topic, attempt, text(after), text(upto) }
+  lease(c, member)
 end
 
 -- Hands out those whose lease ended.
@@ -37,14 +48,17 @@ function Take.ended(c)
     if c.bytes <= 0 then break end
     local position, topic = string.match(member, '^(%d+) (.+)$')
     local entry = position and (try('XRANGE', log_of(topic), Logs.id_of(position), Logs.id_of(position)) or {})[1]
+    local after, upto, of = string.match(member, '^(%d+)%-(%d+) (.+)$') -- a gap
     if entry then
       c.bytes = c.bytes - #(Logs.field_of(entry, 'record') or '')
       hand_out(c, topic, member, 1 + call('HINCRBY', c.tries, member, 1), entry)
+    elseif position or after then
+      local attempt = 1 + call('HINCRBY', c.tries, member, 1)
+      hand_out_gap(c, topic or of, member, attempt, tonumber(after or position - 1), tonumber(upto or position))
     else
       call('ZREM', c.held, member)
       call('HDEL', c.tries, member)
       try('HDEL', c.owners, member)
-      if position then c.gaps[#c.gaps + 1] = { topic, text(position - 1), position } end
     end
   end
 end
@@ -61,8 +75,13 @@ function Take.new(c, topic)
   local entries, rest, size = Logs.entries_of(log_of(topic), place, '+', c.left, c.bytes)
   local lost = Logs.lost_of(topic, missed_after, entries, '+')
   if lost then
-    c.gaps[#c.gaps + 1] = { topic, text(missed_after), text(lost) }
+    local range = lost - missed_after == 1 and text(lost) or text(missed_after) .. '-' .. text(lost)
+    hand_out_gap(c, topic, range .. ' ' .. topic, 1, missed_after, lost)
     place = lost
+    if #entries > c.left then
+      table.remove(entries)
+      rest = true
+    end
   end
   for _, entry in ipairs(entries) do
     place = Logs.position_of(entry[1])
