@@ -115,8 +115,9 @@ func (l *Listener) Alive() error {
 // position. After a lost connection it gets all that is still kept. The carrier's
 // beat makes up for a lost wake-up within a second.
 //
-// Where Redis loses all its data, every listener gets a gap, and a name is registered
-// anew: as its From says, by default from then on. Of several shards each may lose its own.
+// Where Redis loses all its data, every listener gets a gap, also one that goes on behind
+// a bookmark from before, and a name is registered anew: as its From says, by default from
+// then on. Of several shards each may lose its own.
 //
 // In a store of several shards a listener to many topics gets those of all shards. While
 // one is away it gets those of the others. The order of a topic always holds, and that of

@@ -606,7 +606,7 @@ func TestCatchingUpWhileNewOnesCome(t *testing.T) {
 	})
 	first, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
 	rest.Wait()
-	second, _ := listen(t, l, "b.*", subscribers.ListenOptions{From: subscribers.After(subscribers.At(1))})
+	second, _ := listen(t, l, "b.*", subscribers.ListenOptions{From: subscribers.FromTime(time.UnixMilli(1))})
 	storetest.Eventually(t, "all are received", func() bool { return first.size() == 6000 })
 	all := sentTo(t, store)
 	ofB := 0
@@ -1204,6 +1204,46 @@ func TestRedisLosesAName(t *testing.T) {
 			})
 		}
 	}
+}
+
+// One that goes on behind its bookmark gets a gap where Redis lost all its data while it was away, whether or not anything was sent
+// since, and none else. Of a shard that had nothing when the bookmark was made nothing is known.
+func TestRedisLosesItsDataBeforeABookmarkIsUsed(t *testing.T) {
+	t.Parallel()
+	db := holdable(t)
+	carry(t, db)
+	h, stop := listen(t, newListener(t, db), ">", subscribers.ListenOptions{})
+	start := h.start
+	broadcast(t, db, topic, "1")
+	wantIDs(t, h, "1")
+	stop()
+	after := func(b subscribers.Bookmark) *received {
+		h, _ := listen(t, newListener(t, db), ">", subscribers.ListenOptions{From: subscribers.After(b)})
+		return h
+	}
+	noGap := func(behind string, h *received, ids ...string) {
+		t.Helper()
+		wantIDs(t, h, ids...)
+		if gaps := h.missed(); len(gaps) > 0 {
+			t.Errorf("behind %s: got the gaps %+v", behind, gaps)
+		}
+	}
+	noGap("the start", after(start), "1")
+	at := h.all[0].Bookmark()
+	emptied(t, db, nil, false)
+	idle := after(at)
+	broadcast(t, db, topic, "2")
+	late := after(at)
+	for _, h := range []*received{idle, late} {
+		wantIDs(t, h, "2")
+		if gaps := h.missed(); len(gaps) != 1 || gaps[0].Topic != ">" || gaps[0].After != at.Position() || gaps[0].After >= gaps[0].UpTo {
+			t.Errorf("got the gaps %+v behind %v", gaps, at)
+		}
+	}
+	noGap("the gap", after(late.missed()[0].Bookmark()), "2")
+	known := after(late.all[0].Bookmark())
+	broadcast(t, db, topic, "3")
+	noGap("a broadcast of the new store", known, "3")
 }
 
 // A name whose beginning was told begins there in the empty Redis, too, so that it may be told again.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // enter makes a listener a member; the first one starts the hub. The member is ready when
@@ -93,7 +94,8 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// place puts a member behind where it begins.
+// place puts a member behind where it begins. Where that is a bookmark older than the store, Redis
+// lost all its data meanwhile: what was sent behind the bookmark is unknown.
 func (h *hub) place(m *member, b beginning) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,6 +106,17 @@ func (h *hub) place(m *member, b beginning) {
 		m.begun, m.floor = make(map[string]bool), m.valid
 	}
 	m.cursor = min(b.after, m.valid)
+	founded := notify.Position(record.TimeOfID(h.id).UnixMicro())
+	if b.marked && b.after > 0 && b.after < founded {
+		to := b.after + 1 // before what was sent since
+		switch {
+		case h.tail <= b.after:
+			to = max(m.since, to)
+		case founded <= h.tail: // else the clock was set back
+			to = founded
+		}
+		m.lost = &Gap{Topic: m.pattern.String(), After: b.after, UpTo: to}
+	}
 }
 
 // cursor returns up to where a member has read.

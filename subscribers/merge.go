@@ -36,8 +36,9 @@ type merge struct {
 
 // A beginning is where a member begins.
 type beginning struct {
-	from  string // now, beginning, or else behind after; empty: it has begun
-	after notify.Position
+	from   string // now, beginning, or else behind after; empty: it has begun
+	after  notify.Position
+	marked bool // after is of a bookmark
 }
 
 // An aside is a page that is read aside. All but retry is guarded by merge.mu.
@@ -59,7 +60,7 @@ func (l *Listener) beginnings(f From, hubs []*hub) ([]beginning, error) {
 	}
 	all := make([]beginning, len(hubs))
 	for i := range all {
-		if all[i] = (beginning{f.text, after[i]}); f == (From{}) {
+		if all[i] = (beginning{f.text, after[i], f.marked}); f == (From{}) {
 			all[i].from = FromNow().text
 		}
 	}

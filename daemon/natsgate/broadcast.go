@@ -77,7 +77,7 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	case err != nil:
 		return subscribers.From{}, err
 	case at > 0:
-		return subscribers.After(subscribers.At(at)), nil
+		return subscribers.FromTime((at + 1).Time()), nil // no bookmark: the position is no older than the store, in which it is
 	case !t.bridged.has(t.number()):
 		return subscribers.FromNow(), nil
 	}

@@ -301,8 +301,11 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 	if first.Stats().Broadcasts != 0 {
 		t.Errorf("%d were sent to nobody", first.Stats().Broadcasts)
 	}
-	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	second := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	reaches(t, store, receive(t, got, 0, 10))
+	if n := second.Stats().Gaps; n > 0 {
+		t.Errorf("%d gaps are counted where nothing is missing", n)
+	}
 }
 
 // Broadcasts sent before the first bridge of a store are not passed on.

@@ -57,6 +57,13 @@ func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, 
 		script = plainFoundScript
 	}
 	mine := l.mark() + record.NewID()
+	if !readOnly { // bookmarks, which are by Redis's clock, are compared with the time in the id
+		now, err := node.Time(ctx).Result()
+		if err != nil {
+			return false, err
+		}
+		mine = l.mark() + record.NewIDAt(now)
+	}
 	text, err := script.Run(ctx, node, d.keys.Founding(), mine, apply).Text()
 	if err != nil {
 		return false, err

@@ -3,6 +3,7 @@ package record
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,6 +39,25 @@ var ownIDs ids
 // (https://firebase.blog/posts/2015/02/the-2120-ways-to-ensure-unique_68), 4 digits
 // shorter.
 func NewID() string { return ownIDs.next(time.Now().UnixMilli()) }
+
+// NewIDAt is NewID with the time of another clock. Such ids do not ascend within a millisecond.
+func NewIDAt(t time.Time) string { return new(ids).next(t.UnixMilli()) }
+
+// TimeOfID returns the time in an id of NewID or NewIDAt; the zero time if the text is none.
+func TimeOfID(id string) time.Time {
+	if len(id) != timeDigits+randomDigits {
+		return time.Time{}
+	}
+	var ms int64
+	for i := range timeDigits {
+		digit := strings.IndexByte(digits, id[i])
+		if digit < 0 {
+			return time.Time{}
+		}
+		ms = ms<<6 | int64(digit)
+	}
+	return time.UnixMilli(ms)
+}
 
 // next returns the next id at a time in Unix milliseconds.
 func (s *ids) next(now int64) string {

@@ -28,11 +28,22 @@ func FuzzIDsSort(f *testing.F) {
 				t.Fatalf("%q came after %q", id, last[at])
 			}
 			last[at], reached[at] = id, max(reached[at], ms)
+			if got := record.TimeOfID(id); got.UnixMilli() != reached[at] {
+				t.Fatalf("the time in %q is %v, want that of %d", id, got, reached[at])
+			}
 			if other := 1 - at; last[other] != "" && reached[at] != reached[other] && (reached[at] > reached[other]) != (id > last[other]) {
 				t.Fatalf("%q of %d and %q of %d are in the wrong order", id, reached[at], last[other], reached[other])
 			}
 		}
 	})
+}
+
+func TestTimeOfOtherTexts(t *testing.T) {
+	for _, text := range []string{"", "order-4711", "id/is/of/16/byte", "+234567890123456"} {
+		if got := record.TimeOfID(text); !got.IsZero() {
+			t.Errorf("the time in %q is %v", text, got)
+		}
+	}
 }
 
 // Processes draw other random bits in the same millisecond, and each of the 54 bits is drawn.
