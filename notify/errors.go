@@ -3,6 +3,7 @@ package notify
 import (
 	"errors"
 
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
@@ -23,7 +24,7 @@ var (
 )
 
 // ErrNoListener is the error of a named listener that does not exist, or was removed.
-var ErrNoListener = errors.New("no such listener")
+var ErrNoListener = store.ErrNoListener
 
 // Errors of Redis.
 var (

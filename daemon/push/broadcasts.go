@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
@@ -15,6 +16,7 @@ type listening struct {
 	*Pusher
 	listener *subscribers.Listener
 	running  map[string]running // by the names
+	left     atomic.Bool        // names of pushes that are gone may be left in Redis
 	all      sync.WaitGroup
 }
 
@@ -38,11 +40,24 @@ func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 		}
 		ctx, stop := context.WithCancel(ctx)
 		l.running[name] = running{t.InFlight, stop}
-		l.all.Go(func() { l.listen(ctx, name, t) })
+		l.all.Go(func() {
+			l.listen(ctx, name, t)
+			l.left.Store(true) // if the push was removed while it registered
+		})
 	}
 }
 
-// listen listens until ctx ends. A push that is removed loses its name a moment before or after this daemon hears of that.
+// forget removes what pushes listened under that are gone from shards where it was left.
+func (l *listening) forget(ctx context.Context) {
+	l.left.Store(false)
+	if err := l.store.ForgetPushListeners(ctx); err != nil && ctx.Err() == nil {
+		l.left.Store(true)
+		l.o.Logger.Warn("cannot remove what pushes listened under; trying again", "error", err)
+	}
+}
+
+// listen listens until ctx ends. A push that is removed loses its name a moment before or after this daemon hears of that; until then it is
+// refused.
 func (l *listening) listen(ctx context.Context, name string, t *target) {
 	o := l.o.Broadcasts
 	o.Name, o.Concurrency = name, t.InFlight

@@ -163,3 +163,31 @@ func TestBroadcastsOfAnotherPattern(t *testing.T) {
 	}
 	awaitListener(t, s, "")
 }
+
+// A name that was left in a shard when its push went is removed by the daemons.
+func TestBroadcastsLeftInShard(t *testing.T) {
+	t.Parallel()
+	s := storetest.Sharded(t, 8)
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: "https://crm.example", Broadcasts: true}
+	gone := here
+	gone.Name = "old"
+	put(t, s, here)
+	for _, p := range []store.Push{here, gone} {
+		at := store.Registration{Pattern: "prices.*", From: "now", Began: notify.Position(time.Now().UnixMicro())}
+		if _, _, err := shards[5].Register(t.Context(), p.Listener(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, s)
+	storetest.Eventually(t, "the name of the push that is gone is removed", func() bool {
+		names, err := shards[5].ListenerNames(t.Context())
+		if err != nil || !slices.Contains(names, here.Listener()) {
+			t.Fatal(names, err)
+		}
+		return !slices.Contains(names, gone.Listener())
+	})
+}

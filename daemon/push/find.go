@@ -91,6 +91,7 @@ func (n *news) take() (pushes bool, shards map[store.Shard]bool, ready map[strin
 func (p *Pusher) work(ctx context.Context) error {
 	pushes, shards, ready, sweep := p.news.take()
 	if pushes {
+		p.listening.left.Store(true)
 		changed, err := p.read(ctx)
 		if err != nil {
 			p.news.again()
@@ -116,6 +117,9 @@ func (p *Pusher) work(ctx context.Context) error {
 		if err := p.seekNames(ctx, shard); err != nil && ctx.Err() == nil {
 			p.o.Logger.Warn("cannot read which topics pushes match; they are found when they are ready", "error", err)
 		}
+	}
+	if (pushes || sweep) && p.listening.left.Load() && !p.allow.IsNone() {
+		p.listening.forget(ctx)
 	}
 	return nil
 }

@@ -52,20 +52,31 @@ func parseRegistration(text string) (Registration, error) {
 	return r, nil
 }
 
+// ErrNoListener is the error of a named listener that does not exist, or was removed.
+var ErrNoListener = errors.New("no such listener")
+
 // Register registers a named listener in a shard, unless it is registered there already:
 // its Pattern, and where it begins in words and behind which position. That is the end
 // of the shard's logs, if they end before. In other shards than the first the registration
 // there says when the name Began. Register returns the registration that holds, and the
-// time by the shard's clock as a position. The error is that of the connection, or says
-// that the registration is foreign.
+// time by the shard's clock as a position. The error is that of the connection, says
+// that the registration is foreign, or is an ErrNoListener: the name is that of a push
+// that is not there.
 func (s Shard) Register(ctx context.Context, name string, wanted Registration) (registered Registration, now record.Position, err error) {
-	args := []any{name, wanted.Pattern, wanted.From, int64(wanted.Start)}
+	push := ""
+	if s == s.store.Home() {
+		push = pushListening(name, wanted.Pattern)
+	}
+	args := []any{name, wanted.Pattern, wanted.From, int64(wanted.Start), push}
 	if wanted.Began > 0 {
 		args = append(args, int64(wanted.Began))
 	}
 	r, err := s.Run(ctx, registerScript, args...)
 	if err != nil {
 		return Registration{}, 0, err
+	}
+	if r.Left() == 0 && r.End() == nil {
+		return Registration{}, 0, fmt.Errorf("the push that listens as %s was removed, or has another pattern: %w", name, ErrNoListener)
 	}
 	text := r.Text()
 	now = r.Position()
@@ -80,16 +91,21 @@ func (s Shard) Register(ctx context.Context, name string, wanted Registration) (
 // is listed until it is gone. It reports whether there was one. The error joins those of
 // the connections; then it is to be called again.
 func (s *Store) Unregister(ctx context.Context, name string) (there bool, err error) {
+	if err := s.unregisterElsewhere(ctx, name); err != nil {
+		return false, err
+	}
+	return s.Home().Unregister(ctx, name)
+}
+
+// unregisterElsewhere removes a named listener from all shards but the first. The error joins those of the connections.
+func (s *Store) unregisterElsewhere(ctx context.Context, name string) error {
 	shards, err := s.Shards(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	errs := make([]error, len(shards))
 	reach.AtOnce(len(shards)-1, func(i int) { _, errs[i+1] = shards[i+1].Unregister(ctx, name) })
-	if err := errors.Join(errs...); err != nil {
-		return false, err
-	}
-	return shards[0].Unregister(ctx, name)
+	return errors.Join(errs...)
 }
 
 // Unregister removes a named listener from a shard, its places and its leases. It reports whether

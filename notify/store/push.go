@@ -194,8 +194,8 @@ func (s Shard) PausePush(ctx context.Context, name, reason string) error {
 	})
 }
 
-// RemovePush removes a push. Its messages stay as they are. It may be repeated until what it listened under is removed, too. Errors: ErrNoPush,
-// or as ChangePush.
+// RemovePush removes a push. Its messages stay as they are. It may be repeated until what it listened under is removed from all shards. Errors:
+// ErrNoPush, or as ChangePush.
 func (s Shard) RemovePush(ctx context.Context, name string) error {
 	err := s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
 		if p == nil {
@@ -203,18 +203,8 @@ func (s Shard) RemovePush(ctx context.Context, name string) error {
 		}
 		return nil, nil
 	})
-	if !errors.Is(err, ErrNoPush) {
-		return err
-	}
-	names, listing := s.ListenerNames(ctx)
-	if listing != nil {
-		return listing
-	}
-	for _, left := range names {
-		if hash, is := strings.CutPrefix(left, "push."+name+"."); !is || len(hash) != 8 || strings.Contains(hash, ".") {
-			continue
-		}
-		if _, err = s.store.Unregister(ctx, left); err != nil {
+	if errors.Is(err, ErrNoPush) {
+		if err := s.store.ForgetPushListeners(ctx); err != nil {
 			return err
 		}
 	}
@@ -324,12 +314,11 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 			data, _ := json.Marshal(after) // of types that always can
 			text = string(data)
 		}
-		switch done, err := s.putPush(ctx, seen, name, text); {
+		switch done, err := s.putPush(ctx, seen, name, text, obsolete); {
 		case err != nil:
 			return err
 		case done && obsolete != "":
-			_, err = s.store.Unregister(ctx, obsolete) // behind the change, or a daemon would register it again
-			return err
+			return s.store.unregisterElsewhere(ctx, obsolete) // behind the change, or a daemon would register it again
 		case done:
 			return nil
 		}
@@ -367,9 +356,9 @@ func besides(all []Push, p *Push) error {
 	return nil
 }
 
-// putPush writes a push as JSON, or removes it, unless pushes were changed since.
-func (s Shard) putPush(ctx context.Context, seen, name, text string) (done bool, err error) {
-	r, err := s.Run(ctx, pushScript, seen, name, text)
+// putPush writes a push as JSON, or removes it, and what it listens under no more, unless pushes were changed since.
+func (s Shard) putPush(ctx context.Context, seen, name, text, obsolete string) (done bool, err error) {
+	r, err := s.Run(ctx, pushScript, seen, name, text, obsolete)
 	if err != nil {
 		return false, fmt.Errorf("change the push %s: %w", name, err)
 	}

@@ -1,11 +1,15 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -88,30 +92,102 @@ func TestPushTried(t *testing.T) {
 	noted(false)
 }
 
-// What a push of broadcasts listened under goes, too, also where that failed when the push was removed. That of no other does.
+// broadcasts returns a push of the broadcasts of a pattern.
+func broadcasts(name, pattern string) *store.Push {
+	p := &store.Push{Name: name, Topics: []string{pattern}, URL: "https://crm.example", Broadcasts: true}
+	p.Secrets = []string{"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
+	return p
+}
+
+// A dying is a process that dies when it is about to remove a listener.
+type dying struct{}
+
+func (dying) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "fcall" && strings.HasSuffix(fmt.Sprint(cmd.Args()[1]), "_unregister") {
+			return errDead
+		}
+		return next(ctx, cmd)
+	}
+}
+
+var errDead = errors.New("dead")
+
+// What a push of broadcasts listened under goes with it, or with its pattern, also where who changes it dies right behind that. A process that
+// hears of it late does not bring the name back.
+func TestPushListenerGoesWithPush(t *testing.T) {
+	t.Parallel()
+	messages := broadcasts("crm", "order.*")
+	messages.Broadcasts = false
+	changes := map[string]*store.Push{"removed": nil, "changed to another pattern": broadcasts("crm", "news.>"), "changed to messages": messages}
+	for what, after := range changes {
+		s := storetest.Open(t)
+		home := s.Home()
+		register := func(p *store.Push) error {
+			_, _, err := home.Register(t.Context(), p.Listener(), store.Registration{Pattern: p.Topics[0], From: "now"})
+			return err
+		}
+		crm, eu := broadcasts("crm", "prices.*"), broadcasts("crm.eu", "prices.*")
+		if err := register(crm); !errors.Is(err, notify.ErrNoListener) {
+			t.Errorf("before there is the push: %v", err)
+		}
+		for _, p := range []*store.Push{crm, eu} {
+			if err := errors.Join(home.PutPush(t.Context(), *p), register(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Client().AddHook(dying{})
+		err := home.ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) { return after, nil })
+		if err != nil && !errors.Is(err, errDead) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := register(crm); !errors.Is(err, notify.ErrNoListener) {
+			t.Errorf("%s, then registered: %v", what, err)
+		}
+		if names, err := home.ListenerNames(t.Context()); err != nil || !slices.Equal(names, []string{eu.Listener()}) {
+			t.Errorf("%s: left are %q, %v", what, names, err)
+		}
+	}
+}
+
+// What a push listened under, and is left in another shard than the first, goes when the push is removed again. That of no other does.
 func TestRemovePushAgain(t *testing.T) {
 	t.Parallel()
-	s := storetest.Open(t)
-	home := s.Home()
-	of := func(name string) *store.Push {
-		return &store.Push{Name: name, Topics: []string{"prices.*"}, URL: "https://crm.example", Broadcasts: true}
+	s := storetest.Sharded(t, 8)
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	crm, others := of("crm"), []string{of("crm.eu").Listener(), of("crm.deadbeef").Listener(), of("cr").Listener(), "push.crm", "push.crm.x", "crm"}
+	home, other := s.Home(), shards[5]
+	crm, eu := broadcasts("crm", "prices.*"), broadcasts("crm.eu", "prices.*")
+	if err := home.PutPush(t.Context(), *eu); err != nil {
+		t.Fatal(err)
+	}
+	// That of a push from before the first shard lost its data stays, so that the push goes on there when it is put again.
+	lost := broadcasts("lost", "prices.*").Listener()
+	others := []string{eu.Listener(), "push.crm", "push.crm.deadbeef", "crm", lost}
 	for _, name := range append(others, crm.Listener()) {
-		if _, _, err := home.Register(t.Context(), name, store.Registration{Pattern: "prices.*", From: "now"}); err != nil {
+		at := store.Registration{Pattern: "prices.*", From: "now", Began: notify.Position(time.Now().UnixMicro())}
+		if name == lost {
+			at.Began = 1
+		}
+		if _, _, err := other.Register(t.Context(), name, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := home.RemovePush(t.Context(), "crm"); err != nil {
-		t.Fatal(err)
+	if err := home.RemovePush(t.Context(), "crm"); !errors.Is(err, store.ErrNoPush) {
+		t.Error(err)
 	}
-	names, err := home.ListenerNames(t.Context())
+	names, err := other.ListenerNames(t.Context())
 	slices.Sort(names)
 	if slices.Sort(others); err != nil || !slices.Equal(names, others) {
 		t.Errorf("left are %q, want %q, %v", names, others, err)
-	}
-	if err := home.RemovePush(t.Context(), "crm"); !errors.Is(err, store.ErrNoPush) {
-		t.Errorf("once nothing is left: %v", err)
 	}
 }
 
