@@ -82,7 +82,7 @@ func (p *Publisher) reschedule(ctx context.Context, m *Message) (Publication, er
 		return Publication{}, err
 	}
 	member := record.Member(m.Topic, m.ID)
-	state, placed, err := p.store.Of(m.Topic).Reschedule(ctx, m.Topic, member, when(m.Delay, m.Due, 0))
+	state, placed, err := p.store.Of(m.Topic).Reschedule(ctx, m.Topic, member, when(m.Delay, m.Due, 0), time.Time{})
 	switch {
 	case err != nil:
 	case state == 0:

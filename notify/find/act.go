@@ -40,7 +40,7 @@ type Act struct {
 // Acted is what an act did. Matched and Done are of this call, the rest of all calls so far.
 type Acted struct {
 	Matched int    // messages that the question asks for, without those that are left to the next call
-	Done    int    // those of them that were changed; others had changed meanwhile, or have no record
+	Done    int    // those of them that were changed; others had changed meanwhile, were another message of the id by then, or have no record
 	Looked  int64  // what it looked at, as [Page] says
 	Of      int64  // how many there were to look at, as [Page] says
 	Cursor  string // with which it goes on; empty: all is done
@@ -223,13 +223,16 @@ func (a *actor) deal(ctx context.Context, shard store.Shard, found []notify.Info
 	}
 	for len(found) > 0 {
 		topic := found[0].Topic
-		var members []string
-		for len(members) < min(len(found), store.MostLetters) && found[len(members)].Topic == topic {
-			members = append(members, record.Member(topic, found[len(members)].ID))
+		var letters store.Letters
+		for _, one := range found[:min(len(found), store.MostLetters)] {
+			if one.Topic != topic {
+				break
+			}
+			letters.Members, letters.Died = append(letters.Members, record.Member(topic, one.ID)), append(letters.Died, one.Died)
 		}
 		var dealt store.Dealt
 		_, err := a.Paced(ctx, func(ctx context.Context) (err error) {
-			dealt, err = run(shard, ctx, topic, store.Letters{Members: members})
+			dealt, err = run(shard, ctx, topic, letters)
 			return err
 		})
 		a.done.Matched += dealt.Checked
@@ -252,13 +255,13 @@ func (a *actor) change(ctx context.Context, shard store.Shard, i *notify.Info, n
 		if a.act.Stop {
 			cancel = shard.StopWaiting
 		}
-		state, err := cancel(ctx, i.Topic, member)
+		state, err := cancel(ctx, i.Topic, member, i.Published)
 		return slices.Contains(a.act.states(), state), err
 	}
 	when := store.When(0)
 	if a.at.Due > ms(now) {
 		when = store.At(time.UnixMilli(a.at.Due))
 	}
-	state, _, err := shard.Reschedule(ctx, i.Topic, member, when)
+	state, _, err := shard.Reschedule(ctx, i.Topic, member, when, i.Published)
 	return slices.Contains(waiting, state), err
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -257,6 +260,87 @@ func TestActsAtOnce(t *testing.T) {
 		}
 		storetest.Empty(t, db)
 	})
+}
+
+// A between does something once, right before a script is called.
+type between struct {
+	script string
+	do     func()
+	once   sync.Once
+}
+
+func (*between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "fcall" && strings.HasSuffix(fmt.Sprint(cmd.Args()[1]), "_"+b.script) {
+			b.once.Do(b.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A message that took the id of one that matched, and does not match itself, is left alone.
+func TestActLeavesNamesakesAlone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		shards, err := db.Shards(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			act    find.Act
+			script string
+		}{
+			{find.Act{Kind: find.Cancel}, "cancel"},
+			{find.Act{Kind: find.Cancel, Stop: true}, "cancel"},
+			{find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}, "reschedule"},
+			{find.Act{Kind: find.Requeue}, "requeue"},
+			{find.Act{Kind: find.Purge}, "purge"},
+		} {
+			topic, question := storetest.Beside(db, "t", test.script), "due>+2h"
+			matches, other := notify.Message{Topic: topic, ID: "a", Delay: 3 * time.Hour}, notify.Message{Topic: topic, ID: "a", Delay: time.Hour}
+			if test.act.Kind == find.Requeue || test.act.Kind == find.Purge {
+				matches, question = dead(topic, "a", "timeout"), "reason~timeout"
+			}
+			acting := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: db.Home().Keys().Prefix(), Shards: len(shards)})
+			storetest.Publish(t, db, matches)
+			acting.Client().AddHook(&between{script: test.script, do: func() {
+				if test.act.Kind == find.Requeue || test.act.Kind == find.Purge {
+					requeued(t, db, topic)
+					return
+				}
+				passes(t, db) // or both would be published in the same ms
+				if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "a"); err != nil {
+					t.Error(err)
+				}
+				storetest.Publish(t, db, other)
+			}})
+			want(t, string(test.act.Kind), act(t, acting, question+" topic:"+topic, test.act, find.Options{}, false), 1, 0)
+			found, _ := all(t, db, "topic:"+topic, find.Options{})
+			if len(found) != 1 || found[0].State == notify.Ready || found[0].Reason == "timeout" {
+				t.Errorf("%s: there is %+v", test.act.Kind, found)
+			}
+			if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "a"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// requeued has the dead letter of a topic die again, for another reason.
+func requeued(t *testing.T, db *notify.Store, topic string) {
+	t.Helper()
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := claim(t, db, topic, 1)[0].Bury(t.Context(), "refused"); err != nil {
+		t.Error(err)
+	}
 }
 
 // An act that is stopped goes on where it was, with other processes.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -35,9 +36,10 @@ func (s Shard) Cancel(ctx context.Context, topic, member string) (record.State, 
 }
 
 // CancelWaiting is Cancel for a message that is Scheduled or Ready: of another state it
-// changes nothing, and returns Leased or 0.
-func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (record.State, error) {
-	return s.cancel(ctx, topic, member, 2)
+// changes nothing, and returns Leased or 0. So it does of one that was published at another
+// time than published, unless that is zero.
+func (s Shard) CancelWaiting(ctx context.Context, topic, member string, published time.Time) (record.State, error) {
+	return s.cancel(ctx, topic, member, 2, msOrAny(published))
 }
 
 // Stop is Cancel for a message that is leased, too: it is marked, the worker that has it
@@ -45,17 +47,17 @@ func (s Shard) CancelWaiting(ctx context.Context, topic, member string) (record.
 // acknowledgement; until then no extension succeeds. Where the worker does not hear of that,
 // its next extension says so. Stop may be repeated.
 func (s Shard) Stop(ctx context.Context, topic, member string) (record.State, error) {
-	return s.stop(ctx, topic, member, 3)
+	return s.stop(ctx, topic, member, 3, time.Time{})
 }
 
 // StopWaiting is Stop for a message that is Scheduled, Ready, Blocked or Leased: of another
-// state it changes nothing, and returns 0.
-func (s Shard) StopWaiting(ctx context.Context, topic, member string) (record.State, error) {
-	return s.stop(ctx, topic, member, 4)
+// state it changes nothing, and returns 0. Published is that of CancelWaiting.
+func (s Shard) StopWaiting(ctx context.Context, topic, member string, published time.Time) (record.State, error) {
+	return s.stop(ctx, topic, member, 4, published)
 }
 
-func (s Shard) stop(ctx context.Context, topic, member string, what int) (record.State, error) {
-	r, err := s.Run(ctx, cancelScript, topic, member, what)
+func (s Shard) stop(ctx context.Context, topic, member string, what int, published time.Time) (record.State, error) {
+	r, err := s.Run(ctx, cancelScript, topic, member, what, msOrAny(published))
 	if err != nil {
 		return 0, err
 	}
@@ -106,10 +108,13 @@ func (s Shard) cancel(ctx context.Context, args ...any) (record.State, error) {
 
 // Reschedule changes the due time of a Scheduled, Ready or Blocked message, or of a broadcast
 // that waits. It returns the state that the message had, and its new place: if the
-// state is Leased or Dead nothing was changed; 0 means that there is none. The only
+// state is Leased or Dead nothing was changed; 0 means that there is none, or that it was
+// published at another time than published, unless that is zero. The only
 // Refusal is TooLate. Errors: ErrUnreplicated, or that of the connection.
-func (s Shard) Reschedule(ctx context.Context, topic, member string, when When) (was record.State, placed Placed, err error) {
-	r, err := s.Run(ctx, rescheduleScript, topic, member, int64(when))
+func (s Shard) Reschedule(
+	ctx context.Context, topic, member string, when When, published time.Time,
+) (was record.State, placed Placed, err error) {
+	r, err := s.Run(ctx, rescheduleScript, topic, member, int64(when), msOrAny(published))
 	if err != nil {
 		return 0, Placed{}, err
 	}

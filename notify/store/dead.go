@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,6 +23,27 @@ type Letters struct {
 	Oldest  int // how many; zero: those of Members that are dead
 	Pass    int // with Oldest: how many to skip first; Requeue alone
 	Members []string
+	Died    []time.Time // of each of Members, which is left alone if it died at another time; nil or a zero time: whenever it died
+}
+
+// args returns the arguments first, then members with their times.
+func (l Letters) args(first ...any) []any {
+	for i, member := range l.Members {
+		var died time.Time
+		if i < len(l.Died) {
+			died = l.Died[i]
+		}
+		first = append(first, member, msOrAny(died))
+	}
+	return first
+}
+
+// msOrAny returns a time in ms; "" for a zero one.
+func msOrAny(t time.Time) any {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UnixMilli()
 }
 
 // Dealt counts what became of dead letters.
@@ -34,7 +56,7 @@ type Dealt struct {
 // Requeue makes dead letters ready again, with all their attempts and their whole
 // time to live. The error is that of the connection.
 func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt, error) {
-	r, err := s.Run(ctx, requeueScript, withMembers(which.Members, topic, which.Oldest, which.Pass)...)
+	r, err := s.Run(ctx, requeueScript, which.args(topic, which.Oldest, which.Pass)...)
 	if err != nil {
 		return Dealt{}, err
 	}
@@ -43,7 +65,7 @@ func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt,
 
 // Purge removes dead letters for good. The error is that of the connection.
 func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, error) {
-	r, err := s.Run(ctx, purgeScript, withMembers(which.Members, topic, which.Oldest)...)
+	r, err := s.Run(ctx, purgeScript, which.args(topic, which.Oldest)...)
 	if err != nil {
 		return Dealt{}, err
 	}

@@ -356,14 +356,16 @@ func (k *keyed) step(ctx context.Context) string {
 		return fmt.Sprintf("release %v, lost %v", back, lost)
 	case 12:
 		id, when := k.id(), []store.When{0, store.In(time.Millisecond), store.In(time.Hour)}[k.rand.IntN(3)]
-		was, _, err := k.shard.Reschedule(ctx, k.topic, member(id), when)
+		was, _, err := k.shard.Reschedule(ctx, k.topic, member(id), when, time.Time{})
 		k.must(err)
 		return fmt.Sprintf("reschedule %s %v: %v", id, when, was)
 	case 13:
 		id := k.id()
 		cancel := k.shard.Cancel
 		if k.rand.IntN(2) == 0 {
-			cancel = k.shard.CancelWaiting
+			cancel = func(ctx context.Context, topic, member string) (record.State, error) {
+				return k.shard.CancelWaiting(ctx, topic, member, time.Time{})
+			}
 		}
 		was, err := cancel(ctx, k.topic, member(id))
 		k.must(err)
@@ -418,7 +420,7 @@ func (k *keyed) drain() {
 		_, err := deal(ctx, k.topic, store.Letters{Oldest: 50})
 		k.must(err)
 		for id := range p.scheduled {
-			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0)
+			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0, time.Time{})
 			k.must(err)
 		}
 		_, err = k.shard.Carry(ctx, store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})

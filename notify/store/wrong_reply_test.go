@@ -453,7 +453,7 @@ func askings() []asking {
 			},
 		},
 		{name: "reschedule", call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.Reschedule(ctx, "t", "t:2", store.In(time.Minute))
+			_, _, err := s.Reschedule(ctx, "t", "t:2", store.In(time.Minute), time.Time{})
 			return err
 		}},
 		{name: "cancel", call: func(ctx context.Context, s store.Shard) error {

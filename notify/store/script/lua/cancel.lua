@@ -1,15 +1,17 @@
 -- Cancels a message with its successor, unless it is leased; or frees the id of one that ended; or cancels a successor alone.
 -- ARGV: topic, member, 1 to cancel its successor alone, 2 to cancel nothing that is neither scheduled, ready nor blocked, 3 to have it
---   cancelled, if it is leased, when the lease ends in any way but an acknowledgement, or 4 for both of these.
+--   cancelled, if it is leased, when the lease ends in any way but an acknowledgement, or 4 for both of these; with 2
+--   and 4 when it was published, in ms, to cancel no other of its id, '' for whenever.
 -- Reply: the state that it had (leased: nothing was changed, or with 3 and 4 it was marked; done: it had ended, and its id was taken), or
 --   '' if there is none. For a successor leased. Of one that was marked the name of the worker that has it follows, '' if that is unknown.
-local topic, member, what = unpack(ARGV)
+local topic, member, what, published = unpack(ARGV)
 if what == '1' then
   local noted = Extras.noted_of(member)
   if not Extras.successor_in(noted) then return { '' } end
   Extras.put_noted(member, string.match(noted, '^[^\n]*'))
   return { 'leased' }
 end
+if not Messages.is_of(member, published) then return { '' } end
 local lease = call('ZSCORE', LEASED, member)
 if lease and what ~= '3' and what ~= '4' then return { 'leased' } end
 if lease then

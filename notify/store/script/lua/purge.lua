@@ -1,5 +1,5 @@
 -- Removes dead letters of a topic for good.
--- ARGV: topic; how many of the oldest; or topic, 0, then members.
+-- ARGV: topic; how many of the oldest; or topic, 0, then members, each with the time of its death in ms, '' for whenever it died.
 -- Reply: how many were removed.
 local topic, oldest = unpack(ARGV, 1, 2)
 oldest = tonumber(oldest)
@@ -9,8 +9,8 @@ if oldest ~= 0 then
   members = call('ZRANGE', dead, 0, oldest - 1)
 else
   members = {}
-  for _, member in ipairs(column(3, #ARGV - 2)) do
-    if call('ZSCORE', dead, member) then members[#members + 1] = member end
+  for i = 3, #ARGV, 2 do
+    if Dead.is_dead(topic, ARGV[i], ARGV[i + 1]) then members[#members + 1] = ARGV[i] end
   end
 end
 if #members == 0 then return { 0 } end

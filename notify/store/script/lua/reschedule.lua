@@ -2,10 +2,11 @@
 -- that is due later gives up its seat. Unless the message has used up an attempt, that of its first attempt changes, too; else it is
 -- noted when it was moved.
 -- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past means now except for broadcasts, and a time to
---   live counts from DUE.
+--   live counts from DUE; when it was published, in ms, to move no other of its id, '' for whenever.
 -- Reply: the state that it had, '' if there is none, and if that was scheduled, ready or blocked: now in ms, 1 for a broadcast, and its due
 --   time in ms, -2 past the year 9999.
-local topic, member, when = unpack(ARGV)
+local topic, member, when, published = unpack(ARGV)
+if not Messages.is_of(member, published) then return { '' } end
 local us, now = clock()
 if call('ZSCORE', LEASED, member) then return { 'leased' } end
 local key, ready = scheduled_of(topic), ready_of(topic)

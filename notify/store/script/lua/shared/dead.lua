@@ -14,6 +14,12 @@ function Dead.foreign_dead(topic)
   return redis.error_reply('the dead letters of ' .. topic .. ' are foreign: ' .. dead_of(topic))
 end
 
+-- Whether a member is among the dead letters of a place; with a time in ms only if it died then, '' for whenever.
+function Dead.is_dead(place, member, when)
+  local died = call('ZSCORE', dead_of(place), member)
+  return died and (when == '' or math.floor(died) == tonumber(when))
+end
+
 -- Indexes a place by its oldest death, so that the housekeeping finds it when that is too old.
 function Dead.note_oldest(place)
   local oldest = head_of(dead_of(place))

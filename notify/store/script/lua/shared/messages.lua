@@ -72,6 +72,12 @@ function Messages.published_of(record)
   return tonumber(string.match(record, '^%+?(%d+)') or nil)
 end
 
+-- Whether a message was published at a time, in ms; '' and nil: whenever. Another one may have its id by now.
+function Messages.is_of(member, published)
+  local wanted = tonumber(published or nil)
+  return not wanted or Messages.published_of(call('HGET', MESSAGES, member) or '') == wanted
+end
+
 -- Changes the due time of the first attempt in a message's record, once the message has that due time. A foreign record stays as
 -- it is.
 function Messages.put_first_due(member, due)
