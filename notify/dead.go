@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,13 +64,13 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 	return total, nil
 }
 
-// RequeueAll is Requeue for all dead letters that a topic has now, oldest first. It
-// calls on, which may be nil, with the total after each page.
+// RequeueAll is Requeue for all dead letters that a topic has now, oldest first, and for
+// none that dies meanwhile. It calls on, which may be nil, with the total after each page.
 func (i *Inspector) RequeueAll(ctx context.Context, topic string, on func(total int)) (int, error) {
 	return i.operateOnAll(ctx, store.Shard.Requeue, topic, on)
 }
 
-// PurgeAll is Purge for all dead letters that a topic has now.
+// PurgeAll is Purge for all dead letters that a topic has now, and for none that dies meanwhile.
 func (i *Inspector) PurgeAll(ctx context.Context, topic string, on func(total int)) (int, error) {
 	return i.operateOnAll(ctx, store.Shard.Purge, topic, on)
 }
@@ -78,13 +79,19 @@ func (i *Inspector) operateOnAll(ctx context.Context, run operation, topic strin
 	if err := record.CheckAnyTopic(topic); err != nil {
 		return 0, err
 	}
-	there, err := i.store.Of(topic).CountDead(ctx, topic)
-	if err != nil {
+	shard := i.store.Of(topic)
+	there, errCount := shard.CountDead(ctx, topic)
+	last, errLast := shard.LastDeath(ctx, topic)
+	if err := cmp.Or(errCount, errLast); err != nil {
 		return 0, fmt.Errorf("count dead letters of %s: %w", topic, err)
 	}
+	if last == 0 {
+		return 0, nil
+	}
 	total, left := 0, 0
-	for total+left < int(there) { // not what dies meanwhile: it may have been requeued just now
-		dealt, err := paced(ctx, run, i.store.Of(topic), topic, store.Letters{Oldest: min(store.MostLetters, int(there)-total-left), Pass: left})
+	for total+left < int(there) { // nor more, if the clock was set back: what is requeued may die again at once
+		which := store.Letters{Oldest: min(store.MostLetters, int(there)-total-left), Last: last, Pass: left}
+		dealt, err := paced(ctx, run, shard, topic, which)
 		if err != nil {
 			return total, fmt.Errorf("dead letters of %s: %w", topic, err)
 		}

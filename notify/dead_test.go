@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -130,6 +131,44 @@ func TestAllDeadLetters(t *testing.T) {
 	die(t, store)
 	if c := counts(t, pub); c.Dead != 0 {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// What dies while all dead letters are requeued or purged is none of them, also where others took some of them away meanwhile.
+func TestAllDeadLettersOfNow(t *testing.T) {
+	t.Parallel()
+	for what, all := range map[string]func(*notify.Inspector) func(context.Context, string, func(int)) (int, error){
+		"requeued": func(i *notify.Inspector) func(context.Context, string, func(int)) (int, error) { return i.RequeueAll },
+		"purged":   func(i *notify.Inspector) func(context.Context, string, func(int)) (int, error) { return i.PurgeAll },
+	} {
+		pub, store := open(t)
+		letters := numbered(120)
+		died := redisTime(t, store).Add(-time.Hour)
+		for i := range letters {
+			letters[i].Restore = &notify.Restore{Died: died.Add(time.Duration(i) * time.Millisecond), Reason: "x"}
+		}
+		storetest.Publish(t, store, letters...)
+		var others []string
+		for _, one := range letters[60:] {
+			others = append(others, one.ID)
+		}
+		n, err := all(pub.Inspector)(t.Context(), topic, func(total int) {
+			if total != 50 {
+				return
+			}
+			if n, err := pub.Purge(t.Context(), topic, others...); n != len(others) || err != nil {
+				t.Errorf("purged %d, %v", n, err)
+			}
+			new := message("new", time.Time{})
+			new.Restore = &notify.Restore{Died: redisTime(t, store), Reason: "x"}
+			storetest.Publish(t, store, new)
+		})
+		if n != 60 || err != nil {
+			t.Errorf("%s are %d, %v", what, n, err)
+		}
+		if page, err := pub.List(t.Context(), topic, notify.Dead, 10, ""); err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "new" {
+			t.Errorf("%s, and left are %+v, %v", what, page, err)
+		}
 	}
 }
 
