@@ -5,36 +5,6 @@ import (
 	"slices"
 )
 
-// takenNow reports whether a claim that acknowledges may have taken a message.
-func (c *checker) takenNow(m *message) bool {
-	first, _ := m.published()
-	return slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.call.Now }) ||
-		slices.ContainsFunc(c.taking[m.topic], func(claim *op) bool { return claim.ended() >= first })
-}
-
-// mayUseUp reports whether a message may have used up its attempts.
-func (c *checker) mayUseUp(m *message) bool {
-	limit := c.limit(m)
-	if limit == 0 || c.kept[m.topic] {
-		return true
-	}
-	most := len(c.open[m.topic])
-	for _, h := range m.handouts {
-		most = max(most, h.call.Attempt+len(c.open[m.topic]))
-	}
-	return most >= limit
-}
-
-// mayDrop reports whether a message may have been dropped.
-func (c *checker) mayDrop(m *message) bool {
-	return slices.ContainsFunc(m.publishes, func(p *op) bool {
-		if !p.maybe() {
-			return false
-		}
-		return p.call.Busy || p.call.LateMode == "drop" || p.call.Fail == "drop" && (p.call.TTL > 0 || c.mayUseUp(m)) || p.call.Op == Broadcast && p.call.TTL > 0
-	})
-}
-
 // buried finds a dead letter of a message that was to be dropped, and that nobody buried.
 func (c *checker) buried(m *message) {
 	if !slices.Contains(c.where(m), "dead") || len(m.publishes) == 0 || m.publishes[0].call.Fail != "drop" {
@@ -49,19 +19,19 @@ func (c *checker) buried(m *message) {
 }
 
 // dropped compares the counters of what was dropped with what is missing.
-func (c *checker) dropped() {
+func (c *checker) dropped(sent []sending) {
 	if c.final.Dropped == nil || c.undone(anyTopic, -never, never) || slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() }) {
 		return
 	}
 	least, most := make(map[string]int64), make(map[string]int64)
 	topics := make(map[string]bool)
-	sent := make(map[*message]bool)
-	for _, s := range c.sent() {
-		sent[s.message] = true
+	was := make(map[*message]bool, len(sent))
+	for _, s := range sent {
+		was[s.message] = true
 	}
 	for _, m := range c.messages {
 		topics[m.topic] = true
-		if !c.mayDrop(m) || len(c.where(m)) > 0 || sent[m] {
+		if !c.mayDrop(m) || len(c.where(m)) > 0 || was[m] {
 			continue
 		}
 		most[m.topic] += int64(m.lives())

@@ -1,27 +1,15 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// A sending is a broadcast that was sent, by the evidence of a log or a listener.
-type sending struct {
-	Entry
-	message *message
-	at      int64 // by the machine's clock, µs; later than it was if Redis's clock was set back, since positions only grow
-	forgot  bool  // Redis may have forgotten it
-	halfway bool  // the call may have stopped right after it, so that it is sent again
-}
-
 // checkBroadcasts checks which broadcasts were sent, and which of them each listener received.
-func (c *checker) checkBroadcasts() {
-	sent := c.sent()
+func (c *checker) checkBroadcasts(sent []sending) {
 	c.sentOnce(sent)
 	c.sentInOrder(sent)
 	c.unsent(sent)
@@ -41,37 +29,10 @@ func (c *checker) checkBroadcasts() {
 		}
 		c.missed(sent, listeners...)
 	}
-	c.checkAnnounced(sent)
 	c.falseGaps(sent)
 	if c.final.Streams {
 		c.checkStored(sent)
 	}
-}
-
-// sent returns all broadcasts that were sent, in the order of their positions.
-func (c *checker) sent() []sending {
-	entries := make(map[Entry]bool)
-	for _, e := range c.final.Logs {
-		entries[e] = true
-	}
-	for _, h := range c.listeners {
-		for _, o := range h.received {
-			if o.call.Op == Receive {
-				entries[Entry{o.call.Topic, o.call.ID, o.call.Position}] = true
-			}
-		}
-	}
-	sent := make([]sending, 0, len(entries))
-	for e := range maps.Keys(entries) {
-		at := c.clock.machine(e.Position, never-1)
-		forgot := c.undone(e.Topic, at-doubt, at+doubt) || len(c.clock) > 1 && c.undone(e.Topic, -never, never)
-		halfway := slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.touches(at-doubt, at+doubt) })
-		sent = append(sent, sending{e, c.messages[record.Member(e.Topic, e.ID)], at, forgot, halfway})
-	}
-	slices.SortFunc(sent, func(a, b sending) int {
-		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic))
-	})
-	return sent
 }
 
 // sentOnce finds broadcasts that were not published, or were sent early or twice.
@@ -97,23 +58,6 @@ func (c *checker) sentOnce(sent []sending) {
 			c.violate(Expired, fmt.Sprintf("the broadcast %s was sent %d ms after its time to live", m.member, s.Position/1000-end), m.all()...)
 		}
 	}
-}
-
-// expiry returns when a broadcast expires, by Redis's clock in ms, if that is certain.
-func (m *message) expiry() (end int64, known bool) {
-	if !m.plain() || m.publishes[0].call.TTL == 0 {
-		return 0, false
-	}
-	return m.publishes[0].due() + m.publishes[0].call.TTL, true
-}
-
-// mayExpire reports whether a broadcast may have expired before a time by the machine's clock.
-func (c *checker) mayExpire(m *message, before int64) bool {
-	if m == nil || !slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.TTL > 0 }) {
-		return false
-	}
-	end, known := m.expiry()
-	return !known || len(c.clock) > 1 || end*1000 <= before+doubt
 }
 
 // readSlack is how long a listener may take from the look at the clock to its handler, in µs.
@@ -165,7 +109,7 @@ func (c *checker) sentInOrder(sent []sending) {
 		return
 	}
 	for shard := range max(c.bounds.Shards, 1) {
-		c.sentInTurn(slices.DeleteFunc(slices.Clone(sent), func(s sending) bool { return c.shardOf(s.Topic) != shard }))
+		c.sentInTurn(slices.DeleteFunc(slices.Clone(sent), func(s sending) bool { return c.bounds.shardOf(s.Topic) != shard }))
 	}
 }
 
@@ -189,11 +133,6 @@ func (c *checker) sentInTurn(sent []sending) {
 		}
 		ahead = append(ahead, s)
 	}
-}
-
-// plain reports whether the message was published once, with an acknowledgement, and never changed.
-func (m *message) plain() bool {
-	return len(m.publishes) == 1 && m.publishes[0].ok() && len(m.reschedules)+len(m.requeues) == 0
 }
 
 // unsent finds acknowledged broadcasts that were not sent and are not there.
@@ -223,7 +162,7 @@ func (c *checker) receivedInOrder(h *listener) {
 		if o.call.Op != Receive {
 			continue
 		}
-		shard := c.shardOf(o.call.Topic)
+		shard := c.bounds.shardOf(o.call.Topic)
 		last := lasts[shard]
 		if last != nil && o.call.Position == last.call.Position && o.call.Topic == last.call.Topic {
 			c.violate(Twice, fmt.Sprintf("%s received %s twice", h.name(), o.call.ID), last, o)
@@ -285,7 +224,7 @@ func (c *checker) missed(sent []sending, listeners ...*listener) {
 		}
 		alive = alive || c.lived(h)
 		for _, o := range h.received {
-			shard := c.shardOf(o.call.Topic)
+			shard := c.bounds.shardOf(o.call.Topic)
 			until[shard] = max(until[shard], o.call.Position)
 			if o.call.Op == Gap {
 				gaps = append(gaps, o)
@@ -299,7 +238,7 @@ func (c *checker) missed(sent []sending, listeners ...*listener) {
 		return
 	}
 	for _, s := range sent {
-		shard := c.shardOf(s.Topic)
+		shard := c.bounds.shardOf(s.Topic)
 		due := s.Position > first[shard] && (s.Position <= until[shard] && !named || alive && s.at < c.drained-doubt)
 		if due && !s.forgot && listeners[0].pattern.Match(s.Topic) && !received[s.Entry] && !gapped(gaps, s.Entry) && !c.mayExpire(s.message, c.last) {
 			c.violate(Missed, fmt.Sprintf("%s did not receive %s of %s, sent at %d", listeners[0].name(), s.ID, s.Topic, s.Position), listeners[0].listen)

@@ -1,14 +1,9 @@
 package history
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
-const (
-	never = math.MaxInt64 / 4 // a time that never comes; times can be added to it
-	doubt = 5_000             // µs of error when two clocks are compared
-)
+// doubt is the error, in µs, when two clocks are compared.
+const doubt = 5_000
 
 // A clock relates Redis's clock to the machine's by an offset, which faults change.
 type clock []era
@@ -110,3 +105,6 @@ func (w *window) forgets(from, to int64) bool {
 	}
 	return w.forget != never && w.forget <= to && until >= from
 }
+
+// hits reports whether the fault hits a shard.
+func (w *window) hits(shard int) bool { return len(w.shards) == 0 || slices.Contains(w.shards, shard) }

@@ -6,9 +6,6 @@ import (
 	"slices"
 )
 
-// of returns what messages of one key have in common.
-func (m *message) of() [2]string { return [2]string{m.topic, m.key} }
-
 // checkKeys checks topics with the settings that they have by default: one message of a key has a seat, from when it is ready until
 // it ends, also while it is put off; the next is the one that is due first.
 func (c *checker) checkKeys() {
@@ -95,6 +92,27 @@ func (o *op) unseats() bool {
 	return true
 }
 
+// mayEnd reports whether others that own the lease of a handout, and whose claims are not recorded, may have ended its message with it
+// between a time and a handout of another one.
+func (h *handout) mayEnd(from int64, other *handout) bool {
+	return h.kept() && h.at >= from && h.ended() <= other.at+doubt && (h.ok() || h.state() == "dead" || h.state() == "dropped")
+}
+
+// stoppedBefore reports whether a message may have been cancelled with the end of its lease before a handout of another one.
+func (c *checker) stoppedBefore(m *message, h *handout) bool {
+	if !slices.ContainsFunc(m.cancels, func(o *op) bool { return o.call.Stop && o.maybe() && o.from() <= h.latest() }) {
+		return false
+	}
+	var last *handout
+	for _, one := range m.handouts {
+		if one.at <= h.at {
+			last = one
+		}
+	}
+	return last == nil || c.unseen(m, h) > 0 || c.leaseEnded(last, h) ||
+		slices.ContainsFunc(last.settles, func(s *op) bool { return s.call.Op != Extend && s.maybe() && s.from() <= h.latest() })
+}
+
 // diedUnseen reports whether a message may have used up its attempts before the handout of another one, without a call that says
 // so: its last lease expired.
 func (c *checker) diedUnseen(m *message, before, h *handout) bool {
@@ -105,29 +123,13 @@ func (c *checker) diedUnseen(m *message, before, h *handout) bool {
 	return limit > 0 && used >= limit && (before == nil || c.leaseEnded(before, h)) && !c.livedOn(m, h)
 }
 
-// freed returns the last time before a handout at which the seat of its key may have become free. It returns never if that is not
-// known.
-func (c *checker) freed(m *message, h *handout) (last int64) {
-	for _, other := range c.keys[m.of()] {
-		if other == m {
-			continue
-		}
-		for _, o := range slices.Concat(other.cancels, other.reschedules, other.requeues, other.settles) {
-			if o.from() <= h.latest() {
-				last = max(last, o.to())
-			}
-		}
-		for _, one := range other.handouts {
-			settled := slices.ContainsFunc(one.settles, func(s *op) bool { return s.ok() && s.call.Op != Extend })
-			if !settled && one.at <= h.at {
-				last = max(last, min(one.at+one.call.Lease*1000, h.at))
-			}
-		}
-		for _, p := range other.publishes {
-			if p.call.TTL > 0 && p.from() <= h.latest() {
-				last = max(last, min(c.clock.machine((p.due()+p.call.TTL)*1000, h.latest()), h.at))
-			}
-		}
+// livedOn reports whether a message was claimed after the handout of another one, so that it had not died by then.
+func (c *checker) livedOn(m *message, h *handout) bool {
+	if m.lives() > 1 || slices.ContainsFunc(m.requeues, (*op).maybe) {
+		return false
 	}
-	return last
+	return slices.ContainsFunc(m.handouts, func(later *handout) bool {
+		return later.at > h.at+doubt && !c.undone(m.topic, -never, later.latest()) &&
+			!slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.from() <= later.latest() })
+	})
 }

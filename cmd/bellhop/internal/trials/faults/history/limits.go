@@ -6,13 +6,6 @@ import (
 	"slices"
 )
 
-// A Limit is what the settings of a topic allow.
-type Limit struct {
-	Concurrency int // messages that are leased at once
-	PerSecond   int // messages that are claimed
-	Burst       int // at once
-}
-
 // checkLimits checks topics with limits.
 func (c *checker) checkLimits() {
 	of := make(map[string][]*handout)

@@ -40,20 +40,3 @@ func (c *checker) checkAnnounced(sent []sending) {
 		}
 	}
 }
-
-// mayEnd reports whether others that own the lease of a handout, and whose claims are not recorded, may have ended its message with it
-// between a time and a handout of another one.
-func (h *handout) mayEnd(from int64, other *handout) bool {
-	return h.kept() && h.at >= from && h.ended() <= other.at+doubt && (h.ok() || h.state() == "dead" || h.state() == "dropped")
-}
-
-// livedOn reports whether a message was claimed after the handout of another one, so that it had not died by then.
-func (c *checker) livedOn(m *message, h *handout) bool {
-	if m.lives() > 1 || slices.ContainsFunc(m.requeues, (*op).maybe) {
-		return false
-	}
-	return slices.ContainsFunc(m.handouts, func(later *handout) bool {
-		return later.at > h.at+doubt && !c.undone(m.topic, -never, later.latest()) &&
-			!slices.ContainsFunc(c.windows, func(w window) bool { return w.halfway() && w.from() <= later.latest() })
-	})
-}

@@ -67,6 +67,3 @@ func (s *Stats) sort() {
 		slices.Sort(times)
 	}
 }
-
-// count counts a record.
-func (c *checker) count(r *Record) { c.stats.add(r.Op, r.Phase, 1) }

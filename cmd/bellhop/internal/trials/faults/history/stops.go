@@ -1,12 +1,6 @@
 package history
 
-import (
-	"fmt"
-	"slices"
-)
-
-// stops reports whether a call marked a leased message for certain, which is cancelled when its lease ends.
-func (o *op) stops() bool { return o.call.Stop && o.ok() && o.state() == "leased" }
+import "fmt"
 
 // stopped finds calls on a lease that succeeded although its message was to be cancelled: an extension, and what gave the message back.
 func (c *checker) stopped(m *message) {
@@ -29,19 +23,4 @@ func (c *checker) stopped(m *message) {
 			}
 		}
 	}
-}
-
-// stoppedBefore reports whether a message may have been cancelled with the end of its lease before a handout of another one.
-func (c *checker) stoppedBefore(m *message, h *handout) bool {
-	if !slices.ContainsFunc(m.cancels, func(o *op) bool { return o.call.Stop && o.maybe() && o.from() <= h.latest() }) {
-		return false
-	}
-	var last *handout
-	for _, one := range m.handouts {
-		if one.at <= h.at {
-			last = one
-		}
-	}
-	return last == nil || c.unseen(m, h) > 0 || c.leaseEnded(last, h) ||
-		slices.ContainsFunc(last.settles, func(s *op) bool { return s.call.Op != Extend && s.maybe() && s.from() <= h.latest() })
 }
