@@ -59,7 +59,7 @@ func logOf(t *testing.T, db *notify.Store, topic string) (entries []entry) {
 
 func position(t *testing.T, text string) notify.Position {
 	t.Helper()
-	p, err := notify.ParsePosition(text)
+	p, err := record.ParsePosition(text)
 	if err != nil {
 		t.Fatal(err)
 	}

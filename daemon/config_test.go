@@ -23,6 +23,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -49,7 +50,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := daemon.Config{
-		RedisURL: notify.DefaultURL, Prefix: notify.DefaultPrefix, MemoryShare: reach.DefaultMemoryShare, Listen: daemon.DefaultListen, Console: true, MetricsTopics: 100,
+		RedisURL: reach.DefaultURL, Prefix: script.DefaultPrefix, MemoryShare: reach.DefaultMemoryShare, Listen: daemon.DefaultListen, Console: true, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
 		BroadcastKeep: daemon.Keep{Count: carrier.DefaultKeepCount, Age: carrier.DefaultKeepAge},
 		DeadKeep:      daemon.Keep{Count: carrier.DefaultKeepDeadCount, Age: carrier.DefaultKeepDeadAge}, DoneKeep: daemon.Keep{Count: carrier.DefaultKeepDoneCount, Age: carrier.DefaultKeepDoneAge}, TopicKeep: carrier.DefaultKeepTopics, NatsPrefix: natsgate.DefaultPrefix,

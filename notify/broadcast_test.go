@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -364,7 +365,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 			t.Errorf("%s was sent before: %v, cancelled: %v", id, sent[id], cancelled[id])
 		}
 		sent[id] = true
-		at, err := notify.ParsePosition(e.ID)
+		at, err := record.ParsePosition(e.ID)
 		if err != nil || at.Time().Before(moved[id]) {
 			t.Errorf("%s was sent at %v, and put off until %v; %v", id, at.Time(), moved[id], err)
 		}
@@ -529,7 +530,7 @@ func TestRightsAreExact(t *testing.T) {
 	t.Parallel()
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
 	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -566,7 +567,7 @@ func TestRightsAreExact(t *testing.T) {
 		delete(used, own) // of the test, or of every connection
 	}
 	allowed := map[string]bool{}
-	for _, right := range strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards())) {
+	for _, right := range strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards())) {
 		if name, ok := strings.CutPrefix(right, "+"); ok {
 			allowed[name] = true
 		}

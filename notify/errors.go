@@ -29,7 +29,6 @@ var ErrNoListener = store.ErrNoListener
 // Errors of Redis.
 var (
 	ErrFull         = reach.ErrFull         // it uses the share of its memory that publishes may fill
-	ErrNoRedis      = reach.ErrNoRedis      // another program answers at its address
 	ErrUnfit        = reach.ErrUnfit        // it is too old, may evict messages, or holds a store of another format
 	ErrUnreplicated = reach.ErrUnreplicated // the change is made, but too few replicas confirmed it
 )

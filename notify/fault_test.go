@@ -62,7 +62,7 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"memory_share", opens(notify.Config{MemoryShare: 101})},
 		{"state", func() error { _, err := record.ParseState("gone"); return err }},
 		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
-		{"position", func() error { _, err := notify.ParsePosition("a"); return err }},
+		{"position", func() error { _, err := record.ParsePosition("a"); return err }},
 		{"wait", func() error { _, err := fields.ParseDuration("wait", "long"); return err }},
 		{"limit", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 0, ""); return err }},
 		{"cursor", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 1, "x"); return err }},

@@ -154,7 +154,7 @@ func (i *Inspector) measured(ctx context.Context, s store.Shard, some []store.Li
 func sinceOf(r store.Registration) time.Time {
 	at := r.Start
 	if r.Began > 0 {
-		position, errPosition := ParsePosition(r.From)
+		position, errPosition := record.ParsePosition(r.From)
 		moment, errMoment := time.Parse(time.RFC3339Nano, r.From)
 		switch {
 		case r.From == "now":

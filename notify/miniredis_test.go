@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -251,7 +252,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	at, err := notify.ParsePosition(all[0].ID)
+	at, err := record.ParsePosition(all[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func TestPosition(t *testing.T) {
 	for text, want := range map[string]notify.Position{
 		"0-0": 0, "0-1": 1, "1-0": 1000, "1732128000123-456": 1732128000123456, "253402300799999-999": 253402300799999999,
 	} {
-		p, err := notify.ParsePosition(text)
+		p, err := record.ParsePosition(text)
 		if err != nil || p != want || p.String() != text {
 			t.Errorf("%s is %d, written %s, %v", text, p, p, err)
 		}
@@ -155,14 +155,14 @@ func FuzzPosition(f *testing.F) {
 	}
 	grammar := regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := notify.ParsePosition(text)
+		p, err := record.ParsePosition(text)
 		if err != nil {
 			if !errors.Is(err, notify.ErrInvalid) || p != 0 {
 				t.Fatalf("%d, %v", p, err)
 			}
 			return
 		}
-		again, err := notify.ParsePosition(p.String())
+		again, err := record.ParsePosition(p.String())
 		if err != nil || again != p || p < 0 || p.Time().After(record.MaxDue.Add(time.Millisecond)) || !grammar.MatchString(text) {
 			t.Fatalf("%q is %d, written as %s and read as %d, %v", text, p, p, again, err)
 		}
@@ -172,7 +172,7 @@ func FuzzPosition(f *testing.F) {
 func TestBadPosition(t *testing.T) {
 	t.Parallel()
 	for _, text := range badPositions {
-		if p, err := notify.ParsePosition(text); !errors.Is(err, notify.ErrInvalid) {
+		if p, err := record.ParsePosition(text); !errors.Is(err, notify.ErrInvalid) {
 			t.Errorf("%q is %v, %v; want an ErrInvalid", text, p, err)
 		}
 	}

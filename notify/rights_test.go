@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -32,7 +33,7 @@ func newAccount(t *testing.T, without ...string) *account {
 	server := storetest.Server(t)
 	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
-	a.set(strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	a.set(strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
 	a.set(without...)
 	a.store = storetest.At(t, a.url, "")
 	return a
@@ -65,7 +66,7 @@ func (a *account) called(command string) int {
 // give gives all rights.
 func (a *account) give() {
 	a.t.Helper()
-	a.set(strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	a.set(strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
 }
 
 // wantRefused checks that an error names the missing right and the remedy, and that

@@ -32,9 +32,6 @@ const (
 // itself.
 type TopicSettings = store.TopicSettings
 
-// DefaultSettings are the settings that neither a topic nor AllTopics has.
-var DefaultSettings = store.DefaultSettings
-
 // AllTopics names the store's settings in Settings and Set: those of all topics that
 // have none of their own.
 const AllTopics = record.AllTopics

@@ -35,7 +35,7 @@ func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	pub, _ := open(t)
-	want := notify.TopicSettings{Settings: notify.DefaultSettings}
+	want := notify.TopicSettings{Settings: store.DefaultSettings}
 	check := func(what string, got notify.TopicSettings) {
 		t.Helper()
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -67,10 +67,10 @@ func TestSettings(t *testing.T) {
 	check("attempts as for all, and resumed", set(t, pub, topic, notify.SettingsChange{Attempts: new(0), Paused: new(false)}))
 
 	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0))})
-	want.Attempts, want.Lease = notify.DefaultSettings.Attempts, notify.DefaultSettings.Lease
+	want.Attempts, want.Lease = store.DefaultSettings.Attempts, store.DefaultSettings.Lease
 	check("nothing is set for all", look())
 
-	want = notify.TopicSettings{Settings: notify.DefaultSettings}
+	want = notify.TopicSettings{Settings: store.DefaultSettings}
 	check("nothing is set again", set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Duration(0))}))
 }
 
@@ -136,7 +136,7 @@ func TestForeignSettings(t *testing.T) {
 		publish(t, pub, message("a", time.Time{}))
 		claimer := subscriberstest.Claimer(t, db)
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
-		if err != nil || len(ds) != 1 || ds[0].Lease != notify.DefaultSettings.Lease {
+		if err != nil || len(ds) != 1 || ds[0].Lease != store.DefaultSettings.Lease {
 			t.Fatalf("%.20q: claimed %+v, %v", text, ds, err)
 		}
 		out, err := ds[0].Nack(t.Context(), subscribers.ByBackoff, "no")
@@ -151,7 +151,7 @@ func TestForeignSettings(t *testing.T) {
 	do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), "*:settings", " paused=1 lease=x"})
 	pause(t, pub) // a change is made, whatever stands for all topics
 	resume(t, pub)
-	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != notify.DefaultSettings.Lease {
+	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != store.DefaultSettings.Lease {
 		t.Errorf("set for all: %+v", got)
 	}
 	do(t, db, []any{"DEL", db.KeysOf(topic).Topics()}, []any{"SET", db.KeysOf(topic).Topics(), "x"})

@@ -334,7 +334,7 @@ func TestOneMasterIsAway(t *testing.T) {
 		shard := db.Of(topics[k][0])
 		storetest.Eventually(t, "the shard takes over the settings", func() bool { return shard.AdoptSettings(t.Context()) == nil })
 		got, err := pub.Settings(t.Context(), topics[k][0])
-		if err != nil || got.Lease != time.Hour || got.Attempts != notify.DefaultSettings.Attempts {
+		if err != nil || got.Lease != time.Hour || got.Attempts != store.DefaultSettings.Attempts {
 			t.Errorf("shard %d has %+v, %v", k, got, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // A Store is one Redis and one prefix in it. It is safe for concurrent use. Close it
@@ -12,14 +11,8 @@ import (
 type Store = store.Store
 
 // Config is which Redis a Store is in, how to reach it, and the prefix of its keys. The
-// zero value means DefaultURL and DefaultPrefix.
+// zero value means redis://127.0.0.1:6379 and bellhop.
 type Config = reach.Config
-
-// Defaults of a Config.
-const (
-	DefaultURL    = reach.DefaultURL
-	DefaultPrefix = script.DefaultPrefix
-)
 
 // Open returns the store that c describes. It connects at its first use. The error is a
 // joined Fault for each wrong field.
@@ -34,11 +27,8 @@ type Record = record.Record
 func NewID() string { return record.NewID() }
 
 // A Position is the place of a broadcast among all that a store sent: the time when it
-// was sent, made unique.
+// was sent, made unique. Its UnmarshalText reads it as its String writes it.
 type Position = record.Position
-
-// ParsePosition reads a position as its String writes it. The error is a Fault.
-func ParsePosition(text string) (Position, error) { return record.ParsePosition(text) }
 
 // A Pattern matches one topic, or many: a token * stands for any one token, and > at
 // the end for one or more.

@@ -26,6 +26,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -365,7 +366,7 @@ func TestLeastPrivileges(t *testing.T) {
 	server := storetest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(notify.DefaultPrefix, storetest.Shards()))...)
+	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (b Bookmark) positions() ([]notify.Position, error) {
 	}
 	shards, text, many := strings.Cut(string(b), ".")
 	if !many {
-		p, err := notify.ParsePosition(string(b))
+		p, err := record.ParsePosition(string(b))
 		if err != nil {
 			return nil, wrong
 		}
@@ -83,7 +83,7 @@ func (b Bookmark) positions() ([]notify.Position, error) {
 	return at, nil
 }
 
-// mostPosition is the greatest position that notify.ParsePosition reads.
+// mostPosition is the greatest position that record.ParsePosition reads.
 var mostPosition = uint64(record.MaxDue.UnixMicro()) + 999
 
 // positionsIn decodes n positions; nil if there are not as many.

@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -200,7 +201,7 @@ func sentTo(t *testing.T, store *notify.Store) (all []sent) {
 				t.Fatal(err)
 			}
 			for _, e := range entries {
-				at, err := notify.ParsePosition(e.ID)
+				at, err := record.ParsePosition(e.ID)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -72,7 +72,7 @@ all topics that have none of their own, as with '*'.`,
 func settingDocs() string {
 	var b strings.Builder
 	for _, f := range fields.In[notify.SettingsChange]() {
-		about := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, notify.DefaultSettings))
+		about := fmt.Sprintf("%s (%s)", f.Doc, api.Setting(f, store.DefaultSettings))
 		for i, line := range text.Wrap(about, 61) {
 			name := f.Name
 			if i > 0 {

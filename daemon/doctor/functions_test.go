@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -25,7 +26,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	user := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
-	for _, rule := range strings.Fields(reach.Rights(notify.DefaultPrefix, 1)) {
+	for _, rule := range strings.Fields(reach.Rights(script.DefaultPrefix, 1)) {
 		user = append(user, rule)
 	}
 	do(user...)

@@ -43,7 +43,7 @@ func Remedy(err error) string {
 		return "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "have messages handled, cancelled or purged, or raise maxmemory"
-	case errors.Is(err, notify.ErrNoRedis):
+	case errors.Is(err, reach.ErrNoRedis):
 		return "check that BELLHOP_REDIS_URL names the address and port of a Redis, with rediss:// if it requires TLS"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "Redis has just started: wait until it has loaded its data"

@@ -60,7 +60,7 @@ func (e *exam) otherSettings(ctx context.Context, home notify.TopicSettings) (ot
 // an empty store empty: reading the settings would found it.
 func (e *exam) defaults(ctx context.Context) (notify.TopicSettings, error) {
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
-		return notify.TopicSettings{Settings: notify.DefaultSettings}, err
+		return notify.TopicSettings{Settings: store.DefaultSettings}, err
 	}
 	return e.store.SettingsOfAll(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -232,7 +233,7 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
-func rightsOf(shards int) string { return reach.Rights(notify.DefaultPrefix, shards) }
+func rightsOf(shards int) string { return reach.Rights(script.DefaultPrefix, shards) }
 
 // nodeAt returns a client of one server.
 func nodeAt(t *testing.T, address string) *redis.Client {

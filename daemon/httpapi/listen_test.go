@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -41,7 +42,7 @@ func TestStreamFormat(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	first, ok := strings.CutPrefix(line(), "id: ")
-	if _, err := notify.ParsePosition(first); !ok || err != nil || line() != "" {
+	if _, err := record.ParsePosition(first); !ok || err != nil || line() != "" {
 		t.Errorf("the first id is %q, %v", first, err)
 	}
 	if got := line(); got != ":" || line() != "" {
@@ -66,7 +67,7 @@ func TestStreamFormat(t *testing.T) {
 	if strings.ContainsAny(data, "\u2028\r") {
 		t.Errorf("%q", data)
 	}
-	if _, err := notify.ParsePosition(id); err != nil || id == first {
+	if _, err := record.ParsePosition(id); err != nil || id == first {
 		t.Errorf("its id is %q", id)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -94,7 +95,7 @@ func comparePositions(t testing.TB, a, b string) int {
 		if s == "" {
 			return 0
 		}
-		p, err := notify.ParsePosition(s)
+		p, err := record.ParsePosition(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestBroadcastIsACloudEvent(t *testing.T) {
 		t.Error("it came early")
 	}
 	position := m.Header.Get("Bellhop-Position")
-	if _, err := notify.ParsePosition(position); err != nil {
+	if _, err := record.ParsePosition(position); err != nil {
 		t.Error(err)
 	}
 	prefix := store.Keys().Prefix()

@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -20,7 +21,7 @@ func TestPushWithLeastRights(t *testing.T) {
 	n, server := startNATS(t, nil), storetest.Server(t)
 	admin := storetest.At(t, server.URL(), "").Client()
 	rule := []any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}
-	for _, word := range strings.Fields(reach.Rights(notify.DefaultPrefix, storetest.Shards())) {
+	for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards())) {
 		rule = append(rule, word)
 	}
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -171,7 +172,7 @@ func TestTwoGatesShareTheWork(t *testing.T) {
 func TestSlowRedisLosesNoRequests(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
-	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
+	store := storetest.At(t, redis.URL(), script.DefaultPrefix)
 	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
@@ -215,7 +216,7 @@ func signal(t testing.TB, redis *redisserver.Server, s syscall.Signal) {
 func TestLargeRequestsAtOnce(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
-	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
+	gate, _ := newGate(t, storetest.At(t, redis.URL(), script.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
 	signal(t, redis, syscall.SIGSTOP)
@@ -253,7 +254,7 @@ func TestFlood(t *testing.T) {
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
 	var log logBuffer
-	gate, _ := newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
+	gate, _ := newGate(t, storetest.At(t, redis.URL(), script.DefaultPrefix), natsgate.Options{URL: n.ClientURL(), Logger: log.logger()})
 	conn := n.connect()
 	serving(t, conn)
 	signal(t, redis, syscall.SIGSTOP)
@@ -281,7 +282,7 @@ func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t)
-	store := storetest.At(t, redis.URL(), notify.DefaultPrefix)
+	store := storetest.At(t, redis.URL(), script.DefaultPrefix)
 	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
@@ -310,7 +311,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	redis := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
-	newGate(t, storetest.At(t, redis.URL(), notify.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
+	newGate(t, storetest.At(t, redis.URL(), script.DefaultPrefix), natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
 	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x"), 503, "redis is full", "OOM")

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -394,7 +395,7 @@ func TestTrialRedis(t *testing.T) {
 	storetest.OneShard(t, "the trial server has no sharded channels")
 	t.Parallel()
 	n := startNATS(t, nil)
-	_, db := storetest.Trial(t, notify.DefaultPrefix)
+	_, db := storetest.Trial(t, script.DefaultPrefix)
 	newGate(t, db, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)

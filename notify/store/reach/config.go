@@ -32,7 +32,7 @@ const MaxWaitReplicas = 16
 const DefaultMemoryShare = 90
 
 // Config says which Redis holds the messages. The zero Config means DefaultURL and
-// DefaultPrefix.
+// [script.DefaultPrefix].
 type Config struct {
 	URL          string // redis://, rediss:// (TLS) or unix://; several, separated by commas, name the nodes of a Redis Cluster or, with Master, its sentinels
 	Master       string // name of the master that Redis Sentinel watches

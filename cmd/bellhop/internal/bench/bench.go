@@ -25,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // Options say how much is measured. The zero value is the default.
@@ -138,7 +139,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 		return err
 	}
 	o = o.withDefaults()
-	prefix := cmp.Or(c.Prefix, notify.DefaultPrefix) + ":bench-" + notify.NewID()[6:]
+	prefix := cmp.Or(c.Prefix, script.DefaultPrefix) + ":bench-" + notify.NewID()[6:]
 	c.Prefix = prefix
 	if err := mayRemove(ctx, c); err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // Options are the options of Run.
@@ -154,7 +155,7 @@ func introduce(out io.Writer, c daemon.Config, servers []server, http []net.List
 	if len(http) > 0 && address != daemon.DefaultListen {
 		fmt.Fprintf(out, "%s is in use: type %s in its place\n", daemon.DefaultListen, address)
 	}
-	for i, usual := range []string{notify.DefaultURL, nats.DefaultURL} {
+	for i, usual := range []string{reach.DefaultURL, nats.DefaultURL} {
 		if i < len(servers) && servers[i].URL() != usual {
 			fmt.Fprintf(out, "%s is in use: paste this line into your other terminals:\n\n  export %s=%s\n\n",
 				usual, []string{"BELLHOP_REDIS_URL", "NATS_URL"}[i], servers[i].URL())

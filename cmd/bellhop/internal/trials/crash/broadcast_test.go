@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -60,7 +61,7 @@ func sent(t *testing.T, db *notify.Store) (all []logged) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			at, err := notify.ParsePosition(e.ID)
+			at, err := record.ParsePosition(e.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

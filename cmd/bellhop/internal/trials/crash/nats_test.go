@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -141,7 +142,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 			t.Fatal(err)
 		}
 		for m := range page.Messages() {
-			at, err := notify.ParsePosition(m.Headers().Get("Bellhop-Position"))
+			at, err := record.ParsePosition(m.Headers().Get("Bellhop-Position"))
 			if err != nil || at <= last {
 				t.Fatalf("at %d there is %v after %v, %v", i, at, last, err)
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -64,7 +65,7 @@ func certify(t *testing.T) *redisserver.TLS {
 
 // user returns the arguments of a server that has a user with the least rights.
 func user() []string {
-	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(reach.Rights(notify.DefaultPrefix, 1))...)
+	return append([]string{"--user", "bellhop", "on", ">secret"}, strings.Fields(reach.Rights(script.DefaultPrefix, 1))...)
 }
 
 // Everything works over TLS with a client certificate, as the user with the least rights, and
@@ -128,7 +129,7 @@ func TestClusterLeastRights(t *testing.T) {
 	c := startCluster(t)
 	for _, s := range append(c.Masters, c.Replicas...) {
 		rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
-		for _, word := range strings.Fields(reach.Rights(notify.DefaultPrefix, 1)) {
+		for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, 1)) {
 			rule = append(rule, word)
 		}
 		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {

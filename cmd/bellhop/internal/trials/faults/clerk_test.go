@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // The schedule of which messages are made by hand alone, since it is paused.
@@ -96,7 +97,7 @@ func (k *clerk) call(isKilled bool, prefix string, args ...string) (printed []by
 	defer cancel()
 	began := time.Now()
 	c := exec.CommandContext(ctx, bellhop, args...)
-	c.Env = append(environment(k.w.config()), "BELLHOP_PREFIX="+cmp.Or(prefix, notify.DefaultPrefix))
+	c.Env = append(environment(k.w.config()), "BELLHOP_PREFIX="+cmp.Or(prefix, script.DefaultPrefix))
 	if printed, err = c.Output(); err == nil {
 		k.took = time.Since(began)
 		return printed, nil

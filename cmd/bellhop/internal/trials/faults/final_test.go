@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // examine returns an error if the doctor finds anything to repair.
@@ -67,7 +68,7 @@ func (w *world) final(ctx context.Context) (history.Final, error) {
 }
 
 // rootFormat is the only key outside of shards, where there are several.
-const rootFormat = notify.DefaultPrefix + ":{0}:format"
+const rootFormat = script.DefaultPrefix + ":{0}:format"
 
 // read reads a key of a shard.
 func (r *reader) read(f *history.Final, name string) {
@@ -165,7 +166,7 @@ func (r *reader) now() int64 {
 }
 
 func (r *reader) keys() []string {
-	const all = notify.DefaultPrefix + ":*"
+	const all = script.DefaultPrefix + ":*"
 	cluster, isCluster := r.client.(*redis.ClusterClient)
 	if !isCluster {
 		keys, err := r.client.Keys(r.ctx, all).Result()
@@ -282,7 +283,7 @@ func (r *reader) line(topic string) map[string]int64 {
 func (r *reader) log(topic string) (entries []history.Entry) {
 	all, err := r.client.XRange(r.ctx, r.base+"log:"+topic, "-", "+").Result()
 	for _, one := range got(r, all, err) {
-		at, err := notify.ParsePosition(one.ID)
+		at, err := record.ParsePosition(one.ID)
 		id, _ := one.Values["id"].(string)
 		entries = append(entries, history.Entry{Topic: topic, ID: id, Position: int64(got(r, at, err))})
 	}

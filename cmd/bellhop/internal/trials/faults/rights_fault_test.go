@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 // The crew uses Redis as a user with the least rights; the harness has all rights.
@@ -17,14 +17,14 @@ const user, password = "bellhop", "secret"
 // userArguments returns the arguments of a redis-server with that user of a store, and of those
 // in other databases.
 func userArguments(shards int, others ...int) []string {
-	all := append([]string{"--user", user, "on", ">" + password}, strings.Fields(reach.Rights(notify.DefaultPrefix, shards))...)
+	all := append([]string{"--user", user, "on", ">" + password}, strings.Fields(reach.Rights(script.DefaultPrefix, shards))...)
 	for _, number := range others {
 		all = append(append(all, "+select"), channels(number)...)
 	}
 	return all
 }
 
-func rights() []string { return strings.Fields(reach.Rights(notify.DefaultPrefix, 1)) }
+func rights() []string { return strings.Fields(reach.Rights(script.DefaultPrefix, 1)) }
 
 // rightsFaults withdraw rights of the user. The heal restores them.
 var rightsFaults = []fault{
