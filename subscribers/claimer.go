@@ -69,8 +69,8 @@ type ClaimerStats struct {
 	SubscriberStats // a hand-over is dropped also if no caller waits any more
 }
 
-// ErrUnsubscribed is the error of a Claimer whose subscription to a shard is down.
-var ErrUnsubscribed = errors.New("the subscription to redis is down")
+// errUnsubscribed is the error of a Claimer whose subscription to a shard is down.
+var errUnsubscribed = errors.New("the subscription to redis is down")
 
 // NewClaimer returns a claimer on a store. It starts nothing. The error is a
 // notify.Fault.
@@ -313,8 +313,8 @@ func (c *Claimer) setConnected(shard store.Shard, is bool) {
 
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
 // sent, and waits for it, for three seconds at the most. It fails at a replica, which
-// accepts no claim. It does so in each shard at once. Errors: ErrUnsubscribed, or that of the connection or
-// ctx; where only some of several shards fail a store.MissingError, which names them.
+// accepts no claim. It does so in each shard at once. Errors: that of a subscription which is down, of
+// the connection or of ctx; where only some of several shards fail a store.MissingError, which names them.
 func (c *Claimer) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.Silence)
 	defer cancel()
@@ -330,7 +330,7 @@ func (c *Claimer) ping(ctx context.Context, shard store.Shard) error {
 	connected := c.connected[shard]
 	c.mu.Unlock()
 	if !connected {
-		return ErrUnsubscribed
+		return errUnsubscribed
 	}
 	return c.pings.ping(ctx, shard, c.inbox)
 }

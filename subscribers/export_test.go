@@ -14,6 +14,9 @@ const ListenerBound = listenerBound
 // MostPending is how many hand-overs a claimer holds at the most.
 const MostPending = mostPending
 
+// ErrUnsubscribed is the error of a Claimer whose subscription to a shard is down.
+var ErrUnsubscribed = errUnsubscribed
+
 // Bound returns the longest wait after an attempt.
 func (b Backoff) Bound(attempt int) time.Duration { return b.bound(attempt) }
 

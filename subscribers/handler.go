@@ -79,10 +79,6 @@ func fillRun(grace *time.Duration, log **slog.Logger) error {
 // using up an attempt).
 type Handler func(ctx context.Context, d *Delivery) error
 
-// A Middleware returns a handler around another one, such as one that measures
-// or traces it. The returned handler decides what becomes of the message.
-type Middleware func(Handler) Handler
-
 // ErrStopping is why the context of a handler ends that did not return within
 // the grace. A handler that is about to stop the subscriber may return it
 // itself: the message is released without using up an attempt.

@@ -13,7 +13,7 @@ import (
 )
 
 // noting returns middleware that sends its name before and after the handler.
-func noting(to chan<- string, name string) subscribers.Middleware {
+func noting(to chan<- string, name string) func(subscribers.Handler) subscribers.Handler {
 	return func(next subscribers.Handler) subscribers.Handler {
 		return func(ctx context.Context, d *subscribers.Delivery) error {
 			to <- name + " begins"
@@ -37,7 +37,7 @@ func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 		got <- "handler"
 		return nil
 	}
-	use := func(m ...subscribers.Middleware) {
+	use := func(m ...func(subscribers.Handler) subscribers.Handler) {
 		t.Helper()
 		if err := sub.Use(m...); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ type pings struct {
 }
 
 // ping sends a ping to an inbox in a shard, and waits for it. The same call also writes, by removing a member that does not
-// exist: a replica publishes, too, but accepts no claim. Errors: ErrUnsubscribed, or that of the connection or ctx.
+// exist: a replica publishes, too, but accepts no claim. Errors: errUnsubscribed, or that of the connection or ctx.
 func (p *pings) ping(ctx context.Context, shard store.Shard, inbox reach.Inbox) error {
 	payload, pong := pingPrefix+notify.NewID(), make(chan struct{})
 	p.mu.Lock()
@@ -40,13 +40,13 @@ func (p *pings) ping(ctx context.Context, shard store.Shard, inbox reach.Inbox) 
 	case err != nil:
 		return fmt.Errorf("ping: %w", err)
 	case subscribed == 0:
-		return ErrUnsubscribed
+		return errUnsubscribed
 	}
 	select {
 	case <-pong:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("ping: %w: %w", ErrUnsubscribed, ctx.Err())
+		return fmt.Errorf("ping: %w: %w", errUnsubscribed, ctx.Err())
 	}
 }
 

@@ -35,7 +35,7 @@ type Subscriber struct {
 
 	mu         sync.RWMutex
 	workers    map[string]*worker // by topic
-	middleware []Middleware
+	middleware []func(Handler) Handler
 	shift      *shift // what Run runs; nil: it was not called
 }
 
@@ -105,9 +105,11 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 }
 
 // Use has each handler of the subscriber, also those that are set later, called
-// through middleware. The one that was used first is the outermost: it is called
-// first and returns last. Use is called before Run. The error is a notify.Fault.
-func (s *Subscriber) Use(middleware ...Middleware) error {
+// through middleware: functions that return a handler around another one, such as one
+// that measures or traces it. The returned handler decides what becomes of the message.
+// The middleware that was used first is the outermost: it is called first and returns
+// last. Use is called before Run. The error is a notify.Fault.
+func (s *Subscriber) Use(middleware ...func(Handler) Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shift != nil {
