@@ -380,7 +380,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
-	d, expires := ds[0], ds[0].Receipt.Until().Truncate(time.Millisecond)
+	d, expires := ds[0], ds[0].Until().Truncate(time.Millisecond)
 	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), expires.UnixMilli(), record.Member(topic, "a"))
 	if _, err := d.Nack(t.Context(), 0, "not now"); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestInspect(t *testing.T) {
 	wantInfo(t, pub, before, want)
 
 	d := claim(t, db, 1)[0]
-	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Receipt.Until()
+	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Until()
 	wantInfo(t, pub, before, want)
 
 	if _, err := d.Bury(t.Context(), "no use"); err != nil {

@@ -19,8 +19,8 @@ import (
 // earlier lease is refused. That of a [Handler]'s message is good in the handler alone.
 type Receipt int64
 
-// Until returns the end of the lease, unless it was extended.
-func (r Receipt) Until() time.Time { return time.UnixMicro(int64(r)) }
+// until returns the end of the lease, unless it was extended.
+func (r Receipt) until() time.Time { return time.UnixMicro(int64(r)) }
 
 // A Delivery is a message that was claimed. Its methods settle it, once: after that
 // they fail with notify.ErrLeaseLost.
@@ -197,11 +197,11 @@ func (d *Delivery) member() string { return record.Member(d.Topic, d.ID) }
 func (d *Delivery) Until() time.Time {
 	switch {
 	case d.ends != 0:
-		return d.ends.Until()
+		return d.ends.until()
 	case d.handed:
-		return d.Receipt.Until().Add(d.Lease - record.HandoverLease)
+		return d.Receipt.until().Add(d.Lease - record.HandoverLease)
 	}
-	return d.Receipt.Until()
+	return d.Receipt.until()
 }
 
 // lease returns what settles the message.

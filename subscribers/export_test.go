@@ -17,6 +17,9 @@ const MostPending = mostPending
 // ErrUnsubscribed is the error of a Claimer whose subscription to a shard is down.
 var ErrUnsubscribed = errUnsubscribed
 
+// Until returns the end of the lease, unless it was extended.
+func (r Receipt) Until() time.Time { return r.until() }
+
 // Bound returns the longest wait after an attempt.
 func (b Backoff) Bound(attempt int) time.Duration { return b.bound(attempt) }
 

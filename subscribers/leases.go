@@ -163,7 +163,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 			History: m.History, IsLate: m.Late, acked: o.AckNow, worker: c.Name, by: l,
 		}
 		if !d.Due.IsZero() {
-			at := d.Receipt.Until().Add(-d.Lease)
+			at := d.Receipt.until().Add(-d.Lease)
 			if o.AckNow {
 				at = time.UnixMicro(reply.Now)
 			}

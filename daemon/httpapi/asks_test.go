@@ -271,7 +271,7 @@ func TestLeaseTryTimeoutAndFail(t *testing.T) {
 	s.call("POST", messages+"?id=a&lease=45s&try_timeout=1m&fail=drop&attempts=1", "x").is(201)
 	d := read[api.Claimed](s.call("POST", topicPath+"/claim?lease=10m", "").is(200)).Messages[0]
 	claimed := *s.look("a").Claimed
-	if lease := d.Receipt.Until().Sub(claimed).Round(time.Second); lease != 45*time.Second {
+	if lease := until(d).Sub(claimed).Round(time.Second); lease != 45*time.Second {
 		t.Errorf("the lease is %v", lease)
 	}
 	extended := read[api.Extended](s.call("POST", settle(d, "extend", "&lease=10m"), "").is(200))

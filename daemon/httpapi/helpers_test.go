@@ -360,3 +360,6 @@ func closeWrite(t testing.TB, w *wire) {
 		t.Fatal(err)
 	}
 }
+
+// until returns the end of the lease that a claim gave.
+func until(d api.Delivery) time.Time { return time.UnixMicro(int64(d.Receipt)) }

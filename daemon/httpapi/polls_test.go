@@ -272,8 +272,8 @@ func TestPollForAge(t *testing.T) {
 	if diff := cmp.Diff([]string{"one"}, ids(t, one)); diff != "" {
 		t.Fatal(diff)
 	}
-	if d := one.messages[0]; d.Receipt.Until().Add(-lease).Sub(d.Due) < age {
-		t.Errorf("it was due at %v, and its lease ends at %v", d.Due, d.Receipt.Until())
+	if d := one.messages[0]; until(d).Add(-lease).Sub(d.Due) < age {
+		t.Errorf("it was due at %v, and its lease ends at %v", d.Due, until(d))
 	}
 	h.want(client(t), http.StatusNoContent, "POST", "/v1/topics/orders/pause", "")
 	if got := storetest.Receive(t, "the answer", h.claim(client(t), "orders", "wait=20ms&min_age=1ms")); len(ids(t, got)) != 0 {

@@ -294,7 +294,7 @@ func TestWhichBackoffCounts(t *testing.T) {
 func TestWhichLeaseCounts(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})
-	left := func(d api.Delivery) time.Duration { return time.Until(d.Receipt.Until()).Round(time.Minute) }
+	left := func(d api.Delivery) time.Duration { return time.Until(until(d)).Round(time.Minute) }
 	claimed := func(query string) api.Delivery {
 		t.Helper()
 		s.call("POST", messages, "x").is(201)
@@ -314,8 +314,8 @@ func TestWhichLeaseCounts(t *testing.T) {
 	s.call("PATCH", settingsPath, `{"lease":"100ms"}`).is(200)
 	s.call("PATCH", commonPath, `{"lease":null}`).is(200)
 	for _, d := range []api.Delivery{first, second, third} {
-		if got := s.look(d.ID); got.State != notify.Leased || !got.Until.Equal(d.Receipt.Until().UTC()) {
-			t.Errorf("got %+v, want it leased until %v", got, d.Receipt.Until())
+		if got := s.look(d.ID); got.State != notify.Leased || !got.Until.Equal(until(d).UTC()) {
+			t.Errorf("got %+v, want it leased until %v", got, until(d))
 		}
 		s.call("POST", settle(d, "ack", ""), "").is(204)
 	}
