@@ -347,7 +347,6 @@ func (c Config) Subscriber(log *slog.Logger) subscribers.SubscriberOptions {
 // NamedListener returns the options of a named listener.
 func (c Config) NamedListener() subscribers.ListenOptions {
 	return subscribers.ListenOptions{
-		Lease: c.Lease, MaxAttempts: c.MaxAttempts,
-		Backoff: subscribers.Backoff{Min: c.BackoffMin, Max: c.BackoffMax},
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffMin: c.BackoffMin, BackoffMax: c.BackoffMax,
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // set sets the environment to these settings alone.
@@ -125,7 +124,7 @@ func TestSettings(t *testing.T) {
 	if a := c.Archive(nil); a.URL != vars["BELLHOP_ARCHIVE_URL"] || a.PasswordFile != password || a.Room != 1000 {
 		t.Errorf("Archive() = %+v", a)
 	}
-	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.Backoff != (subscribers.Backoff{Min: 2 * time.Second, Max: time.Hour}) {
+	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.BackoffMin != 2*time.Second || l.BackoffMax != time.Hour {
 		t.Errorf("NamedListener() = %+v", l)
 	}
 }

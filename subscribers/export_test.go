@@ -21,10 +21,10 @@ var ErrUnsubscribed = errUnsubscribed
 func (r Receipt) Until() time.Time { return r.until() }
 
 // Bound returns the longest wait after an attempt.
-func (b Backoff) Bound(attempt int) time.Duration { return b.bound(attempt) }
+func (o ListenOptions) Bound(attempt int) time.Duration { return o.jitter().bound(attempt) }
 
 // Delay returns a random wait after an attempt.
-func (b Backoff) Delay(attempt int) time.Duration { return b.delay(attempt) }
+func (o ListenOptions) Delay(attempt int) time.Duration { return o.jitter().delay(attempt) }
 
 // TakeOver gives a hand-over to a claimer, as its inbox does.
 func (c *Claimer) TakeOver(h store.Handover) { c.polls.takeOver(h) }

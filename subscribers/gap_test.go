@@ -370,7 +370,7 @@ func TestGapOfAProcessThatDied(t *testing.T) {
 	kept := sentTo(t, db)
 	tries := 0
 	h := &received{}
-	o.Backoff = subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond}
+	o.BackoffMin, o.BackoffMax = time.Millisecond, time.Millisecond
 	o, started := h.options(o)
 	note := o.OnGap
 	o.OnGap = func(g subscribers.Gap) {

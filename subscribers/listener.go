@@ -53,7 +53,8 @@ type ListenOptions struct {
 	// returns NotNow is released, and comes before those that were sent later.
 	Concurrency int           // broadcasts handled at the same time, up to 10000; zero: one
 	Lease       time.Duration // of a broadcast, extended while the handler runs; zero: 30s
-	Backoff     Backoff       // between attempts
+	BackoffMin  time.Duration // upper bound of the random wait after the first failed attempt; zero: 1s
+	BackoffMax  time.Duration // the same after many, as it doubles with each; zero: 10m
 	MaxAttempts int           // after which a broadcast is given up; zero: 10
 
 	// OnGivenUp is called when a broadcast is given up: out of attempts, or its handler returned ErrBury.

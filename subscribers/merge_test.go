@@ -219,7 +219,7 @@ func TestConcurrencyOfANameInManyShards(t *testing.T) {
 	var mu sync.Mutex
 	now, most, failed, done := 0, 0, map[string]bool{}, map[string]int{}
 	h := &received{}
-	o, started := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 2, Backoff: subscribers.Backoff{Min: time.Millisecond}})
+	o, started := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 2, BackoffMin: time.Millisecond})
 	storetest.Run(t, func(ctx context.Context) error {
 		return newListener(t, db).Listen(ctx, "news.*", func(_ context.Context, b *subscribers.Broadcast) error {
 			mu.Lock()

@@ -113,7 +113,7 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 // named listener.
 func (o *ListenOptions) check(pattern string) error {
 	if o.Name == "" {
-		if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.Backoff != (Backoff{}) || o.OnGivenUp != nil {
+		if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.BackoffMin != 0 || o.BackoffMax != 0 || o.OnGivenUp != nil {
 			return fault.New("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 		}
 		return nil
@@ -128,7 +128,7 @@ func (o *ListenOptions) check(pattern string) error {
 		record.CheckListener(o.Name),
 		fault.Within("concurrency", "concurrency", o.Concurrency, 1, record.MaxConcurrency),
 		fault.Within("max_attempts", "max attempts", o.MaxAttempts, 1, record.MostAttempts),
-		o.Backoff.check(),
+		o.jitter().check(),
 		checkLease(o.Lease),
 	)
 }

@@ -215,7 +215,7 @@ func TestNamedFailures(t *testing.T) {
 	given := make(chan string, 10)
 	h := &received{}
 	o, started := h.options(subscribers.ListenOptions{
-		Name: "n", Concurrency: 8, MaxAttempts: 4, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond},
+		Name: "n", Concurrency: 8, MaxAttempts: 4, BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond,
 		OnGivenUp: func(b *subscribers.Broadcast, reason string) {
 			given <- fmt.Sprintf("%s %d: %s", b.ID, b.Attempt, reason)
 		},

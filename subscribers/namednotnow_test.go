@@ -111,7 +111,7 @@ func TestNamedNotNowBetweenFailures(t *testing.T) {
 		}
 		return errors.New("no")
 	}, subscribers.ListenOptions{
-		Name: "n", MaxAttempts: 3, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
+		Name: "n", MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
 		OnGivenUp: func(b *subscribers.Broadcast, _ string) { given <- b.Attempt },
 	})
 	broadcast(t, db, topic, "a")

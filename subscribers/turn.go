@@ -67,14 +67,14 @@ func (n *named) handleTurn(grace context.Context, j *job[turn], t turn) bool {
 			snoozed++
 			n.putOff(j)
 			if delay = put; delay < 0 {
-				delay = n.o.Backoff.delay(t.attempt)
+				delay = n.o.jitter().delay(t.attempt)
 			}
 			continue
 		}
 		if errors.Is(err, ErrBury) || t.attempt == n.o.MaxAttempts {
 			return n.giveUp(&t, reason)
 		}
-		delay = delayOf(err, n.o.Backoff.delay(t.attempt))
+		delay = delayOf(err, n.o.jitter().delay(t.attempt))
 		n.log.Warn("broadcast failed", "topic", t.Topic, "id", t.ID, "attempt", t.attempt, "reason", reason, "again_in", delay)
 		t.attempt++
 	}

@@ -128,7 +128,7 @@ func TestBroadcastsAreGivenUp(t *testing.T) {
 	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Broadcasts: true})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Broadcasts: subscribers.ListenOptions{
-		MaxAttempts: 2, Backoff: subscribers.Backoff{Min: time.Millisecond, Max: time.Millisecond},
+		MaxAttempts: 2, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -420,7 +420,7 @@ func TestChurnOfBroadcasts(t *testing.T) {
 				return nil
 			}, subscribers.ListenOptions{
 				Name: "n", From: subscribers.FromBeginning(), Concurrency: 8, Lease: 300 * time.Millisecond, MaxAttempts: 1000,
-				Backoff: subscribers.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond},
+				BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond,
 			})
 		})
 	}

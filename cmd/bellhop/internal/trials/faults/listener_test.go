@@ -138,7 +138,7 @@ func (a *actor) listenAs(ctx context.Context, l *subscribers.Listener, dice *dic
 		}
 		return err
 	}, subscribers.ListenOptions{
-		Name: shared, Concurrency: namedConcurrency, Lease: lease, Backoff: quick, MaxAttempts: 1000,
+		Name: shared, Concurrency: namedConcurrency, Lease: lease, BackoffMin: quickest, BackoffMax: slowest, MaxAttempts: 1000,
 		OnStart: func(at subscribers.Bookmark) {
 			a.Event(standing(history.Record{Op: history.Listen, Listener: name, Name: shared, Pattern: "news.>", Count: namedConcurrency}, at))
 			started()

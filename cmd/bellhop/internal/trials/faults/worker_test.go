@@ -18,8 +18,11 @@ import (
 // lease is the lease of messages and broadcasts.
 const lease = time.Second
 
-// quick is the backoff between attempts.
-var quick = subscribers.Backoff{Min: 50 * time.Millisecond, Max: 300 * time.Millisecond}
+// The bounds of the backoff between attempts.
+const (
+	quickest = 50 * time.Millisecond
+	slowest  = 300 * time.Millisecond
+)
 
 var errNotThisTime = errors.New("not this time")
 

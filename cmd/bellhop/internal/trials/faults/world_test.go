@@ -139,7 +139,7 @@ func (w *world) path() string {
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they carry, and limits of a topic.
 func (w *world) setDefaults(ctx context.Context) error {
 	_, err := w.inspector.Set(ctx, notify.AllTopics, notify.SettingsChange{
-		Lease: new(lease), BackoffMin: new(quick.Min), BackoffMax: new(quick.Max), Attempts: new(store.DefaultAttempts), // of messages alone
+		Lease: new(lease), BackoffMin: new(quickest), BackoffMax: new(slowest), Attempts: new(store.DefaultAttempts), // of messages alone
 	})
 	if err != nil {
 		return err
@@ -320,7 +320,7 @@ func daemonProgram(m *member) child.Program {
 	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(), "BELLHOP_PUSH_ALLOW=127.0.0.1",
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
-		"BELLHOP_MAX_ATTEMPTS="+strconv.Itoa(hookedAttempts), "BELLHOP_BACKOFF_MIN="+quick.Min.String(), "BELLHOP_BACKOFF_MAX="+quick.Max.String())}
+		"BELLHOP_MAX_ATTEMPTS="+strconv.Itoa(hookedAttempts), "BELLHOP_BACKOFF_MIN="+quickest.String(), "BELLHOP_BACKOFF_MAX="+slowest.String())}
 }
 
 // natsEnv returns the environment of a daemon for NATS.
