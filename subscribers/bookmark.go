@@ -17,7 +17,7 @@ import (
 const maxBookmark = 4096
 
 // A Bookmark says where a listener stands: one that begins After it misses nothing, and
-// gets nothing again. It is one opaque word. That of a listener to one topic, and any in a
+// gets nothing again. It is one opaque word, which may be kept as text. That of a listener to one topic, and any in a
 // store of one shard, is the position of a broadcast. Else it has the number of shards, a
 // dot, and in the URL's base64 varints: the greatest position that the listener reached in
 // any shard, then how far each one's is behind that.
@@ -26,12 +26,6 @@ type Bookmark string
 // At returns the bookmark of a listener that stands at a position. It is good for one
 // topic, and for any pattern in a store of one shard.
 func At(p notify.Position) Bookmark { return Bookmark(p.String()) }
-
-// ParseBookmark returns a bookmark that was kept as text. The error is a notify.Fault.
-func ParseBookmark(text string) (Bookmark, error) {
-	_, err := Bookmark(text).positions()
-	return Bookmark(text), err
-}
 
 // Position returns the greatest position of a bookmark. Zero if it is none.
 func (b Bookmark) Position() notify.Position {

@@ -43,8 +43,8 @@ func ParseFrom(text string) (From, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UnixMilli() >= 0 && !t.After(record.MaxDue) {
 		return FromTime(t), nil
 	}
-	if b, err := ParseBookmark(text); err == nil {
-		return After(b), nil
+	if _, err := Bookmark(text).positions(); err == nil {
+		return After(Bookmark(text)), nil
 	}
 	return From{}, fault.New("from", "from %.100q: use now, beginning, a time of RFC 3339 such as %s, or the bookmark of a listener", text, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 }

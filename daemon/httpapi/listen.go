@@ -36,11 +36,7 @@ func (in *listenInput) origin() string {
 // from returns where the stream begins.
 func (in *listenInput) from() (subscribers.From, error) {
 	if in.LastEventID != "" {
-		b, err := subscribers.ParseBookmark(in.LastEventID)
-		if err != nil {
-			return subscribers.From{}, fault.Renamed("Last-Event-ID", err)
-		}
-		return subscribers.After(b), nil
+		return subscribers.After(subscribers.Bookmark(in.LastEventID)), nil
 	}
 	if in.Since == "" {
 		return subscribers.FromNow(), nil
@@ -81,7 +77,7 @@ func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error
 	defer s.stop()
 	defer context.AfterFunc(open, s.hurry)()
 	err = g.listener.Listen(open, in.Pattern, s.broadcast, subscribers.ListenOptions{From: from, OnStart: s.began, OnGap: s.gap})
-	if wrong := new(fault.Fault); errors.As(err, &wrong) && wrong.Field == "from" { // of a store with other shards
+	if wrong := new(fault.Fault); errors.As(err, &wrong) && wrong.Field == "from" { // a bookmark that is none, or of a store with other shards
 		err = fault.Renamed(in.origin(), wrong.Err)
 	}
 	if open.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, guard.ErrBusy)) {

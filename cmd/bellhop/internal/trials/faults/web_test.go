@@ -274,9 +274,10 @@ func (b *browsing) stream(ctx context.Context, pattern, name string, last subscr
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
 		switch string(field) {
 		case "id":
-			if id, err = subscribers.ParseBookmark(string(value)); err != nil {
+			if _, err := subscribers.ParseFrom(string(value)); err != nil {
 				return last, err
 			}
+			id = subscribers.Bookmark(value)
 		case "event":
 			event = string(value)
 		case "data":
