@@ -43,7 +43,8 @@ func (i *Inspector) List(ctx context.Context, topic string, state State, limit i
 	return i.list(ctx, topic, placeOf[state], state, false, limit, cursor)
 }
 
-// LatestDead is List for dead letters, the latest death first.
+// LatestDead is List for dead letters, the latest death first. Package reasons counts them
+// by what they died of.
 func (i *Inspector) LatestDead(ctx context.Context, topic string, limit int, cursor string) (Page, error) {
 	return i.list(ctx, topic, script.PlaceDead, Dead, true, limit, cursor)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -385,7 +386,7 @@ func TestLatestDeadFirst(t *testing.T) {
 		}
 		for _, m := range page.Messages {
 			ids = append(ids, m.ID)
-			if kind := notify.ReasonOf(m); kind != (notify.Reason{Topic: topic, Reason: "no order #", Dead: 1}) {
+			if kind := reasons.Of(m); kind != (reasons.Reason{Topic: topic, Reason: "no order #", Dead: 1}) {
 				t.Fatalf("kind %+v", kind)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -321,7 +322,7 @@ func TestOneMasterIsAway(t *testing.T) {
 	there := slices.Sorted(slices.Values(slices.Concat(topics[:4]...)))
 
 	publishesWithout(t, pub, topics)
-	listsWithout(t, pub, there, slices.Concat(topics...))
+	listsWithout(t, pub, db, there, slices.Concat(topics...))
 	wantMissing(t, "set for all", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})))
 	wantMissing(t, "set for all again", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Hour)})))
 
@@ -414,7 +415,7 @@ func publishesWithout(t *testing.T, pub client, topics [][]string) {
 
 // listsWithout checks what is read of all shards while those of all but some topics are
 // away.
-func listsWithout(t *testing.T, pub client, there, all []string) {
+func listsWithout(t *testing.T, pub client, db *notify.Store, there, all []string) {
 	t.Helper()
 	topicsIn := func(counts []notify.Counts) (names []string) {
 		for _, c := range counts {
@@ -442,10 +443,10 @@ func listsWithout(t *testing.T, pub client, there, all []string) {
 	if s.Topics != 8 || s.Dead != 8 || len(s.Deaths) != 8 {
 		t.Errorf("surveyed %+v", s)
 	}
-	reasons, err := pub.DeadReasons(t.Context(), nil)
+	died, err := reasons.Count(t.Context(), db, nil)
 	wantMissing(t, "reasons", err)
-	if len(reasons) != 8 {
-		t.Errorf("got %+v", reasons)
+	if len(died) != 8 {
+		t.Errorf("got %+v", died)
 	}
 	var lines bytes.Buffer
 	sum, err := pub.Export(t.Context(), &lines, nil)
@@ -550,9 +551,9 @@ func TestSurveyOfManyShards(t *testing.T) {
 		t.Errorf("busy are %+v", s.Busy)
 	}
 	total := 0
-	reasons, err := pub.DeadReasons(t.Context(), func(n int) { total = n })
-	if err != nil || len(reasons) != shards || total != shards || reasons[0].Reason != "no such order #" {
-		t.Errorf("got %+v of %d, %v", reasons, total, err)
+	died, err := reasons.Count(t.Context(), db, func(n int) { total = n })
+	if err != nil || len(died) != shards || total != shards || died[0].Reason != "no such order #" {
+		t.Errorf("got %+v of %d, %v", died, total, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -68,17 +69,17 @@ func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 		return fault.New("limit", "limit %d: use 1 or more", limit)
 	}
 	bar := a.progress("counting", -1)
-	reasons, err := s.inspector.DeadReasons(ctx, func(total int) { _ = bar.Set(total) }) // it only draws
+	all, err := reasons.Count(ctx, s.store, func(total int) { _ = bar.Set(total) }) // it only draws
 	_ = bar.Finish()
 	missing, err := partly(err)
 	if err != nil {
 		return err
 	}
-	shown := reasons[:min(len(reasons), limit)]
+	shown := all[:min(len(all), limit)]
 	if a.json {
 		return cmp.Or(a.printJSON(shown), missing)
 	}
-	if len(reasons) == 0 {
+	if len(all) == 0 {
 		fmt.Fprintln(a.out, "no dead letters")
 		return missing
 	}
@@ -87,20 +88,20 @@ func (a *app) countDead(ctx context.Context, s *session, limit int) error {
 		rows = append(rows, []string{strconv.FormatInt(r.Dead, 10), r.Topic, r.Reason})
 	}
 	a.printRows(rows, 1, 2)
-	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(reasons, len(shown)))
+	fmt.Fprintf(a.out, "\n%s\n", sumOfDead(all, len(shown)))
 	return missing
 }
 
 // sumOfDead describes how many dead letters there are, and how many reasons are not shown.
-func sumOfDead(reasons []notify.Reason, shown int) string {
+func sumOfDead(all []reasons.Reason, shown int) string {
 	total, topics := int64(0), make(map[string]bool)
-	for _, r := range reasons {
+	for _, r := range all {
 		total += r.Dead
 		topics[r.Topic] = true
 	}
 	sum := fmt.Sprintf("%s of %s", text.Plural(total, "dead letter"), text.Plural(len(topics), "topic"))
-	if more := len(reasons) - shown; more > 0 {
-		sum += fmt.Sprintf("; %s more: --limit %d", text.Plural(more, "reason"), len(reasons))
+	if more := len(all) - shown; more > 0 {
+		sum += fmt.Sprintf("; %s more: --limit %d", text.Plural(more, "reason"), len(all))
 	}
 	return sum
 }

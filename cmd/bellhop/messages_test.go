@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -248,7 +249,7 @@ func TestDeadOfAllTopics(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	contains(t, s.call("dead", "list", "--limit", "1"), "3     many ", "7 dead letters of 3 topics; 2 reasons more: --limit 3\n")
-	var reasons []notify.Reason
+	var reasons []reasons.Reason
 	if s.json(&reasons, "dead", "list", "--json"); len(reasons) != 3 || reasons[0].Dead != 3 || reasons[2].Topic != "named" {
 		t.Errorf("got %+v", reasons)
 	}

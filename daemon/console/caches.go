@@ -7,6 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -29,7 +30,7 @@ type caches struct {
 	deaths    cache.Map[forecast.Deaths]
 	schedules cache.Map[schedulesPart]
 	schedule  cache.Map[scheduleRead]
-	reasons   cache.Map[[]notify.Reason] // one; an act has it forgotten, and does not wait while it is read
+	reasons   cache.Map[[]reasons.Reason] // one; an act has it forgotten, and does not wait while it is read
 
 	pushes    cache.Value[[]store.Push]
 	leased    cache.Value[map[string]int64] // of pushes, by name

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -180,7 +181,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 		}
 		for _, row := range rowsOf(page.Messages) {
 			view.Looked++
-			if view.Reason == "" || notify.ReasonOf(row.Info).Reason == view.Reason {
+			if view.Reason == "" || reasons.Of(row.Info).Reason == view.Reason {
 				view.Rows = append(view.Rows, row)
 			}
 		}
@@ -237,7 +238,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if !v.Has(calls.MayConsume) {
 		return nil, api.ErrForbidden
 	}
-	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]notify.Reason, error) { return c.inspector.DeadReasons(ctx, nil) })
+	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) { return reasons.Count(ctx, c.store, nil) })
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package notify
+// Package reasons tells what dead letters died of.
+package reasons
 
 import (
 	"cmp"
@@ -9,18 +10,19 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
-	reasonsPage  = 1000   // reasons that one call reads
-	reasonsKept  = 10_000 // different reasons that are counted
-	reasonLength = 200    // bytes of a reason that count
+	perPage = 1000   // reasons that one call reads
+	most    = 10_000 // different reasons that are counted
+	length  = 200    // bytes of a reason that count
 )
 
-// otherReasons counts all further reasons, under the topic "*".
-const otherReasons = "other reasons"
+// others counts all further reasons, under the topic "*".
+const others = "other reasons"
 
 // A Reason is why dead letters of a topic died, and how many did.
 type Reason struct {
@@ -29,16 +31,20 @@ type Reason struct {
 	Dead   int64  `json:"dead"`   // letters
 }
 
-// DeadReasons counts all dead letters by topic and reason, the most frequent first.
+// Count counts all dead letters of a store by topic and reason, the most frequent first.
 // Reasons count as one if they differ only in words of four or more letters and digits
 // that contain a digit: "no such order 4711" becomes "no such order #". After 10,000
 // reasons, all further ones are counted as "other reasons" of the topic "*". Dead
-// letters that come or go meanwhile may be missing. DeadReasons calls on, which may be
-// nil, with the total after each page. The error is that of the connection; or a
-// [MissingError] beside what was counted, which lacks letters of those shards.
-func (i *Inspector) DeadReasons(ctx context.Context, on func(total int)) ([]Reason, error) {
+// letters that come or go meanwhile may be missing. Count calls on, which may be
+// nil, with the total after each page. The error is a notify.Fault for a nil store, or that
+// of the connection; or a notify.MissingError beside what was counted, which lacks letters
+// of those shards.
+func Count(ctx context.Context, s *notify.Store, on func(total int)) ([]Reason, error) {
+	if err := store.CheckStore(s); err != nil {
+		return nil, err
+	}
 	all := census{counted: make(map[Reason]int64), on: on}
-	_, err := store.Gather(ctx, i.store, func(ctx context.Context, shard store.Shard) (struct{}, error) {
+	_, err := store.Gather(ctx, s, func(ctx context.Context, shard store.Shard) (struct{}, error) {
 		return struct{}{}, all.visit(ctx, shard)
 	})
 	if err != nil {
@@ -62,7 +68,7 @@ type census struct {
 // visit counts the dead letters of a shard.
 func (c *census) visit(ctx context.Context, shard store.Shard) error {
 	for cursor := uint64(0); ; {
-		page, next, err := shard.Reasons(ctx, cursor, reasonsPage)
+		page, next, err := shard.Reasons(ctx, cursor, perPage)
 		if err != nil {
 			return err
 		}
@@ -79,8 +85,8 @@ func (c *census) add(page []store.Buried) {
 	defer c.mu.Unlock()
 	for _, dead := range page {
 		kind := kindOf(dead.Member, dead.Reason)
-		if _, known := c.counted[kind]; !known && len(c.counted) >= reasonsKept {
-			kind = Reason{Topic: "*", Reason: otherReasons}
+		if _, known := c.counted[kind]; !known && len(c.counted) >= most {
+			kind = Reason{Topic: "*", Reason: others}
 		}
 		c.counted[kind]++
 	}
@@ -101,7 +107,7 @@ func kindOf(member, reason string) Reason {
 		topic = "_"
 	}
 	reason = store.Headline(reason)
-	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonLength)], "")
+	reason = strings.ToValidUTF8(reason[:min(len(reason), length)], "")
 	return Reason{Topic: topic, Reason: nameWords.ReplaceAllStringFunc(reason, func(word string) string {
 		if len(word) < 4 {
 			return word
@@ -110,8 +116,8 @@ func kindOf(member, reason string) Reason {
 	})}
 }
 
-// ReasonOf returns the Reason that a dead letter counts for in DeadReasons.
-func ReasonOf(letter Info) Reason {
+// Of returns the Reason that a dead letter counts for.
+func Of(letter notify.Info) Reason {
 	kind := kindOf(record.Member(letter.Topic, letter.ID), letter.Reason)
 	kind.Dead = 1
 	return kind
