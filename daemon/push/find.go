@@ -30,12 +30,22 @@ const (
 type news struct {
 	rung chan struct{}
 
-	mu     sync.Mutex
-	pushes bool                 // to be read
+	mu    sync.Mutex
+	todo            // guarded by mu, as what follows
+	swept time.Time // when idle topics were looked for; zero: never
+}
+
+// A todo is what there is to do.
+type todo struct {
+	pushes bool                 // all are to be read
+	named  map[string]bool      // pushes to be read, by name
 	shards map[store.Shard]bool // where names of topics are to be read
 	ready  map[string]bool      // topics that patterns name, and that no crew has
-	swept  time.Time            // when idle topics were looked for; zero: never
 	sweep  bool
+}
+
+func newTodo() todo {
+	return todo{named: make(map[string]bool), shards: make(map[store.Shard]bool), ready: make(map[string]bool)}
 }
 
 // note notes an event of the subscription. It does not block.
@@ -47,7 +57,7 @@ func (n *news) note(e store.Event, of *Pusher) {
 		n.pushes = n.pushes || e.Shard() == of.store.Home()
 		n.see(e.Shard())
 	case reach.Received:
-		n.pushes = true
+		n.named[e.Payload] = true
 	case reach.Beat:
 		for _, topic := range e.Topics() {
 			if of.misses(topic) {
@@ -58,7 +68,7 @@ func (n *news) note(e store.Event, of *Pusher) {
 			n.swept, n.sweep = now, true
 		}
 	}
-	if n.pushes || n.sweep || len(n.shards) > 0 || len(n.ready) > 0 {
+	if n.pushes || n.sweep || len(n.named) > 0 || len(n.shards) > 0 || len(n.ready) > 0 {
 		reach.Signal(n.rung)
 	}
 }
@@ -79,20 +89,23 @@ func (n *news) again() {
 }
 
 // take returns what there is to do, and forgets it.
-func (n *news) take() (pushes bool, shards map[store.Shard]bool, ready map[string]bool, sweep bool) {
+func (n *news) take() todo {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pushes, shards, ready, sweep = n.pushes, n.shards, n.ready, n.sweep
-	n.pushes, n.shards, n.ready, n.sweep = false, make(map[store.Shard]bool), make(map[string]bool), false
-	return pushes, shards, ready, sweep
+	do := n.todo
+	n.todo = newTodo()
+	return do
 }
 
 // work does what there is to do. The error is one of reading the pushes, which is repeated.
 func (p *Pusher) work(ctx context.Context) error {
-	pushes, shards, ready, sweep := p.news.take()
-	if pushes {
+	do := p.news.take()
+	changes := do.pushes || len(do.named) > 0
+	if do.pushes {
 		p.listening.left.Store(true)
-		changed, err := p.read(ctx)
+	}
+	if changes {
+		changed, err := p.read(ctx, do.pushes, do.named)
 		if err != nil {
 			p.news.again()
 			return err
@@ -104,21 +117,21 @@ func (p *Pusher) work(ctx context.Context) error {
 				return err
 			}
 			for _, shard := range all {
-				shards[shard] = true
+				do.shards[shard] = true
 			}
 		}
 	}
-	if sweep {
+	if do.sweep {
 		p.web.letGo(p.idle)
 		p.nats.letGo(p.idle)
 	}
-	p.seekReady(ready)
-	for shard := range shards {
+	p.seekReady(do.ready)
+	for shard := range do.shards {
 		if err := p.seekNames(ctx, shard); err != nil && ctx.Err() == nil {
 			p.o.Logger.Warn("cannot read which topics pushes match; they are found when they are ready", "error", err)
 		}
 	}
-	if (pushes || sweep) && p.listening.left.Load() && !p.allow.IsNone() {
+	if (changes || do.sweep) && p.listening.left.Load() && !p.allow.IsNone() {
 		p.listening.forget(ctx)
 	}
 	return nil

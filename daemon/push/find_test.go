@@ -205,3 +205,44 @@ func TestIdleTopicsAreLetGo(t *testing.T) {
 	waiting(t, s, "order.named", 1)
 	pushes(t, s, e, "order.0", "b")
 }
+
+// Where one push is put among many, it alone is read.
+func TestOnePushIsRead(t *testing.T) {
+	t.Parallel()
+	const many = 300
+	s, e := storetest.Open(t), newEndpoint(t)
+	carry(t, s)
+	size := 0
+	for i := range many {
+		p := store.Push{Name: fmt.Sprint("p", i), Topics: []string{fmt.Sprint("other.", i)}, URL: e.URL + "/" + strings.Repeat("x", 200)}
+		put(t, s, p)
+		size += len(p.URL)
+	}
+	reading := storetest.Unhurried(storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: s.Home().Keys().Prefix(), Shards: storetest.Shards()}))
+	read := new(storetest.Meter)
+	reading.Client().AddHook(read)
+	run(t, reading)
+	storetest.Publish(t, s, notify.Message{Topic: "other.0", ID: "a"})
+	storetest.Receive(t, "all are read", e.got)
+	before := read.Load()
+	if before < int64(size) {
+		t.Fatalf("%d bytes of %d are read at first", before, size)
+	}
+	put(t, s, store.Push{Name: "one", Topics: []string{topic}, URL: e.URL})
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a"})
+	storetest.Receive(t, "it is read", e.got)
+	if n := read.Load() - before; n > int64(size)/2 {
+		t.Errorf("%d bytes are read of one more; all have %d", n, size)
+	}
+	if err := s.Home().RemovePush(t.Context(), "p0"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, store.Push{Name: "p1", Topics: []string{"other.0"}, URL: e.URL + "/p1"})
+	for id := range many { // p0 may still have it for a moment
+		storetest.Publish(t, s, notify.Message{Topic: "other.0", ID: fmt.Sprint(id)})
+		if storetest.Receive(t, "it is pushed", e.got).URL.Path == "/p1" {
+			return
+		}
+	}
+	t.Error("a push that was removed keeps its topic")
+}

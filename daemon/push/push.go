@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +59,7 @@ type Pusher struct {
 
 	made    time.Time
 	news    news
+	known   []store.Push  // by name, as they were read; of Run's goroutine
 	bound   int           // topics of a crew that patterns found, at the most
 	idle    time.Duration // after which those are let go
 	leftOut atomic.Int64  // times that there was no room for one
@@ -90,7 +93,7 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 		o: o, allow: allow, store: s, secure: client(allow, false), plain: client(allow, true),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
 		made: time.Now(), bound: mostFound, idle: idleFound, full: newFull(o.Logger),
-		news: news{rung: make(chan struct{}, 1), shards: make(map[store.Shard]bool), ready: make(map[string]bool)},
+		news: news{rung: make(chan struct{}, 1), todo: newTodo()},
 	}
 	listener, err := subscribers.NewListener(s, subscribers.ListenerOptions{Version: o.Version, Grace: o.Grace, Logger: o.Logger})
 	if err != nil {
@@ -175,9 +178,13 @@ type roster struct {
 	reserved       []string // subjects
 }
 
-// read reads the pushes, and works for them from now on. It reports whether there are other patterns than before.
-func (p *Pusher) read(ctx context.Context) (changed bool, err error) {
-	all, err := p.store.Home().Pushes(ctx)
+// read reads all pushes, or those of some names, and works for them from now on. It reports whether there are other patterns than before.
+func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (changed bool, err error) {
+	if all || len(named) > store.MaxPushes {
+		p.known, err = p.store.Home().Pushes(ctx)
+	} else {
+		err = p.readNamed(ctx, named)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -186,7 +193,7 @@ func (p *Pusher) read(ctx context.Context) (changed bool, err error) {
 		pushes: make(map[string]*target), targets: make(map[string]*target), heard: make(map[string]*target),
 	}
 	p.mu.Lock()
-	for _, push := range all {
+	for _, push := range p.known {
 		if push.IsNATS() {
 			r.reserved = append(r.reserved, push.Subject(">"))
 		}
@@ -210,6 +217,18 @@ func (p *Pusher) read(ctx context.Context) (changed bool, err error) {
 		p.o.NATS.Reserve(r.reserved)
 	}
 	return changed, errors.Join(p.web.assign(r.web, p.inFlight(false)), p.nats.assign(r.nats, p.inFlight(true)))
+}
+
+// readNamed reads pushes of some names: to read all each time that one is put takes ever longer while many are.
+func (p *Pusher) readNamed(ctx context.Context, names map[string]bool) error {
+	read, err := p.store.Home().PushesNamed(ctx, slices.Collect(maps.Keys(names)))
+	if err != nil {
+		return err
+	}
+	p.known = slices.DeleteFunc(p.known, func(one store.Push) bool { return names[one.Name] })
+	p.known = append(p.known, read...)
+	slices.SortFunc(p.known, func(a, b store.Push) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
 }
 
 // add adds the target of a push of messages.

@@ -194,8 +194,8 @@ func (s Shard) PausePush(ctx context.Context, name, reason string) error {
 	})
 }
 
-// RemovePush removes a push. Its messages stay as they are. It may be repeated until what it listened under is removed from all shards. Errors:
-// ErrNoPush, or as ChangePush.
+// RemovePush removes a push. Its messages stay as they are. It may be repeated until what it listened under is removed from all shards.
+// Errors: ErrNoPush, or as ChangePush.
 func (s Shard) RemovePush(ctx context.Context, name string) error {
 	err := s.ChangePush(ctx, name, func(p *Push) (*Push, error) {
 		if p == nil {
@@ -256,9 +256,18 @@ func (s Shard) Pushes(ctx context.Context) ([]Push, error) {
 	return all, err
 }
 
-// pushes returns all pushes, how often they were changed, and how many are foreign.
-func (s Shard) pushes(ctx context.Context) (all []Push, seen string, foreign int, err error) {
-	r, err := s.Run(ctx, pushesScript)
+// PushesNamed is Pushes for some names, at most [MaxPushes]; those that no push has are left out.
+func (s Shard) PushesNamed(ctx context.Context, names []string) ([]Push, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	some, _, _, err := s.pushes(ctx, names...)
+	return some, err
+}
+
+// pushes returns all pushes, or those of some names, how often all were changed, and how many are foreign.
+func (s Shard) pushes(ctx context.Context, names ...string) (all []Push, seen string, foreign int, err error) {
+	r, err := s.Run(ctx, pushesScript, anys(names)...)
 	if err != nil {
 		return nil, "", 0, err
 	}
