@@ -25,12 +25,13 @@ func TestBackoff(t *testing.T) {
 		{subscribers.ListenOptions{BackoffMin: time.Hour}, 3, time.Hour},
 		{subscribers.ListenOptions{BackoffMin: 3 * time.Second, BackoffMax: 10 * time.Second}, 3, 10 * time.Second},
 	} {
+		least, most := test.o.BackoffMin, test.o.BackoffMax
 		if got := test.o.Bound(test.attempt); got != test.bound {
-			t.Errorf("%v after attempt %d: %v, want %v", []time.Duration{test.o.BackoffMin, test.o.BackoffMax}, test.attempt, got, test.bound)
+			t.Errorf("%v to %v after attempt %d: %v, want %v", least, most, test.attempt, got, test.bound)
 		}
 		for range 100 {
 			if got := test.o.Delay(test.attempt); got < 0 || got > test.bound {
-				t.Errorf("%v after attempt %d: %v, want at most %v", []time.Duration{test.o.BackoffMin, test.o.BackoffMax}, test.attempt, got, test.bound)
+				t.Errorf("%v to %v after attempt %d: %v, want at most %v", least, most, test.attempt, got, test.bound)
 			}
 		}
 	}

@@ -238,7 +238,9 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if !v.Has(calls.MayConsume) {
 		return nil, api.ErrForbidden
 	}
-	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) { return reasons.Count(ctx, c.store, nil) })
+	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) {
+		return reasons.Count(ctx, c.store, nil)
+	})
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
