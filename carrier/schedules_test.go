@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -63,51 +61,6 @@ func idsIn(t testing.TB, db *notify.Store, key string) (all []string) {
 		all = append(all, strings.TrimPrefix(member, topic+":"))
 	}
 	return all
-}
-
-// age has all that is known of a schedule be older, as if nobody had carried for that long: its occurrences have earlier times, and are due so
-// much earlier.
-func age(t testing.TB, db *notify.Store, name string, by time.Duration) {
-	t.Helper()
-	client, keys, ctx := db.Client(), db.KeysOf(topic), t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	state := stateOf(t, db, name)
-	raw, err := client.HGet(ctx, keys.SchedulesOf(topic), name).Result()
-	must(err)
-	seconds := int64(by / time.Second)
-	raw = strings.Replace(raw, fmt.Sprint(" cursor=", state.Cursor.Unix()), fmt.Sprint(" cursor=", state.Cursor.Unix()-seconds), 1)
-	line, rest, _ := strings.Cut(raw, "\n")
-	var b strings.Builder
-	for i, word := range strings.Fields(rest) {
-		var at, due, made int64
-		if _, err := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, " %d,%d,%d", at-seconds, due-by.Milliseconds(), made)
-		of := store.Schedule{Name: name}
-		before, earlier := record.Member(topic, of.OccurrenceID(state.Occurrences[i].At)), record.Member(topic, of.OccurrenceID(state.Occurrences[i].At.Add(-by)))
-		held, err := client.HGet(ctx, keys.Messages(), before).Result()
-		if errors.Is(err, redis.Nil) { // it ended
-			continue
-		}
-		must(err)
-		must(client.HSet(ctx, keys.Messages(), earlier, held).Err())
-		must(client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Member: earlier, Score: float64(due - by.Milliseconds())}).Err())
-		must(client.ZRem(ctx, keys.Scheduled(topic), before).Err())
-		must(client.HDel(ctx, keys.Messages(), before).Err())
-	}
-	must(client.HSet(ctx, keys.SchedulesOf(topic), name, line+"\n"+b.String()).Err())
-	for key, member := range map[string]string{keys.Schedules(): topic + ":" + name, keys.Handed(): "/", keys.ScheduledTopics(): topic} {
-		err := client.ZAddArgsIncr(ctx, key, redis.ZAddArgs{XX: true, Members: []redis.Z{{Member: member, Score: -float64(by.Milliseconds())}}}).Err()
-		if !errors.Is(err, redis.Nil) { // nothing may be scheduled
-			must(err)
-		}
-	}
 }
 
 // A subscriber gets each second of a schedule once, and in time, over carriers that lose their leases and are replaced all the while.
@@ -239,7 +192,7 @@ func TestChangedWhileNobodyCarried(t *testing.T) {
 			put(t, db, s)
 			awaitMade(t, db, "daily", 2)
 			stop()
-			age(t, db, "daily", 12*24*time.Hour)
+			storetest.AgeSchedule(t, db, topic, "daily", 12*24*time.Hour)
 			test.change(t, db, s)
 			run(t, db, carrier.Options{})
 			var state store.ScheduleState
@@ -288,7 +241,7 @@ func TestMissed(t *testing.T) {
 			})
 			awaitMade(t, db, "daily", 2)
 			stop()
-			age(t, db, "daily", 10*24*time.Hour)
+			storetest.AgeSchedule(t, db, topic, "daily", 10*24*time.Hour)
 			run(t, db, carrier.Options{})
 			var state store.ScheduleState
 			storetest.Eventually(t, "it is settled", func() bool {
@@ -319,7 +272,7 @@ func TestGreaterCount(t *testing.T) {
 	if err := db.Client().Del(t.Context(), keys.Scheduled(topic), keys.Messages()).Err(); err != nil { // as if it were acknowledged
 		t.Fatal(err)
 	}
-	age(t, db, "daily", 10*24*time.Hour)
+	storetest.AgeSchedule(t, db, topic, "daily", 10*24*time.Hour)
 	run(t, db, carrier.Options{})
 	s.Count = 3
 	put(t, db, s)
@@ -342,7 +295,7 @@ func TestManyMissed(t *testing.T) {
 	awaitMade(t, db, "hourly", 2)
 	stop()
 	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "overdue", Delay: time.Millisecond}) // behind which they wait
-	age(t, db, "hourly", 10*24*time.Hour)
+	storetest.AgeSchedule(t, db, topic, "hourly", 10*24*time.Hour)
 	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "all that was missed is made", func() bool {
 		return len(idsIn(t, db, db.KeysOf(topic).Ready(topic))) == 241 && len(idsIn(t, db, db.KeysOf(topic).Scheduled(topic))) == 2
@@ -371,7 +324,7 @@ func TestMissedWithLargeBodies(t *testing.T) {
 	}
 	stop()
 	for _, s := range []store.Schedule{large, small} {
-		age(t, db, s.Name, 10*24*time.Hour)
+		storetest.AgeSchedule(t, db, topic, s.Name, 10*24*time.Hour)
 	}
 	run(t, db, carrier.Options{})
 	keys := db.KeysOf(topic)
@@ -393,7 +346,7 @@ func TestLateWithinTheGrace(t *testing.T) {
 	put(t, db, store.Schedule{Name: "daily", Grace: 24 * time.Hour, Spec: calendar.Spec{Every: 48 * time.Hour, From: time.Now().Add(12 * time.Hour).Truncate(time.Second).UTC()}})
 	state := awaitMade(t, db, "daily", 2)
 	stop()
-	age(t, db, "daily", 24*time.Hour)
+	storetest.AgeSchedule(t, db, topic, "daily", 24*time.Hour)
 	run(t, db, carrier.Options{})
 	want := "daily~" + state.Occurrences[0].At.Add(-24*time.Hour).Format(time.RFC3339)
 	storetest.Eventually(t, "it is carried", func() bool { return slices.Equal(idsIn(t, db, db.KeysOf(topic).Ready(topic)), []string{want}) })
@@ -413,7 +366,7 @@ func TestClockSetForward(t *testing.T) {
 	c.Fill(t)
 	awaitMade(t, db, "daily", 2)
 	c.Beat(t)
-	age(t, db, "daily", 36*time.Hour+time.Minute)
+	storetest.AgeSchedule(t, db, topic, "daily", 36*time.Hour+time.Minute)
 	c.Beat(t)
 	state := stateOf(t, db, "daily")
 	if ready := idsIn(t, db, db.KeysOf(topic).Ready(topic)); len(ready) != 0 || state.Missed != 2 {
@@ -495,7 +448,7 @@ func TestChainGoesOn(t *testing.T) {
 			}
 		}
 		stop()
-		age(t, db, "daily", 24*time.Hour)
+		storetest.AgeSchedule(t, db, topic, "daily", 24*time.Hour)
 		stop = run(t, db, carrier.Options{})
 	}
 	if state := awaitMade(t, db, "daily", 5); state.Missed != 0 || len(state.Occurrences) != 5 {

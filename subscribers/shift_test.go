@@ -149,6 +149,7 @@ func TestRungAfterUntil(t *testing.T) {
 	carry(t, db)
 	add, got, _ := working(t, db)
 	waiting := db.KeysOf("other").Waiting("other")
+	var inbox []string
 	for _, m := range []notify.Message{{ID: "handed", Delay: 100 * time.Millisecond}, {ID: "rung"}} {
 		until, end := context.WithCancel(t.Context())
 		defer end()
@@ -156,9 +157,11 @@ func TestRungAfterUntil(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitsIn(t, db, []string{"other"}, 1)
-		inbox, err := db.Client().ZRange(t.Context(), waiting, 0, 0).Result()
-		if err != nil {
-			t.Fatal(err)
+		if inbox == nil {
+			var err error
+			if inbox, err = db.Client().ZRange(t.Context(), waiting, 0, 0).Result(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		end()
 		waitsIn(t, db, []string{"other"}, 0)

@@ -189,7 +189,7 @@ func TestScheduleInABrowser(t *testing.T) {
 // The page of a topic's schedules reads nothing of what they publish, which may be large.
 func TestSchedulesReadNoBodies(t *testing.T) {
 	t.Parallel()
-	s := serve(t, storetest.At(t, storetest.Server(t).URL(), "p"), httpapi.Options{})
+	s := serve(t, storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p")), httpapi.Options{})
 	const n, size = 20, 200_000
 	for i := range n {
 		schedule(t, s.store, "bills", fmt.Sprintf("s%d", i), func(o *store.Schedule) { o.Message.Body = make([]byte, size) })

@@ -53,7 +53,7 @@ func TestWaitsEndWhileSearchesWait(t *testing.T) {
 	later := body("a")
 	later.Delay = time.Hour
 	storetest.Publish(t, store, later)
-	const many = 500
+	const many = 2 * natsgate.MaxReads
 	got := subscribe(t, conn, "got")
 	for range many {
 		if err := conn.PublishRequest("bellhop.inspect."+topic, "got", []byte(`{"id":"a","wait":"5m"}`)); err != nil {

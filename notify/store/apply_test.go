@@ -14,7 +14,7 @@ import (
 // Schedules are pruned without what they publish being read, which may be large.
 func TestPruneReadsNoBodies(t *testing.T) {
 	t.Parallel()
-	s := storetest.At(t, storetest.Server(t).URL(), "p")
+	s := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p"))
 	const n, size = 20, 100_000
 	for i := range n {
 		one := store.Schedule{
