@@ -437,8 +437,16 @@ func limited(bytes int64) jetstream.StreamConfig {
 	}
 }
 
-// None overtakes one that a full stream refuses, also if it is smaller. So the next daemon, which begins with the refused one,
-// sends none again that is stored.
+// wantStoredOnceRoomIsMade waits until the stream of limited refuses a broadcast of withLarge, and makes room: then all are
+// stored in their order.
+func wantStoredOnceRoomIsMade(t *testing.T, d *daemon, store *notify.Store, js jetstream.JetStream) {
+	t.Helper()
+	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
+	makeStream(t, js, limited(100_000))
+	wantStored(t, js, store, 10)
+}
+
+// None overtakes one that a full stream refuses, also if it is smaller, nor where the next daemon begins with that.
 func TestNoneOvertakesARefusedBroadcast(t *testing.T) {
 	t.Parallel()
 	n, store, js := startJetStream(t)
@@ -448,10 +456,7 @@ func TestNoneOvertakesARefusedBroadcast(t *testing.T) {
 	d := startDaemon(t, store, keeps(n), carrier.Options{})
 	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
 	d.stop()
-	d = startDaemon(t, store, keeps(n), carrier.Options{})
-	storetest.Eventually(t, "it is refused again", func() bool { return d.Stats().Resent > 1 })
-	makeStream(t, js, limited(100_000))
-	wantStored(t, js, store, 10)
+	wantStoredOnceRoomIsMade(t, startDaemon(t, store, keeps(n), carrier.Options{}), store, js)
 }
 
 // None overtakes another, either, where a stream was changed to refuse while the gateway was not connected.
@@ -470,9 +475,7 @@ func TestStreamThatRefusesFromNowOn(t *testing.T) {
 	makeStream(t, js, limited(10_000))
 	broadcast(t, store, withLarge()...)
 	w.mend()
-	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 1 })
-	makeStream(t, js, limited(100_000))
-	wantStored(t, js, store, 10)
+	wantStoredOnceRoomIsMade(t, d, store, js)
 }
 
 // The server is restarted with its stored messages, under load.
