@@ -23,7 +23,7 @@
 // # Guarantees
 //
 // At least once: a message whose publish was acknowledged is delivered until it is
-// acknowledged, cancelled, expired or dead.
+// acknowledged, cancelled, expired, dead, or dropped as it asked.
 //
 // Never early: no message is handed out before its due time by Redis's clock, the
 // only clock. Redis adds a delay itself, so publishers' clocks do not matter. A due
@@ -82,7 +82,7 @@
 //
 // What a message goes through:
 //
-//   - scheduled, ready, leased, dead: its four states; done: it succeeded, and is kept
+//   - scheduled, ready, blocked, leased, dead: its states; done: it succeeded, and is kept
 //   - seat: the right of a message to be the one of its key that is ready or leased
 //   - blocked, line: due without a seat; where the blocked messages of a topic stand, by
 //     key, due time and id

@@ -163,7 +163,7 @@ const (
 	Refused  = store.OutcomeRefused  // nothing was changed
 )
 
-// A State is one of the four states of a message, or Done.
+// A State is one of the five states of a message, or Done.
 type State = record.State
 
 // The states of a message.

@@ -38,8 +38,8 @@ whose times pass until a daemon runs there it makes what its --missed says. One 
 that name that is there already stays as it is. The same holds for pushes.
 
 Not exported are named listeners and their positions, also those of pushes of
-broadcasts, sent broadcasts, counters, topic settings, and pauses of topics. Topics
-that have settings or are paused are reported.
+broadcasts, sent broadcasts, counters, kept results, ids that stay taken, topic
+settings, and pauses of topics. Topics that have settings or are paused are reported.
 
 FILE appears only when it is complete, and replaces a file of that name. Standard
 output is complete only if the exit code is 0. FILE has the secrets of pushes, which

@@ -44,6 +44,7 @@ func (a *app) findCommand() *cobra.Command {
   id:order-47*            * stands for any text
   reason~timeout          in the reason of a death
   header.tenant=acme      with this header
+  key:acct-7              with this key
   body~4711               in the body
   due<2026-12-01          due before this day of UTC, wherever the command runs;
                           also a time of RFC 3339, now, or from now

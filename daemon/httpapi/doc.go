@@ -9,8 +9,8 @@
 // A claim may wait until there is a message. The carrier's ring wakes it, never a
 // timer, and all claims share one subscription to Redis (subscribers.Claimer). GET
 // /v1/topics/{topic}/broadcasts is an endless stream of server-sent events, read once
-// for all listeners (subscribers.Listener). Each event's id is the broadcast's
-// position; a client resumes by it.
+// for all listeners (subscribers.Listener). Each event's id is an opaque
+// bookmark, by which a client resumes.
 //
 // A file of bearer tokens says what each caller may do. Without it everybody may do
 // everything, so the daemon binds to loopback only. A request that no token guards must

@@ -100,10 +100,10 @@
 // answer that would be larger than max_payload has fewer elements, and a cursor.
 //
 // A request to publish has the headers Bellhop-Id, Bellhop-Key, Bellhop-If-Busy,
-// Bellhop-Delay, Bellhop-Due, Bellhop-Ttl, Bellhop-Attempts, Bellhop-Lease,
-// Bellhop-Try-Timeout, Bellhop-Fail, Bellhop-Late-After, Bellhop-Late, Bellhop-If-Exists,
-// Bellhop-Max-Wait, Bellhop-Then and Bellhop-Unique-For, all optional; Content-Type or
-// ce-datacontenttype; and Bellhop-Header-NAME for each header NAME that is kept with the
+// Bellhop-Delay, Bellhop-Due, Bellhop-Zone, Bellhop-Spread, Bellhop-Ttl, Bellhop-Attempts,
+// Bellhop-Lease, Bellhop-Try-Timeout, Bellhop-Fail, Bellhop-Late-After, Bellhop-Late,
+// Bellhop-If-Exists, Bellhop-Max-Wait, Bellhop-Then and Bellhop-Unique-For, all optional;
+// Content-Type or ce-datacontenttype; and Bellhop-Header-NAME for each header NAME that is kept with the
 // message. They are the fields of notify.Message; their names are read without regard to
 // case. The reply has the outcome: created; with Bellhop-If-Exists kept, replaced or moved,
 // and previous_due; with Bellhop-If-Busy dropped. A refusal with 409 has the outcome refused.

@@ -72,7 +72,7 @@ func faultOf(name string) (Fault, error) {
 // A Finding is one fault in one place.
 type Finding struct {
 	Fault    Fault  `json:"fault"`
-	Name     string `json:"name"`             // a member, a topic, an inbox or a listener; empty: the key itself
+	Name     string `json:"name"`             // a member, a topic or a listener; empty: the key itself
 	Key      string `json:"key"`              // the key, without the beginning that all keys share: of several shards with the hash tag
 	Remedy   string `json:"remedy,omitempty"` // what a repair does, such as "removed"; empty: it cannot be repaired
 	Repaired bool   `json:"repaired"`         // the remedy was applied
