@@ -1,15 +1,11 @@
 package console_test
 
 import (
-	"context"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -118,73 +114,21 @@ func TestPageComesBack(t *testing.T) {
 	p.Until("the page is whole", "document.querySelector('header') && document.querySelector('form #live button[value=\"order.a\"]') && !document.querySelector('.fault:not([hidden])')")
 }
 
-// A proxy hands on what it gets, until it falls silent: then it keeps connections open, and nobody hears of it.
-type proxy struct {
-	l      net.Listener
-	silent atomic.Bool
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{l: l}
-	storetest.Run(t, func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, func() { l.Close() })()
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return nil // it was closed
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				return err
-			}
-			context.AfterFunc(ctx, func() { client.Close(); server.Close() })
-			go p.carry(server, client)
-			go p.carry(client, server)
-		}
-	})
-	return p
-}
-
-// carry hands bytes on. What comes while the proxy is silent is lost, and so is what comes later on that connection.
-func (p *proxy) carry(to, from net.Conn) {
-	buffer, lost := make([]byte, 64<<10), false
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			if err == io.EOF && !p.silent.Load() {
-				to.Close()
-			}
-			return
-		}
-		if lost = lost || p.silent.Load(); lost {
-			continue
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // A connection that is cut without a word is noticed, and made anew.
 func TestSilentConnection(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	proxy := newProxy(t, strings.TrimPrefix(s.url, "http://"))
-	p := consoletest.Open(t, "http://"+proxy.l.Addr().String()+"/ui/topics", consoletest.Look{})
+	proxy := storetest.NewProxy(t, strings.TrimPrefix(s.url, "http://"))
+	p := consoletest.Open(t, "http://"+proxy.Address()+"/ui/topics", consoletest.Look{})
 	tolerate(p)
 	p.Streams()
 	const lost = "document.getElementById('lost').hidden"
 	p.Eval("document.getElementById('live').dataset.silence = 1", nil)
-	proxy.silent.Store(true)
+	proxy.Silence(true)
 	p.Await("#lost", "The daemon does not answer. This page shows what was at ")
 	storetest.Publish(t, s.store, message("order.new", "x"))
 	p.Eval("document.getElementById('live').dataset.silence = 40", nil)
-	proxy.silent.Store(false)
+	proxy.Silence(false)
 	p.Await("#live tbody", "order.new")
 	p.Until("it says no more", lost)
 }

@@ -380,63 +380,12 @@ func TestConnectedMeansOffered(t *testing.T) {
 func TestSilentCut(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	proxy, hole := holeProxy(t, n.Addr().String())
-	gate, log := watch(t, natsgate.Options{URL: "nats://" + proxy})
+	proxy := storetest.NewProxy(t, n.Addr().String())
+	gate, log := watch(t, natsgate.Options{URL: "nats://" + proxy.Address()})
 	connected(t, gate)
-	close(hole)
+	proxy.Silence(true)
 	storetest.Eventually(t, "it is noticed", func() bool { return !gate.Stats().Connected })
 	wantLinks(t, log, "up", "away")
-}
-
-// holeProxy passes connections on to an address, until hole is closed: then it
-// drops everything.
-func holeProxy(t testing.TB, to string) (address string, hole chan struct{}) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hole = make(chan struct{})
-	done := make(chan struct{})
-	pass := func(from, to net.Conn) {
-		defer to.Close()
-		buffer := make([]byte, 4096)
-		for {
-			n, err := from.Read(buffer)
-			if err != nil {
-				return
-			}
-			select {
-			case <-hole:
-				continue
-			default:
-			}
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-	}
-	go func() {
-		defer close(done)
-		for {
-			in, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			go pass(in, out)
-			go pass(out, in)
-		}
-	}()
-	t.Cleanup(func() {
-		listener.Close()
-		<-done
-	})
-	return listener.Addr().String(), hole
 }
 
 // A server that accepts and sends nothing delays neither the start nor the stop.

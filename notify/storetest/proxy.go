@@ -1,0 +1,69 @@
+package storetest
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+)
+
+// A Proxy hands on what it gets, until it falls silent: then it keeps connections open, and nobody hears of it.
+type Proxy struct {
+	l      net.Listener
+	silent atomic.Bool
+}
+
+// NewProxy starts a proxy to an address. It ends with the test.
+func NewProxy(t testing.TB, to string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{l: l}
+	Run(t, func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() { l.Close() })()
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return nil // it was closed
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { client.Close(); server.Close() })
+			go p.carry(server, client)
+			go p.carry(client, server)
+		}
+	})
+	return p
+}
+
+// Address returns HOST:PORT of the proxy.
+func (p *Proxy) Address() string { return p.l.Addr().String() }
+
+// Silence has the proxy fall silent, or take new connections again: one that lost something stays silent.
+func (p *Proxy) Silence(on bool) { p.silent.Store(on) }
+
+// carry hands bytes on. What comes while the proxy is silent is lost, and so is what comes later on that connection.
+func (p *Proxy) carry(to, from net.Conn) {
+	buffer, lost := make([]byte, 64<<10), false
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			if err == io.EOF && !p.silent.Load() {
+				to.Close()
+			}
+			return
+		}
+		if lost = lost || p.silent.Load(); lost {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
