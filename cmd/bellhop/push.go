@@ -95,7 +95,7 @@ signatures, while receivers change from one to the other.`,
 		if err != nil {
 			return err
 		}
-		if err := s.config.Nats(s.log).CheckSubject(p.Subject(p.Name)); p.IsNATS() && err != nil {
+		if err := s.config.Nats(s.log).CheckSubject(p.Subject(">")); p.IsNATS() && err != nil {
 			return err
 		}
 		if err := s.store.Home().PutPush(ctx, p); err != nil {

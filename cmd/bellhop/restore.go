@@ -43,7 +43,7 @@ func (r *restored) restore(ctx context.Context, s *session) (store.Outcome, erro
 	if r.push == nil {
 		return s.store.Of(r.schedule.Topic).RestoreSchedule(ctx, r.schedule.Schedule, r.schedule.Restore)
 	}
-	if err := s.config.Nats(s.log).CheckSubject(r.push.Subject(r.push.Name)); r.push.IsNATS() && err != nil {
+	if err := s.config.Nats(s.log).CheckSubject(r.push.Subject(">")); r.push.IsNATS() && err != nil {
 		return store.OutcomeRefused, err
 	}
 	return s.store.Home().RestorePush(ctx, *r.push)

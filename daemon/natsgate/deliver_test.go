@@ -749,6 +749,26 @@ func TestSubjectsOfTheGatewayAreRefused(t *testing.T) {
 	}
 }
 
+// Where the topic is a part of the subject, a topic could complete the prefix.
+func TestSubjectsAroundThePrefixAreRefused(t *testing.T) {
+	t.Parallel()
+	o := natsgate.Options{Prefix: "shop.bells"}
+	for subject, own := range map[string]bool{
+		"shop.>": true, "shop.bells": true, "shop.bells.>": true, "shop.bells.act-all": true, "shop.bells.publish.>": true,
+		"shop": false, "shop.bell.>": false, "shop.bellsize.>": false, "sho.>": false, "bellhop.>": false, "bells.>": false,
+	} {
+		if err := o.CheckSubject(subject); (err != nil) != own || own && !strings.Contains(err.Error(), "subjects under shop.bells are Bellhop's own") {
+			t.Errorf("%s: got %v, want it to be refused: %t", subject, err, own)
+		}
+	}
+	_, _, d := outbound(t, o)
+	for _, bad := range []string{"nats:shop.>", "nats:shop.bells.act-all"} {
+		if err := d.pusher.Check(&store.Push{Name: "p", Topics: []string{"bells.act-all"}, To: bad}); !errors.Is(err, notify.ErrInvalid) {
+			t.Errorf("%s: got %v", bad, err)
+		}
+	}
+}
+
 // Where a push leads is changed while it works.
 func TestPushChangesItsSubject(t *testing.T) {
 	t.Parallel()

@@ -118,10 +118,12 @@ func checkStream(name string) error {
 	return nil
 }
 
-// CheckSubject returns a notify.Fault for a subject under the prefix: there are requests, and what the gateway sends.
+// CheckSubject returns a notify.Fault for a subject under the prefix, or for one whose last token > may stand for such: there are
+// requests, and what the gateway sends.
 func (o Options) CheckSubject(subject string) error {
 	prefix := cmp.Or(o.Prefix, DefaultPrefix)
-	if strings.HasPrefix(subject+".", prefix+".") {
+	before, whole := strings.CutSuffix(subject, ">")
+	if strings.HasPrefix(subject+".", prefix+".") || whole && strings.HasPrefix(prefix, before) {
 		return fault.New("to", "to nats:%s: subjects under %s are Bellhop's own; use another", subject, prefix)
 	}
 	return nil

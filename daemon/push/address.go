@@ -75,7 +75,7 @@ func (p *Pusher) Check(push *store.Push) error {
 	case p.o.NATS == nil:
 		return api.ErrNoNATS
 	}
-	return p.o.NATS.CheckSubject(push.Subject(push.Name))
+	return p.o.NATS.CheckSubject(push.Subject(">"))
 }
 
 func (p *Pusher) checkURL(text string) error {

@@ -83,6 +83,27 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// At once, or a time that is past by this machine's clock, is said, too; what cannot be read is not.
+func TestRetryAfterNow(t *testing.T) {
+	t.Parallel()
+	for after, puts := range map[string]bool{"0": true, time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat): true, "": false, "soon": false, "-1": false} {
+		t.Run(after, func(t *testing.T) {
+			t.Parallel()
+			s, e, _ := opened(t)
+			e.says(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", after)
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+			storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a", MaxAttempts: 1})
+			if !puts {
+				storetest.Eventually(t, "it is dead", func() bool { return info(t, s, "a").State == notify.Dead })
+				return
+			}
+			storetest.Eventually(t, "it is put off twice", func() bool { i := info(t, s, "a"); return i.Snoozed >= 2 && i.Attempts == 0 })
+		})
+	}
+}
+
 // A push whose endpoint is gone is paused with that as the reason; its messages wait, and go on once it is resumed.
 func TestGone(t *testing.T) {
 	t.Parallel()

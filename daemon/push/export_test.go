@@ -1,6 +1,7 @@
 package push
 
 import (
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,6 +20,11 @@ func (p *Pusher) ResolveBy(r *net.Resolver) {
 	}
 }
 
+// Trust has a pusher trust the certificates of a pool.
+func Trust(p *Pusher, pool *x509.CertPool) {
+	p.secure.Transport.(*http.Transport).TLSClientConfig.RootCAs = pool
+}
+
 // Unheard are the subjects on which nobody listens.
 type Unheard struct{ unheard }
 
@@ -30,6 +36,9 @@ func (u *Unheard) Wait(subject string) time.Duration { return u.wait(subject) }
 
 // Forget notes that a subject is heard.
 func (u *Unheard) Forget(subject string) { u.forget(subject) }
+
+// Keep forgets all subjects but some.
+func (u *Unheard) Keep(some map[string]bool) { u.keep(some) }
 
 // Bound has a pusher that does not run yet work for so many topics of patterns, and let those go that had nothing for some time.
 func Bound(p *Pusher, topics int, idle time.Duration) { p.bound, p.idle = topics, idle }

@@ -1,16 +1,51 @@
 package push_test
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
+
+// A connection of HTTP/2 that is cut without a word is noticed, and made anew.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	protocols := make(chan string, 10_000)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { protocols <- r.Proto }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	proxy := storetest.NewProxy(t, server.Listener.Addr().String())
+	p, err := push.New(storetest.Open(t), push.Options{Allow: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	push.Trust(p, pool)
+	of := store.Push{Name: "crm", Topics: []string{topic}, URL: "https://" + proxy.Address(), Secrets: []string{secret}, Timeout: 300 * time.Millisecond}
+	send := func() bool {
+		a, err := p.Send(t.Context(), &of, subscribers.Delivery{Topic: topic, ID: "a"})
+		return err == nil && a.IsDone()
+	}
+	storetest.Eventually(t, "it is sent", send)
+	if got := <-protocols; got != "HTTP/2.0" {
+		t.Fatalf("it is sent by %s", got)
+	}
+	proxy.Silence(true)
+	storetest.Eventually(t, "nothing is answered", func() bool { return !send() })
+	proxy.Silence(false)
+	storetest.Eventually(t, "it is sent over another connection", send)
+}
 
 // beside returns a store with a carrier, a pusher, and many pushes, each of the topic of its number to a path of one endpoint. Requests for
 // topic 0 get no answer before release is called.

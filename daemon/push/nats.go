@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type NATS interface {
 	// requests could forge messages there.
 	Reserve(subjects []string)
 
-	// CheckSubject returns a notify.Fault for a subject that has another meaning for the gateway.
+	// CheckSubject returns a notify.Fault for a subject that has another meaning for the gateway, or, with a last token >, may have one.
 	CheckSubject(subject string) error
 }
 
@@ -88,6 +89,13 @@ func (u *unheard) forget(subject string) {
 	delete(u.next, subject)
 }
 
+// keep forgets all subjects but some.
+func (u *unheard) keep(some map[string]bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.next, func(subject string, _ time.Time) bool { return !some[subject] })
+}
+
 // forgetAll forgets what was found on another connection.
 func (u *unheard) forgetAll() {
 	u.mu.Lock()
@@ -112,6 +120,17 @@ func (p *Pusher) unheardBy(is func(*target) bool) (subjects []string) {
 	}
 	slices.Sort(subjects)
 	return slices.Compact(subjects)
+}
+
+// forgetUnheard forgets the subjects of topics for which the crew does not work any more.
+func (p *Pusher) forgetUnheard() {
+	subjects := make(map[string]bool)
+	for _, topic := range p.nats.topics() {
+		if t := p.target(topic); t != nil {
+			subjects[t.Subject(topic)] = true
+		}
+	}
+	p.unheard.keep(subjects)
 }
 
 // deliver hands a message on to NATS.

@@ -65,4 +65,9 @@ func TestHeardAgain(t *testing.T) {
 	if u.Wait("jobs.a") != 0 || u.Wait("jobs.b") == 0 || u.Wait("jobs.c") != 0 {
 		t.Error("another subject is asked at once")
 	}
+	u.Again("jobs.c")
+	u.Keep(map[string]bool{"jobs.c": true})
+	if u.Wait("jobs.b") != 0 || u.Wait("jobs.c") == 0 {
+		t.Error("another subject is forgotten")
+	}
 }

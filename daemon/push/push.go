@@ -265,7 +265,7 @@ func (p *Pusher) refuses(push *store.Push) bool {
 	if p.o.NATS == nil {
 		return true
 	}
-	err := p.o.NATS.CheckSubject(push.Subject(push.Name))
+	err := p.o.NATS.CheckSubject(push.Subject(">"))
 	if err != nil {
 		p.o.Logger.Error("cannot push to nats", "push", push.Name, "error", err)
 	}

@@ -30,7 +30,8 @@ const (
 	maxRest        = 256 << 10 // bytes of an answer that are read so that its connection can be used again
 	maxHeader      = 64 << 10  // bytes of the header of an answer
 	idleFor        = 90 * time.Second
-	idleOfEndpoint = 100 // connections that wait for requests to one endpoint
+	idleOfEndpoint = 100              // connections that wait for requests to one endpoint
+	silence        = 10 * time.Second // after which a connection of HTTP/2 is asked whether it is there, and how long that may take
 )
 
 // client returns a client that connects to allowed addresses alone.
@@ -42,6 +43,7 @@ func client(allow Allow, plain bool) *http.Client {
 			TLSHandshakeTimeout:    dialTimeout,
 			DisableCompression:     true,
 			ForceAttemptHTTP2:      true,
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}, // else one that was cut is kept until TCP gives up
 			IdleConnTimeout:        idleFor,
 			MaxIdleConnsPerHost:    idleOfEndpoint,
 			MaxResponseHeaderBytes: maxHeader,
@@ -209,14 +211,14 @@ func readable(data []byte) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 }
 
-// retryAfter reads a header of seconds, or of a time; 0 if it says nothing.
+// retryAfter reads a header of seconds, or of a time, which may be past; 0 if it says nothing.
 func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return min(max(time.Duration(seconds), 0), maxPutOff/time.Second) * time.Second
+	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return max(time.Duration(min(seconds, uint64(maxPutOff/time.Second)))*time.Second, leastPause)
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0
 	}
-	return min(max(time.Until(at), 0), maxPutOff)
+	return min(max(time.Until(at), leastPause), maxPutOff)
 }

@@ -123,7 +123,7 @@ func (p *Push) checkTo() error {
 // IsNATS reports whether the push hands messages on to NATS.
 func (p *Push) IsNATS() bool { return p.To != "" }
 
-// Subject returns the subject of NATS to which the messages of a topic go.
+// Subject returns the subject of NATS to which the messages of a topic go; of the topic ">" that of all topics.
 func (p *Push) Subject(topic string) string {
 	subject := strings.TrimPrefix(p.To, toNATS)
 	if before, whole := strings.CutSuffix(subject, ">"); whole {
