@@ -172,6 +172,7 @@ type options struct {
 func optionsText(r *notify.Record) string {
 	o := options{asked.Of(*r), r.Broadcast}
 	o.ContentType, o.Headers = "", nil
+	o.Key, o.IfBusy = plain(o.Key), plain(o.IfBusy)
 	o.Fail, o.Late = notify.Fail(plain(string(o.Fail))), notify.Late(plain(string(o.Late)))
 	return jsonText(o)
 }

@@ -183,6 +183,7 @@ func odd() []store.Ending {
 	zero.Reason, zero.Headers, zero.ContentType = "a\x00b", map[string]string{"a\x00": "\x00"}, "\x00"
 	wrong.Reason, wrong.History = "\xff\xfe", []record.Attempt{{Ended: noon, By: "\xff", Reason: "\xc3("}}
 	foreign.Member = "no topic: " + strings.Repeat("ü\x00\xff", 4000)
+	letters.Key, letters.IfBusy = "ü\x00\xff", "\x00"
 	letters.Reason, letters.Headers = "日本語", map[string]string{"Name": "日本"}
 	unreadable.Record, unreadable.Raw, unreadable.Fault = notify.Record{}, "?\x00\xff", fmt.Errorf("%w: \x00", record.ErrRecord)
 	return []store.Ending{dead(0), zero, wrong, foreign, letters, unreadable, {Entry: "1700000000000-7"}}

@@ -14,7 +14,7 @@ import (
 
 const (
 	archivePath = "/v1/archive"
-	archiveTime = time.Minute // that a change of the archive may take
+	archiveTime = time.Minute // that a call of the archive may take
 	noArchive   = "the archive has personal data, and a subject cannot give the right to rows without that to their bodies"
 )
 
@@ -64,7 +64,7 @@ type searchInput struct {
 }
 
 var _ = define(Call{
-	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
+	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Search the archive, a page at a time, newest end first",
 	Description: "All filters that are given must hold. Only topics that the token permits are searched. Bodies and results come, and body is a filter, only with the right archive-bodies.",
 }, func(ctx context.Context, s *Service, r *Request, in *searchInput) (any, error) {
@@ -77,7 +77,7 @@ var _ = define(Call{
 })
 
 var _ = define(Call{
-	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Long: true,
+	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Get all that the archive has of the messages of one id, newest end first",
 	Description: "Bodies and results come only with the right archive-bodies.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfMessage) (any, error) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // serve returns the handler of a page: it shows the page, or streams its live part.
@@ -59,6 +60,7 @@ func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	if named, ok := data.(titled); ok {
 		f.Title = named.title()
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(c.o.Patience)) // to read it may have taken long
 	c.render(w, v.r, status, f)
 }
 

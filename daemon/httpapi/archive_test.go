@@ -23,6 +23,14 @@ import (
 // archived starts a gateway with an archive in a database, and a carrier that archives.
 func archived(t testing.TB, db string, o httpapi.Options) *server {
 	t.Helper()
+	store, service := archiving(t, db)
+	o.Service = service
+	return serveOn(t, store, o)
+}
+
+// archiving returns a store with a carrier that archives in a database, and what calls of the archive need.
+func archiving(t testing.TB, db string) (*notify.Store, *calls.Service) {
+	t.Helper()
 	store := storetest.Open(t)
 	a := archivetest.Open(t, store, archive.Options{URL: db})
 	c, err := carrier.New(store, carrier.Options{OnTerm: a.Term})
@@ -31,10 +39,11 @@ func archived(t testing.TB, db string, o httpapi.Options) *server {
 	}
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, store)
-	if o.Service, err = calls.NewService(store, a, nil); err != nil {
+	service, err := calls.NewService(store, a, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return serveOn(t, store, o)
+	return store, service
 }
 
 // rights are a tokens file whose tokens differ in their rights to the archive.
@@ -257,4 +266,21 @@ func TestArchiveAway(t *testing.T) {
 	}
 	s.as("admin", "GET", "/v1/topics/orders.new").is(200)
 	s.as("admin", "GET", "/readyz").is(200)
+}
+
+// A call of the archive may take longer than others: the client hears why it failed, or the database is no more asked once the client is gone.
+func TestArchiveIsHeldUp(t *testing.T) {
+	t.Parallel()
+	url := archivetest.Database(t)
+	store, service := archiving(t, url)
+	h := serve(t, store, httpapi.Options{Service: service}, httpapi.Timing{Answer: 5 * time.Second}) // the database gives up after 10
+	archivetest.Hold(t, url, "bellhop.messages")
+	for _, path := range []string{"", "/orders.new/a"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			if a := h.want(client(t), 503, "GET", "/v1/archive"+path, ""); !strings.Contains(string(a.body), "the archive cannot answer") {
+				t.Errorf("got %s", a.body)
+			}
+		})
+	}
 }

@@ -102,6 +102,19 @@ func Exec(t testing.TB, url, statements string) {
 	})
 }
 
+// Hold keeps others from a table until the test ends.
+func Hold(t testing.TB, url, table string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	if _, err := conn.PgConn().Exec(t.Context(), "BEGIN; LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Ask runs a query in a database, and returns the values of its first row: none if it has
 // no row.
 func Ask(t testing.TB, url, query string, args ...any) (values []any) {
