@@ -150,7 +150,7 @@ func TestRedisIsFull(t *testing.T) {
 	if err := errors.Join(client.ConfigSet(t.Context(), "maxmemory", "1mb").Err(), client.Close()); err != nil {
 		t.Fatal(err)
 	}
-	v.get("/readyz").is(200).says(`"full":"Redis is full, so publishes are refused`)
+	wait(t, v, "/readyz", `"full":"Redis is full, so publishes are refused`)
 	v = serve(t, store, httpapi.Options{}).visitor() // which has not read the memory yet
 	v.get("/ui/").says("Publishes are refused: Redis redis://" + server.Addr() + " is full").hides("Nothing is late")
 	v.get("/ui/carriers").says("publishes are refused now")

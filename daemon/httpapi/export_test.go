@@ -9,6 +9,9 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
+// ReadyFor is how long a look at Redis stands.
+const ReadyFor = readyFor
+
 // A Timing replaces the default timing; zero values keep it.
 type Timing struct{ Header, Memory, Body, Answer, Idle, Quiet, Closed time.Duration }
 

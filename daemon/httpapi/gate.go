@@ -68,6 +68,7 @@ type Gate struct {
 	listeners guard.Listeners
 	handling  sync.RWMutex // held for reading by each request under way
 	draining  atomic.Bool
+	lookout   lookout
 	closing   context.Context // ends when polls and streams are to end
 	close     func()
 	streams   atomic.Int64

@@ -1,15 +1,12 @@
 package httpapi
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"path"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/rs/cors"
@@ -143,7 +140,7 @@ func (g *Gate) registerClaims(mux *http.ServeMux, doc *huma.OpenAPI) {
 	register(g, mux, doc, calls.Call{
 		Method: "GET", Path: topic + "/broadcasts", Name: "listen", Tag: calls.TagListen, Lasts: true, Status: http.StatusOK, ReplyType: eventStream, Reply: api.Broadcast{},
 		Rights: []calls.Right{calls.MayListen}, Errors: []int{429}, Summary: "Listen for broadcasts, as server-sent events",
-		Description: "The data of an event broadcast is a broadcast, and its id is the broadcast's position. An event gap reports which broadcasts were removed before they could be sent. It also reports up to where some may be missing because Redis lost its data; then its topic is the requested topic or pattern. A comment is sent after every 15 s without an event.",
+		Description: "The data of an event broadcast is a broadcast, and its id is an opaque bookmark, by which a client resumes. An event gap reports which broadcasts were removed before they could be sent. It also reports up to where some may be missing because Redis lost its data; then its topic is the requested topic or pattern. A comment is sent after every 15 s without an event.",
 	}, g.listen)
 }
 
@@ -188,72 +185,4 @@ func (g *Gate) healthz(c *call) error {
 
 type health struct {
 	Status string `json:"status"`
-}
-
-const (
-	readyWithin = 2 * time.Second        // how long Redis and its pub/sub may take for a round trip
-	fullWithin  = 200 * time.Millisecond // how long all servers may take to say how full they are
-)
-
-// readiness names the carriers whose beats arrive, without which calls work, too, a Redis
-// that is full, and the shards that do not answer.
-type readiness struct {
-	health
-	Carrier *carrierEpoch `json:"carrier"`
-	Full    string        `json:"full,omitempty"`
-	api.Missing
-}
-
-// carrierEpoch is that of the first shard that has a carrier. Missing are the shards that
-// have none, where there are several.
-type carrierEpoch struct {
-	Epoch int64 `json:"epoch"`
-	api.Missing
-}
-
-// carrierOf returns what is known of the carriers of all shards by their epochs; nil: no
-// shard has one.
-func carrierOf(heard []int64) *carrierEpoch {
-	c := &carrierEpoch{}
-	for shard, epoch := range heard {
-		if epoch == 0 {
-			c.Missing.Missing = append(c.Missing.Missing, shard)
-		}
-		c.Epoch = cmp.Or(c.Epoch, epoch)
-	}
-	if c.Epoch == 0 {
-		return nil
-	}
-	return c
-}
-
-// readyz checks that Redis takes writes, and that a ring comes back through its pub/sub. Of
-// several shards one is enough: a part of Redis that is away must not take every daemon
-// out of a load balancer.
-func (g *Gate) readyz(c *call) error {
-	if g.draining.Load() {
-		return errDraining
-	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), readyWithin)
-	defer cancel()
-	missing, err := api.MissingOf(g.claimer.Ping(ctx))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNotReady, err)
-	}
-	return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), g.full(ctx), missing})
-}
-
-// full says what a Redis that is full refuses, and what to do; empty: none is known to be
-// full. A daemon is ready all the same: acknowledgements, which go through it, make room.
-func (g *Gate) full(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, fullWithin)
-	defer cancel()
-	servers, _ := g.store.Servers(ctx)
-	for _, s := range servers {
-		info, err := s.Info(ctx, "memory")
-		if m := g.store.MemoryOf(info); err == nil && !s.IsReplica && m.IsFull() {
-			return "Redis is full, so publishes are refused: have messages handled, cancelled or purged, or raise maxmemory"
-		}
-	}
-	return ""
 }

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+)
+
+const (
+	readyWithin = 2 * time.Second        // how long Redis and its pub/sub may take for a round trip
+	readyFor    = 500 * time.Millisecond // how long a look stands: no number of callers, whom no token names, has Redis asked more often
+	fullWithin  = 200 * time.Millisecond // how long all servers may take to say how full they are
+)
+
+// readiness names the carriers whose beats arrive, without which calls work, too, a Redis
+// that is full, and the shards that do not answer.
+type readiness struct {
+	health
+	Carrier *carrierEpoch `json:"carrier"`
+	Full    string        `json:"full,omitempty"`
+	api.Missing
+}
+
+// carrierEpoch is that of the first shard that has a carrier. Missing are the shards that
+// have none, where there are several.
+type carrierEpoch struct {
+	Epoch int64 `json:"epoch"`
+	api.Missing
+}
+
+// carrierOf returns what is known of the carriers of all shards by their epochs; nil: no
+// shard has one.
+func carrierOf(heard []int64) *carrierEpoch {
+	c := &carrierEpoch{}
+	for shard, epoch := range heard {
+		if epoch == 0 {
+			c.Missing.Missing = append(c.Missing.Missing, shard)
+		}
+		c.Epoch = cmp.Or(c.Epoch, epoch)
+	}
+	if c.Epoch == 0 {
+		return nil
+	}
+	return c
+}
+
+// A look is what was seen of Redis, and of its way of a ring.
+type look struct {
+	done    chan struct{} // closed when all below is known
+	until   time.Time     // it stands; zero: it is under way
+	full    string
+	missing api.Missing
+	err     error
+}
+
+// A lookout has those who ask at the same time, or soon after each other, share a look.
+type lookout struct {
+	mu   sync.Mutex
+	last *look
+}
+
+// look returns what was seen last, or looks if that was too long ago.
+func (l *lookout) look(see func(*look)) *look {
+	l.mu.Lock()
+	if last := l.last; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
+		l.mu.Unlock()
+		<-last.done
+		return last
+	}
+	mine := &look{done: make(chan struct{})}
+	l.last = mine
+	l.mu.Unlock()
+	see(mine)
+	l.mu.Lock()
+	mine.until = time.Now().Add(readyFor)
+	l.mu.Unlock()
+	close(mine.done)
+	return mine
+}
+
+// readyz reports whether Redis takes writes, and a ring comes back through its pub/sub. Of
+// several shards one is enough: a part of Redis that is away must not take every daemon
+// out of a load balancer. Why it is not ready is for those who may make calls: it may name
+// servers, users and rights of Redis.
+func (g *Gate) readyz(c *call) error {
+	if g.draining.Load() {
+		return errDraining
+	}
+	seen := g.lookout.look(g.see)
+	if seen.err == nil {
+		return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), seen.full, seen.missing})
+	}
+	if _, denied := g.keys.Admit(c.r); denied != nil {
+		return errNotReady
+	}
+	return fmt.Errorf("%w: %w", errNotReady, seen.err)
+}
+
+// see looks at Redis.
+func (g *Gate) see(seen *look) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	seen.missing, seen.err = api.MissingOf(g.claimer.Ping(ctx))
+	if seen.err == nil {
+		seen.full = g.full(ctx)
+	}
+}
+
+// full says what a Redis that is full refuses, and what to do; empty: none is known to be
+// full. A daemon is ready all the same: acknowledgements, which go through it, make room.
+func (g *Gate) full(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, fullWithin)
+	defer cancel()
+	servers, _ := g.store.Servers(ctx)
+	for _, s := range servers {
+		if s.IsReplica {
+			continue
+		}
+		info, err := s.Info(ctx, "memory")
+		if m := g.store.MemoryOf(info); err == nil && m.IsFull() {
+			return "Redis is full, so publishes are refused: have messages handled, cancelled or purged, or raise maxmemory"
+		}
+	}
+	return ""
+}
