@@ -3,6 +3,7 @@ package notify_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,6 +321,10 @@ func waiting(t *testing.T, db *notify.Store) []string {
 
 func TestRing(t *testing.T) {
 	t.Parallel()
+	dead := make([]string, 1000)
+	for i := range dead {
+		dead[i] = fmt.Sprintf("dead-%03d", i)
+	}
 	alive := []string{"a", "b", "c", "d"}
 	tests := []struct {
 		name     string
@@ -336,6 +341,8 @@ func TestRing(t *testing.T) {
 		{"a dead inbox", []string{"x", "a", "b"}, 1, []string{"a"}, []string{"b", "a"}},
 		{"dead inboxes between", []string{"x", "a", "y", "b", "c"}, 2, []string{"a", "b"}, []string{"c", "a", "b"}},
 		{"a dead inbox and few", []string{"x", "a", "b"}, 3, []string{"a", "b"}, []string{"a", "b"}},
+		{"many dead inboxes, and one", append(slices.Clone(dead), "a"), 1, []string{"a"}, []string{"a"}},
+		{"many dead inboxes between", slices.Concat([]string{"a"}, dead, []string{"b", "c"}), 2, []string{"a", "b"}, []string{"c", "a", "b"}},
 		{"only dead inboxes", []string{"x", "y", "z"}, 2, nil, []string{}},
 	}
 	for _, test := range tests {

@@ -257,6 +257,7 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 	if len(n.Reason) > maxReason {
 		n.Reason = strings.ToValidUTF8(n.Reason[:maxReason], "") + "…"
 	}
+	n.Reason = strings.ToValidUTF8(n.Reason, "\uFFFD") // it becomes a text of JSON
 	verb := "reject"
 	if n.Keep {
 		verb = "put off"

@@ -307,19 +307,32 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 	if err := s.owners(ctx, name, &p); err != nil {
 		return p, err
 	}
-	places, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (map[string]string, error) {
-		return r.HGetAll(ctx, k.Places(name)).Result()
-	})
-	if err != nil {
+	if p.Places, err = s.places(ctx, name); err != nil {
 		return p, err
-	}
-	p.Places = make(map[string]record.Position, len(places))
-	for topic, text := range places {
-		p.Places[topic] = record.PositionIn(text)
 	}
 	listening, err := s.store.Listening(ctx, s.NameChannel(name))
 	p.Active = listening > 0
 	return p, err
+}
+
+// places returns the places of a named listener by topic.
+func (s Shard) places(ctx context.Context, name string) (map[string]record.Position, error) {
+	places := make(map[string]record.Position)
+	for cursor := uint64(0); ; {
+		page, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (page []string, err error) {
+			page, cursor, err = r.HScan(ctx, k.Places(name), cursor, "", atATime).Result()
+			return page, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+1 < len(page); i += 2 {
+			places[page[i]] = record.PositionIn(page[i+1])
+		}
+		if cursor == 0 {
+			return places, nil
+		}
+	}
 }
 
 // owners fills in what a named listener has leased, and which workers have it.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -144,20 +145,33 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	return lags, r.End()
 }
 
-// LogEnds returns the ends of all logs. The error is that of the connection.
-func (s Shard) LogEnds(ctx context.Context) ([]LogEnd, error) {
-	logs, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
-		return r.ZRangeWithScores(ctx, k.Logs(), 0, -1).Result()
-	})
-	if err != nil {
-		return nil, err
+// atATime is how many elements of what may be large one command reads: that takes Redis less than a millisecond.
+const atATime = 1000
+
+// LogEnds returns the ends of all logs, in no order. The error is that of the connection.
+func (s Shard) LogEnds(ctx context.Context) (ends []LogEnd, err error) {
+	at := make(map[string]int) // by topic: one that grows meanwhile comes again
+	for after := "-inf"; ; {
+		page, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
+			return r.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: k.Logs(), Start: after, Stop: "+inf", ByScore: true, Count: atATime}).Result()
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, log := range page {
+			topic, _ := log.Member.(string)
+			i, there := at[topic]
+			if !there {
+				i = len(ends)
+				at[topic], ends = i, append(ends, LogEnd{Topic: topic})
+			}
+			ends[i].Last = record.PositionAt(log.Score)
+		}
+		if len(page) < atATime {
+			return ends, nil
+		}
+		after = "(" + strconv.FormatFloat(page[len(page)-1].Score, 'f', -1, 64)
 	}
-	ends := make([]LogEnd, len(logs))
-	for i, log := range logs {
-		ends[i].Topic, _ = log.Member.(string)
-		ends[i].Last = record.PositionAt(log.Score)
-	}
-	return ends, nil
 }
 
 // Announced returns the topics of the broadcasts that are due next, and when the first of each

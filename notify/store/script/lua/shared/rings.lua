@@ -2,6 +2,7 @@
 
 Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
+local DEAD = 250 -- inboxes that are looked at at a time once one is dropped
 local OF_TOPIC = '/' -- before a topic in HANDED: no listener has that in its name
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
@@ -50,10 +51,11 @@ end
 -- wakes programs of any language. An inbox that was rung moves behind all that
 -- were not, until its subscriber claims, which gives it a new place: so a lost
 -- ring can be repeated, and a subscriber that hangs keeps no message from the
--- others. An inbox that nobody is subscribed to is dropped. While the topic is
--- paused, or at a limit, ring does nothing: what ends that rings. It never fails: a
--- foreign key, or a PUBLISH that is refused, counts as a lost ring. Call it last, since a
--- subscriber that is rung claims at once. Nobody is set if no inbox waits.
+-- others. An inbox that nobody is subscribed to is dropped, and many are at once: those of
+-- processes that were killed may stand before one that lives. While the topic is paused, or
+-- at a limit, ring does nothing: what ends that rings. It never fails: a foreign key, or a
+-- PUBLISH that is refused, counts as a lost ring. Call it last, since a subscriber that is
+-- rung claims at once. Nobody is set if no inbox waits.
 function Rings.ring(topic, n, us, nobody)
   if current.left and current.left.members[topic] then
     current.left.rings[topic] = (current.left.rings[topic] or 0) + n -- settle rings, when slots are free
@@ -64,9 +66,10 @@ function Rings.ring(topic, n, us, nobody)
   if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end
   if nobody then return end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
+  local page = left
   for _ = 1, 8 do
     local dropped = false
-    for _, inbox in ipairs(try('ZRANGE', waiting, 0, left - 1) or {}) do
+    for _, inbox in ipairs(try('ZRANGE', waiting, 0, page - 1) or {}) do
       if rung[inbox] then return end -- there are no others
       if tell(inbox, topic) == 0 then
         call('ZREM', waiting, inbox)
@@ -75,8 +78,10 @@ function Rings.ring(topic, n, us, nobody)
         call('ZADD', waiting, 'GT', text(us + Rings.RUNG), inbox) -- after a hand-over it stays behind
         rung[inbox] = true
         left = left - 1
+        if left == 0 then return end
       end
     end
-    if left == 0 or not dropped then return end
+    if not dropped then return end
+    page = math.max(left, DEAD)
   end
 end
