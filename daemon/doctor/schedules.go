@@ -100,6 +100,10 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 		*to = append(*to, Finding{Check: "schedules", Verdict: v, Found: name + ": " + found, Remedy: remedy, Name: s.Topic})
 	}
 	next := s.Unmade(&d.State)
+	if fell := d.State.Fell; fell.After(now) {
+		note(&r.wrong, Warn, fmt.Sprintf("nothing is made before %s, which the clock of Redis had reached before it was set back", fell.UTC().Format(time.RFC3339)),
+			"if that is too late, delete the schedule, which cancels what was made of it, and put it again")
+	}
 	switch standing, err := d.Standing(now); standing {
 	case store.Unreadable:
 		note(&r.wrong, Fail, "it cannot be read, so it makes nothing: "+oneLine(err), "put it again: bellhop schedule put "+name+"; or remove it: bellhop schedule delete "+name)

@@ -94,8 +94,8 @@ func TestSchedulesBehind(t *testing.T) {
 	w.schedule("bills", "minutely", func(s *store.Schedule) { s.Spec.Every, s.Grace = time.Minute, 10*time.Minute })
 	w.state("bills", "minutely", "cursor", now.Add(-8*time.Minute).Unix())
 	w.expect("schedules", w.fine("1 schedule"))
-	since := now.Add(-3 * time.Hour).Truncate(time.Hour)
-	w.schedule("bills", "hourly", func(*store.Schedule) {})
+	since := now.Add(-210 * time.Minute).Truncate(time.Second)
+	w.schedule("bills", "hourly", func(s *store.Schedule) { s.Spec.From = since.Add(-24 * time.Hour) })
 	w.state("bills", "hourly", "cursor", since.Unix()-1)
 	w.expect("schedules", fmt.Sprintf("warn schedules bills hourly: nobody made what fires since %s, 3h ago → "+
 		"see the check of the carrier above; a live carrier then does what the schedule says of those that are missed", since.UTC().Format(time.RFC3339)))
@@ -116,6 +116,16 @@ func TestSchedulesBehind(t *testing.T) {
 	if last := got[len(got)-1]; unread < 4 || len(got) != 6 || last != "warn schedules and 2 more schedules → bellhop schedule list TOPIC" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// A schedule that went on while the clock of Redis was ahead makes nothing until that time.
+func TestScheduleOfAClockThatWasAhead(t *testing.T) {
+	w := newWard(t)
+	w.schedule("bills", "ahead", func(s *store.Schedule) { s.Spec.Cron, s.Spec.Every = "@yearly", 0 })
+	fell := time.Now().AddDate(0, 2, 0).Truncate(time.Second)
+	w.state("bills", "ahead", "fell", fell.Unix())
+	w.expect("schedules", fmt.Sprintf("warn schedules bills ahead: nothing is made before %s, which the clock of Redis had reached before it was set back → "+
+		"if that is too late, delete the schedule, which cancels what was made of it, and put it again", fell.UTC().Format(time.RFC3339)))
 }
 
 // A carrier that cannot make what fires, since a key of the topic is foreign, notes that, and the doctor says so.
