@@ -132,11 +132,13 @@ func TestHearWithAContextThatHasEnded(t *testing.T) {
 func TestBeatAndSilence(t *testing.T) {
 	t.Parallel()
 	_, db := open(t)
+	const silence = 10 * time.Second // longer than a busy machine stands still
+	db.BearSilence(silence)
 	events, _ := hear(t, db)
 	wantEvent(t, events, reach.Subscribed)
 	every := time.NewTicker(reach.Heartbeat / 2)
 	defer every.Stop()
-	for end := time.Now().Add(reach.Silence + reach.Heartbeat); time.Now().Before(end); {
+	for end := time.Now().Add(silence + reach.Heartbeat); time.Now().Before(end); {
 		<-every.C
 		say(t, db, db.Keys().Beat(), "")
 		wantEvent(t, events, reach.Beat)

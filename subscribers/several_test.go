@@ -173,7 +173,7 @@ func TestBadClaimAny(t *testing.T) {
 // A caller that waits for 32 topics is woken by each, costs nothing meanwhile, and leaves all waiting lists by one call.
 func TestClaimAnyWaits(t *testing.T) {
 	t.Parallel()
-	db := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
+	db := storetest.Unhurried(storetest.At(t, storetest.URL(), "test-"+notify.NewID()))
 	var mu sync.Mutex
 	calls := make(map[string]int)
 	db.Observe(func(script string, _ time.Duration, _ error) {

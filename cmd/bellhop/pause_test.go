@@ -49,7 +49,7 @@ func TestPauseUntil(t *testing.T) {
 	s := newShell(t)
 	s.publish("a.b", 1)
 	const end = "2199-01-02T03:04:05Z"
-	contains(t, s.call("pause", "a.b", "--until", "60s"), "a.b paused until 2", " (in 1m0s)\n")
+	contains(t, s.call("pause", "a.b", "--until", "90m"), "a.b paused until 2", " (in 1h30m)\n")
 	contains(t, s.call("topics"), " paused ", "a.b is paused until 2")
 	contains(t, s.call("topics", "--json"), `"paused":true,"paused_until":"2`)
 	contains(t, s.call("topics", "settings", "a.b"), "true until 2")

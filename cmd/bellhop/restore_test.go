@@ -27,9 +27,9 @@ func (s *shell) putMany() {
 	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.call("schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2026-01-01T00:00:00Z", "--until", "2199-01-01T00:00:00Z",
+	s.call("schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2190-01-01T00:00:00Z", "--until", "2199-01-01T00:00:00Z",
 		"--jitter", "5m", "--missed", "all", "--catchup", "2h", "--grace", "10m", "--count", "1000", "--body", "<ä>\n", "--attempts", "3", "--ttl", "1h", "--header", "Shop=7", "--key", "k", "--if-busy", "drop")
-	s.call("schedule", "put", "invoices", "often", "--every", "15m", "--overlap", "skip", "--body", "")
+	s.call("schedule", "put", "invoices", "often", "--every", "15m", "--from", "2190-01-01T00:00:00Z", "--overlap", "skip", "--body", "")
 	s.call("schedule", "put", "prices", "once", "--at", "2190-01-01T00:00:00Z", "--at", "2191-01-01T00:00:00Z", "--broadcast", "--body", "x")
 	s.call("schedule", "put", "prices", "never", "--every", "1s", "--body", "x")
 	s.call("schedule", "pause", "prices", "never")

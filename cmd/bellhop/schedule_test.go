@@ -14,7 +14,7 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("schedule", "list", "invoices"), "no schedule\n")
-	put := []string{"schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--body", "x", "--attempts", "3", "--header", "Shop=7"}
+	put := []string{"schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2199-06-01T00:00:00Z", "--body", "x", "--attempts", "3", "--header", "Shop=7"}
 	contains(t, s.call(put...), "invoices daily added\n")
 	contains(t, s.call(put...), "invoices daily unchanged\n")
 	contains(t, s.call("schedule", "put", "invoices", "often", "--every", "15m", "--overlap", "skip", "--count", "9", "--body", ""), "invoices often added\n")

@@ -21,7 +21,7 @@ func TestSchedules(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})
 	s.call("GET", "/v1/topics/invoices/schedules", "").is(200).says(`{"schedules":[]}`)
-	body := `{"cron":"30 2 * * *","zone":"Europe/Berlin","overlap":"skip","body":"x","attempts":3,"ttl":"1h","headers":{"Shop":"7"},"content_type":"text/plain"}`
+	body := `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2199-06-01T00:00:00Z","overlap":"skip","body":"x","attempts":3,"ttl":"1h","headers":{"Shop":"7"},"content_type":"text/plain"}`
 	put := read[api.SchedulePutReply](s.call("PUT", schedulePath, body).is(200))
 	if put.Outcome != "created" || put.Zone != "Europe/Berlin" || put.Overlap != "skip" || put.MaxAttempts != 3 || put.TTL != 3_600_000 || put.Headers["Shop"] != "7" || len(put.State.Next) != 5 {
 		t.Errorf("got %+v", put)
