@@ -163,6 +163,28 @@ func TestHandlerExtendsItsLease(t *testing.T) {
 	}
 }
 
+// Handlers that extend their leases do not wait for each other.
+func TestHandlersExtendAtOnce(t *testing.T) {
+	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
+		f.handler = func(ctx context.Context, id string) error {
+			f.engine.mu.Lock()
+			var own *job[piece]
+			for j := range f.leased {
+				if j.work.id == id {
+					own = j
+				}
+			}
+			f.engine.mu.Unlock()
+			err := f.extendOne(own, 0, func(*piece, time.Duration) error { return pass(ctx, 2*time.Second) })
+			f.note("extended", "%s", id)
+			return err
+		}
+		f.start("a", "b")
+		f.at(3 * time.Second)
+		f.want("extended", "2s a", "2s b")
+	})
+}
+
 // A call of the handler that finds the lease lost ends its context.
 func TestHandlerFindsItsLeaseLost(t *testing.T) {
 	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {

@@ -165,10 +165,10 @@ func (e *engine[W]) extended(page []*job[W], sent time.Time, got extension[W]) {
 }
 
 // extendOne makes a call of a handler that extends the lease of its work; zero is
-// the lease that it has.
+// the lease that it has. A job has one such call at a time, and nothing settles it meanwhile, so calls for several go at once.
 func (e *engine[W]) extendOne(j *job[W], lease time.Duration, call func(*W, time.Duration) error) error {
-	e.receipts.Lock()
-	defer e.receipts.Unlock()
+	e.receipts.RLock()
+	defer e.receipts.RUnlock()
 	lease, work, sent := cmp.Or(lease, j.next()), j.work, time.Now()
 	err := call(&work, lease)
 	e.noteEnd(j, err)

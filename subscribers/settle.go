@@ -24,10 +24,9 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 	least := time.Now().Add(settleMin)
 	retry := newRetry(e.log)
 	for {
-		until := e.until(js, least) // which a stop may bring nearer
-		err := e.settleOnce(ctx, until, call)
+		err := e.settleOnce(ctx, js, least, call)
 		again := (notify.Retryable(err) || reach.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))
-		if err != nil && (!again || time.Now().After(until)) {
+		if err != nil && (!again || time.Now().After(e.until(js, least))) {
 			return err
 		}
 		retry.Wait(ctx, err)
@@ -37,11 +36,11 @@ func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.
 	}
 }
 
-func (e *engine[W]) settleOnce(ctx context.Context, until time.Time, call func(context.Context) error) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	e.receipts.RLock()
+func (e *engine[W]) settleOnce(ctx context.Context, js []*job[W], least time.Time, call func(context.Context) error) error {
+	e.receipts.RLock() // behind which an extension may have made the leases longer, or a stop the time shorter
 	defer e.receipts.RUnlock()
+	ctx, cancel := context.WithDeadline(ctx, e.until(js, least))
+	defer cancel()
 	return call(ctx)
 }
 
