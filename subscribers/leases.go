@@ -254,10 +254,10 @@ func (l *leases) ackMany(ctx context.Context, topic string, ds []Delivery) (lost
 }
 
 func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, error) {
+	n.Reason = strings.ToValidUTF8(n.Reason, "\uFFFD") // it becomes a text of JSON
 	if len(n.Reason) > maxReason {
 		n.Reason = strings.ToValidUTF8(n.Reason[:maxReason], "") + "…"
 	}
-	n.Reason = strings.ToValidUTF8(n.Reason, "\uFFFD") // it becomes a text of JSON
 	verb := "reject"
 	if n.Keep {
 		verb = "put off"

@@ -7,18 +7,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/results"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// ackWithin is how long a try to acknowledge a message that succeeded may take, also the last one
-// after a stop.
-const ackWithin = 5 * time.Second
-
 // keeping returns a handler that acknowledges what another handled, and has it kept for
-// some time with what the other wrote as its result. It tries again while Redis is away: the message succeeded.
+// some time with what the other wrote as its result.
 func keeping(keep time.Duration, log *slog.Logger, handler func(context.Context, *subscribers.Delivery, io.Writer) error) subscribers.Handler {
 	return func(ctx context.Context, d *subscribers.Delivery) error {
 		var out product
@@ -32,32 +28,12 @@ func keeping(keep time.Duration, log *slog.Logger, handler func(context.Context,
 			log.Warn("the result is too large; the message is kept without it", "topic", d.Topic, "id", d.ID, "bytes", out.size, "most", store.MaxResult)
 			out.kept = nil
 		}
-		retry := outage.NewRetry(log, "cannot acknowledge a message that succeeded; retrying", "acknowledged the message that succeeded")
-		for tries := 1; ; tries++ {
-			forgotten, err := ackOnce(ctx, d, notify.AckResult{Body: out.kept, Keep: keep})
-			if notify.Retryable(err) && ctx.Err() == nil {
-				retry.Wait(ctx, err)
-				continue
-			}
-			if tries > 1 && errors.Is(err, notify.ErrLeaseLost) { // most likely by a try whose answer was lost
-				err = nil
-			}
-			if err == nil {
-				retry.End("topic", d.Topic, "id", d.ID)
-			}
-			if err == nil && forgotten {
-				log.Warn("the memory of redis is short; the message is acknowledged, and not kept", "topic", d.Topic, "id", d.ID)
-			}
-			return err
+		forgotten, err := results.Ack(ctx, log, d, notify.AckResult{Body: out.kept, Keep: keep})
+		if err == nil && forgotten {
+			log.Warn("the memory of redis is short; the message is acknowledged, and not kept", "topic", d.Topic, "id", d.ID)
 		}
+		return err
 	}
-}
-
-// ackOnce tries once to acknowledge a message, whether or not ctx has ended.
-func ackOnce(ctx context.Context, d *subscribers.Delivery, r notify.AckResult) (forgotten bool, err error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), ackWithin)
-	defer stop()
-	return d.AckWith(ctx, r)
 }
 
 // A product keeps what is written to it, unless that is too large for a result.

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	moveWithin = 2 * time.Second // one call to keep the position
+	moveWithin = 8 * time.Second // one call to keep the position
+	lastMove   = 2 * time.Second // one at the end
 	everything = ">"             // the pattern of the bridged topics
 )
 
@@ -92,7 +93,9 @@ func (t *term) keepPosition(ctx context.Context, to notify.Position) {
 	retry := outage.NewRetry(t.o.Logger, "cannot keep the position of the bridge to nats; retrying", "keeping the position of the bridge to nats again")
 	for {
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveWithin)
+		hurried := context.AfterFunc(ctx, func() { time.AfterFunc(lastMove, cancel) })
 		_, err := t.movePosition(once, max(to, 1)) // 0 would be no position
+		hurried()
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/daemon/results"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -171,7 +172,7 @@ func (d *delivery) settled(ctx context.Context, answer *nats.Msg) (bool, error) 
 		return true, buried(cmp.Or(s.reason, termed))
 	}
 	if s.result != nil && d.of.Receipt != 0 { // the test of a push has none, and nothing to keep
-		if _, err := d.of.AckWith(ctx, *s.result); err != nil {
+		if _, err := results.Ack(ctx, d.o.Logger, d.of, *s.result); err != nil {
 			return true, err
 		}
 	}

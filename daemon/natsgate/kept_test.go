@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
@@ -65,6 +66,32 @@ func TestDeliveredWithResult(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	storetest.Eventually(t, "it is counted", func() bool { return d.Stats().Delivered == 1 })
+}
+
+// One that succeeded while Redis is away is acknowledged once Redis is back: no attempt is used up.
+func TestDeliveredWithResultWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	n, db := startNATS(t, nil), storetest.At(t, redis.URL(), "kept")
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1), Lease: new(time.Hour)})
+	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	deliver(t, db, 4, topic)
+	got := subscribe(t, n.connect(), deliverSubject)
+	storetest.Publish(t, db, body("a"))
+	m := wantDelivered(t, got, "a", 1)
+	redis.Kill()
+	answer(t, m, `+ACK {"keep":"1h","result":"paid"}`)
+	storetest.Eventually(t, "it is tried again", func() bool { return d.log.count("cannot acknowledge a message that succeeded") > 0 })
+	again, err := redis.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	inspector := storetest.Inspector(t, db)
+	storetest.Eventually(t, "it is done", func() bool {
+		got, err := inspector.Inspect(t.Context(), topic, "a")
+		return err == nil && got.State == notify.Done && string(got.Result) == "paid"
+	})
 }
 
 // awaits asks for the end of a message of the topic in the background.
