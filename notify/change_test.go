@@ -321,7 +321,7 @@ func waiting(t *testing.T, db *notify.Store) []string {
 
 func TestRing(t *testing.T) {
 	t.Parallel()
-	dead := make([]string, 1000)
+	dead := make([]string, 400)
 	for i := range dead {
 		dead[i] = fmt.Sprintf("dead-%03d", i)
 	}

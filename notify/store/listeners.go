@@ -319,17 +319,16 @@ func (s Shard) Progress(ctx context.Context, name string) (p ListenerProgress, e
 func (s Shard) places(ctx context.Context, name string) (map[string]record.Position, error) {
 	places := make(map[string]record.Position)
 	for cursor := uint64(0); ; {
-		page, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (page []string, err error) {
-			page, cursor, err = r.HScan(ctx, k.Places(name), cursor, "", atATime).Result()
-			return page, err
+		found, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (scanned, error) {
+			return scannedBy(r.HScan(ctx, k.Places(name), cursor, "", scanPage))
 		})
 		if err != nil {
 			return nil, err
 		}
-		for i := 0; i+1 < len(page); i += 2 {
-			places[page[i]] = record.PositionIn(page[i+1])
+		for i := 0; i+1 < len(found.page); i += 2 {
+			places[found.page[i]] = record.PositionIn(found.page[i+1])
 		}
-		if cursor == 0 {
+		if cursor = found.next; cursor == 0 {
 			return places, nil
 		}
 	}

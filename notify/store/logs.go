@@ -145,15 +145,12 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	return lags, r.End()
 }
 
-// atATime is how many elements of what may be large one command reads: that takes Redis less than a millisecond.
-const atATime = 1000
-
 // LogEnds returns the ends of all logs, in no order. The error is that of the connection.
 func (s Shard) LogEnds(ctx context.Context) (ends []LogEnd, err error) {
 	at := make(map[string]int) // by topic: one that grows meanwhile comes again
 	for after := "-inf"; ; {
 		page, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
-			return r.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: k.Logs(), Start: after, Stop: "+inf", ByScore: true, Count: atATime}).Result()
+			return r.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: k.Logs(), Start: after, Stop: "+inf", ByScore: true, Count: scanPage}).Result()
 		})
 		if err != nil {
 			return nil, err
@@ -167,7 +164,7 @@ func (s Shard) LogEnds(ctx context.Context) (ends []LogEnd, err error) {
 			}
 			ends[i].Last = record.PositionAt(log.Score)
 		}
-		if len(page) < atATime {
+		if len(page) < scanPage {
 			return ends, nil
 		}
 		after = "(" + strconv.FormatFloat(page[len(page)-1].Score, 'f', -1, 64)

@@ -2,7 +2,7 @@
 
 Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
-local DEAD = 250 -- inboxes that are looked at at a time once one is dropped
+local DEAD = 500 -- inboxes that a call drops beyond those that it looks at in any case
 local OF_TOPIC = '/' -- before a topic in HANDED: no listener has that in its name
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
@@ -68,20 +68,22 @@ function Rings.ring(topic, n, us, nobody)
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
   local page = left
   for _ = 1, 8 do
-    local dropped = false
+    local dead = {}
     for _, inbox in ipairs(try('ZRANGE', waiting, 0, page - 1) or {}) do
-      if rung[inbox] then return end -- there are no others
+      if rung[inbox] then left = 0 end -- there are no others
+      if left == 0 then break end
       if tell(inbox, topic) == 0 then
-        call('ZREM', waiting, inbox)
-        dropped = true
+        dead[#dead + 1] = inbox
       else
         call('ZADD', waiting, 'GT', text(us + Rings.RUNG), inbox) -- after a hand-over it stays behind
         rung[inbox] = true
         left = left - 1
-        if left == 0 then return end
       end
     end
-    if not dropped then return end
-    page = math.max(left, DEAD)
+    if #dead == 0 then return end
+    call('ZREM', waiting, unpack(dead))
+    if left == 0 then return end
+    current.dead = (current.dead or 0) + #dead
+    page = math.max(left, DEAD - current.dead)
   end
 end
