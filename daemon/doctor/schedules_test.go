@@ -118,14 +118,24 @@ func TestSchedulesBehind(t *testing.T) {
 	}
 }
 
-// A schedule that went on while the clock of Redis was ahead makes nothing until that time.
+// A schedule that was filled while the clock of Redis was ahead makes nothing more until that time.
 func TestScheduleOfAClockThatWasAhead(t *testing.T) {
 	w := newWard(t)
-	w.schedule("bills", "ahead", func(s *store.Schedule) { s.Spec.Cron, s.Spec.Every = "@yearly", 0 })
-	fell := time.Now().AddDate(0, 2, 0).Truncate(time.Second)
-	w.state("bills", "ahead", "fell", fell.Unix())
-	w.expect("schedules", fmt.Sprintf("warn schedules bills ahead: nothing is made before %s, which the clock of Redis had reached before it was set back → "+
-		"if that is too late, delete the schedule, which cancels what was made of it, and put it again", fell.UTC().Format(time.RFC3339)))
+	for name, change := range map[string]func(*store.ScheduleState){
+		"fell": func(s *store.ScheduleState) { s.Fell = s.Cursor.AddDate(0, -1, 0) },
+		"filled": func(s *store.ScheduleState) {
+			s.Occurrences = []store.Made{{At: s.Cursor, Due: s.Cursor, Published: s.Cursor.AddDate(0, -1, 0)}}
+		},
+	} {
+		s := store.Schedule{Topic: name, Name: "daily", Spec: calendar.Spec{Cron: "0 12 * * *"}}
+		state := store.ScheduleState{Cursor: time.Now().UTC().AddDate(1, 0, 0).Truncate(24 * time.Hour).Add(12 * time.Hour)}
+		change(&state)
+		_, err := w.store.Of(name).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: state})
+		w.must(err)
+		w.expect("schedules", fmt.Sprintf("warn schedules %s daily: nothing more is made before %s, since the clock of Redis was ahead when it was filled → "+
+			"if that is too late, delete the schedule, which cancels what was made of it, and put it again", name, state.Cursor.AddDate(0, 0, 1).Format(time.RFC3339)))
+		w.must(w.store.Of(name).DeleteSchedule(t.Context(), name, "daily", store.AnyRevision))
+	}
 }
 
 // A carrier that cannot make what fires, since a key of the topic is foreign, notes that, and the doctor says so.
