@@ -136,6 +136,7 @@ func TestPushToNATS(t *testing.T) {
 	serve := s.start("serve")
 	serve.await(1, "msg=elected")
 	contains(t, s.fails(exitUsage, "push", "put", "jobs", "--topic", "mail", "--to", "nats:bellhop.publish.mail"), "subjects under bellhop are Bellhop's own")
+	contains(t, newShell(t, "BELLHOP_NATS_PREFIX=shop.bells").fails(exitUsage, "push", "put", "jobs", "--topic", "mail", "--to", "nats:shop.>"), "a topic could make it one of the subjects under shop.bells")
 	contains(t, s.call("push", "put", "jobs", "--topic", "mail,sms.*", "--to", "nats:jobs.>"), "to         nats:jobs.>\n", "timeout    30s\n")
 	contains(t, s.call("push", "list"), "NAME  TOPICS      TO           STATE\n", "jobs  mail,sms.*  nats:jobs.>  works\n")
 	contains(t, s.call("push", "show", "jobs", "--json"), `"to":"nats:jobs.>"`)

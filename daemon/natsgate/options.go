@@ -123,7 +123,10 @@ func checkStream(name string) error {
 func (o Options) CheckSubject(subject string) error {
 	prefix := cmp.Or(o.Prefix, DefaultPrefix)
 	before, whole := strings.CutSuffix(subject, ">")
-	if strings.HasPrefix(subject+".", prefix+".") || whole && strings.HasPrefix(prefix, before) {
+	if whole && strings.HasPrefix(prefix, before) {
+		return fault.New("to", "to nats:%s: a topic could make it one of the subjects under %s, which are Bellhop's own; use another", subject, prefix)
+	}
+	if strings.HasPrefix(subject+".", prefix+".") {
 		return fault.New("to", "to nats:%s: subjects under %s are Bellhop's own; use another", subject, prefix)
 	}
 	return nil

@@ -83,7 +83,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// At once, or a time that is past by this machine's clock, is said, too; what cannot be read is not.
+// At once, or a time that is past by this machine's clock, is said, too, but an endpoint that says so again and again fails. What cannot be
+// read is not said.
 func TestRetryAfterNow(t *testing.T) {
 	t.Parallel()
 	for after, puts := range map[string]bool{"0": true, time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat): true, "": false, "soon": false, "-1": false} {
@@ -100,6 +101,10 @@ func TestRetryAfterNow(t *testing.T) {
 				return
 			}
 			storetest.Eventually(t, "it is put off twice", func() bool { i := info(t, s, "a"); return i.Snoozed >= 2 && i.Attempts == 0 })
+			storetest.Eventually(t, "the endpoint fails", func() bool { return get(t, s, "crm").Failing != nil })
+			if i := info(t, s, "a"); i.Attempts != 0 {
+				t.Errorf("%d attempts are used up", i.Attempts)
+			}
 		})
 	}
 }

@@ -41,12 +41,12 @@
 // # The answer
 //
 //	2xx                            the message is done
-//	429, 503 with a Retry-After    it is put off for so long, 1 s to a day, and no attempt is used up
+//	429, 503 with a Retry-After    it is put off for so long, a day at the most, and no attempt is used up
 //	410                            the push is paused, with that as the reason, and the message is ready
 //	413, 415, 422, 431             the attempt failed, by the message; of the endpoint that says nothing
 //	all else, or none in time      the attempt failed: the reason has the status and up to 1 KiB of the answer
 //
-// Redirects are not followed. A message may come twice, as with any worker: receivers tell by webhook-id.
+// Redirects are not followed. A connection of HTTP/2 on which nothing came for 10 s, nor then for 20 s the answer to a ping, is cut. A message may come twice, as with any worker: receivers tell by webhook-id.
 //
 // An endpoint that failed five times in a row is asked by one request at a time, of each daemon, after a pause that doubles from a second
 // to a minute. Until one succeeds its messages are ready and use up no attempts; one that was tried is behind those that are overdue, since

@@ -26,22 +26,22 @@ func Trust(p *Pusher, pool *x509.CertPool) {
 }
 
 // Unheard are the subjects on which nobody listens.
-type Unheard struct{ unheard }
+type Unheard unheard
 
 // Again notes that nobody listens on a subject, and returns when it is asked again.
-func (u *Unheard) Again(subject string) time.Duration { return u.again(subject) }
+func (u *Unheard) Again(subject string) time.Duration { return (*unheard)(u).again(subject) }
 
 // Wait returns for how long a subject is not asked.
-func (u *Unheard) Wait(subject string) time.Duration { return u.wait(subject) }
+func (u *Unheard) Wait(subject string) time.Duration { return (*unheard)(u).wait(subject) }
 
 // Forget notes that a subject is heard.
-func (u *Unheard) Forget(subject string) { u.forget(subject) }
-
-// Keep forgets all subjects but some.
-func (u *Unheard) Keep(some map[string]bool) { u.keep(some) }
+func (u *Unheard) Forget(subject string) { (*unheard)(u).forget(subject) }
 
 // Bound has a pusher that does not run yet work for so many topics of patterns, and let those go that had nothing for some time.
 func Bound(p *Pusher, topics int, idle time.Duration) { p.bound, p.idle = topics, idle }
 
 // Sweep has a pusher let idle topics go.
-func Sweep(p *Pusher) { p.web.letGo(p.idle) }
+func Sweep(p *Pusher) { p.sweep() }
+
+// UnheardOf returns the subjects on which nobody listens, of a pusher.
+func UnheardOf(p *Pusher) *Unheard { return (*Unheard)(&p.unheard) }

@@ -122,9 +122,7 @@ func (p *Pusher) work(ctx context.Context) error {
 		}
 	}
 	if do.sweep {
-		p.web.letGo(p.idle)
-		p.nats.letGo(p.idle)
-		p.forgetUnheard()
+		p.sweep()
 	}
 	p.seekReady(do.ready)
 	for shard := range do.shards {

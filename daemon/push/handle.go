@@ -91,7 +91,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	case ctx.Err() != nil: // the lease is lost, or the daemon stops
 		t.leave(only)
 		return context.Cause(ctx)
-	case err == nil && a.Retry > 0 && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable):
+	case err == nil && a.putsOff() && a.Retry > 0:
 		p.putOff.Add(1)
 		p.succeeded(ctx, t)
 		return fmt.Errorf("%v: %w", a, subscribers.Snooze(a.Retry))
@@ -107,7 +107,10 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		err = errors.New(a.String())
 	}
 	wait, fails := p.failed(ctx, t, only, err)
-	if !fails {
+	switch {
+	case !fails && a.putsOff(): // each time at once, it may say
+		return fmt.Errorf("%w: %w", err, subscribers.Snooze(leastPause))
+	case !fails:
 		return err
 	}
 	if d.Receipt != 0 { // behind the others, since the endpoint may refuse this one alone; a broadcast keeps its place

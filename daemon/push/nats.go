@@ -122,8 +122,10 @@ func (p *Pusher) unheardBy(is func(*target) bool) (subjects []string) {
 	return slices.Compact(subjects)
 }
 
-// forgetUnheard forgets the subjects of topics for which the crew does not work any more.
-func (p *Pusher) forgetUnheard() {
+// sweep lets topics go that patterns found and that had nothing for some time, and forgets the subjects of those for which nobody works.
+func (p *Pusher) sweep() {
+	p.web.letGo(p.idle)
+	p.nats.letGo(p.idle)
 	subjects := make(map[string]bool)
 	for _, topic := range p.nats.topics() {
 		if t := p.target(topic); t != nil {

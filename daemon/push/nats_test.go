@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A subject on which nobody listens is asked once a second, and a hundred of them ten times a second, each in its turn.
@@ -65,9 +66,19 @@ func TestHeardAgain(t *testing.T) {
 	if u.Wait("jobs.a") != 0 || u.Wait("jobs.b") == 0 || u.Wait("jobs.c") != 0 {
 		t.Error("another subject is asked at once")
 	}
-	u.Again("jobs.c")
-	u.Keep(map[string]bool{"jobs.c": true})
-	if u.Wait("jobs.b") != 0 || u.Wait("jobs.c") == 0 {
-		t.Error("another subject is forgotten")
+}
+
+// A subject is forgotten with the topics that were pushed there.
+func TestUnheardIsForgotten(t *testing.T) {
+	t.Parallel()
+	p, err := push.New(storetest.Open(t), push.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := push.UnheardOf(p)
+	u.Again("jobs.a")
+	push.Sweep(p)
+	if wait := u.Wait("jobs.a"); wait != 0 {
+		t.Errorf("it is not asked for %v", wait)
 	}
 }

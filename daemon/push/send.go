@@ -31,7 +31,8 @@ const (
 	maxHeader      = 64 << 10  // bytes of the header of an answer
 	idleFor        = 90 * time.Second
 	idleOfEndpoint = 100              // connections that wait for requests to one endpoint
-	silence        = 10 * time.Second // after which a connection of HTTP/2 is asked whether it is there, and how long that may take
+	silence        = 10 * time.Second // after which a connection of HTTP/2 is asked whether it is there
+	lostAfter      = 20 * time.Second // without an answer to that
 )
 
 // client returns a client that connects to allowed addresses alone.
@@ -43,7 +44,7 @@ func client(allow Allow, plain bool) *http.Client {
 			TLSHandshakeTimeout:    dialTimeout,
 			DisableCompression:     true,
 			ForceAttemptHTTP2:      true,
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}, // else one that was cut is kept until TCP gives up
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: lostAfter}, // else one that was cut is kept until TCP gives up
 			IdleConnTimeout:        idleFor,
 			MaxIdleConnsPerHost:    idleOfEndpoint,
 			MaxResponseHeaderBytes: maxHeader,
@@ -61,7 +62,8 @@ func dialer(allow Allow, plain bool) *net.Dialer {
 type Answer struct {
 	Status int           // of HTTP
 	Text   string        // the beginning of its body, where that is text
-	Retry  time.Duration // after which it wants to be asked again; 0: it does not say
+	Again  bool          // it says when it wants to be asked again
+	Retry  time.Duration // after which it does; 0: at once
 	Took   time.Duration
 }
 
@@ -79,6 +81,11 @@ func (a Answer) String() string {
 
 // IsDone reports whether an answer acknowledges the message.
 func (a Answer) IsDone() bool { return a.Status >= 200 && a.Status < 300 }
+
+// putsOff reports whether an answer wants the message again later.
+func (a Answer) putsOff() bool {
+	return a.Again && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable)
+}
 
 // isOfMessage reports whether an answer refuses this message for what it is, which says nothing of the next one. 400 does not: that is
 // also what all get where a secret is wrong.
@@ -112,7 +119,8 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 	if err == nil {
 		_, err = io.CopyN(io.Discard, response.Body, maxRest)
 	}
-	a := Answer{Status: response.StatusCode, Text: readable(text), Retry: retryAfter(response.Header.Get("Retry-After")), Took: time.Since(began)}
+	a := Answer{Status: response.StatusCode, Text: readable(text), Took: time.Since(began)}
+	a.Retry, a.Again = retryAfter(response.Header.Get("Retry-After"))
 	if err != nil && !errors.Is(err, io.EOF) && !a.IsDone() {
 		return Answer{}, fmt.Errorf("%v, and its answer breaks off: %w", a, because(ctx, err))
 	}
@@ -211,14 +219,11 @@ func readable(data []byte) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 }
 
-// retryAfter reads a header of seconds, or of a time, which may be past; 0 if it says nothing.
-func retryAfter(text string) time.Duration {
+// retryAfter reads a header of seconds, or of a time, which may be past.
+func retryAfter(text string) (after time.Duration, there bool) {
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return max(time.Duration(min(seconds, uint64(maxPutOff/time.Second)))*time.Second, leastPause)
+		return time.Duration(min(seconds, uint64(maxPutOff/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return min(max(time.Until(at), leastPause), maxPutOff)
+	return min(max(time.Until(at), 0), maxPutOff), err == nil
 }
