@@ -37,7 +37,7 @@ type Options struct {
 	Forecasts *forecast.Cache
 	// Pusher returns that of the daemon, which tests pushes; nil: it pushes nowhere.
 	Pusher func() *push.Pusher
-	// Patience is how long a viewer may take to receive a piece of a stream.
+	// Patience is how long a viewer may take to receive a page, or a piece of a stream.
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
 	MaxPages int

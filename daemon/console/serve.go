@@ -44,11 +44,17 @@ func (c *Console) loginThen(w http.ResponseWriter, r *http.Request, next string)
 	lead(w, r, "login?next="+url.QueryEscape(next))
 }
 
+// mostRead is longer than reading the data of any page takes.
+const mostRead = 2 * time.Minute
+
 // show answers with the whole page.
 func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	f := c.frame(v, p)
 	f.Done = c.takeDone(w, v.r)
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(mostRead)) // over HTTP/2 nothing goes behind a deadline
 	data, err := p.read(v.r.Context(), c, v)
+	_ = rc.SetWriteDeadline(time.Now().Add(c.o.Patience))
 	status := http.StatusOK
 	if f.Data = data; err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)
@@ -60,7 +66,6 @@ func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	if named, ok := data.(titled); ok {
 		f.Title = named.title()
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(c.o.Patience)) // to read it may have taken long
 	c.render(w, v.r, status, f)
 }
 

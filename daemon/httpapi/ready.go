@@ -72,14 +72,16 @@ func (l *lookout) look(see func(*look)) *look {
 		<-last.done
 		return last
 	}
-	mine := &look{done: make(chan struct{})}
+	mine := &look{done: make(chan struct{}), err: errNotReady}
 	l.last = mine
 	l.mu.Unlock()
+	defer func() { // also where see panics, or all would wait for it
+		l.mu.Lock()
+		mine.until = time.Now().Add(readyFor)
+		l.mu.Unlock()
+		close(mine.done)
+	}()
 	see(mine)
-	l.mu.Lock()
-	mine.until = time.Now().Add(readyFor)
-	l.mu.Unlock()
-	close(mine.done)
 	return mine
 }
 
@@ -103,7 +105,7 @@ func (g *Gate) readyz(c *call) error {
 
 // see looks at Redis.
 func (g *Gate) see(seen *look) {
-	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	ctx, cancel := context.WithTimeout(g.closing, readyWithin)
 	defer cancel()
 	seen.missing, seen.err = api.MissingOf(g.claimer.Ping(ctx))
 	if seen.err == nil {
