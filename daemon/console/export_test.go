@@ -11,6 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
@@ -50,7 +51,7 @@ const ReadWithin = time.Minute
 // Extend adds an act that only counts, a page whose stream sends much, and one whose template has a fault. It is called
 // once, before all tests.
 func Extend() {
-	cache.ReadWithin = ReadWithin
+	cache.ReadWithin, find.CallTime = ReadWithin, ReadWithin
 	acts = append(acts, act{path: Root + "test/act", name: "test", do: func(_ context.Context, _ *Console, v *visit) (string, int, error) {
 		switch v.r.PostForm.Get("refuse") {
 		case "forbidden":

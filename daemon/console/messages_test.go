@@ -266,7 +266,10 @@ func TestBroadcastsPage(t *testing.T) {
 					return true
 				}
 			}
-			return err != nil
+			if err != nil {
+				t.Fatal(err)
+			}
+			return false
 		})
 		stop()
 	}

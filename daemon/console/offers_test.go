@@ -144,6 +144,7 @@ func TestCompletesByKeyboard(t *testing.T) {
 	const active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
 	closed := func() { p.Until("nothing is offered", "document.querySelector('#offers').hidden") }
 	closed()
+	p.Until("the box has the focus", fmt.Sprintf("document.activeElement === document.querySelector(%q)", box))
 	p.Press("ArrowDown")
 	p.Await("#offers", "header.")
 	p.Axe()

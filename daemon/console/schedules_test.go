@@ -34,7 +34,7 @@ func asItIs(*store.Schedule) {}
 func scheduleSome(t testing.TB, db *notify.Store) {
 	t.Helper()
 	schedule(t, db, "order.timeout", "nightly", func(o *store.Schedule) {
-		o.Spec = calendar.Spec{Cron: "30 2 * * *", Zone: "Europe/Berlin"}
+		o.Spec = calendar.Spec{Cron: "30 2 * * *", Zone: "Europe/Berlin", From: time.Date(2190, 1, 1, 0, 0, 0, 0, time.UTC)}
 		o.Message.Headers, o.Message.Body = map[string]string{"note": hostile[0]}, []byte(hostile[1])
 	})
 	schedule(t, db, "invoice.held", "hourly", asItIs)

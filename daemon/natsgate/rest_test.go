@@ -88,6 +88,13 @@ func TestPushesAtRest(t *testing.T) {
 		}
 		return calls.Load() == before
 	})
+	before := calls.Load()
+	for range 3 {
+		awaitBeat(t, conn)
+	}
+	if n := calls.Load() - before; n > 0 {
+		t.Errorf("%d calls were made at rest", n)
+	}
 	storetest.Publish(t, db, notify.Message{Topic: "work.new", ID: "a"}) // which takes the place of another
 	storetest.Eventually(t, "it is tried", func() bool { return gate.Stats().Nobody > 0 })
 }

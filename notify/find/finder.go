@@ -38,7 +38,7 @@ func New(s *notify.Store) (*Finder, error) {
 	return &Finder{store: s, turn: make(chan struct{}, 1), since: time.Since}, nil
 }
 
-// Paced makes a call to Redis when it is its turn among those of the searches, and pauses as long as it took. Within two seconds the
+// Paced makes a call to Redis when it is its turn among those of the searches, and pauses as long as it took. Within CallTime the
 // context of the call ends. The error is that of the call, or of ctx.
 func (f *Finder) Paced(ctx context.Context, call func(context.Context) error) (took time.Duration, err error) {
 	select {
@@ -47,7 +47,7 @@ func (f *Finder) Paced(ctx context.Context, call func(context.Context) error) (t
 		return 0, ctx.Err()
 	}
 	defer func() { <-f.turn }()
-	within, cancel := context.WithTimeout(ctx, callTime)
+	within, cancel := context.WithTimeout(ctx, CallTime)
 	defer cancel()
 	return store.Paced(ctx, func(context.Context) error { return call(within) })
 }

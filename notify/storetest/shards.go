@@ -41,5 +41,7 @@ func ShardAway(t testing.TB, shards, away int) *notify.Store {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword("apart", "x")
-	return With(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
+	store := With(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
+	awaitCalls(store)
+	return store
 }

@@ -22,6 +22,7 @@ func NewUser(t testing.TB) *User {
 	u.ACL(t, "on", ">secret", "+@all", "~*", "&*")
 	t.Cleanup(func() { _ = u.Admin.Client().Do(context.Background(), "ACL", "DELUSER", u.Name).Err() })
 	u.Store = At(t, strings.Replace(URL(), "//", "//"+u.Name+":secret@", 1), u.Admin.Keys().Prefix())
+	awaitCalls(u.Store)
 	return u
 }
 

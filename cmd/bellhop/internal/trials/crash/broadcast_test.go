@@ -226,7 +226,7 @@ func TestKillNamedListener(t *testing.T) {
 	db := storetest.Open(t)
 	carriers(t, db)
 	l := newLedger()
-	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
+	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=10s"} // longer than a busy machine stands still
 	victim := start(t, db, "listener", l.line, env...)
 	registered(t, db)
 	const n = 8000
@@ -275,7 +275,7 @@ func TestPauseNamedListener(t *testing.T) {
 	db := storetest.Open(t)
 	carriers(t, db)
 	l := newLedger()
-	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=1s"}
+	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=10s"} // longer than a busy machine stands still
 	victim := start(t, db, "listener", l.line, env...)
 	registered(t, db)
 	const n = 4000

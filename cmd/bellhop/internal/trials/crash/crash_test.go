@@ -57,7 +57,7 @@ func TestKillCarrier(t *testing.T) {
 func TestTermCarrier(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	all := carriers(t, store, "CRASH_LEASE=1m") // longer than the test waits for another
+	all := carriers(t, store, "CRASH_LEASE=10m") // longer than the test waits for another
 	l := newLedger()
 	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
 	const n = 5000
@@ -77,7 +77,7 @@ func TestTermCarrier(t *testing.T) {
 func TestPauseCarrier(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	all := carriers(t, store)
+	all := carriers(t, store, "CRASH_LEASE=10s") // longer than a busy machine stands still
 	l := newLedger()
 	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
 	const n = 5000
@@ -152,7 +152,7 @@ func TestKillSubscriber(t *testing.T) {
 	store := storetest.Open(t)
 	carriers(t, store)
 	l := newLedger()
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Second)})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(10 * time.Second)}) // longer than a busy machine stands still
 	victim := start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	const n = 10_000
 	spread(t, store, n, 500*time.Millisecond, time.Second)

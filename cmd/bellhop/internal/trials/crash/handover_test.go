@@ -123,7 +123,6 @@ func pause(t *testing.T, p *process) {
 func TestStoppedSubscriberIsHandedOne(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	run(t, db)
 	printed := new(lines)
 	stopped := start(t, db, "worker", printed.add, "CRASH_PAUSE=0s")
 	waiting(t, db)
@@ -134,6 +133,7 @@ func TestStoppedSubscriberIsHandedOne(t *testing.T) {
 	if c, err := storetest.Count(db, topic); err != nil || c.Leased != 1 || c.Ready != 1 {
 		t.Errorf("it has %+v, %v", c, err)
 	}
+	run(t, db) // by which the hand-over lapses
 	l := newLedger()
 	stop := worker(t, db, l, subscribers.HandleOptions{})
 	gone(t, db)

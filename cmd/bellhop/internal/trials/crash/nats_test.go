@@ -192,7 +192,7 @@ func TestEndOfTheBridge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, store := startNATS(t), storetest.Open(t)
 			js := newJetStream(t, server)
-			now, next := bridges(t, store, server)
+			now, next := bridges(t, store, server, "CARRIER_LEASE=10s") // longer than a busy machine stands still
 			before := elected(t, store, "")
 			broadcasts(t, store, n, 500*time.Millisecond, 3*time.Second)
 			storetest.Eventually(t, "the burst is under way", func() bool { return held(js) > n/5 })
@@ -384,12 +384,12 @@ func TestKillWhileDelivering(t *testing.T) {
 	server, store := startNATS(t), storetest.Open(t)
 	got := deliveries(t, server.connect())
 	deliver(t, store)
-	now := startDaemon(t, store, server, "LEASE=2s")
+	now := startDaemon(t, store, server, "LEASE=10s", "CARRIER_LEASE=10s")
 	before := elected(t, store, "")
 	inspector := storetest.Inspector(t, store)
 	storetest.Eventually(t, "a daemon sets the lease", func() bool {
 		set, err := inspector.Settings(t.Context(), notify.AllTopics)
-		return err == nil && set.Lease == 2*time.Second
+		return err == nil && set.Lease == 10*time.Second
 	})
 	const n = 4
 	spread(t, store, n, 0, time.Millisecond)
@@ -397,7 +397,7 @@ func TestKillWhileDelivering(t *testing.T) {
 	for range n {
 		again[storetest.Receive(t, "a delivery", got).Header.Get("ce-id")] = true
 	}
-	startDaemon(t, store, server, "LEASE=2s")
+	startDaemon(t, store, server, "LEASE=10s", "CARRIER_LEASE=10s")
 	standingBy(t, store, 1)
 	now.end(syscall.SIGKILL)
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "new", Body: []byte("x")})

@@ -91,7 +91,7 @@ func pushFound(t *testing.T, db *notify.Store, h *hook, n int) *process {
 	inspector := storetest.Inspector(t, db)
 	storetest.Eventually(t, "the daemon sets the lease", func() bool {
 		set, err := inspector.Settings(t.Context(), notify.AllTopics)
-		return err == nil && set.Lease == 2*time.Second
+		return err == nil && set.Lease == 10*time.Second
 	})
 	publishEach(t, db, n, "held")
 	h.await(t, n, "held", "1")
@@ -110,7 +110,7 @@ func allGone(t *testing.T, db *notify.Store) {
 
 func startPusher(t *testing.T, db *notify.Store) *process {
 	t.Helper()
-	return startDaemon(t, db, nil, "LEASE=2s", "PUSH_ALLOW=127.0.0.1")
+	return startDaemon(t, db, nil, "LEASE=10s", "PUSH_ALLOW=127.0.0.1")
 }
 
 // A daemon that found topics by a pattern is killed while it pushes. Another one that comes later finds them, although the first stands in

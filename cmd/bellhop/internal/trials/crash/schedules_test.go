@@ -172,6 +172,11 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	away(time.Hour)
 	handled(1, map[store.Missed]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
 	away(0)
+	storetest.Publish(t, db, notify.Message{Topic: "probe", ID: "a", Body: []byte("x"), Delay: time.Millisecond})
+	storetest.Eventually(t, "it is carried at the earlier clock", func() bool {
+		c, err := storetest.Count(db, "probe")
+		return err == nil && c.Ready == 1
+	})
 	away(time.Hour)
 	handled(1, map[store.Missed]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
 	away(2 * time.Hour)

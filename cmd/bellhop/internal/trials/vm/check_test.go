@@ -13,7 +13,7 @@ func TestCheck(t *testing.T) {
 	const unit = "bellhop-check.service"
 	h, _ := running(t)
 	h.Write("/etc/systemd/system/page@.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo %i >> /run/pages'\n", 0o644)
-	h.dropIn(unit, "[Unit]\nOnFailure=page@%N.service\n[Service]\nEnvironment=\"ACCEPT=standby,memory,persistence,pub/sub round trip\"\n")
+	h.dropIn(unit, "[Unit]\nOnFailure=page@%N.service\n[Service]\nEnvironment=\"ACCEPT=standby,memory,persistence,pub/sub round trip,clock\"\n")
 	check := func(status string, wants ...string) {
 		t.Helper()
 		_, err := h.Try("systemctl", "start", unit)

@@ -59,7 +59,7 @@ func restart(t *testing.T, s *redisserver.Server) *redisserver.Server {
 
 func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, PoolSize: 1})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, PoolSize: 1, ReadTimeout: storetest.Deadline, WriteTimeout: storetest.Deadline})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
