@@ -321,7 +321,7 @@ func waiting(t *testing.T, db *notify.Store) []string {
 
 func TestRing(t *testing.T) {
 	t.Parallel()
-	dead := make([]string, 400)
+	dead := make([]string, 450)
 	for i := range dead {
 		dead[i] = fmt.Sprintf("dead-%03d", i)
 	}
@@ -374,6 +374,34 @@ func TestRing(t *testing.T) {
 				t.Errorf("who waits now (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Where a call may drop no more dead inboxes, the carrier goes on until one that lives is rung.
+func TestRingPastVeryManyDead(t *testing.T) {
+	t.Parallel()
+	pub, db := open(t)
+	dead := make([]string, 1200)
+	for i := range dead {
+		dead[i] = fmt.Sprintf("dead-%04d", i)
+	}
+	wait(t, db, append(dead, "a")...)
+	keys := db.KeysOf(topic)
+	bells := recording(t, db, keys.Inbox("a"))
+	if _, err := pub.Publish(t.Context(), message("m", time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	if got := bells.recorded(); len(got) > 0 {
+		t.Errorf("it rang %v", got)
+	}
+	if at := db.Client().ZScore(t.Context(), keys.Handed(), "/"+topic).Val(); at == 0 {
+		t.Error("the carrier does not go on")
+	}
+	bells = recording(t, db, keys.Inbox("a"))
+	carry(t, db)
+	storetest.Eventually(t, "none is left that is dead", func() bool { return slices.Equal(waiting(t, db), []string{"a"}) })
+	if got, want := bells.recorded(), "inbox:a "+topic; len(got) == 0 || got[0] != want {
+		t.Errorf("it rang %v, want %s", got, want)
 	}
 }
 

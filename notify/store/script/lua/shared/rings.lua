@@ -2,7 +2,7 @@
 
 Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
-local DEAD = 500 -- inboxes that a call drops beyond those that it looks at in any case
+local DEAD = 500 -- inboxes that a call drops at about the most
 local OF_TOPIC = '/' -- before a topic in HANDED: no listener has that in its name
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
@@ -52,7 +52,8 @@ end
 -- were not, until its subscriber claims, which gives it a new place: so a lost
 -- ring can be repeated, and a subscriber that hangs keeps no message from the
 -- others. An inbox that nobody is subscribed to is dropped, and many are at once: those of
--- processes that were killed may stand before one that lives. While the topic is paused, or
+-- processes that were killed may stand before one that lives. Where a call may drop no more
+-- of them, the carrier goes on. While the topic is paused, or
 -- at a limit, ring does nothing: what ends that rings. It never fails: a foreign key, or a
 -- PUBLISH that is refused, counts as a lost ring. Call it last, since a subscriber that is
 -- rung claims at once. Nobody is set if no inbox waits.
@@ -67,7 +68,7 @@ function Rings.ring(topic, n, us, nobody)
   if nobody then return end
   local waiting, left, rung = waiting_of(topic), math.min(n, 500), {}
   local page = left
-  for _ = 1, 8 do
+  while true do
     local dead = {}
     for _, inbox in ipairs(try('ZRANGE', waiting, 0, page - 1) or {}) do
       if rung[inbox] then left = 0 end -- there are no others
@@ -84,6 +85,7 @@ function Rings.ring(topic, n, us, nobody)
     call('ZREM', waiting, unpack(dead))
     if left == 0 then return end
     current.dead = (current.dead or 0) + #dead
+    if current.dead >= DEAD then return Rings.look_at(OF_TOPIC .. topic, math.floor(us / 1000)) end
     page = math.max(left, DEAD - current.dead)
   end
 end
