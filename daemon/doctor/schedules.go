@@ -100,6 +100,15 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 		*to = append(*to, Finding{Check: "schedules", Verdict: v, Found: name + ": " + found, Remedy: remedy, Name: s.Topic})
 	}
 	next := s.Unmade(&d.State)
+	if at := s.Swallowed(&d.State, now); !at.IsZero() && d.Err == nil {
+		then := "never fires again"
+		if !next.IsZero() {
+			then = "fires next at " + next.Format(time.RFC3339)
+		}
+		note(&r.wrong, Warn, fmt.Sprintf("it misses %s: the clock of Redis was ahead when it was filled, so it %s", at.Format(time.RFC3339), then),
+			"if that is too late, delete the schedule, which cancels what was made of it, and put it again")
+		return
+	}
 	switch standing, err := d.Standing(now); standing {
 	case store.Unreadable:
 		note(&r.wrong, Fail, "it cannot be read, so it makes nothing: "+oneLine(err), "put it again: bellhop schedule put "+name+"; or remove it: bellhop schedule delete "+name)
@@ -109,23 +118,9 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 	case store.IsBehind:
 		note(&r.wrong, Warn, fmt.Sprintf("nobody made what fires since %s, %s ago", next.Format(time.RFC3339), rough(now.Sub(next))),
 			"see the check of the carrier above; a live carrier then does what the schedule says of those that are missed")
-	case store.GoesOn:
-		if isAhead(&d.State, now) {
-			note(&r.wrong, Warn, fmt.Sprintf("nothing more is made before %s, since the clock of Redis was ahead when it was filled", next.Format(time.RFC3339)),
-				"if that is too late, delete the schedule, which cancels what was made of it, and put it again")
-		}
 	case store.IsOver:
 		note(&r.over, OK, "it never fires again, "+ended(s, &d.State)+"; if it has served, remove it: bellhop schedule delete "+name, "")
 	}
-}
-
-// isAhead reports whether a schedule was filled at a time that is to come, so that its cursor may be far ahead.
-func isAhead(state *store.ScheduleState, now time.Time) bool {
-	ahead := state.Fell.After(now)
-	for _, one := range state.Occurrences {
-		ahead = ahead || one.Published.After(now.Add(time.Second)) // clocks differ by less
-	}
-	return ahead
 }
 
 // ended says why a schedule never fires again.

@@ -118,23 +118,34 @@ func TestSchedulesBehind(t *testing.T) {
 	}
 }
 
-// A schedule that was filled while the clock of Redis was ahead makes nothing more until that time.
+// A schedule that was filled while the clock of Redis was ahead does not fire until that time.
 func TestScheduleOfAClockThatWasAhead(t *testing.T) {
 	w := newWard(t)
-	for name, change := range map[string]func(*store.ScheduleState){
-		"fell": func(s *store.ScheduleState) { s.Fell = s.Cursor.AddDate(0, -1, 0) },
-		"filled": func(s *store.ScheduleState) {
-			s.Occurrences = []store.Made{{At: s.Cursor, Due: s.Cursor, Published: s.Cursor.AddDate(0, -1, 0)}}
+	next := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
+	ahead := func(d time.Duration) time.Time { return next.Add(d) }
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		until time.Time
+		state store.ScheduleState
+		want  string // beside the first time that it misses
+	}{
+		"fell":   {state: store.ScheduleState{Cursor: ahead(365 * day), Fell: ahead(day)}, want: "fires next at " + ahead(366*day).Format(time.RFC3339)},
+		"filled": {state: store.ScheduleState{Cursor: ahead(9 * day), Occurrences: []store.Made{{At: ahead(9 * day), Due: ahead(9 * day), Published: ahead(8 * day)}}}, want: "fires next at " + ahead(10*day).Format(time.RFC3339)},
+		"over":   {until: ahead(3 * day), state: store.ScheduleState{Cursor: ahead(3 * day), Fell: ahead(day)}, want: "never fires again"},
+		"late": { // the clock was set back by a minute, and nothing is missed
+			state: store.ScheduleState{Cursor: next, Occurrences: []store.Made{{At: next, Due: next, Published: next.Add(-59 * time.Minute)}}},
 		},
 	} {
-		s := store.Schedule{Topic: name, Name: "daily", Spec: calendar.Spec{Cron: "0 12 * * *"}}
-		state := store.ScheduleState{Cursor: time.Now().UTC().AddDate(1, 0, 0).Truncate(24 * time.Hour).Add(12 * time.Hour)}
-		change(&state)
-		_, err := w.store.Of(name).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: state})
+		s := store.Schedule{Topic: name, Name: "daily", Spec: calendar.Spec{Every: day, From: next.Add(-day), Until: test.until}}
+		_, err := w.store.Of(s.Topic).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: test.state})
 		w.must(err)
-		w.expect("schedules", fmt.Sprintf("warn schedules %s daily: nothing more is made before %s, since the clock of Redis was ahead when it was filled → "+
-			"if that is too late, delete the schedule, which cancels what was made of it, and put it again", name, state.Cursor.AddDate(0, 0, 1).Format(time.RFC3339)))
-		w.must(w.store.Of(name).DeleteSchedule(t.Context(), name, "daily", store.AnyRevision))
+		if test.want == "" {
+			w.expect("schedules", w.fine("1 schedule"))
+		} else {
+			w.expect("schedules", fmt.Sprintf("warn schedules %s daily: it misses %s: the clock of Redis was ahead when it was filled, so it %s → "+
+				"if that is too late, delete the schedule, which cancels what was made of it, and put it again", s.Topic, next.Format(time.RFC3339), test.want))
+		}
+		w.must(w.store.Of(s.Topic).DeleteSchedule(t.Context(), s.Topic, "daily", store.AnyRevision))
 	}
 }
 

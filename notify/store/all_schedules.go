@@ -84,6 +84,28 @@ func (l *Listed) Standing(now time.Time) (Standing, error) {
 	return GoesOn, nil
 }
 
+// Swallowed returns the first time to come at which the schedule does not fire since it was filled while the clock of Redis was ahead; zero: there
+// is none.
+func (s *Schedule) Swallowed(state *ScheduleState, now time.Time) time.Time {
+	ahead, made := state.Fell.After(now), make(map[int64]bool, len(state.Occurrences))
+	for _, one := range state.Occurrences {
+		ahead = ahead || one.Published.After(now)
+		made[one.At.Unix()] = true
+	}
+	rule, err := s.Rule()
+	if err != nil || !ahead || !state.Paused.IsZero() {
+		return time.Time{}
+	}
+	at, ok := rule.Next(now)
+	for ok && made[at.Unix()] {
+		at, ok = rule.Next(at)
+	}
+	if !ok || at.After(state.Cursor) {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
 // Unmade returns the first time after the cursor at which the schedule fires and whose occurrence was not made; zero: there is none, or the
 // schedule is paused, or cannot be read. Where it lies in the past nobody fills the schedule.
 func (s *Schedule) Unmade(state *ScheduleState) time.Time {
