@@ -42,6 +42,7 @@ type health struct {
 	next     time.Time     // until which it is not asked
 	asked    bool          // by the one request
 	noted    bool          // that it fails, in Redis
+	told     time.Time     // that it wants a message again at once
 }
 
 // newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
@@ -91,7 +92,11 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	case ctx.Err() != nil: // the lease is lost, or the daemon stops
 		t.leave(only)
 		return context.Cause(ctx)
-	case err == nil && a.putsOff() && a.Retry > 0:
+	case err == nil && a.putsOff() && a.Retry < leastPause && !t.isNews():
+		t.leave(only)
+		p.putOff.Add(1)
+		return fmt.Errorf("%v: %w", a, subscribers.Snooze(leastPause))
+	case err == nil && a.putsOff() && a.Retry >= leastPause:
 		p.putOff.Add(1)
 		p.succeeded(ctx, t)
 		return fmt.Errorf("%v: %w", a, subscribers.Snooze(a.Retry))
@@ -109,6 +114,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	wait, fails := p.failed(ctx, t, only, err)
 	switch {
 	case !fails && a.putsOff(): // each time at once, it may say
+		p.putOff.Add(1)
 		return fmt.Errorf("%w: %w", err, subscribers.Snooze(leastPause))
 	case !fails:
 		return err
@@ -135,6 +141,18 @@ func (t *target) enter() (wait time.Duration, only bool) {
 	}
 	t.asked = true
 	return 0, true
+}
+
+// isNews notes that an endpoint wants a message again at once, and reports whether no other request was told so just now: one may have
+// many.
+func (t *target) isNews() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.told) < leastPause {
+		return false
+	}
+	t.told = time.Now()
+	return true
 }
 
 // leave ends a request that says nothing of the endpoint.
