@@ -81,12 +81,15 @@ func TestPauseCarrier(t *testing.T) {
 	l := newLedger()
 	worker(t, store, l, subscribers.HandleOptions{Concurrency: 16})
 	const n = 5000
-	spread(t, store, n, 300*time.Millisecond, 5*time.Second)
+	spread(t, store, n, 300*time.Millisecond, 20*time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/20 })
 	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	s := elected(t, store, "one")
+	if c, err := storetest.Count(store, topic); err != nil || c.Scheduled == 0 {
+		t.Fatalf("the burst is over: %+v, %v", c, err)
+	}
 	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
