@@ -139,9 +139,14 @@ func (s *search) narrow(a Act) error {
 		}
 		return fault.New("q", "q: %s works on %s messages, and the question asks for none of these; leave out state, or ask for them", a.Kind, names)
 	}
+	slices.SortFunc(s.query.states, func(a, b notify.State) int { return slices.Index(moving, a) - slices.Index(moving, b) })
 	s.places = s.query.places()
 	return nil
 }
+
+// moving are the states in the order in which messages go through them: where an act frees the seat of a key, the next one of the key, which
+// is called up then, was seen in its line.
+var moving = []notify.State{notify.Scheduled, notify.Blocked, notify.Ready, notify.Leased}
 
 // An actor is one call of Act.
 type actor struct {

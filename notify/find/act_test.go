@@ -65,6 +65,24 @@ func TestRequeueAndPurge(t *testing.T) {
 	})
 }
 
+// All messages of a key are acted on: the next one, which is called up as the one before goes, too.
+func TestActOnAKey(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]find.Act{"cancel": {Kind: find.Cancel}, "reschedule": {Kind: find.Reschedule, Delay: new(time.Hour)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			for i := range 5 {
+				storetest.Publish(t, db, notify.Message{Topic: "ledger", ID: fmt.Sprint("tx-", i), Key: "acct-7", Body: []byte("x")})
+			}
+			want(t, name, act(t, db, "key:acct-7", a, find.Options{}, false), 5, 5)
+			if c, err := storetest.Count(db, "ledger"); err != nil || c.Ready+c.Blocked != 0 {
+				t.Errorf("there is %+v, %v", c, err)
+			}
+		})
+	}
+}
+
 func TestCancelAndReschedule(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db *notify.Store) {

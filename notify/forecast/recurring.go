@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // How much of schedules is counted.
@@ -34,6 +35,7 @@ func (t *tally) readAll(ctx context.Context) error {
 	}
 	var after store.Mark
 	var last time.Time
+	at := make(map[string]int) // in the rules: one that the carrier fills meanwhile comes again
 	for n := 0; n < t.most; n += schedulesAt {
 		var page store.SchedulePage
 		_, err := store.Paced(ctx, func(ctx context.Context) (err error) {
@@ -48,9 +50,16 @@ func (t *tally) readAll(ctx context.Context) error {
 			if last = one.Look; last.IsZero() || !last.Before(t.end()) { // as all behind it
 				return nil
 			}
-			if t.wants(one.Schedule.Topic) {
-				t.rules = append(t.rules, one.Listed)
+			if !t.wants(one.Schedule.Topic) {
+				continue
 			}
+			name := record.Member(one.Schedule.Topic, one.Schedule.Name)
+			if i, there := at[name]; there {
+				t.rules[i] = one.Listed
+				continue
+			}
+			at[name] = len(t.rules)
+			t.rules = append(t.rules, one.Listed)
 		}
 		if after = page.Next; after == (store.Mark{}) {
 			return nil

@@ -45,7 +45,7 @@ if later then
   elseif state == 'ready' then
     Places.take_ready(topic, member)
   end
-  Seats.leave(topic, { member })
+  if due > now or state == 'blocked' then Seats.leave(topic, { member }) end -- behind another that is overdue it is as due as before
 else
   n_ready = Seats.put_ready(topic, { due, member }, due)
   if not n_ready then return Places.foreign_ready(topic) end

@@ -162,7 +162,7 @@ local function replace(c, one, before, state, time, was_broadcast)
     local asked = one.due
     one.due = debounced_due(c, one, one.at)
     if one.due <= c.now and time <= c.now then -- it is due, and stays so in its place, unless another key has other seats
-      one.due, stays = time, not (one.keyed and Seats.key_of(one.topic, one.member) ~= one.key) and state or nil
+      one.due, stays = time, not ((one.keyed or one.key) and Seats.key_of(one.topic, one.member) ~= one.key) and state or nil
     end
     if one.expiry then one.expiry = math.min(one.expiry - asked + one.due, MAX) end
   end
