@@ -46,11 +46,11 @@ func Main(m *testing.M) {
 // MainInTime is Main for tests of what is late by how much, and of programs that are not Patient.
 func MainInTime(m *testing.M) { os.Exit(run(m)) }
 
-// Patient makes the lease of a hand-over, a wait for replicas, what a stop may take to settle and a wait for a connection
+// Patient makes the lease of a hand-over, a wait for replicas, what a stop may take to settle, a wait for a connection and a task in the background
 // longer than a machine stands still, and short enough to be waited for. All processes of a test have to agree: a test binary
 // that is also another process calls Patient there.
 func Patient() {
-	record.HandoverLease, reach.ReplicaWait, reach.SettleFor, reach.PoolWait = 5*time.Second, reach.Patience, 10*time.Second, Deadline
+	record.HandoverLease, reach.ReplicaWait, reach.SettleFor, reach.PoolWait, reach.BackgroundWait = 5*time.Second, reach.Patience, 10*time.Second, Deadline, Deadline
 }
 
 // MainWaiting is Main for tests that wait more than they compute: four of those that

@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	// backgroundTimeout is how long a task in the background may take.
-	backgroundTimeout = dialTimeout + callTimeout
-
 	// recheckAfter is the shortest time between two checks for rights that are missing.
 	recheckAfter = 100 * time.Millisecond
 
@@ -40,7 +37,7 @@ type fitCheck struct {
 // run runs a task. The mutex is held, and the background is not closed.
 func (b *background) run(task func(context.Context)) {
 	b.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, backgroundTimeout)
+		ctx, cancel := context.WithTimeout(b.ctx, BackgroundWait)
 		defer cancel()
 		task(ctx)
 	})

@@ -71,8 +71,9 @@ const (
 
 // Only a test binary changes these, as ReplicaWait.
 var (
-	AnswerWait = callTimeout               // for which a call waits for its answer
-	PoolWait   = callTimeout + time.Second // for which a call may wait for one of the connections, while others have all
+	AnswerWait     = callTimeout               // for which a call waits for its answer
+	PoolWait       = callTimeout + time.Second // for which a call may wait for one of the connections, while others have all
+	BackgroundWait = dialTimeout + callTimeout // how long a task in the background may take
 )
 
 // sentinelOptions returns the options of a client for each sentinel.
