@@ -30,7 +30,7 @@ type ClaimerOptions struct {
 }
 
 // A Claimer pulls messages. The methods of a [Delivery] settle one; AckMany and
-// ReleaseMany settle many at once.
+// ReleaseMany settle many at once. Nothing extends a lease but Extend.
 //
 // While Run runs any number of callers may wait for messages of any topics. They
 // share one inbox and one subscription: when a topic is rung its messages are claimed

@@ -56,7 +56,9 @@
 // over is left out, by every listener, and is no gap.
 //
 // The position of a named listener is kept in Redis instead, and processes that listen
-// under one name share the broadcasts: at least once, as with messages. What a process
+// under one name share the broadcasts: at least once, until MaxAttempts have failed; then
+// nothing keeps it, but OnGivenUp and the log tell of it. So return [NotNow] while what
+// the handler needs is down. What a process
 // had leased when it died is handed to another when the lease ends; what it releases,
 // because it stops, stalls or returns [NotNow], at once. With one process of concurrency 1
 // the order of each topic holds, also behind a retry or a NotNow.

@@ -120,7 +120,8 @@ func ExampleClaimer() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go claimer.Run(ctx)
+	ran := make(chan error)
+	go func() { ran <- claimer.Run(ctx) }()
 	for ctx.Err() == nil {
 		messages, err := claimer.Claim(ctx, "order.timeout", subscribers.ClaimOptions{Max: 10, Wait: time.Minute})
 		if err != nil {
@@ -132,11 +133,14 @@ func ExampleClaimer() {
 			continue
 		}
 		for _, m := range messages {
-			fmt.Printf("order %s was not paid: %s\n", m.ID, m.Body)
-			if err := m.Ack(ctx); errors.Is(err, notify.ErrLeaseLost) {
-				fmt.Println("another process has it now:", m.ID)
+			fmt.Printf("order %s was not paid: %s\n", m.ID, m.Body)   // call m.Extend where this takes longer than the lease of all ten
+			if err := m.Ack(context.WithoutCancel(ctx)); err != nil { // also after a signal; with notify.ErrLeaseLost another process may have it
+				log.Print(err)
 			}
 		}
+	}
+	if err := <-ran; err != nil {
+		log.Print(err)
 	}
 }
 
@@ -217,8 +221,9 @@ func ExampleListener_Listen_named() {
 		fmt.Printf("%s is now %s\n", b.Topic, b.Body)
 		return nil
 	}, subscribers.ListenOptions{
-		Name:  "shop",
-		OnGap: func(g subscribers.Gap) { fmt.Println("missed prices of", g.Topic) },
+		Name:      "shop",
+		OnGap:     func(g subscribers.Gap) { fmt.Println("missed prices of", g.Topic) },
+		OnGivenUp: func(b *subscribers.Broadcast, reason string) { fmt.Println("failed ten times:", b.Topic, b.ID, reason) },
 	})
 	if err != nil {
 		log.Fatal(err)

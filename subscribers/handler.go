@@ -94,7 +94,7 @@ var ErrTryTimeout = errors.New("try timed out")
 var ErrBury = errors.New("buried by the handler")
 
 // RetryAfter wraps a handler's error with the delay after which the message
-// shall be due again, instead of a backoff. Without an error the reason is just that.
+// shall be due again, instead of a backoff; ByBackoff is that, and any other negative one none. Without an error the reason is just that.
 func RetryAfter(err error, delay time.Duration) error {
 	if err == nil {
 		err = errLater
@@ -115,7 +115,7 @@ func (r *retryAfter) Unwrap() error { return r.error }
 // else another one.
 func delayOf(err error, otherwise time.Duration) time.Duration {
 	var put *retryAfter
-	if errors.As(err, &put) {
+	if errors.As(err, &put) && put.delay != ByBackoff {
 		return max(put.delay, 0)
 	}
 	return otherwise

@@ -57,6 +57,13 @@ func want(t testing.TB, program, debian string) string {
 // launch starts an example or another program, and ends it and all that it started with the test.
 func launch(t testing.TB, h *host, args ...string) *output {
 	t.Helper()
+	said, _ := launched(t, h, args...)
+	return said
+}
+
+// launched is launch, and returns the process, too.
+func launched(t testing.TB, h *host, args ...string) (*output, *child.Process) {
+	t.Helper()
 	said := &output{}
 	p, err := child.Start(child.Program{Path: args[0], Args: args[1:], Name: args[0], Env: append(os.Environ(), "BELLHOP_URL="+h.url("")), Output: said})
 	if err != nil {
@@ -69,7 +76,7 @@ func launch(t testing.TB, h *host, args ...string) *output {
 			t.Logf("%v said:\n%s", args, said)
 		}
 	})
-	return said
+	return said, p
 }
 
 func TestExampleWorkers(t *testing.T) {
@@ -99,6 +106,9 @@ func TestExampleWorkers(t *testing.T) {
 				notify.Message{Topic: "order.timeout", ID: "4714", Body: []byte("EUR 11"), LateAfter: time.Millisecond, Due: long, Restore: &notify.Restore{Published: long, FirstDue: long}})
 			said.has(t, "late")
 			said.has(t, "order 4714 was not paid: EUR 11\n")
+			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4715", Body: []byte("EUR \xff")})
+			said.has(t, "order 4715 was not paid: EUR ")
+			acked(t, store, 4)
 			storetest.Eventually(t, "it is put off again and again", func() bool {
 				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4713")
 				return err == nil && i.Snoozed > 1 && i.Attempts == 0
@@ -108,7 +118,7 @@ func TestExampleWorkers(t *testing.T) {
 	}
 }
 
-// A worker keeps a message for longer than its lease, and acknowledges it with the receipt of its claim.
+// A worker keeps a message for longer than its lease, and acknowledges it with the receipt of its claim, also once it is to stop.
 func TestExampleWorkersExtend(t *testing.T) {
 	want(t, "curl", "curl")
 	for name, test := range map[string]struct {
@@ -138,7 +148,7 @@ func TestExampleWorkersExtend(t *testing.T) {
 			store := storetest.Open(t)
 			carry(t, store)
 			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			launch(t, h, append(test.run, slow)...)
+			_, p := launched(t, h, append(test.run, slow)...)
 			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
 			until := func() time.Time {
 				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
@@ -150,10 +160,11 @@ func TestExampleWorkersExtend(t *testing.T) {
 			var first time.Time
 			storetest.Eventually(t, "it is claimed", func() bool { first = until(); return !first.IsZero() })
 			storetest.Eventually(t, "its lease is extended twice", func() bool { return until().After(first.Add(5 * time.Second)) })
-			if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			if err := errors.Join(p.Signal(syscall.SIGTERM), os.WriteFile(flag, nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			acked(t, store, 1)
+			storetest.Receive(t, "its end", p.Done())
 		})
 	}
 }
@@ -233,6 +244,8 @@ func TestExampleListener(t *testing.T) {
 	said.has(t, "prices.gold: 2\n")
 	send(t, store, "prices.silver", "3")
 	said.has(t, "prices.silver: 3\n")
+	send(t, store, "prices.silver", "4\xff")
+	said.has(t, "prices.silver: 4\uFFFD\n")
 	for _, line := range []string{"prices.gold: 1\n", "prices.gold: 2\n", "prices.silver: 3\n"} {
 		if n := strings.Count(said.String(), line); n != 1 {
 			t.Errorf("%q came %d times", line, n)

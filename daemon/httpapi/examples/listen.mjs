@@ -13,7 +13,7 @@ let last; // the id of the last event: keep it in a file to resume after a resta
 
 function handle(name, data) {
   if (name === "gap") console.log(`missed some of ${data.topic}`);
-  else console.log(`${data.topic}: ${data.body}`);
+  else console.log(`${data.topic}: ${data.body ?? Buffer.from(data.body_base64, "base64")}`); // which is not UTF-8
 }
 
 // Reads one event: lines of FIELD: VALUE.

@@ -13,14 +13,15 @@ const lease = Number(process.env.LEASE ?? 30); // seconds: so long after its wor
 class Later extends Error {}
 
 async function handle(m, signal) { // which is aborted where the message is cancelled with stop: pass it on to fetch
-  if (m.body === "pending") throw new Later("1s"); // the bank has not answered yet
+  const body = m.body ?? Buffer.from(m.body_base64, "base64").toString(); // which is not UTF-8
+  if (body === "pending") throw new Later("1s"); // the bank has not answered yet
   if (m.late) console.log("this comes later than its sender allows:"); // late_after
-  console.log(`order ${m.id} was not paid: ${m.body}`);
-  if (m.body.startsWith("EUR")) return `reminded of ${m.body}`; // return nothing to keep nothing
+  console.log(`order ${m.id} was not paid: ${body}`);
+  if (body.startsWith("EUR")) return `reminded of ${body}`; // return nothing to keep nothing
 }
 
-async function call(path, body) {
-  const response = await fetch(topic + path, { method: "POST", body });
+async function call(path, body, signal) {
+  const response = await fetch(topic + path, { method: "POST", body, signal });
   if (!response.ok) throw await response.json().then((problem) => Object.assign(new Error(problem.detail), { type: problem.type }));
   return response.status === 204 ? null : response.json();
 }
@@ -47,12 +48,15 @@ async function settle(m) {
 }
 
 console.log("waiting");
-for (;;) {
+const claims = new AbortController(); // at a SIGTERM it finishes what it has
+process.once("SIGTERM", () => claims.abort());
+while (!claims.signal.aborted) {
   try {
     // The call waits until there is a message, for at most 1m.
-    const { messages } = await call(`/claim?max=8&wait=1m&lease=${lease}s`);
+    const { messages } = await call(`/claim?max=8&wait=1m&lease=${lease}s`, undefined, claims.signal);
     await Promise.all(messages.map(settle));
   } catch (err) {
+    if (claims.signal.aborted) break;
     console.error(`cannot claim; retrying: ${err.cause?.code ?? err.message}`);
     await new Promise((again) => setTimeout(again, 1000));
   }

@@ -9,7 +9,8 @@ topic=${BELLHOP_URL:-http://127.0.0.1:8420}/v1/topics/order.timeout
 lease=${LEASE:-30} # seconds: so long after its worker died, a message comes again
 body=$(mktemp) || exit
 trap 'rm -f "$body"' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'stopping=1' HUP INT TERM # it finishes what it has
+stopping=
 
 # Handles the message of an id, whose body is standard input, byte for byte. $2 is true
 # if it comes later than its sender allows (late_after). The status 75 puts it off.
@@ -22,7 +23,7 @@ handle() {
 call() { curl -sS --fail-with-body -X POST "$@"; }
 
 echo waiting
-while :; do
+while [ -z "$stopping" ]; do
   : >"$body" # curl does not empty the file if no body comes
   # The call waits until there is a message, for at most 1m. Its other fields are in
   # the headers: -D FILE keeps them.

@@ -30,9 +30,9 @@ async function work() {
     const stop = new AbortController(); // 409: it is cancelled, or another worker has it
     const extend = () => nc.request(m.reply, "+WPI").then((r) => r.headers?.get("Nats-Service-Error-Code") === "409" && stop.abort(), () => {});
     const more = setInterval(extend, 10_000); // the lease, which is 30 s
-    const failed = await handle(m, stop.signal).catch((err) => `-NAK ${JSON.stringify({ reason: String(err) })}`); // again after a backoff
+    const failed = (err) => `-NAK ${JSON.stringify({ reason: String(err) })}`; // again after a backoff
+    m.respond(await handle(m, stop.signal).then(() => "+ACK", failed));
     clearInterval(more);
-    m.respond(failed ?? "+ACK");
   }
 }
 

@@ -21,7 +21,7 @@ async def main():
     await nc.flush()  # no broadcast is missed from here on
     print("listening", flush=True)
     async for m in broadcasts.messages:
-        print(m.data.decode(), flush=True)
+        print(m.data.decode(errors="replace"), flush=True)
         for name, value in m.headers.items():
             if name.startswith("ce-"):  # attributes of a CloudEvent
                 print(f"  {name}: {unquote(value)}", flush=True)

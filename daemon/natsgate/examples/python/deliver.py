@@ -22,7 +22,7 @@ async def handle(m):
         raise Later("1s")
     if m.headers.get("Bellhop-Late"):
         print("this comes later than its sender allows:", flush=True)  # late_after
-    print(f"mail {m.headers['ce-id']}, attempt {m.headers['Bellhop-Attempt']}: {m.data.decode()}", flush=True)
+    print(f"mail {m.headers['ce-id']}, attempt {m.headers['Bellhop-Attempt']}: {m.data.decode(errors='replace')}", flush=True)
 
 
 async def answer(m):

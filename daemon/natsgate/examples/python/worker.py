@@ -15,7 +15,7 @@ import nats
 
 
 async def handle(m):
-    print(f"order {m.headers['ce-id']} was not paid: {m.data.decode()}", flush=True)
+    print(f"order {m.headers['ce-id']} was not paid: {m.data.decode(errors='replace')}", flush=True)
 
 
 async def settle(m):
