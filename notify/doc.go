@@ -31,8 +31,9 @@
 // Its time to live still counts from the due time that was asked for. A broadcast
 // keeps a due time in the past.
 //
-// Publishing is idempotent by id: an id in use is refused with [ErrExists], so it is
-// safe to repeat a publish whose answer was lost.
+// Publishing is idempotent by id while the message has not ended: an id in use is refused
+// with [ErrExists], so it is safe to repeat a publish whose answer was lost. UniqueFor
+// keeps the id taken for longer: a message that is due at once may end before the repeat.
 //
 // A publish is refused with [ErrFull] once Redis uses the share of its maxmemory that
 // [Config].MemoryShare allows. All other calls may use the rest, so that messages are

@@ -38,5 +38,6 @@ type Fault = fault.Fault
 
 // Retryable reports whether the call that failed with err may succeed later: Redis
 // cannot be reached, does not answer, refuses its user a right or lacks replicas. Any
-// other error is about the call itself, or a refused password.
+// other error is about the call itself, or a refused password, or ErrFull: publishes
+// succeed again once memory is free.
 func Retryable(err error) bool { return reach.Retryable(err) }
