@@ -58,7 +58,8 @@ func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bo
 	if err := act.check(dryRun); err != nil {
 		return Acted{}, err
 	}
-	s, err := f.search(ctx, q, o, fmt.Sprint(act.Kind, act.Stop, act.Due.UnixMilli(), act.delay(), dryRun))
+	const order = "by moving " // an older version went through the places in another one
+	s, err := f.search(ctx, q, o, fmt.Sprint(order, act.Kind, act.Stop, act.Due.UnixMilli(), act.delay(), dryRun))
 	if err != nil {
 		return Acted{}, err
 	}

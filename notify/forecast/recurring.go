@@ -35,7 +35,7 @@ func (t *tally) readAll(ctx context.Context) error {
 	}
 	var after store.Mark
 	var last time.Time
-	at := make(map[string]int) // in the rules: one that the carrier fills meanwhile comes again
+	read := make(map[string]bool) // one that is filled meanwhile comes again: what was made since is not among the messages
 	for n := 0; n < t.most; n += schedulesAt {
 		var page store.SchedulePage
 		_, err := store.Paced(ctx, func(ctx context.Context) (err error) {
@@ -53,13 +53,10 @@ func (t *tally) readAll(ctx context.Context) error {
 			if !t.wants(one.Schedule.Topic) {
 				continue
 			}
-			name := record.Member(one.Schedule.Topic, one.Schedule.Name)
-			if i, there := at[name]; there {
-				t.rules[i] = one.Listed
-				continue
+			if name := record.Member(one.Schedule.Topic, one.Schedule.Name); !read[name] {
+				read[name] = true
+				t.rules = append(t.rules, one.Listed)
 			}
-			at[name] = len(t.rules)
-			t.rules = append(t.rules, one.Listed)
 		}
 		if after = page.Next; after == (store.Mark{}) {
 			return nil
