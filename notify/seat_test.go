@@ -22,33 +22,47 @@ func elapse(t *testing.T, db *notify.Store, d time.Duration) {
 	storetest.Eventually(t, "time passes", func() bool { return now().Sub(began) > d })
 }
 
-// What is moved to now keeps its seat, also where it waits behind another message that is overdue.
+// What is due now keeps its seat, also where it waits behind another message that is overdue.
 func TestSeatBehindAnother(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	for _, id := range []string{"1", "2", "3"} {
-		storetest.Publish(t, db, notify.Message{Topic: topic, ID: id, Key: "k", Body: []byte("x")})
-	}
-	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "other", Body: []byte("x"), Delay: time.Millisecond})
-	elapse(t, db, 2*time.Millisecond) // nobody carries
-	if _, err := pub.RescheduleIn(t.Context(), topic, "1", 0); err != nil {
-		t.Fatal(err)
-	}
-	states := func(first notify.State) {
-		t.Helper()
-		for id, want := range map[string]notify.State{"1": first, "2": notify.Blocked, "3": notify.Blocked} {
-			if got, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id); err != nil || got.State != want {
-				t.Errorf("%s is %v, %v; want %v", id, got.State, err, want)
+	for name, again := range map[string]func(*notify.Publisher) error{
+		"rescheduled": func(pub *notify.Publisher) error {
+			_, err := pub.RescheduleIn(t.Context(), topic, "1", 0)
+			return err
+		},
+		"replaced": func(pub *notify.Publisher) error {
+			_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: "1", Key: "k", IfBusy: "drop", IfExists: notify.Replace, Body: []byte("y")})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pub, db := open(t)
+			for _, id := range []string{"1", "2", "3"} {
+				storetest.Publish(t, db, notify.Message{Topic: topic, ID: id, Key: "k", Body: []byte("x")})
 			}
-		}
+			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "other", Body: []byte("x"), Delay: time.Millisecond})
+			elapse(t, db, 2*time.Millisecond) // nobody carries
+			if err := again(pub.Publisher); err != nil {
+				t.Fatal(err)
+			}
+			states := func(first notify.State) {
+				t.Helper()
+				for id, want := range map[string]notify.State{"1": first, "2": notify.Blocked, "3": notify.Blocked} {
+					if got, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id); err != nil || got.State != want {
+						t.Errorf("%s is %v, %v; want %v", id, got.State, err, want)
+					}
+				}
+			}
+			states(notify.Scheduled)
+			carry(t, db)
+			storetest.Eventually(t, "it is carried", func() bool {
+				c, err := storetest.Count(db, topic)
+				return err == nil && c.Scheduled == 0
+			})
+			states(notify.Ready)
+		})
 	}
-	states(notify.Scheduled)
-	carry(t, db)
-	storetest.Eventually(t, "it is carried", func() bool {
-		c, err := storetest.Count(db, topic)
-		return err == nil && c.Scheduled == 0
-	})
-	states(notify.Ready)
 }
 
 // A message that stays in its place has no seat of the first key that it gets there: then it takes one, or is blocked.
