@@ -20,8 +20,8 @@ async function handle(m, signal) { // which is aborted where the message is canc
   if (body.startsWith("EUR")) return `reminded of ${body}`; // return nothing to keep nothing
 }
 
-async function call(path, body, signal) {
-  const response = await fetch(topic + path, { method: "POST", body, signal });
+async function call(path, body) {
+  const response = await fetch(topic + path, { method: "POST", body });
   if (!response.ok) throw await response.json().then((problem) => Object.assign(new Error(problem.detail), { type: problem.type }));
   return response.status === 204 ? null : response.json();
 }
@@ -48,15 +48,14 @@ async function settle(m) {
 }
 
 console.log("waiting");
-const claims = new AbortController(); // at a SIGTERM it finishes what it has
-process.once("SIGTERM", () => claims.abort());
-while (!claims.signal.aborted) {
+let stopping = false; // at a SIGTERM it finishes what it has, and ends after at most 10 s
+process.once("SIGTERM", () => (stopping = true));
+while (!stopping) {
   try {
-    // The call waits until there is a message, for at most 1m.
-    const { messages } = await call(`/claim?max=8&wait=1m&lease=${lease}s`, undefined, claims.signal);
+    // The call waits until there is a message, for at most 10s.
+    const { messages } = await call(`/claim?max=8&wait=10s&lease=${lease}s`);
     await Promise.all(messages.map(settle));
   } catch (err) {
-    if (claims.signal.aborted) break;
     console.error(`cannot claim; retrying: ${err.cause?.code ?? err.message}`);
     await new Promise((again) => setTimeout(again, 1000));
   }
