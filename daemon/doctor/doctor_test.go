@@ -160,15 +160,19 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 					}
 				}
 			}
+			ran := make(chan error, 1)
+			go func() {
+				_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
+					if f.Check == "carrier" && f.Verdict != test.want {
+						t.Errorf("%v, want %v: %s", f.Verdict, test.want, f.Found)
+					}
+				})
+				ran <- err
+			}()
 			if test.left < 0 {
-				storetest.Run(t, func(ctx context.Context) error { return endWhenHeard(ctx, db) })
+				endWhenHeard(t, db)
 			}
-			_, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
-				if f.Check == "carrier" && f.Verdict != test.want {
-					t.Errorf("%v, want %v: %s", f.Verdict, test.want, f.Found)
-				}
-			})
-			if err != nil {
+			if err := storetest.Receive(t, "the doctor's end", ran); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -176,23 +180,21 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 }
 
 // endWhenHeard ends the lease of each carrier once somebody listens for its beat.
-func endWhenHeard(ctx context.Context, db *notify.Store) error {
-	all, err := db.Shards(ctx)
+func endWhenHeard(t *testing.T, db *notify.Store) {
+	t.Helper()
+	all, err := db.Shards(t.Context())
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	for _, shard := range all {
-		for heard := int64(0); heard == 0; {
-			if heard, err = db.Listening(ctx, shard.BeatChannel()); err != nil {
-				return err
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if err := db.Client().Del(ctx, shard.Keys().Carrier()).Err(); err != nil {
-			return err
+		storetest.Eventually(t, "the beat is listened for", func() bool {
+			heard, err := db.Listening(t.Context(), shard.BeatChannel())
+			return err == nil && heard > 0
+		})
+		if err := db.Client().Del(t.Context(), shard.Keys().Carrier()).Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return nil
 }
 
 func TestLeavesNothingBehind(t *testing.T) {
