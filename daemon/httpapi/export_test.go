@@ -9,8 +9,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// ReadyFor is how long a look at Redis stands.
-const ReadyFor = readyFor
+// ReadyFor is how long a look at Redis stands, at the least.
+const ReadyFor = readyFor - 100*time.Millisecond
 
 // A Timing replaces the default timing; zero values keep it.
 type Timing struct{ Header, Memory, Body, Answer, Idle, Quiet, Closed time.Duration }

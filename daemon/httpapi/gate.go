@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
@@ -68,7 +69,7 @@ type Gate struct {
 	listeners guard.Listeners
 	handling  sync.RWMutex // held for reading by each request under way
 	draining  atomic.Bool
-	lookout   lookout
+	lookout   cache.Value[look]
 	closing   context.Context // ends when polls and streams are to end
 	close     func()
 	streams   atomic.Int64

@@ -5,15 +5,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/console/cache"
 )
 
 const (
 	readyWithin = 2 * time.Second        // how long Redis and its pub/sub may take for a round trip
-	readyFor    = 500 * time.Millisecond // how long a look stands: no number of callers, whom no token names, has Redis asked more often
+	readyFor    = 600 * time.Millisecond // how long a look stands, less 100 ms: strangers, however many, have Redis asked no more often
 	fullWithin  = 200 * time.Millisecond // how long all servers may take to say how full they are
 )
 
@@ -51,38 +51,8 @@ func carrierOf(heard []int64) *carrierEpoch {
 
 // A look is what was seen of Redis, and of its way of a ring.
 type look struct {
-	done    chan struct{} // closed when all below is known
-	until   time.Time     // it stands; zero: it is under way
 	full    string
 	missing api.Missing
-	err     error
-}
-
-// A lookout has those who ask at the same time, or soon after each other, share a look.
-type lookout struct {
-	mu   sync.Mutex
-	last *look
-}
-
-// look returns what was seen last, or looks if that was too long ago.
-func (l *lookout) look(see func(*look)) *look {
-	l.mu.Lock()
-	if last := l.last; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
-		l.mu.Unlock()
-		<-last.done
-		return last
-	}
-	mine := &look{done: make(chan struct{}), err: errNotReady}
-	l.last = mine
-	l.mu.Unlock()
-	defer func() { // also where see panics, or all would wait for it
-		l.mu.Lock()
-		mine.until = time.Now().Add(readyFor)
-		l.mu.Unlock()
-		close(mine.done)
-	}()
-	see(mine)
-	return mine
 }
 
 // readyz reports whether Redis takes writes, and a ring comes back through its pub/sub. Of
@@ -93,24 +63,22 @@ func (g *Gate) readyz(c *call) error {
 	if g.draining.Load() {
 		return errDraining
 	}
-	seen := g.lookout.look(g.see)
-	if seen.err == nil {
+	seen, err := g.lookout.Get(c.r.Context(), cache.Keep{Age: readyFor, Within: readyWithin}, g.see)
+	if err == nil {
 		return c.answer(http.StatusOK, readiness{health{Status: "ready"}, carrierOf(g.o.Heard()), seen.full, seen.missing})
 	}
 	if _, denied := g.keys.Admit(c.r); denied != nil {
 		return errNotReady
 	}
-	return fmt.Errorf("%w: %w", errNotReady, seen.err)
+	return fmt.Errorf("%w: %w", errNotReady, err)
 }
 
 // see looks at Redis.
-func (g *Gate) see(seen *look) {
-	ctx, cancel := context.WithTimeout(g.closing, readyWithin)
-	defer cancel()
-	seen.missing, seen.err = api.MissingOf(g.claimer.Ping(ctx))
-	if seen.err == nil {
+func (g *Gate) see(ctx context.Context) (seen look, err error) {
+	if seen.missing, err = api.MissingOf(g.claimer.Ping(ctx)); err == nil {
 		seen.full = g.full(ctx)
 	}
+	return seen, err
 }
 
 // full says what a Redis that is full refuses, and what to do; empty: none is known to be
