@@ -102,9 +102,11 @@ func Exec(t testing.TB, url, statements string) {
 	})
 }
 
-// Hold keeps others from a table until the test ends.
+// Hold waits for a table, which a registered archive may still have to make, and keeps others
+// from it until the test ends.
 func Hold(t testing.TB, url, table string) {
 	t.Helper()
+	storetest.Eventually(t, "there is a table "+table, func() bool { return Ask(t, url, "SELECT to_regclass($1) IS NOT NULL", table)[0] == true })
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -48,6 +48,7 @@ type ledger struct {
 	done     map[string]bool      // ids acknowledged over HTTP
 	early    []string
 	again    []string // ids that came over HTTP after their acknowledgement
+	gaps     []string // of which listeners were told
 	refused  map[string]int
 
 	since time.Time // the mark
@@ -82,10 +83,11 @@ func (l *ledger) mark() {
 	l.since = time.Now()
 }
 
-// missing returns acknowledged messages that did not arrive at one of their receivers.
-func (l *ledger) missing() (lost []string) {
+// missing returns acknowledged messages that did not arrive at one of their receivers, by receiver.
+func (l *ledger) missing() map[string][]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lost := make(map[string][]string)
 	for id, topic := range l.promised {
 		to := []string{topic}
 		if topic == prices {
@@ -93,7 +95,7 @@ func (l *ledger) missing() (lost []string) {
 		}
 		for _, receiver := range to {
 			if l.arrived[receiver+" "+id] == 0 {
-				lost = append(lost, receiver+" "+id)
+				lost[receiver] = append(lost[receiver], id)
 			}
 		}
 	}
@@ -104,11 +106,12 @@ func (l *ledger) missing() (lost []string) {
 func (l *ledger) check(t *testing.T) {
 	t.Helper()
 	storetest.Poll(20*time.Millisecond, storetest.Deadline, func() bool { return len(l.missing()) == 0 })
-	if lost := l.missing(); len(lost) > 0 {
-		t.Errorf("%d were acknowledged and did not arrive, such as %s", len(lost), lost[0])
-	}
+	lost := l.missing()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(lost) > 0 {
+		t.Errorf("acknowledged and did not arrive, by receiver: %v; listeners were told of gaps: %v", lost, l.gaps)
+	}
 	twice := 0
 	for _, n := range l.arrived {
 		if n > 1 {
@@ -208,13 +211,18 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 	}
 	storetest.Run(t, sub.Run)
 	store := open(t, c)
+	publisher := storetest.Publisher(t, store)
 	storetest.Eventually(t, "the worker waits", func() bool {
 		n, err := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Result()
 		return err == nil && n == 1
 	})
 	return func() {
 		t.Helper()
-		storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
+		wanted := notify.Message{Topic: topic, ID: "wake", Body: []byte("x"), UniqueFor: time.Hour}
+		storetest.Eventually(t, "a message for the idle worker is published", func() bool {
+			_, err := publisher.Publish(t.Context(), wanted)
+			return err == nil || errors.Is(err, notify.ErrExists)
+		})
 		storetest.Receive(t, "the idle worker handles a message", handled)
 	}
 }
@@ -226,6 +234,11 @@ func listen(t *testing.T, c notify.Config, l *ledger) {
 	for who, o := range map[string]subscribers.ListenOptions{
 		"anybody": {From: subscribers.FromBeginning()}, "named": {Name: "named", From: subscribers.FromBeginning(), Lease: lease},
 	} {
+		o.OnGap = func(g subscribers.Gap) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.gaps = append(l.gaps, fmt.Sprintf("%s %d to %d", who, g.After, g.UpTo))
+		}
 		storetest.Run(t, func(ctx context.Context) error {
 			return listener.Listen(ctx, prices, func(_ context.Context, b *subscribers.Broadcast) error {
 				l.arrives(who, b.ID, b.Due, 0)
