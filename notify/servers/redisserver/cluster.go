@@ -83,7 +83,8 @@ func (c *Cluster) URL() string {
 
 func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
 
-// join joins the nodes to one cluster.
+// join joins the nodes to one cluster. Each has an epoch of its own: of two masters with the same one the first to hear of the other
+// takes a greater one, and so a master that was replaced and comes back empty could take its slots again.
 func (c *Cluster) join(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
 	if err != nil {
@@ -91,6 +92,9 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 	for i, s := range c.all() {
 		err := ask(ctx, s, func(node *redis.Client) error {
+			if err := node.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+				return err
+			}
 			if i < len(c.Masters) {
 				from, to := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
 				if err := node.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -217,5 +218,27 @@ func TestContextEnds(t *testing.T) {
 	cancel()
 	if _, err := redisserver.Start(ctx, redisserver.Options{Dir: t.TempDir()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want context.Canceled", err)
+	}
+}
+
+// No two masters of a cluster have the same epoch, which decides whose slots are whose.
+func TestEpochsOfACluster(t *testing.T) {
+	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	taken := make(map[string]bool)
+	for _, s := range cluster.Masters {
+		info, err := connect(t, s).ClusterInfo(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(info, "cluster_my_epoch:")
+		epoch, _, _ := strings.Cut(rest, "\r")
+		if epoch == "" || epoch == "0" || taken[epoch] {
+			t.Errorf("epoch %q: another master has it, or nobody gave it", epoch)
+		}
+		taken[epoch] = true
 	}
 }

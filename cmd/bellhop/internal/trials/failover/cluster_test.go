@@ -73,11 +73,13 @@ func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 // promoted waits until a replica is a master.
 func promoted(t *testing.T, replica *redisserver.Server) {
 	t.Helper()
-	client := connect(t, replica)
-	storetest.Eventually(t, "the replica is the master", func() bool {
-		info, err := client.Info(context.Background(), "replication").Result()
-		return err == nil && strings.Contains(info, "role:master")
-	})
+	storetest.Eventually(t, "the replica is the master", func() bool { return isMaster(t, replica) })
+}
+
+func isMaster(t *testing.T, s *redisserver.Server) bool {
+	t.Helper()
+	info, err := connect(t, s).Info(context.Background(), "replication").Result()
+	return err == nil && strings.Contains(info, "role:master")
 }
 
 // takesOver has a replica take the place of its master, and waits for that. Redis gives up one that takes more than five
@@ -165,6 +167,9 @@ func (c *cluster) endure(t *testing.T, replace, mend func(master, replica *redis
 	storetest.Eventually(t, "publishes are acknowledged again", func() bool { return l.promises() > before+500 })
 	wake()
 	stop()
+	if !isMaster(t, replica) {
+		t.Error("redis gave the shard back to a server that may not have its data")
+	}
 	l.check(t)
 }
 
