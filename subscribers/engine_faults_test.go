@@ -3,6 +3,7 @@ package subscribers
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -25,6 +26,28 @@ func TestClaimsAreRepeated(t *testing.T) {
 		f.wantLog(1, "calls to redis succeed again")
 		if n := len(f.notes["claim"]); n < 60 || n > 140 || len(f.notes["ack"]) != 1 {
 			t.Errorf("%d claims, acknowledged were %v", n, f.notes["ack"])
+		}
+	})
+}
+
+// A handler that ends its goroutine keeps neither its hand nor its lease: the next piece is handled, and another process gets this one.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	virtually(t, terms{concurrency: 1, ahead: 10}, func(t *testing.T, f *fake) {
+		f.handler = func(_ context.Context, id string) error {
+			if id != "c" {
+				runtime.Goexit()
+			}
+			return nil
+		}
+		f.start("a", "b", "c")
+		f.at(time.Minute)
+		f.want("handle", "0s a", "0s b", "0s c")
+		f.want("ack", "0s [c]")
+		f.want("extend")
+		f.want("release")
+		f.wantLog(2, "handler ended its goroutine")
+		if f.open != 0 || f.busy != 0 || len(f.leased) > 0 {
+			t.Errorf("open are %d, busy %d, leased %d", f.open, f.busy, len(f.leased))
 		}
 	})
 }

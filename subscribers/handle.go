@@ -11,9 +11,16 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// handleQueued handles queued work until none is left.
-func (e *engine[W]) handleQueued(grace context.Context) {
-	j, work := e.next(grace, nil, false)
+// handleQueued handles queued work until none is left, behind a job that was the last of another goroutine: nil, unless its handler
+// ended that.
+func (e *engine[W]) handleQueued(grace context.Context, last *job[W]) {
+	j, work := e.next(grace, last, false)
+	defer func() {
+		if j != nil {
+			e.log.Error("handler ended its goroutine, as by runtime.Goexit; the "+e.noun+" may come again when its lease ends", e.about(&work)...)
+			e.handling.Go(func() { e.handleQueued(grace, j) })
+		}
+	}()
 	for j != nil {
 		j, work = e.next(grace, j, e.handle(grace, j, work))
 	}

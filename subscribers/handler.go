@@ -70,7 +70,8 @@ func fillRun(grace *time.Duration, log **slog.Logger) error {
 
 // A Handler handles one message. If it returns nil the message is
 // acknowledged. An error rejects it: the message is due again after a backoff, or
-// after the delay of RetryAfter, or dead with ErrBury; so does a panic. With
+// after the delay of RetryAfter, or dead with ErrBury; so does a panic. A handler that ends
+// its goroutine, as runtime.Goexit does, leaves the message until its lease ends. With
 // NotNow it is released instead, and nothing of the topic is claimed for a while; with
 // Snooze it is put off. Its context ends when the lease is lost (cause
 // notify.ErrLeaseLost: another process may have the message), shortly before the

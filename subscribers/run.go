@@ -267,7 +267,7 @@ func (e *engine[W]) start(grace context.Context, js ...*job[W]) {
 	}
 	for range min(len(e.queue), e.concurrency-e.busy) {
 		e.busy++
-		e.handling.Go(func() { e.handleQueued(grace) })
+		e.handling.Go(func() { e.handleQueued(grace, nil) })
 	}
 }
 
