@@ -3,6 +3,7 @@ package subscribers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,6 +58,9 @@ const (
 	storeLost  = "broadcasts may be missing: redis lost all its data"
 )
 
+// errLost is why a page does not belong to the one before it.
+var errLost = errors.New("redis lost all its data while broadcasts were read")
+
 // An item of a log is a broadcast or a gap.
 type item struct {
 	topic     string
@@ -97,6 +101,8 @@ func (l logs) grown(ctx context.Context, after notify.Position, only []string, w
 		}
 		if first {
 			g.store, g.last, g.now = page.StoreID, page.Last, page.Now
+		} else if page.StoreID != g.store {
+			return growth{}, errLost
 		}
 		for _, log := range page.Logs {
 			if want(log.Topic) && record.CheckAnyTopic(log.Topic) == nil {
@@ -133,6 +139,9 @@ func (l logs) read(ctx context.Context, topics []string, after, upTo notify.Posi
 		})
 		if err != nil {
 			return reading{}, fmt.Errorf("read broadcasts: %w", err)
+		}
+		if r.store != "" && r.store != got.StoreID {
+			return reading{}, errLost
 		}
 		if others > 0 {
 			r.heed(got, topics)

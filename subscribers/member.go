@@ -207,7 +207,7 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case r.store != h.id: // the store is another one, which the hub does not know yet
+	case r.store != h.id || grown.store != h.id: // the store is another one, which the hub does not know yet
 		h.stale = true
 		signal(h.news)
 		return nil, nil

@@ -227,6 +227,10 @@ func (h *hub) readOn(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if r.store != id {
+		h.stale = true
+		return nil
+	}
 	h.doubt = h.doubt || r.last < claim // the bell named what Redis does not have
 	for _, topic := range missing {
 		h.rung[topic] = true
