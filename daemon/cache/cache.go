@@ -1,4 +1,4 @@
-// Package cache keeps what pages show for all viewers: one of them reads it, and the others wait.
+// Package cache keeps what many ask for: one of them reads it, and the others wait.
 package cache
 
 import (
@@ -14,7 +14,10 @@ var ReadWithin = 2 * time.Second
 // retryAfter is when what could not be read is read again.
 const retryAfter = time.Second
 
-// Keep says how old a value may be, and how long reading it may take; zero: ReadWithin.
+// slack is what a value is read again before its time: who asks in a rhythm does not do so at the same instant.
+const slack = 100 * time.Millisecond
+
+// Keep says how old a value may be, but for the slack, and how long reading it may take; zero: ReadWithin.
 type Keep struct{ Age, Within time.Duration }
 
 // A Value is a value that is kept, or why it could not be read.
@@ -37,7 +40,7 @@ func (v *Value[T]) Get(ctx context.Context, may Keep, read func(context.Context)
 	if v.err != nil {
 		age = min(age, retryAfter) // what is away may be back
 	}
-	if time.Since(v.at) < age-retryAfter/10 { // viewers do not ask at the same instant
+	if time.Since(v.at) < age-slack {
 		return v.value, v.err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within) // for the others, too

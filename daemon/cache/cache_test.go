@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 var hour = cache.Keep{Age: time.Hour}
 
-// A value is kept as long as a page permits, an error for a second only: what was away may be back.
+// A value is kept as long as its reader permits, an error for a second only: what was away may be back.
 func TestErrorsAreKeptForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestErrorsAreKeptForASecond(t *testing.T) {
 	})
 }
 
-// Whoever reads, and whoever waits for that, does so for as long as a page may take.
+// Whoever reads, and whoever waits for that, does so for as long as that permits.
 func TestReadingIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

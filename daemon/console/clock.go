@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/notify"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -24,8 +25,7 @@ type redisState struct {
 	topics    *topics
 	fresh     time.Duration
 
-	mu   sync.Mutex
-	last *reading // the last; nil: none yet
+	last cache.Value[*reading]
 
 	took, known, claimed, death, shards, layout *prometheus.Desc
 
@@ -37,9 +37,7 @@ type redisState struct {
 // A reading is an answer of Redis. Scrapes that come while it is awaited, or soon
 // after, share it.
 type reading struct {
-	until  time.Time     // scrapes share it until then; zero: Redis has not answered yet
-	done   chan struct{} // closed when the fields below are set
-	up     bool          // at least one shard answered
+	up     bool // at least one shard answered
 	took   time.Duration
 	shards []shardReading // while their number is not known, one that did not answer
 	topics int64
@@ -194,7 +192,10 @@ func (r *redisState) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (r *redisState) Collect(to chan<- prometheus.Metric) {
-	now := r.read()
+	now, err := r.last.Get(context.Background(), cache.Keep{Age: r.fresh, Within: ScrapeTimeout}, r.read)
+	if err != nil { // the scrape before takes as long
+		now = &reading{took: ScrapeTimeout, shards: make([]shardReading, 1)}
+	}
 	constant := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
@@ -268,31 +269,11 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// read asks Redis, or shares the answer that another scrape awaits or just got.
-func (r *redisState) read() *reading {
-	r.mu.Lock()
-	if last := r.last; last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
-		r.mu.Unlock()
-		<-last.done
-		return last
-	}
-	mine := &reading{done: make(chan struct{})}
-	r.last = mine
-	r.mu.Unlock()
-	r.ask(mine)
-	r.mu.Lock()
-	mine.until = time.Now().Add(r.fresh)
-	r.mu.Unlock()
-	close(mine.done)
-	return mine
-}
-
-func (r *redisState) ask(mine *reading) {
-	ctx, cancel := context.WithTimeout(context.Background(), ScrapeTimeout)
-	defer cancel()
+// read asks Redis. What does not answer is not up: that is no error.
+func (r *redisState) read(ctx context.Context) (*reading, error) {
 	began := time.Now()
 	shards, err := r.store.Shards(ctx)
-	mine.shards = make([]shardReading, max(len(shards), 1))
+	mine := &reading{shards: make([]shardReading, max(len(shards), 1))}
 	if err == nil {
 		var asking sync.WaitGroup
 		asking.Go(func() { r.look(ctx, mine.shards) })
@@ -308,6 +289,7 @@ func (r *redisState) ask(mine *reading) {
 		mine.up = mine.up || s.up
 	}
 	mine.took = time.Since(began)
+	return mine, nil
 }
 
 // look asks each shard, several at a time, and the servers that they are on.

@@ -3,7 +3,7 @@ package snapshots
 import (
 	"context"
 
-	"github.com/bellhopd/bellhop/daemon/console/cache"
+	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/notify"
 )
 
