@@ -11,13 +11,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// handleQueued handles queued work until none is left, behind a job that was the last of another goroutine: nil, unless its handler
-// ended that.
+// handleQueued handles queued work until none is left. last is the job whose handler ended the goroutine before; nil: there is none.
 func (e *engine[W]) handleQueued(grace context.Context, last *job[W]) {
 	j, work := e.next(grace, last, false)
 	defer func() {
 		if j != nil {
-			e.log.Error("handler ended its goroutine, as by runtime.Goexit; the "+e.noun+" may come again when its lease ends", e.about(&work)...)
+			e.log.Error("handler ended its goroutine, as by runtime.Goexit; unless it settled the "+e.noun+", that comes again when its lease ends",
+				append(e.about(&work), "stack", string(debug.Stack()))...)
 			e.handling.Go(func() { e.handleQueued(grace, j) })
 		}
 	}()

@@ -70,14 +70,14 @@ func fillRun(grace *time.Duration, log **slog.Logger) error {
 
 // A Handler handles one message. If it returns nil the message is
 // acknowledged. An error rejects it: the message is due again after a backoff, or
-// after the delay of RetryAfter, or dead with ErrBury; so does a panic. A handler that ends
-// its goroutine, as runtime.Goexit does, leaves the message until its lease ends. With
+// after the delay of RetryAfter, or dead with ErrBury; so does a panic. With
 // NotNow it is released instead, and nothing of the topic is claimed for a while; with
 // Snooze it is put off. Its context ends when the lease is lost (cause
 // notify.ErrLeaseLost: another process may have the message), shortly before the
 // message's TryTimeout (cause ErrTryTimeout: an error then uses up the attempt) and when
 // the subscriber's grace has run out (cause ErrStopping: the message is released without
-// using up an attempt).
+// using up an attempt). A handler that ends its goroutine, as runtime.Goexit does, leaves
+// the message to the end of its lease.
 type Handler func(ctx context.Context, d *Delivery) error
 
 // ErrStopping is why the context of a handler ends that did not return within

@@ -14,7 +14,7 @@ var ReadWithin = 2 * time.Second
 // retryAfter is when what could not be read is read again.
 const retryAfter = time.Second
 
-// slack is what a value is read again before its time: who asks in a rhythm does not do so at the same instant.
+// slack is how long before its time a value is read again: those who ask in a rhythm do not do so at the same instant.
 const slack = 100 * time.Millisecond
 
 // Keep says how old a value may be, but for the slack, and how long reading it may take; zero: ReadWithin.

@@ -35,7 +35,7 @@ type Options struct {
 	TopicLimit int           // limit of topics with a label of their own because they stand out; zero: DefaultTopicLimit
 	Topics     []string      // further topics that always have a label of their own
 	Version    string        // of the daemon
-	Fresh      time.Duration // how long further scrapes share an answer of Redis; zero: DefaultFresh
+	Fresh      time.Duration // how long further scrapes share an answer of Redis, less 100 ms; zero: DefaultFresh
 }
 
 // Metrics are the metrics of a process. Its methods are safe for concurrent use, and do not block.

@@ -192,8 +192,8 @@ func (r *redisState) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (r *redisState) Collect(to chan<- prometheus.Metric) {
-	now, err := r.last.Get(context.Background(), cache.Keep{Age: r.fresh, Within: ScrapeTimeout}, r.read)
-	if err != nil { // the scrape before takes as long
+	now, err := r.last.Get(context.Background(), cache.Keep{Age: r.fresh, Within: ScrapeTimeout + time.Second}, r.read)
+	if err != nil { // a machine that stands still
 		now = &reading{took: ScrapeTimeout, shards: make([]shardReading, 1)}
 	}
 	constant := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
@@ -271,6 +271,8 @@ func truth(is bool) float64 {
 
 // read asks Redis. What does not answer is not up: that is no error.
 func (r *redisState) read(ctx context.Context) (*reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, ScrapeTimeout) // less than those that wait for the answer do
+	defer cancel()
 	began := time.Now()
 	shards, err := r.store.Shards(ctx)
 	mine := &reading{shards: make([]shardReading, max(len(shards), 1))}

@@ -83,8 +83,8 @@ func (c *Cluster) URL() string {
 
 func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
 
-// join joins the nodes to one cluster. Each has an epoch of its own: of two masters with the same one the first to hear of the other
-// takes a greater one, and so a master that was replaced and comes back empty could take its slots again.
+// join joins the nodes to one cluster. Each has an epoch of its own: of two masters with the same one, one takes a greater one when it
+// hears of the other, and so a master that was replaced and comes back empty could take its slots again.
 func (c *Cluster) join(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
 	if err != nil {

@@ -109,8 +109,8 @@ func (l *ledger) check(t *testing.T) {
 	lost := l.missing()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(lost) > 0 {
-		t.Errorf("acknowledged and did not arrive, by receiver: %v; listeners were told of gaps: %v", lost, l.gaps)
+	for receiver, ids := range lost {
+		t.Errorf("%s: %d were acknowledged and did not arrive, such as %v; listeners were told of gaps: %v", receiver, len(ids), ids[:min(len(ids), 10)], l.gaps)
 	}
 	twice := 0
 	for _, n := range l.arrived {
