@@ -100,7 +100,7 @@ func (s *shell) archived(topic string, n int) {
 	archivetest.Registered(s.t, store)
 	s.kill(topic, n)
 	storetest.Eventually(s.t, "the archive has all", func() bool {
-		b, err := store.Home().Backlog(s.t.Context())
+		b, err := store.Backlog(s.t.Context())
 		return err == nil && b.Entries == 0
 	})
 }

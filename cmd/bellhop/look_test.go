@@ -137,7 +137,7 @@ func TestVersion(t *testing.T) {
 func TestServeAndCarrier(t *testing.T) {
 	storetest.OneShard(t, "the carriers of several are shown as a table")
 	t.Parallel()
-	s := newShell(t)
+	s := newShell(t, "BELLHOP_CARRIER_LEASE=1m")
 	contains(t, s.call("carrier"), "none is elected")
 	p := s.start("serve")
 	p.await(1, "msg=elected")
@@ -269,7 +269,7 @@ func TestDoctorChecks(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
-	s.start("serve").await(1, "msg=elected")
+	s.serve()
 	checks := 23
 	if storetest.Shards() > 1 {
 		checks++ // of the shards
@@ -343,7 +343,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 		t.Fatal(err) // with a carrier, the doctor waits for a beat
 	}
 	p := s.start("doctor")
-	p.await(1, "ok    clock ")
+	p.await(1, "  clock ") // it may warn: see timed
 	p.signal(os.Interrupt)
 	p.ends(exitFailed)
 	if said := p.said(); strings.Contains(said, "carrier ") || !strings.HasSuffix(said, "bellhop: interrupted\n") {
@@ -356,7 +356,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	})
 	p.signal(os.Interrupt)
 	p.ends(exitFailed)
-	contains(t, p.said(), `"check":"clock","verdict":"ok"`)
+	contains(t, p.said(), `"check":"clock"`)
 }
 
 // A message out of place is reported, and repaired if that is asked for and confirmed.

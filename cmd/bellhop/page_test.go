@@ -58,6 +58,15 @@ func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 		_, err = nc.Request("$SRV.PING.bellhop", nil, time.Second)
 		return err == nil
 	})
+	store := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
+	storetest.Eventually(t, "the bridges begin", func() bool {
+		for _, keys := range store.KeysOfAll() {
+			if n, err := store.Client().Exists(t.Context(), keys.Bridge()).Result(); err != nil || n == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	follow(t, s, dir, pagestest.Lines(t, page, section), steps)
 }
 

@@ -100,6 +100,7 @@ func TestForeignNamesAreUnmasked(t *testing.T) {
 func TestCarriersOfSome(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
+	storetest.Beat(t, store)
 	s := guarded(t, store)
 	work(t, store, "mixed", "order.new", "secret.plan")
 	work(t, store, "spy", "secret.plan")
@@ -140,9 +141,10 @@ func TestCarriersOfShards(t *testing.T) {
 func TestRedisIsFull(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
-	store := storetest.At(t, server.URL(), "full")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "full"))
 	storetest.Found(t, store)
 	v := serve(t, store, httpapi.Options{}).visitor()
+	wait(t, v, "/readyz", `"ready"`)
 	v.get("/ui/carriers").is(200).says("of 57.6 MiB", "publishes are refused").hides("refused now") // 90 %
 	v.get("/ui/").says("of 57.6 MiB").hides("Publishes are refused")
 	v.get("/readyz").is(200).hides("full")

@@ -240,6 +240,7 @@ func TestHistory(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{Version: "1.2.3", TokensFile: file(t, "tokens", "all "+tokenOf("all")+" metrics >\nsome "+tokenOf("some")+" metrics orders,prices.>\nother "+tokenOf("other")+" consume >\n")})
+	storetest.Beat(t, s.store)
 	worker, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Name: "shop-1", Version: "4.5"})
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,10 @@ func TestPush(t *testing.T) {
 	if one := storetest.Receive(t, "it is tested", got); !strings.HasPrefix(one, "order.paid:test~") {
 		t.Errorf("got %q", one)
 	}
+	storetest.Eventually(t, "the message is acknowledged", func() bool {
+		c, err := storetest.Count(s.store, "order.paid")
+		return err == nil && c.Acked == 1
+	})
 	hidden(s.call("GET", pushPath, "").is(200).says(`"leased":0`), "failing", "unheard")
 	s.call("POST", pushPath+"/pause", "").is(204)
 	s.call("GET", pushPath, "").is(200).says(`"paused":"by `)
