@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -53,9 +54,11 @@ func newTarget(push store.Push, before *target) *target {
 	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
 		t.failures, t.since = failuresInARow, push.Failing.Since
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noted = push.Failing != nil
+	if before == nil || !reflect.DeepEqual(before.Push, push) { // else what is noted, or is about to be, stays so
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.noted = push.Failing != nil
+	}
 	return t
 }
 
