@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -42,13 +43,20 @@ func hourly(t *testing.T) *notify.Store {
 	db := storetest.Open(t)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	carry(t, db)
+	storetest.Eventually(t, "a carrier is elected", func() bool { // whose first beat would have workers noted again
+		s, err := carrier.Look(t.Context(), db.Home())
+		return err == nil && s.Epoch > 0
+	})
 	return db
 }
 
 // arrived waits until the worker of a handler is noted under its name: nobody could be told before.
 func arrived(t *testing.T, db *notify.Store) {
 	t.Helper()
-	storetest.Eventually(t, "the worker is noted", func() bool { return len(workers(t, db)) > 0 })
+	storetest.Eventually(t, "the worker is noted", func() bool {
+		_, names := workers(t, db)
+		return len(names) > 0
+	})
 }
 
 // The context of a handler ends when its message is cancelled with a stop. Whatever it returns then, the message is cancelled: it does not

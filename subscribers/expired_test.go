@@ -41,7 +41,7 @@ func sendBrief(t *testing.T, db *notify.Store, ttl time.Duration) (over func()) 
 }
 
 // ttlOfB is a TTL that lasts until the broadcast is read, and is over soon.
-const ttlOfB = 3 * time.Second
+const ttlOfB = 10 * time.Second
 
 // Whoever reads a broadcast before it expires receives it, with what is left of its TTL.
 func TestBroadcastWithATTL(t *testing.T) {

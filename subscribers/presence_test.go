@@ -18,8 +18,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// workers returns those that are there, each as its name, version, kind and topics.
-func workers(t *testing.T, db *notify.Store) (all []string) {
+// workers returns those that are there, and of each its name, version, kind and topics.
+func workers(t *testing.T, db *notify.Store) (found []notify.Worker, all []string) {
 	t.Helper()
 	found, err := storetest.Inspector(t, db).Workers(t.Context())
 	if err != nil {
@@ -31,19 +31,22 @@ func workers(t *testing.T, db *notify.Store) (all []string) {
 		}
 		all = append(all, strings.Join([]string{w.Name, w.Version, w.Kind, strings.Join(w.Topics, ",")}, " "))
 	}
-	return all
+	return found, all
 }
 
-// wantWorkers waits until these are there.
-func wantWorkers(t *testing.T, db *notify.Store, want ...string) {
+// wantWorkers waits until these are there, and returns them: one whose subscription is made anew is not there for a moment.
+func wantWorkers(t *testing.T, db *notify.Store, want ...string) (found []notify.Worker) {
 	t.Helper()
 	var diff string
 	if !storetest.Poll(5*time.Millisecond, storetest.Deadline, func() bool {
-		diff = cmp.Diff(want, workers(t, db))
+		var all []string
+		found, all = workers(t, db)
+		diff = cmp.Diff(want, all)
 		return diff == ""
 	}) {
 		t.Fatalf("workers (-want +got):\n%s", diff)
 	}
+	return found
 }
 
 // everyWorker runs a worker, a claimer and a listener.
@@ -78,11 +81,7 @@ func TestWorkers(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	stop := everyWorker(t, db)
-	wantWorkers(t, db, everyWorkers...)
-	before, err := storetest.Inspector(t, db).Workers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wantWorkers(t, db, everyWorkers...)
 	if host, _ := os.Hostname(); host != "" && before[0].Host != host {
 		t.Errorf("the host is %q, want %q", before[0].Host, host)
 	}
@@ -91,9 +90,13 @@ func TestWorkers(t *testing.T) {
 		t.Errorf("%d are left", left)
 	}
 	storetest.Run(t, subscriberstest.Claimer(t, db).Run)
-	storetest.Eventually(t, "it is there", func() bool { return len(workers(t, db)) == 1 })
-	if name := workers(t, db)[0]; !strings.Contains(name, "-"+strconv.Itoa(os.Getpid())+" ") {
-		t.Errorf("it is called %s", name)
+	var names []string
+	storetest.Eventually(t, "it is there", func() bool {
+		_, names = workers(t, db)
+		return len(names) == 1
+	})
+	if !strings.Contains(names[0], "-"+strconv.Itoa(os.Getpid())+" ") {
+		t.Errorf("it is called %s", names[0])
 	}
 }
 
@@ -121,11 +124,7 @@ func TestWorkersThatClaimByName(t *testing.T) {
 	if _, err := daemons[1].Claim(t.Context(), "a b", subscribers.ClaimOptions{Worker: "refused"}); err == nil {
 		t.Error("a claim from no topic is taken")
 	}
-	wantWorkers(t, db, "d-1  daemon ", "d-2  daemon ", "shop-1  worker mail,orders")
-	all, err := storetest.Inspector(t, db).Workers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := wantWorkers(t, db, "d-1  daemon ", "d-2  daemon ", "shop-1  worker mail,orders")
 	if w := all[2]; strings.Join(w.Via, " ") != "d-1 d-2" || w.Host != "" || w.Since.Before(began.Add(-time.Minute)) || w.ID != min(all[0].ID, all[1].ID)+"/shop-1" {
 		t.Errorf("got %+v", w)
 	}

@@ -90,7 +90,7 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	const ttl = 2 * time.Second
+	const ttl = 10 * time.Second // longer than it takes to send them
 	storetest.Publish(t, store,
 		notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Broadcast: true},
 		notify.Message{Topic: topic, ID: "b", Body: []byte("x"), Broadcast: true, TTL: ttl},

@@ -71,9 +71,10 @@ func TestPauseOverAFailover(t *testing.T) {
 			if at := storetest.Receive(t, "the message is handled", handled); at.Before(end) {
 				t.Errorf("it is claimed at %v, %v before the pause ends", at, end.Sub(at))
 			}
-			if s, err := carrier.Look(t.Context(), db.Home()); err != nil || s.Name != "second" {
-				t.Errorf("%+v carries, %v", s, err)
-			}
+			storetest.Eventually(t, "the second carries", func() bool {
+				s, err := carrier.Look(t.Context(), db.Home())
+				return err == nil && s.Name == "second"
+			})
 		})
 	}
 }
