@@ -356,7 +356,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	})
 	p.signal(os.Interrupt)
 	p.ends(exitFailed)
-	contains(t, p.said(), `"check":"clock"`)
+	contains(t, p.said(), `"check":"persistence","verdict":"ok"`, `"check":"format","verdict":"ok"`, `"check":"clock","verdict":"`)
 }
 
 // A message out of place is reported, and repaired if that is asked for and confirmed.
