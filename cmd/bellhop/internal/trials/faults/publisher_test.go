@@ -134,7 +134,7 @@ func (p *publishing) nextID() string {
 func (p *publishing) message() notify.Message {
 	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic, hookedTopic, hookedTopic})
 	if p.lodges {
-		topics = slices.Concat(handledTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
+		topics = slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
 	if p.rnd.IntN(4) > 0 {

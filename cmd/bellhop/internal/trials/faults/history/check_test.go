@@ -309,6 +309,13 @@ var histories = map[history.Rule]map[string]string{
 			5-100 fault cut
 			1700-1701 w takes m due=10
 			1702-1703 w ack m ok receipt=2700`,
+		"a hand was free": `
+			0-2 p publish m ok due=0
+			0-2 p publish n ok due=0
+			0-2 p publish o ok due=0
+			5-900 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+			5-300 z handle n ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+			901-910 z handle o ok due=0 attempt=1 receipt=1901 lease=1000 hands=1`,
 		"after one that is felt for less time": `
 			0-2 p publish m ok due=10
 			5-100 fault short
@@ -506,6 +513,13 @@ var right = map[string]string{
 		0-2 p publish n ok due=0
 		5-300 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
 		201-210 z handle n ok due=0 attempt=1 receipt=1200 lease=1000 hands=1 handed=true`,
+	"late, behind others in all hands": `
+		0-2 p publish m ok due=0
+		0-2 p publish n ok due=0
+		0-2 p publish o ok due=0
+		5-900 s handle m ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+		5-800 z handle n ok due=0 attempt=1 receipt=1005 lease=1000 hands=1
+		901-910 z handle o ok due=0 attempt=1 receipt=1901 lease=1000 hands=1`,
 	"two for two hands": `
 		0-2 p publish m ok due=0
 		0-2 p publish n ok due=0

@@ -15,6 +15,8 @@ type checker struct {
 	messages  map[string]*message
 	ids       map[string]*identity     // by member, of those that were published with versions
 	keys      map[[2]string][]*message // that have a key, by topic and key
+	given     map[taker][]*handout     // in order
+	full      map[string][]span        // by topic: in which no taker had a hand free
 	kept      map[string]bool          // topics with unrecorded claims of others
 	claims    []*op
 	open      map[string][]*op // topic → claims whose outcome is unknown
@@ -42,6 +44,7 @@ func newChecker(final Final, bounds Bounds) *checker {
 		final: final, bounds: bounds, places: final.places(), stats: newStats(),
 		messages: make(map[string]*message), kept: make(map[string]bool), open: make(map[string][]*op),
 		keys: make(map[[2]string][]*message), ids: make(map[string]*identity), taking: make(map[string][]*op),
+		given: make(map[taker][]*handout), full: make(map[string][]span),
 		listeners: make(map[listenerKey]*listener), heals: make(map[key]*op), beats: make(map[int][]*op),
 	}
 }

@@ -208,6 +208,7 @@ func (c *checker) relate() {
 			c.keys[m.of()] = append(c.keys[m.of()], m)
 		}
 	}
+	c.give()
 }
 
 // identify gives each id what was done to it, whatever its version was.

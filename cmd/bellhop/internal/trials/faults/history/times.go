@@ -65,7 +65,7 @@ func (c *checker) expired(m *message, h *handout) {
 
 // late finds handouts that are later than stated, and records how late all are. After a
 // release the due time is older than the handout before, so such a handout is skipped, and
-// so is a successor, which waits for the message before it.
+// so is a successor, which waits for the message before it. The time without a free hand does not count.
 func (c *checker) late(m *message, i int) {
 	if c.mayWait(m.topic) || slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.After }) {
 		return
@@ -95,7 +95,7 @@ func (c *checker) late(m *message, i int) {
 	if quiet {
 		limit = c.beside(m, took, due, h.at, limit)
 	}
-	if c.bounds.Late > 0 && h.at > limit+doubt+c.stood(due, h.at) {
+	if c.bounds.Late > 0 && h.at > limit+doubt+c.stood(due, h.at)+c.busy(m.topic, due, h.at) {
 		c.violate(Late, fmt.Sprintf("%s was handed out %v after it was due, %v later than stated", m.member, took, time.Duration(h.at-limit)*time.Microsecond), append(m.publishes, h.op)...)
 	}
 }
