@@ -99,7 +99,7 @@ func TestPauseEndsOverAKill(t *testing.T) {
 	if m := storetest.Receive(t, "a ring", rings.Channel()); m.Payload != topic {
 		t.Errorf("heard %q", m.Payload)
 	}
-	now, err := c.db.Now(t.Context())
+	now, err := c.db.Client().Time(t.Context()).Result()
 	if err != nil || now.Before(end) {
 		t.Errorf("it is resumed at %v, before %v: %v", now, end, err)
 	}

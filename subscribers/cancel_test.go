@@ -37,10 +37,10 @@ func isGone(t *testing.T, db *notify.Store, id string) {
 	})
 }
 
-// hourly has the leases of the topic last an hour, so that no extension tells of anything.
+// hourly has the leases of the topic last an hour, so that no extension tells of anything. A stop is told once.
 func hourly(t *testing.T) *notify.Store {
 	t.Helper()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	carry(t, db)
 	storetest.Eventually(t, "a carrier is elected", func() bool { // whose first beat would have workers noted again

@@ -795,9 +795,9 @@ func TestForeignThingsOfNames(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
-	client, keys := db.Client(), db.KeysOf(topic)
+	client, keys, registered := db.Client(), db.KeysOf(topic), db.Keys().Listeners()
 	l := newListener(t, db)
-	if err := client.HSet(t.Context(), keys.Listeners(), "foreign", "x").Err(); err != nil {
+	if err := client.HSet(t.Context(), registered, "foreign", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: "foreign"}); err == nil || !strings.Contains(err.Error(), `registration "x" is foreign`) {
@@ -817,7 +817,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "foreign"); err != nil {
 		t.Error(err)
 	}
-	if err := client.Set(t.Context(), keys.Listeners(), "x", 0).Err(); err != nil {
+	if err := client.Set(t.Context(), registered, "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{

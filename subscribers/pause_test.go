@@ -98,7 +98,7 @@ func TestPauseThatEnds(t *testing.T) {
 	got := make(chan time.Time, 100)
 	for range 3 {
 		handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, _ *subscribers.Delivery) error {
-			now, err := db.Now(ctx)
+			now, err := db.Client().Time(ctx).Result()
 			got <- now
 			return err
 		}, subscribers.HandleOptions{})

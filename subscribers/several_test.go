@@ -206,7 +206,7 @@ func TestClaimAnyWaits(t *testing.T) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	for _, name := range []string{"arrive", "heard", "workers", "set"} { // once for each connection, of newPoller, and of quiet
+	for _, name := range []string{"arrive", "heard", "workers", "set", "adopt"} { // for each connection, of newPoller, and of quiet
 		delete(calls, name)
 	}
 	if diff := gocmp.Diff(map[string]int{"heads": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {

@@ -276,7 +276,7 @@ func positions(t testing.TB, db *notify.Store) string {
 // outbound starts a nats-server, a store, a client, and a daemon that bridges.
 func outbound(t testing.TB, o natsgate.Options) (*nats.Conn, *notify.Store, *daemon) {
 	t.Helper()
-	n, db := startNATS(t, nil), storetest.Open(t)
+	n, db := startNATS(t, nil), storetest.Unhurried(storetest.Open(t)) // Redis tells of an event once
 	conn := n.connect()
 	o.URL = n.ClientURL()
 	return conn, db, startDaemon(t, db, o, carrier.Options{}).bridges()

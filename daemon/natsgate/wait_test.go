@@ -74,7 +74,7 @@ func TestClaimWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := claimed(t, first, "later", "1")
-	if now, err := store.Now(t.Context()); err != nil || now.Before(sent.Due) {
+	if now, err := store.Client().Time(t.Context()).Result(); err != nil || now.Before(sent.Due) {
 		t.Errorf("it came at %v, %v, and is due %v", now, err, sent.Due)
 	}
 	storetest.Publish(t, store, body("next"))

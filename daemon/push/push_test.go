@@ -184,7 +184,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := storetest.Receive(t, "it is pushed", e.got)
-	if now, err := s.Now(t.Context()); err != nil || now.Before(sent.Due) {
+	if now, err := s.Client().Time(t.Context()).Result(); err != nil || now.Before(sent.Due) {
 		t.Errorf("it came at %v, %v, and is due %v", now, err, sent.Due)
 	}
 	if r.Method != http.MethodPost || r.RequestURI != "/hook?a=b" || string(r.body) != string(m.Body) {
