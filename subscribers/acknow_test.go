@@ -99,7 +99,7 @@ func TestPollsThatAckNow(t *testing.T) {
 // What a claim acknowledges reaches its caller, though the caller's wait ends meanwhile.
 func TestCallerLeavesWhileItsClaimAcknowledges(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	p, _ := newPoller(t, db)
 	const n = 50
 	got := 0

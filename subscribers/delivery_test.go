@@ -77,8 +77,11 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 						t.Errorf("%s died of %q", d.ID, d.Reason)
 					}
 				}
-				if text := log.String(); strings.Contains(text, "lease") || strings.Contains(text, "cannot") {
-					t.Error(text)
+				for line := range strings.Lines(log.String()) {
+					late := strings.Contains(line, "no answer within") // of a machine that stands still
+					if !late && (strings.Contains(line, "lease") || strings.Contains(line, "cannot")) {
+						t.Error(line)
+					}
 				}
 			})
 		}

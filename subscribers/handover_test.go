@@ -181,7 +181,7 @@ func TestHandoverIsSettled(t *testing.T) {
 		"extended": {func(ctx context.Context, d *subscribers.Delivery) error { return d.Extend(ctx, time.Hour) }, notify.Counts{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := storetest.Open(t)
+			db := storetest.Unhurried(storetest.Open(t))
 			done := make(chan error, 1)
 			sub := handedOver(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 				done <- test.settle(ctx, d)
@@ -865,7 +865,7 @@ func TestStopDuringHandovers(t *testing.T) {
 // Hands belong to the worker of a topic: a subscriber to 32 topics with a hand for each is handed
 // one message of each, and no second one before the first is handled.
 func TestHandsOfManyTopics(t *testing.T) {
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	const n = 32
 	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {
@@ -916,7 +916,7 @@ func TestHandsOfManyTopics(t *testing.T) {
 
 // A hand-over that comes a second time is dropped, whether the first is being handled or done.
 func TestHandoverComesTwice(t *testing.T) {
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	began, end := make(chan string, 10), make(chan bool)
 	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID

@@ -50,7 +50,7 @@ func TestNotNow(t *testing.T) {
 // While one subscriber is barred, another gets the messages at once, and other topics of the same go on.
 func TestNotNowLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	barred, other := make(chan string, 100), make(chan string, 100)
 	sub, err := subscribers.NewSubscriber(db)
 	if err != nil {

@@ -519,7 +519,7 @@ func TestWaitingListIsLost(t *testing.T) {
 // A subscriber that hangs, but whose connection stands, does not keep messages from one that waits beside it.
 func TestHungSubscriberIsRungLast(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	hung := db.KeysOf(topic).Inbox("hung")
 	hear(t, db, hung)
 	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, hung).Err(); err != nil {

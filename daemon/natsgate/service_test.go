@@ -303,7 +303,8 @@ func TestRedisAway(t *testing.T) {
 	defer again.Stop()
 	storetest.Eventually(t, "it publishes again", func() bool {
 		reply := request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b")
-		return reply.Header.Get("Nats-Service-Error-Code") == ""
+		code := reply.Header.Get("Nats-Service-Error-Code")
+		return code == "" || code == "409" // by a call that Redis did not answer in time
 	})
 }
 

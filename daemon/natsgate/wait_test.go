@@ -109,7 +109,7 @@ func TestClaimWaitsInVain(t *testing.T) {
 // A message that no client receives is released at once: it is claimed again as if nothing had happened.
 func TestClientIsGone(t *testing.T) {
 	t.Parallel()
-	n, store := startNATS(t, nil), storetest.Open(t)
+	n, store := startNATS(t, nil), storetest.Unhurried(storetest.Open(t))
 	gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 )
 
-// lent holds the servers of Lend that no test has now.
+// lent holds the servers of Lend that no test has now, and the URLs of all.
 var lent struct {
 	sync.Mutex
 	idle []*redisserver.Server
+	urls []string
 }
 
 // Lend returns the URL of a redis-server that the test has for itself until it ends, and
@@ -40,6 +42,13 @@ func Lend(t testing.TB) string {
 	return s.URL()
 }
 
+// lends reports whether a URL is that of a server of Lend.
+func lends(url string) bool {
+	lent.Lock()
+	defer lent.Unlock()
+	return slices.Contains(lent.urls, url)
+}
+
 // lend returns a server that is idle, or else a new one.
 func lend(t testing.TB) *redisserver.Server {
 	t.Helper()
@@ -59,6 +68,7 @@ func lend(t testing.TB) *redisserver.Server {
 		os.RemoveAll(dir)
 		t.Fatal(err)
 	}
+	lent.urls = append(lent.urls, s.URL())
 	AtEnd(func() {
 		s.Stop()
 		os.RemoveAll(dir)

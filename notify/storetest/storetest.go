@@ -201,9 +201,9 @@ func Trial(t testing.TB, prefix string) (*miniredis.Miniredis, *notify.Store) {
 	return server, store
 }
 
-// With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server waiting
-// until a Deadline, also where no carrier beats: no test makes that server hang, or cuts its connections. So the store is not to know
-// its connections, or it would give them up.
+// With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server, or to one
+// of Lend, waiting until a Deadline, also where no carrier beats: no test makes those hang for a call to fail. So the store is not to
+// know its connections, or it would give them up.
 func With(t testing.TB, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
@@ -211,7 +211,7 @@ func With(t testing.TB, c notify.Config) *notify.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if c.URL == server.URL() {
+	if c.URL == server.URL() || lends(c.URL) {
 		awaitCalls(store)
 	}
 	return store

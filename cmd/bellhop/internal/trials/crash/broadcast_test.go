@@ -227,13 +227,12 @@ func TestKillNamedListener(t *testing.T) {
 	carriers(t, db)
 	l := newLedger()
 	env := []string{"CRASH_NAME=n", "CRASH_PAUSE=2ms", "CRASH_LEASE=10s"} // longer than a busy machine stands still
-	victim := start(t, db, "listener", l.line, env...)
+	victim := start(t, db, "listener", l.line, append(env, "CRASH_KILL=800")...)
 	registered(t, db)
 	const n = 8000
 	announce(t, db, n, 300*time.Millisecond, time.Second)
-	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
+	storetest.Receive(t, "the process is killed", victim.ended)
 	start(t, db, "listener", l.line, env...)
-	victim.end(syscall.SIGKILL)
 	wantSent(t, db, n)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
 	settledName(t, db)
@@ -349,7 +348,7 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 	announce(t, db, n, 500*time.Millisecond, 2*time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return plain.size() > n/10 && named.size() > n/10 })
 	server.Kill()
-	storetest.Eventually(t, "a carrier notices", func() bool { return strings.Contains(all["one"].log(), "cannot carry") })
+	storetest.Eventually(t, "a carrier notices", func() bool { return loggedBy(all, "cannot carry") })
 	server, err := server.Restart(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func publish(ctx context.Context, store *notify.Store) error {
 
 // work prints a line for each message when its handler begins.
 func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
-	pause, err := time.ParseDuration(os.Getenv("CRASH_PAUSE"))
+	handle, err := printing()
 	if err != nil {
 		return err
 	}
@@ -101,17 +101,8 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
 	err = sub.Handle(topic, func(ctx context.Context, d *subscribers.Delivery) error {
-		mu.Lock()
-		fmt.Printf("%s %d %d\n", d.ID, d.Attempt, time.Since(d.Due).Microseconds())
-		mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-			return nil
-		}
+		return handle(ctx, d.ID, d.Attempt, d.Due)
 	}, subscribers.HandleOptions{Concurrency: 16})
 	if err != nil {
 		return err
@@ -121,7 +112,7 @@ func work(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
 
 // listenAs listens under a name, and prints a line for each broadcast when its handler begins.
 func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) error {
-	pause, err := time.ParseDuration(os.Getenv("CRASH_PAUSE"))
+	handle, err := printing()
 	if err != nil {
 		return err
 	}
@@ -129,14 +120,30 @@ func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
 	l, err := subscribers.NewListener(store, subscribers.ListenerOptions{Logger: logger})
 	if err != nil {
 		return err
 	}
 	return l.Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
+		return handle(ctx, b.ID, b.Attempt, b.Due)
+	}, subscribers.ListenOptions{Name: os.Getenv("CRASH_NAME"), Concurrency: 16, Lease: lease})
+}
+
+// printing returns a handler that prints a line as it begins, and takes CRASH_PAUSE. With CRASH_KILL=n the process kills itself as the
+// nth begins, so that it has a lease then.
+func printing() (func(ctx context.Context, id string, attempt int, due time.Time) error, error) {
+	pause, err := time.ParseDuration(os.Getenv("CRASH_PAUSE"))
+	if err != nil {
+		return nil, err
+	}
+	left, _ := strconv.Atoi(os.Getenv("CRASH_KILL")) // zero, if none is set: never
+	var mu sync.Mutex
+	return func(ctx context.Context, id string, attempt int, due time.Time) error {
 		mu.Lock()
-		fmt.Printf("%s %d %d\n", b.ID, b.Attempt, time.Since(b.Due).Microseconds())
+		fmt.Printf("%s %d %d\n", id, attempt, time.Since(due).Microseconds())
+		if left--; left == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
 		mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -144,7 +151,7 @@ func listenAs(ctx context.Context, store *notify.Store, logger *slog.Logger) err
 		case <-time.After(pause):
 			return nil
 		}
-	}, subscribers.ListenOptions{Name: os.Getenv("CRASH_NAME"), Concurrency: 16, Lease: lease})
+	}, nil
 }
 
 // A process is the test binary in a role.

@@ -196,10 +196,10 @@ func TestEndOfTheBridge(t *testing.T) {
 			before := elected(t, store, "")
 			broadcasts(t, store, n, 500*time.Millisecond, 3*time.Second)
 			storetest.Eventually(t, "the burst is under way", func() bool { return held(js) > n/5 })
-			end(t, now)
 			if got := held(js); got > n*4/5 {
 				t.Errorf("the stream held %d of %d already", got, n)
 			}
+			end(t, now)
 			after := elected(t, store, before.Name)
 			if name == "SIGSTOP" {
 				storetest.Eventually(t, "the other one goes on", func() bool { return held(js) > n/2 })
@@ -210,7 +210,7 @@ func TestEndOfTheBridge(t *testing.T) {
 				standingBy(t, store, 1)
 			}
 			wantOnce(t, js, store, n)
-			if after.Epoch != before.Epoch+1 || strings.Contains(next.log(), "level=ERROR") {
+			if after.Epoch != before.Epoch+1 || len(faultsOfNATS(next)) > 0 {
 				t.Errorf("epoch %d after %d: %s", after.Epoch, before.Epoch, next.log())
 			}
 		})
@@ -261,7 +261,7 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	t.Parallel()
 	const away = 10 * time.Second
 	server, store := startNATS(t), storetest.Open(t)
-	bridge, _ := bridges(t, store, server)
+	bridge, _ := bridges(t, store, server, "CARRIER_LEASE=10s") // longer than a busy machine stands still
 	sub, err := subscribers.NewSubscriber(store)
 	if err != nil {
 		t.Fatal(err)
@@ -304,9 +304,20 @@ func TestStopNATSUnderLoad(t *testing.T) {
 			t.Errorf("%s was handled %d times", id, times)
 		}
 	}
-	if log := bridge.log(); strings.Count(log, "nats is away") != strings.Count(log, "connected to nats again") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "deposed") {
+	if log := bridge.log(); strings.Count(log, "nats is away") != strings.Count(log, "connected to nats again") || len(faultsOfNATS(bridge)) > 0 || strings.Contains(log, "deposed") {
 		t.Error(log)
 	}
+}
+
+// faultsOfNATS returns the errors that a process logged, but for those of a Redis that did not answer in time, as on a busy machine.
+func faultsOfNATS(p *process) (lines []string) {
+	for line := range strings.Lines(p.log()) {
+		late := strings.Contains(line, "no answer within") || strings.Contains(line, "i/o timeout")
+		if strings.Contains(line, "level=ERROR") && !late {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // deliver has daemons push the topic to NATS, with four messages in flight each.

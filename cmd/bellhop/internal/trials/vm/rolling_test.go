@@ -206,6 +206,7 @@ func TestRollingRestart(t *testing.T) {
 		h.Run("systemctl", "enable", "--now", "bellhop.socket", service)
 	}
 	two.becomes(service, "StatusText", "standby")
+	one.Run("bellhop", "topics", "set", "rolling", "ring_only=true") // no hand-over lapses while the machine stands still
 	l := newLoad(one, [2]string{"127.0.0.1:8420", "127.0.0.1:8421"})
 	enough := during(4, func(ctx context.Context, i int) { l.publish(ctx, fmt.Sprint(i)) })
 	stop := during(4, func(ctx context.Context, i int) { l.work(ctx, i%2) })
