@@ -65,7 +65,8 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // that stay taken after the end of their messages, settings of topics, pauses and
 // counters. Export calls on, which may be nil, after
 // each page: with how many messages are done, and how many there are in all, as far as
-// each shard has told by then. Errors: that of the connection, or of w; or a
+// each shard has told by then. Errors: that of the connection, or of w; that Redis was
+// restarted, or replaced by a replica, so that messages may be missing; or a
 // [MissingError] where shards are away, and the others are exported.
 func (i *Inspector) Export(ctx context.Context, w io.Writer, on func(done, all int)) (Exported, error) {
 	e := export{to: json.NewEncoder(w)}

@@ -485,6 +485,46 @@ func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 	}
 }
 
+// Where a page of an export ends is known to the process of Redis alone that read it: after a restart the export would lack messages.
+func TestExportOverARestart(t *testing.T) {
+	t.Parallel()
+	storetest.OneShard(t, "others are read while Redis restarts")
+	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), "test"))
+	pub := clientOf(t, db)
+	const n = 1000
+	for i := range n {
+		publish(t, pub, notify.Message{Topic: "orders", ID: fmt.Sprint(i), Body: bytes.Repeat([]byte("x"), 100), Delay: time.Hour})
+	}
+	out := &restarting{Buffer: new(bytes.Buffer), restart: func() {
+		server.Kill()
+		again, err := server.Restart(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(again.Stop)
+	}}
+	if sum, err := pub.Export(t.Context(), out, nil); err == nil || !strings.Contains(err.Error(), "export again") {
+		t.Errorf("exported %+v, %v", sum, err)
+	}
+	if lines, _ := export(t, db); len(lines) != n {
+		t.Errorf("exported %d of %d", len(lines), n)
+	}
+}
+
+// restarting restarts Redis before it takes the first line.
+type restarting struct {
+	*bytes.Buffer
+	restart func()
+}
+
+func (r *restarting) Write(line []byte) (int, error) {
+	if r.Len() == 0 {
+		r.restart()
+	}
+	return r.Buffer.Write(line)
+}
+
 // An export ends with its context, and with its reader.
 func TestExportIsCut(t *testing.T) {
 	t.Parallel()

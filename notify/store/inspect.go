@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -138,12 +141,12 @@ type ExportPage struct {
 
 // Export returns a page of about n messages, in no order, from a cursor; "0" is the
 // beginning. A message that exists from the first page to the last is on at least
-// one of them, however often it moves meanwhile. The error is that of the
-// connection.
+// one of them, however often it moves meanwhile. Errors: that of the connection, or
+// that Redis was restarted, or replaced by a replica, since the page before.
 func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, error) {
 	r, err := s.Run(ctx, exportScript, cursor, n)
 	if err != nil {
-		return ExportPage{}, err
+		return ExportPage{}, restarted(err)
 	}
 	page := ExportPage{Next: r.Text(), Now: time.UnixMilli(r.Integer()), All: int(r.Integer())}
 	for r.More() {
@@ -160,6 +163,17 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 		}
 	}
 	return page, r.End()
+}
+
+// errRestarted is the error of an export whose next page would be of another order than the page before.
+var errRestarted = errors.New("redis was restarted, or replaced by a replica, between two pages; export again")
+
+// restarted returns errRestarted if a page was refused for that, and any other error as it is.
+func restarted(err error) error {
+	if redis.HasErrorPrefix(err, "RESTARTED") {
+		return errRestarted
+	}
+	return err
 }
 
 // sinceOf returns since when a worker has a message, zero if that is unknown.

@@ -129,12 +129,12 @@ type ExportedSchedules struct {
 }
 
 // ExportSchedules returns a page of the schedules of all topics, in no order, from a cursor; "0" is the beginning. One that is there all the time
-// is in a page, and may be in two. Those that cannot be read have an Err. The error is that of the connection.
+// is in a page, and may be in two. Those that cannot be read have an Err. Errors: as those of Export.
 func (s Shard) ExportSchedules(ctx context.Context, cursor string) (ExportedSchedules, error) {
 	const size = 16
 	r, err := s.Run(ctx, exportSchedulesScript, cursor, size)
 	if err != nil {
-		return ExportedSchedules{}, err
+		return ExportedSchedules{}, restarted(err)
 	}
 	page := ExportedSchedules{Next: r.Text(), Zones: r.Text()}
 	var large []int
