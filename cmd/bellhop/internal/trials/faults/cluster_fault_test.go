@@ -96,7 +96,7 @@ func failOverNode(ctx context.Context, w *world, v *victim, _ time.Duration) (he
 	replica := w.cluster.nodes[v.replica]
 	err := until("the replica is the master", func() bool {
 		var info string
-		_ = w.cluster.on(replica, func(node *redis.Client) (err error) {
+		_ = w.cluster.on(replica, answerTimeout, func(node *redis.Client) (err error) {
 			_ = node.ClusterFailover(ctx).Err() // an error if it is the master
 			info, err = node.Info(ctx, "replication").Result()
 			return err
@@ -111,7 +111,7 @@ func nothing(context.Context) error { return nil }
 
 // cutSubscribers breaks the connections of subscribers.
 func cutSubscribers(ctx context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
-	return nothing, w.cluster.on(w.cluster.nodes[v.node], func(node *redis.Client) error {
+	return nothing, w.cluster.on(w.cluster.nodes[v.node], patience, func(node *redis.Client) error {
 		return node.Do(ctx, "CLIENT", "KILL", "TYPE", "pubsub").Err()
 	})
 }
@@ -148,13 +148,13 @@ type move struct {
 // set is CLUSTER SETSLOT on a node.
 func (m *move) set(ctx context.Context, node int, what string, other int) error {
 	var id string
-	if err := m.on(m.nodes[other], func(node *redis.Client) (err error) {
+	if err := m.on(m.nodes[other], patience, func(node *redis.Client) (err error) {
 		id, err = node.ClusterMyID(ctx).Result()
 		return err
 	}); err != nil {
 		return err
 	}
-	return m.on(m.nodes[node], func(node *redis.Client) error {
+	return m.on(m.nodes[node], patience, func(node *redis.Client) error {
 		return node.Do(ctx, "CLUSTER", "SETSLOT", m.slot, what, id).Err()
 	})
 }
@@ -177,12 +177,12 @@ func (m *move) some(ctx context.Context, number int) (were bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = m.on(m.nodes[m.from], func(node *redis.Client) error {
+	err = m.on(m.nodes[m.from], patience, func(node *redis.Client) error {
 		keys, err := node.ClusterGetKeysInSlot(ctx, m.slot, number).Result()
 		if were = len(keys) > 0; err != nil || !were {
 			return err
 		}
-		args := []any{"MIGRATE", host, port, "", 0, answerTimeout.Milliseconds(), "KEYS"}
+		args := []any{"MIGRATE", host, port, "", 0, patience.Milliseconds(), "REPLACE", "KEYS"} // what the target has is a copy that was not confirmed
 		for _, key := range keys {
 			args = append(args, key)
 		}

@@ -24,7 +24,7 @@ const (
 	nodeTimeout = 1500 * time.Millisecond
 )
 
-// answerTimeout is how long a node may take to answer the harness: one that is stopped does not.
+// answerTimeout is how long a node may take to answer the harness where it may be stopped.
 const answerTimeout = 500 * time.Millisecond
 
 // The topics of a round are in most of the shards.
@@ -68,9 +68,9 @@ func (c *cluster) config(as string) notify.Config {
 	return notify.Config{URL: strings.Join(urls, ","), WaitReplicas: replicates, Shards: shards}
 }
 
-// on calls f with a client of a node.
-func (c *cluster) on(n *redisserver.Server, f func(*redis.Client) error) error {
-	client := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: answerTimeout, DialTimeout: answerTimeout})
+// on calls f with a client of a node that answers within a time.
+func (c *cluster) on(n *redisserver.Server, within time.Duration, f func(*redis.Client) error) error {
+	client := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: within, DialTimeout: within})
 	defer client.Close()
 	return f(client)
 }
@@ -80,7 +80,7 @@ func (c *cluster) on(n *redisserver.Server, f func(*redis.Client) error) error {
 func (c *cluster) pair(ctx context.Context, number int) (master, replica int, err error) {
 	roles := make(map[string]int)
 	for _, i := range []int{number, number + pairs} {
-		if err := c.on(c.nodes[i], func(node *redis.Client) error {
+		if err := c.on(c.nodes[i], patience, func(node *redis.Client) error {
 			info, err := node.Info(ctx, "replication").Result()
 			_, behind, _ := strings.Cut(info, "role:")
 			role, _, _ := strings.Cut(behind, "\r\n")
@@ -110,7 +110,7 @@ func (c *cluster) owner(ctx context.Context, slot int) (addr string, err error) 
 
 // ownerBy is owner by a node.
 func (c *cluster) ownerBy(ctx context.Context, n *redisserver.Server, slot int) (addr string, err error) {
-	err = c.on(n, func(node *redis.Client) error {
+	err = c.on(n, answerTimeout, func(node *redis.Client) error {
 		shards, err := node.ClusterShards(ctx).Result()
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (c *cluster) ownerBy(ctx context.Context, n *redisserver.Server, slot int) 
 // slotOf returns the slot of a shard.
 func (c *cluster) slotOf(ctx context.Context, keys script.Keys) (slot int, err error) {
 	for _, n := range c.nodes {
-		if err = c.on(n, func(node *redis.Client) error {
+		if err = c.on(n, answerTimeout, func(node *redis.Client) error {
 			found, err := node.ClusterKeySlot(ctx, keys.Base()).Result()
 			slot = int(found)
 			return err
@@ -165,7 +165,7 @@ func (c *cluster) settle(ctx context.Context) error {
 	var last error
 	if late := until("the cluster is settled", func() bool {
 		for _, n := range c.nodes {
-			if last = c.on(n, func(node *redis.Client) error { return isSettled(ctx, node) }); last != nil {
+			if last = c.on(n, answerTimeout, func(node *redis.Client) error { return isSettled(ctx, node) }); last != nil {
 				return false
 			}
 		}
@@ -207,7 +207,7 @@ func isSettled(ctx context.Context, node *redis.Client) error {
 // nodes.
 func (c *cluster) examine(ctx context.Context) error {
 	for _, n := range c.nodes {
-		if err := c.on(n, func(node *redis.Client) error {
+		if err := c.on(n, patience, func(node *redis.Client) error {
 			stats, err := node.InfoMap(ctx, "commandstats", "errorstats").Result()
 			for _, what := range []string{"cmdstat_publish", "errorstat_CROSSSLOT"} {
 				for _, section := range stats {

@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // The choices of make faults.
@@ -61,6 +62,7 @@ func TestMain(m *testing.M) {
 // run builds the program and runs the tests.
 func run(m *testing.M) (int, error) {
 	flag.Parse()
+	reach.ReplicaWait = reach.Patience // of what the trial itself does; the processes of the crew wait for as long as all do
 	if testing.Short() {
 		return m.Run(), nil
 	}

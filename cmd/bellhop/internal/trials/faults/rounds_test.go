@@ -15,6 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
@@ -146,9 +147,10 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 			"SIGTERM carrier": slack,
 			"SIGSTOP carrier": carrierLease + slack,
 
-			clockBack + " carrier": carrierLease + slack,
+			clockBack + " carrier": carrierLease + backoff.Max + slack, // those who stand by connect again first
 		},
 		Restarts: []string{clockBack + " carrier"},
+		Parting:  []string{"SIGTERM carrier", "SIGTERM standby"},
 	}
 	if p.Sharded { // then both daemons carry
 		b.Shards, b.Beside = shards, lateBeside+slack

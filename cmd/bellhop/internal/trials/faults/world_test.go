@@ -243,13 +243,13 @@ func (w *world) startDaemons(ctx context.Context) error {
 	return w.awaitArchive(ctx)
 }
 
-// startCrew starts receivers, then publishers, and those of a neighbour, and waits until they are ready. Until then appendfsync is
-// always: a power cut must not take a name that has just been registered.
+// startCrew starts receivers, waits until they are ready, and starts publishers, and those of a neighbour. Until all are ready appendfsync
+// is always: a power cut must not take a name that has just been registered.
 func (w *world) startCrew(ctx context.Context) error {
 	if err := w.startHook(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1", "publisher-1", "publisher-2"} {
+	for _, name := range []string{"worker-1", "worker-2", "listener-1", "listener-2", "web-1", "courier-1"} {
 		if err := w.enlist(name, actorProgram); err != nil {
 			return err
 		}
@@ -259,8 +259,17 @@ func (w *world) startCrew(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, m := range w.crew[2:] {
+	receivers := w.crew[2:]
+	for _, m := range receivers {
 		if err := m.ready(); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"publisher-1", "publisher-2"} {
+		if err := w.enlist(name, actorProgram); err != nil {
+			return err
+		}
+		if err := w.member(name).ready(); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,8 @@ type Bounds struct {
 	Takeover map[string]time.Duration // by the kind of fault, or Kill or Stop: time until the next carrier's first beat
 	Restarts []string                 // kinds of faults that restart Redis, too: that time counts from when they are made
 
+	Parting []string // kinds of faults after which a carrier goes on until its clients are answered: that time counts from its last beat
+
 	// Stood is for how long the machine stood still in a period, which each bound of time is stretched by; nil: never.
 	Stood func(from, to time.Time) time.Duration
 

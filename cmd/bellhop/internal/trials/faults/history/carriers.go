@@ -56,6 +56,13 @@ func (c *checker) takeover(kind string, end *op, t term) {
 		return
 	}
 	next := beats[i]
+	if slices.Contains(c.bounds.Parting, kind) {
+		for _, b := range beats[:i] {
+			if b.epoch() == t.epoch {
+				began = max(began, b.from())
+			}
+		}
+	}
 	if c.troubled(end, t, next.from()) {
 		return
 	}

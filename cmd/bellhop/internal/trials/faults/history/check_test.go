@@ -13,8 +13,8 @@ var bounds = history.Bounds{
 	Attempts: 10, Ordered: []string{"one"}, Late: 500 * time.Millisecond, Recovery: time.Second,
 	After:    map[string]time.Duration{"short": 100 * time.Millisecond},
 	Takeover: map[string]time.Duration{"kill": 3500 * time.Millisecond, "stop": 100 * time.Millisecond, "restart": 3500 * time.Millisecond},
-	Restarts: []string{"restart"},
-	Limited:  map[string]history.Limit{"two": {Concurrency: 2, PerSecond: 1000, Burst: 100}, "slow": {Concurrency: 100, PerSecond: 10, Burst: 2}},
+	Restarts: []string{"restart"}, Parting: []string{"stop"},
+	Limited: map[string]history.Limit{"two": {Concurrency: 2, PerSecond: 1000, Burst: 100}, "slow": {Concurrency: 100, PerSecond: 10, Burst: 2}},
 }
 
 // Wrong histories, by the rule that they break. Most have a right twin below.
@@ -496,6 +496,11 @@ var right = map[string]string{
 		1512-1513 x ack m ok receipt=2510
 		1600-1601 w takes m at=60 due=50 handed=true
 		1602-1603 w nack m no receipt=1060`,
+	"a carrier that goes on until its clients are answered": `
+		0 o beat epoch=1
+		100 h stop target=d epoch=1
+		1200 o beat epoch=1
+		1250 o beat epoch=2`,
 	"a carrier, stopped for less than its lease, ended later": `
 		0 o beat epoch=1
 		5-200 fault kill target=d epoch=1
