@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +185,26 @@ func (h *host) dial(t testing.TB) *wire {
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * storetest.Deadline))
 	return &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
+}
+
+// reset breaks the connection, and waits until the host has noticed: until then it could write an answer to nobody.
+func (w *wire) reset() {
+	w.t.Helper()
+	_, port, err := net.SplitHostPort(w.LocalAddr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	number, _ := strconv.Atoi(port)
+	stands := func() bool {
+		all, err := os.ReadFile("/proc/net/tcp")
+		return err == nil && bytes.Contains(all, fmt.Appendf(nil, ":%04X 01 ", number)) // a remote address, established
+	}
+	if !stands() {
+		w.t.Fatal("the host has no connection from port " + port)
+	}
+	_ = w.Conn.(*net.TCPConn).SetLinger(0)
+	w.Close()
+	storetest.Eventually(w.t, "the reset arrives", func() bool { return !stands() })
 }
 
 // say writes a text, in which \n stands for the end of a line.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -178,8 +177,7 @@ func TestAwaitIsCutShort(t *testing.T) {
 
 	w := h.dial(t).say("GET " + messages + "/a?wait=5m HTTP/1.1\nHost: x\nAuthorization: Bearer " + tokenOf("kept") + "\n\n")
 	h.waits(1)
-	_ = w.Conn.(*net.TCPConn).SetLinger(0)
-	w.Close()
+	w.reset()
 	h.waits(0)
 
 	gone, kept := h.await(with("gone"), "a"), h.await(with("kept"), "a")

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -179,7 +178,7 @@ func TestPollsOfSeveralTopics(t *testing.T) {
 // Messages of several topics that were claimed for a client that went away meanwhile are ready at once.
 func TestClaimAnyForWhoWentAway(t *testing.T) {
 	t.Parallel()
-	store := storetest.At(t, storetest.Lend(t), "gone")
+	store := storetest.Unhurried(storetest.At(t, storetest.Lend(t), "gone"))
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	for _, query := range []string{"max=9", "max=9&wait=1m", "max=9&order=oldest", "max=9&min_age=1ms&wait=1m"} {
 		for _, topic := range []string{"a", "b"} {
@@ -188,8 +187,7 @@ func TestClaimAnyForWhoWentAway(t *testing.T) {
 		hold(t, store, true)
 		w := h.dial(t).say("POST /v1/claim?topics=a,b&" + query + " HTTP/1.1\nHost: x\n\n")
 		storetest.Eventually(t, "the claim is under way", func() bool { return blocked(t, store) > 0 })
-		_ = w.Conn.(*net.TCPConn).SetLinger(0)
-		w.Close()
+		w.reset()
 		hold(t, store, false)
 		seen := map[string]bool{}
 		for len(seen) < 2 {
