@@ -151,14 +151,20 @@ func TestLostRing(t *testing.T) {
 func TestSilentCut(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	run(t, db)
+	start(t, db, "carrier", func(string) {}, "CRASH_NAME=one", inTime)
+	elected(t, db, "")
 	p := newProxy(t, strings.TrimPrefix(storetest.URL(), "redis://"))
-	at := claims(t, storetest.At(t, "redis://"+p.addr, db.Keys().Prefix()))
+	l, handled := newLedger(), make(chan time.Time, 10)
+	start(t, storetest.At(t, "redis://"+p.addr, db.Keys().Prefix()), "worker", func(line string) {
+		l.line(line)
+		handled <- time.Now() // Redis has the same clock
+	}, "CRASH_PAUSE=0s", inTime)
 	waiting(t, db)
 	watch := standstill.Start(t)
 	p.swallow()
 	due := publishSoon(t, db)
-	watch.Judge(t, "a claim after a silent cut", due, storetest.Receive(t, "the message is handled", at), heard)
+	watch.Judge(t, "a claim after a silent cut", due, storetest.Receive(t, "the message is handled", handled), heard)
+	l.check(t, 1)
 }
 
 // proxy passes connections on to an address, and can silently swallow all data of the open ones.

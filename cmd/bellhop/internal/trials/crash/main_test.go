@@ -25,12 +25,18 @@ import (
 
 const topic = "orders"
 
+// inTime has a process not be Patient: hand-overs lapse when those of users do.
+const inTime = "CRASH_IN_TIME=1"
+
 // The test binary also runs as the processes under test: CRASH_ROLE names the role.
 func TestMain(m *testing.M) {
 	role := os.Getenv("CRASH_ROLE")
 	if role == "" {
-		storetest.MainInTime(m)
+		storetest.Main(m)
 		return
+	}
+	if os.Getenv(strings.TrimSuffix(inTime, "=1")) == "" {
+		storetest.Patient()
 	}
 	if err := play(role); err != nil {
 		fmt.Fprintln(os.Stderr, err)
