@@ -69,7 +69,7 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 	})
 }
 
-// bridgeStart returns where to start. If this gateway has bridged before and its
+// bridgeStart returns where to start: if nothing was bridged yet, with what this term has sent. If this gateway has bridged before and its
 // position is gone, Redis lost all its data: whatever the log holds now is new, and
 // the lost broadcasts are a gap.
 func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
@@ -80,7 +80,7 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	case at > 0:
 		return subscribers.FromTime((at + 1).Time()), nil // no bookmark: the position is no older than the store, in which it is
 	case !t.bridged.has(t.number()):
-		return subscribers.FromNow(), nil
+		return subscribers.FromTime(t.Since), nil
 	}
 	t.count.gaps.Add(1)
 	return subscribers.FromBeginning(), nil

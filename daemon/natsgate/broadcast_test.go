@@ -331,6 +331,17 @@ func TestBridgeBeginsNow(t *testing.T) {
 	reaches(t, store, receive(t, got, 5, 1))
 }
 
+// What was due before there was a carrier is sent at once by the first one, while its bridge may not listen yet: nothing is left out.
+func TestBridgeBeginsWithItsTerm(t *testing.T) {
+	t.Parallel()
+	n, store := startNATS(t, nil), storetest.Open(t)
+	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
+	broadcast(t, store, numbered(0, 50)...)
+	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	broadcast(t, store, numbered(50, 1)...)
+	reaches(t, store, receive(t, got, 0, 51))
+}
+
 // Daemons take over from each other under load: no broadcast is lost, and one that
 // comes twice comes with its position.
 func TestTakeoversUnderLoad(t *testing.T) {
