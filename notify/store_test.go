@@ -512,7 +512,7 @@ func recur(t *testing.T, db *notify.Store) {
 			t.Fatal(err)
 		}
 	}
-	_, _, listed := shard.Schedules(ctx, topic, 0)
+	_, _, listed := shard.Schedules(ctx, topic, "")
 	_, _, _, read := shard.Schedule(ctx, topic, "daily")
 	if err := errors.Join(listed, read, shard.PauseSchedule(ctx, topic, "daily", store.AnyRevision), shard.DeleteSchedule(ctx, topic, "daily", store.AnyRevision)); err != nil {
 		t.Fatal(err)

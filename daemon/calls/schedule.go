@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ var _ = define(Call{
 			room -= size
 			list.Schedules = append(list.Schedules, shownOf(&page[i], now))
 		}
-		from, more = place{cursor: next}, next != 0
+		from, more = place{cursor: next}, next != ""
 		if isFull := len(list.Schedules) >= in.Limit || room <= 0; more && isFull && list.Cursor == "" {
 			list.Cursor = from.String()
 		}
@@ -99,30 +100,33 @@ func shownOf(l *store.Listed, now time.Time) api.Schedule {
 
 // A place is where a list of schedules goes on: in a page of the store, whose schedules by their names are listed up to one.
 type place struct {
-	cursor uint64 // of the page
+	cursor string // of the page
 	listed uint64 // how many are
 	sum    uint64 // of their names
 }
 
 // parsePlace reads what String wrote, or nothing.
 func parsePlace(text string) (place, error) {
-	var numbers [3]uint64
-	if text != "" {
-		for i, part := range strings.SplitN(text, "-", len(numbers)) {
-			var err error
-			if numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
-				return place{}, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", text)
-			}
-		}
+	if text == "" {
+		return place{}, nil
 	}
-	return place{numbers[0], numbers[1], numbers[2]}, nil
+	m := places.FindStringSubmatch(text)
+	if m == nil {
+		return place{}, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", text)
+	}
+	listed, _ := strconv.ParseUint(m[2], 10, 64) // zero if there is none
+	sum, _ := strconv.ParseUint(m[3], 10, 64)
+	return place{m[1], listed, sum}, nil
 }
+
+// places matches what String wrote.
+var places = regexp.MustCompile(`^(\d+(?:_[0-9a-f]*)?)(?:-(\d+)-(\d+))?$`)
 
 func (p place) String() string {
 	if p.listed == 0 {
-		return strconv.FormatUint(p.cursor, 10)
+		return p.cursor
 	}
-	return fmt.Sprintf("%d-%d-%d", p.cursor, p.listed, p.sum)
+	return fmt.Sprintf("%s-%d-%d", cmp.Or(p.cursor, "0"), p.listed, p.sum)
 }
 
 // behind returns the place behind the first schedules of its page.

@@ -86,7 +86,7 @@ func (c *Console) schedulesIn(ctx context.Context, in scope) (schedulesPart, err
 func (c *Console) schedulesOf(ctx context.Context, topic string) (all schedulesPart, err error) {
 	now := c.now(ctx)
 	known := make(map[string]bool)
-	for cursor := uint64(0); ; {
+	for cursor := ""; ; {
 		page, next, err := c.store.Of(topic).BareSchedules(ctx, topic, cursor)
 		if err != nil {
 			return all, err
@@ -98,7 +98,7 @@ func (c *Console) schedulesOf(ctx context.Context, topic string) (all schedulesP
 			}
 		}
 		cursor = next
-		if all.More = cursor != 0; !all.More || len(all.Rows) >= mostSchedules {
+		if all.More = cursor != ""; !all.More || len(all.Rows) >= mostSchedules {
 			return all.sorted(), nil
 		}
 	}

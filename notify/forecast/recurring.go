@@ -73,7 +73,7 @@ func (t *tally) readOf(ctx context.Context, topics []string) error {
 	}
 	for _, topic := range topics {
 		known := make(map[string]bool)
-		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		for cursor, more := "", true; more; more = cursor != "" {
 			if len(t.rules) >= t.most {
 				t.left, t.until = true, t.now()
 				return nil

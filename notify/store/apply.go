@@ -160,14 +160,14 @@ func (s Shard) EachSchedule(ctx context.Context, topic string) ([]Listed, error)
 }
 
 // eachSchedule does so by pages as read returns them.
-func eachSchedule(ctx context.Context, topic string, read func(ctx context.Context, topic string, cursor uint64) ([]Listed, uint64, error)) (all []Listed, err error) {
-	for cursor := uint64(0); ; {
+func eachSchedule(ctx context.Context, topic string, read func(ctx context.Context, topic, cursor string) ([]Listed, string, error)) (all []Listed, err error) {
+	for cursor := ""; ; {
 		page, next, err := read(ctx, topic, cursor)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, page...)
-		if cursor = next; cursor == 0 {
+		if cursor = next; cursor == "" {
 			break
 		}
 	}

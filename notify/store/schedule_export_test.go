@@ -62,7 +62,7 @@ func TestExportSchedules(t *testing.T) {
 		}
 	}
 	listed := make(map[string]store.Listed)
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := r.shard.Schedules(t.Context(), r.topic, cursor)
 		r.must(err)
 		for _, l := range page {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,28 +165,26 @@ type Listed struct {
 	Err      error // why it cannot be read; of the schedule only topic and name are set
 }
 
-// Schedules returns a page of the schedules of a topic, in no order, and where the next begins: zero at the end. One that is there all the
-// time is in a page, and may be in two. The error is that of the connection.
-func (s Shard) Schedules(ctx context.Context, topic string, cursor uint64) (page []Listed, next uint64, err error) {
+// Schedules returns a page of the schedules of a topic, in no order, and the cursor of the next: empty at the end, as at the beginning. One
+// that is there all the time is in a page, and may be in several, so after a restart of Redis, which begins anew. The error is that of the
+// connection.
+func (s Shard) Schedules(ctx context.Context, topic, cursor string) (page []Listed, next string, err error) {
 	const size = 16
 	return s.schedules(ctx, topic, cursor, size, false)
 }
 
 // BareSchedules is Schedules without what they publish, in pages of about a hundred.
-func (s Shard) BareSchedules(ctx context.Context, topic string, cursor uint64) (page []Listed, next uint64, err error) {
+func (s Shard) BareSchedules(ctx context.Context, topic, cursor string) (page []Listed, next string, err error) {
 	const size = 100
 	return s.schedules(ctx, topic, cursor, size, true)
 }
 
-func (s Shard) schedules(ctx context.Context, topic string, cursor uint64, size int, bare bool) (page []Listed, next uint64, err error) {
-	r, err := s.Run(ctx, schedulesScript, topic, cursor, size, bare)
+func (s Shard) schedules(ctx context.Context, topic, cursor string, size int, bare bool) (page []Listed, next string, err error) {
+	r, err := s.Run(ctx, schedulesScript, topic, cmp.Or(cursor, "0"), size, bare)
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
-	at := r.Text()
-	if next, err = strconv.ParseUint(at, 10, 64); err != nil {
-		r.Fail("a cursor", at)
-	}
+	next = nextIn(r)
 	var large []int
 	for r.More() {
 		name, text, state := r.Text(), r.Text(), r.Text()
@@ -195,7 +194,7 @@ func (s Shard) schedules(ctx context.Context, topic string, cursor uint64, size 
 		page = append(page, listed(topic, name, text, state))
 	}
 	if err := r.End(); err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	page, err = s.readAlone(ctx, page, large)
 	return page, next, err
@@ -316,15 +315,27 @@ func (s Shard) RenewZones(ctx context.Context, token, version, cursor string) (n
 	if err := deposed(r); err != nil {
 		return cursor, err
 	}
-	next = r.Text()
+	next = nextIn(r)
 	if err := r.End(); err != nil {
 		return cursor, err
 	}
-	if next == "0" {
-		next = ""
-	}
 	return next, nil
 }
+
+// nextIn reads the cursor of the next page: empty at the end.
+func nextIn(r *script.Reply) string {
+	next := r.Text()
+	if !cursors.MatchString(next) {
+		r.Fail("a cursor", next)
+	}
+	if next == "0" {
+		return ""
+	}
+	return next
+}
+
+// cursors matches those of pages, see shared/scans.lua.
+var cursors = regexp.MustCompile(`^\d+(_[0-9a-f]*)?$`)
 
 // msOf returns a time in ms as text, empty of none.
 func msOf(t time.Time) string {

@@ -231,11 +231,11 @@ func askings() []asking {
 			return unlessNoSchedule(err)
 		}},
 		{name: "schedules", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.Schedules(ctx, "t", 0)
+			_, _, err := s.Schedules(ctx, "t", "")
 			return err
 		}},
 		{name: "schedules, without messages", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
-			_, _, err := s.BareSchedules(ctx, "t", 0)
+			_, _, err := s.BareSchedules(ctx, "t", "")
 			return err
 		}},
 		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1", "5"}, call: func(ctx context.Context, s store.Shard) error {

@@ -9,7 +9,7 @@ local known = try('HGET', TOPICS, '*:zones') or ''
 if known == version then return { 1, '0' } end
 local refusal, _, now = Memory.refuse_to_grow() -- it could not be made anew
 if refusal then return refusal end
-local page = known ~= '' and known < version and try('ZSCAN', SCHEDULES, cursor, 'COUNT', 50) or { '0', {} }
+local page = known ~= '' and known < version and Scans.page(try, 'ZSCAN', SCHEDULES, cursor, 50) or { '0', {} }
 for i = 1, #page[2], 2 do
   local topic, name = string.match(page[2][i], '^([^:]+):(.+)$')
   if topic then Schedules.renew(topic, name, now) end

@@ -6,13 +6,13 @@ local function process()
   return type(said) == 'string' and string.match(said, 'run_id:(%x+)') or ''
 end
 
--- Returns a page of a key, as read(command, ...) does, and an error instead if another process gave the cursor: after a restart or a
--- failover it would mean other elements. '0' is the beginning.
+-- Returns a page of a key, as read(command, ...) does, whose cursor names the process. '0' is the beginning. A cursor of another process,
+-- before a restart or a failover, would mean other elements: the page is the first one then, and true behind it.
 function Scans.page(read, command, key, cursor, most)
-  local at, by = string.match(cursor, '^(%d+)@?(%x*)$')
+  local at, by = string.match(cursor, '^(%d+)_?(%x*)$')
   local now = process()
-  if at ~= '0' and by ~= now then return nil, redis.error_reply('RESTARTED another process gave the cursor') end
-  local page = read(command, key, at, 'COUNT', most)
-  if page and page[1] ~= '0' then page[1] = page[1] .. '@' .. now end
-  return page
+  local anew = at ~= '0' and by ~= now
+  local page = read(command, key, anew and '0' or at, 'COUNT', most)
+  if page and page[1] ~= '0' then page[1] = page[1] .. '_' .. now end
+  return page, anew
 end
