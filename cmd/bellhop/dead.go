@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
@@ -214,22 +213,27 @@ lines again.`,
 			_, err := a.export(ctx, s, args[0], terminal.JSON(a.out), nil)
 			return err
 		}
-		f, err := os.Create(output)
-		if err != nil {
-			return err
-		}
-		on, done, err := a.deadProgress(ctx, s, "exporting", args[0])
-		if err != nil {
-			f.Close()
-			return err
-		}
-		n, err := a.export(ctx, s, args[0], f, on)
-		done()
-		if bad := f.Close(); err == nil {
-			err = bad
-		}
-		return a.printCount("exported", n, err)
+		return a.exportDead(ctx, s, args[0], output)
 	})
+}
+
+// exportDead writes the dead letters of a topic to a file, which stays as it was if that fails.
+func (a *app) exportDead(ctx context.Context, s *session, topic, path string) error {
+	f, err := newWhole(path)
+	if err != nil {
+		return err
+	}
+	n := 0
+	on, done, err := a.deadProgress(ctx, s, "exporting", topic)
+	if err == nil {
+		n, err = a.export(ctx, s, topic, f, on)
+		done()
+	}
+	if err != nil {
+		f.giveUp()
+		return fmt.Errorf("%w\n%s was not written", err, path)
+	}
+	return a.printCount("exported", n, f.keep())
 }
 
 // export writes the dead letters of a topic.

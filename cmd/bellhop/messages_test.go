@@ -191,6 +191,12 @@ func TestDeadLetters(t *testing.T) {
 	if out := s.call("dead", "purge", "t", "--all", "--yes"); out != "purged 2\n" {
 		t.Errorf("got %q", out)
 	}
+	if r := s.feed("", "dead", "export", "t", "--output", path, "--redis", "redis://127.0.0.1:1"); r.code == 0 || !strings.Contains(r.err, path+" was not written") {
+		t.Errorf("without Redis: exit %d, %q", r.code, r.err)
+	}
+	if written, err := os.ReadFile(path); err != nil || string(written) != lines {
+		t.Errorf("then the file holds %q, %v, want %q", written, err, lines)
+	}
 	if out := s.call("publish", "--file", path); out != "published 2, refused 0\n" {
 		t.Errorf("an export is published with %q", out)
 	}
