@@ -25,7 +25,12 @@ func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
 	t := &term{Archive: a, shard: elected.Shard, news: make(chan struct{}, 1)}
 	defer a.unread.Forget(t.shard.Number())
 	defer a.trouble.Forget(t.shard.Number())
-	defer a.writers.begin()()
+	end := a.writers.begin()
+	defer func() {
+		if end() {
+			a.away.Store(false) // another process may archive now
+		}
+	}()
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { a.store.Subscribe(ctx, t.hear, t.shard.OutboxChannel()) })
@@ -121,8 +126,11 @@ func (t *term) move(ctx context.Context) error {
 
 // noted counts an error of the database, and returns it.
 func (t *term) noted(ctx context.Context, err error) error {
+	if ctx.Err() != nil { // which may be why
+		return err
+	}
 	t.away.Store(err != nil)
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
 		t.failed.Add(1)
 	}
 	return err

@@ -198,7 +198,7 @@ func TestDatabaseAway(t *testing.T) {
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
-	runTerm(t, a, s)
+	stop := runTerm(t, a, s)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 10)
 	storetest.Eventually(t, "the database is away", func() bool { return a.Stats().Away && a.Stats().Failed > 1 })
@@ -224,6 +224,12 @@ func TestDatabaseAway(t *testing.T) {
 	wantRows(t, url, 11)
 	if n := strings.Count(logged(), "cannot archive"); n != 1 {
 		t.Errorf("a restart at rest is a fault:\n%s", logged())
+	}
+	server.Stop()
+	mustKill(t, s, 11, 12)
+	storetest.Eventually(t, "the database is away again", func() bool { return a.Stats().Away })
+	if stop(); a.Stats().Away {
+		t.Error("the database is away for a process that does not archive")
 	}
 }
 
