@@ -32,6 +32,7 @@ type news struct {
 
 	mu    sync.Mutex
 	todo            // guarded by mu, as what follows
+	store string    // the id of the store that home's last beat named
 	swept time.Time // when idle topics were looked for; zero: never
 }
 
@@ -59,6 +60,10 @@ func (n *news) note(e store.Event, of *Pusher) {
 	case reach.Received:
 		n.named[e.Payload] = true
 	case reach.Beat:
+		if id := e.StoreID(); e.Shard() == of.store.Home() && id != n.store {
+			n.pushes = n.pushes || n.store != "" // Redis lost those that are known
+			n.store = id
+		}
 		for _, topic := range e.Topics() {
 			if of.misses(topic) {
 				n.ready[topic] = true

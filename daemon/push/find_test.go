@@ -246,3 +246,36 @@ func TestOnePushIsRead(t *testing.T) {
 	}
 	t.Error("a push that was removed keeps its topic")
 }
+
+// When Redis has lost all that it held, its pushes are gone, too: nothing is sent to their endpoints any more.
+func TestPushesOfALostStore(t *testing.T) {
+	t.Parallel()
+	storetest.OneShard(t, "beats are heard by SUBSCRIBE")
+	s, e := storetest.At(t, storetest.Lend(t), ""), newEndpoint(t)
+	carry(t, s)
+	run(t, s)
+	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL})
+	pushes(t, s, e, topic, "a")
+	if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	beats := s.Client().Subscribe(t.Context(), s.Keys().Beat())
+	defer beats.Close()
+	pub, n, kept := storetest.Publisher(t, s), 0, 0
+	storetest.Eventually(t, "no push has the topic", func() bool {
+		n++
+		id := fmt.Sprint("m", n)
+		if _, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: id}); err != nil {
+			return false
+		}
+		for range 2 {
+			storetest.Receive(t, "a beat", beats.Channel())
+		}
+		if i, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, id); err != nil || i.State != notify.Ready {
+			kept = 0
+			return false
+		}
+		kept++
+		return kept > 2
+	})
+}
