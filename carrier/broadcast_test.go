@@ -174,8 +174,14 @@ func TestBells(t *testing.T) {
 			}
 			return
 		}
-		if b.Since != 0 || !slices.Equal(b.Topics, []string{"a", "b"}) {
-			t.Errorf("the beat %q should name both topics", e.Payload)
+		var want []string // of both, if no standstill made the first ones old
+		for _, topic := range []string{"a", "b"} {
+			if all := logOf(t, db, topic); all[len(all)-1].position > b.Since {
+				want = append(want, topic)
+			}
+		}
+		if !slices.Equal(b.Topics, want) {
+			t.Errorf("the beat %q should name %v", e.Payload, want)
 		}
 	}
 }

@@ -434,7 +434,7 @@ func TestForeignThingsAreNotSwept(t *testing.T) {
 // An inbox without a subscriber does not keep an idle topic from being forgotten; an inbox with one does.
 func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 	t.Parallel()
-	store := storetest.Open(t)
+	store := storetest.Unhurried(storetest.Open(t)) // a subscription made anew would be none for a moment
 	storetest.Publish(t, store, notify.Message{Topic: "left", Body: []byte("x")}, notify.Message{Topic: "watched", Body: []byte("x")})
 	for _, topic := range []string{"left", "watched"} {
 		ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})

@@ -69,7 +69,7 @@ func TestNoRedis(t *testing.T) {
 // While Redis loads its data, the daemon waits.
 func TestLoadingIsNoError(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // Redis answers after so many
+	server := storetest.Server(t, "--key-load-delay", "100000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024") // Redis answers after so many
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	defer client.Close()
 	_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -95,6 +95,9 @@ func TestLoadingIsNoError(t *testing.T) {
 	m, variable := newManager(t)
 	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
 	m.await("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
+	if err := client.ConfigSet(t.Context(), "key-load-delay", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
 	p.await(1, "msg=elected")
 	if err := storetest.Receive(t, "Redis is there", again); err != nil {
 		t.Fatal(err)

@@ -159,7 +159,11 @@ func TestSlowBodiesOfStrangersMakeWay(t *testing.T) {
 	t.Parallel()
 	h := serveWith(t, 3, httpapi.Timing{Header: time.Hour, Body: time.Hour, Closed: 200 * time.Millisecond})
 	const start = "POST /v1/messages HTTP/1.1\nHost: a\nContent-Length: 2\n"
-	known := h.dial(t).say(start + "Authorization: Bearer " + slowToken + "\n\n{")
+	known := h.dial(t).say(start + "Expect: 100-continue\nAuthorization: Bearer " + slowToken + "\n\n")
+	if status := known.status(); status != http.StatusContinue { // before it is known it makes way, too
+		t.Fatalf("it answers %d", status)
+	}
+	known.say("{")
 	for _, text := range []string{start + "\n{", "POST /healthz HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n5\nhe", start + "Authorization: Bearer unknown\n\n{"} {
 		slow := []*wire{h.dial(t).say(text), h.dial(t).say(text)}
 		for range slow {
