@@ -582,7 +582,7 @@ func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	storetest.Publish(t, db, all("a", "1", 500*time.Millisecond), all("b", "2", 500*time.Millisecond))
 	do(t, db, "CONFIG", "SET", "maxmemory", "1")
 	pub := storetest.Publisher(t, db)

@@ -40,7 +40,7 @@ func TestImpatientCallsFailNoOther(t *testing.T) {
 	server := storetest.Server(t, "--requirepass", "secret")
 	url := "redis://:secret@" + server.Addr()
 	for range 5 {
-		db := storetest.At(t, url, notify.NewID())
+		db := storetest.Unhurried(storetest.At(t, url, notify.NewID()))
 		inspector := storetest.Inspector(t, db)
 		stop := impatient(t, inspector, time.Millisecond)
 		for range 100 {

@@ -324,7 +324,7 @@ func TestKeptTopicIsRemembered(t *testing.T) {
 // answer says so.
 func TestAckWithoutMemory(t *testing.T) {
 	t.Parallel()
-	db := storetest.At(t, storetest.Server(t, "--maxmemory-policy", "noeviction").URL(), "own")
+	db := storetest.Unhurried(storetest.At(t, storetest.Server(t, "--maxmemory-policy", "noeviction").URL(), "own"))
 	pub := clientOf(t, db)
 	publish(t, pub, message("a", time.Time{}))
 	d := one(t, db)

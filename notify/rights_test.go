@@ -31,11 +31,11 @@ type account struct {
 func newAccount(t *testing.T, without ...string) *account {
 	t.Helper()
 	server := storetest.Server(t)
-	a := &account{t: t, root: storetest.At(t, server.URL(), ""), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
+	a := &account{t: t, root: storetest.Unhurried(storetest.At(t, server.URL(), "")), url: strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1)}
 	a.set("on", ">secret")
 	a.set(strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
 	a.set(without...)
-	a.store = storetest.At(t, a.url, "")
+	a.store = storetest.Unhurried(storetest.At(t, a.url, ""))
 	return a
 }
 

@@ -227,7 +227,7 @@ func TestFilledFast(t *testing.T) {
 func TestLimitIsSet(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory-policy", "noeviction")
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	pub := clientOf(t, db)
 	for i := range 100 {
 		publish(t, pub, large(fmt.Sprint(i), future))

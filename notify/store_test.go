@@ -370,7 +370,7 @@ func TestLeastPrivileges(t *testing.T) {
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	db := storetest.At(t, "redis://bellhop:secret@"+server.Addr(), "")
+	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
 	useEverything(t, db)
 	storetest.Empty(t, storetest.At(t, server.URL(), ""))
 	if denied, err := admin.ACLLog(t.Context(), 100).Result(); err != nil || len(denied) > 0 {
@@ -696,7 +696,7 @@ func TestCluster(t *testing.T) {
 	storetest.Eventually(t, "cluster_state:ok", func() bool {
 		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
-	db := storetest.At(t, server.URL()+","+server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL()+","+server.URL(), ""))
 	if _, ok := db.Client().(*redis.ClusterClient); !ok {
 		t.Errorf("two URLs make a %T", db.Client())
 	}

@@ -324,7 +324,7 @@ func TestRedisKilled(t *testing.T) {
 func TestFlushAll(t *testing.T) {
 	server := storetest.Server(t)
 	url := archivetest.Database(t)
-	s := storetest.At(t, server.URL(), "test")
+	s := storetest.Unhurried(storetest.At(t, server.URL(), "test"))
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
 	if err != nil {

@@ -329,7 +329,7 @@ func TestNoArchive(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
-	s := serveOn(t, storetest.At(t, server.URL(), "full"), httpapi.Options{})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, server.URL(), "full")), httpapi.Options{})
 	var all []notify.Message
 	for i := range 500 {
 		all = append(all, notify.Message{Topic: "orders", ID: fmt.Sprint(i), Body: []byte("x")})

@@ -63,7 +63,7 @@ func TestRedisAway(t *testing.T) {
 func TestRedisOutOfMemory(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory-policy", "noeviction")
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	client := s.store.Client()
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
@@ -86,8 +86,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "50mb", "--maxmemory-policy", "noeviction")
-	db := storetest.With(t, notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1})
-	all := storetest.At(t, redis.URL(), "test") // has the default share
+	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: redis.URL(), Prefix: "test", MemoryShare: 1}))
+	all := storetest.Unhurried(storetest.At(t, redis.URL(), "test")) // has the default share
 	storetest.Publish(t, all, notify.Message{Topic: "orders", ID: "a", Body: []byte("x")})
 	s := serveOn(t, db, httpapi.Options{})
 	same := s.unchanged()

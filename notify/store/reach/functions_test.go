@@ -57,7 +57,7 @@ func commandsOf(t *testing.T, client redis.UniversalClient, names ...string) (ca
 // Functions that are deleted under load are loaded again, and no call fails or is carried out twice.
 func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := storetest.At(t, storetest.Server(t).URL(), "p")
+	s := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p"))
 	const each = 100
 	var all sync.WaitGroup
 	for range 8 {
