@@ -37,7 +37,8 @@ type term struct {
 	*mover
 	token string
 	epoch int64
-	since time.Time // of the election, by Redis's clock
+	since time.Time       // of the election, by Redis's clock
+	sent  record.Position // of the last broadcast before it
 
 	batch  int    // adapted to the speed of Redis
 	ready  string // cursor from which the next beat checks the topics with something ready
@@ -60,7 +61,7 @@ type term struct {
 
 func newTerm(m *mover, e store.Election) *term {
 	return &term{
-		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, batch: m.o.Batch, ready: "0",
+		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, sent: e.Sent, batch: m.o.Batch, ready: "0",
 		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), settled: &lateNow,
 	}
 }

@@ -84,7 +84,7 @@ func (m *mover) run(ctx context.Context) error {
 				terms.Lock()
 				defer terms.Unlock()
 				if term.Err() == nil {
-					m.o.OnTerm(term, Term{Name: m.o.Name, Epoch: t.epoch, Since: t.since, Shard: m.shard})
+					m.o.OnTerm(term, Term{Name: m.o.Name, Epoch: t.epoch, Since: t.since, Sent: t.sent, Shard: m.shard})
 				}
 			})
 		}

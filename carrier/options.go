@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Defaults and limits of Options.
@@ -75,9 +76,10 @@ type Options struct {
 
 // A Term lasts from an election until the carrier loses its lease of a shard or gives it up.
 type Term struct {
-	Name  string    // Options.Name
-	Epoch int64     // number of the election
-	Since time.Time // of that, by Redis's clock
+	Name  string          // Options.Name
+	Epoch int64           // number of the election
+	Since time.Time       // of that, by Redis's clock
+	Sent  record.Position // of the last broadcast before it; zero: none
 	Shard store.Shard
 }
 

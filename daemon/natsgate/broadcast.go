@@ -80,7 +80,7 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	case at > 0:
 		return subscribers.FromTime((at + 1).Time()), nil // no bookmark: the position is no older than the store, in which it is
 	case !t.bridged.has(t.number()):
-		return subscribers.FromTime(t.Since), nil
+		return subscribers.FromTime((t.Sent + 1).Time()), nil
 	}
 	t.count.gaps.Add(1)
 	return subscribers.FromBeginning(), nil

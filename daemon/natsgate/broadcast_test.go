@@ -309,7 +309,7 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 	}
 }
 
-// Broadcasts sent before the first bridge of a store are not passed on.
+// Broadcasts sent before the first term with a bridge are not passed on.
 func TestBridgeBeginsNow(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)

@@ -27,10 +27,11 @@ const MaxCarrierLease = 10 * time.Minute
 // An Election is the result of standing for election.
 type Election struct {
 	Won   bool
-	Token string        // of the lease that was won; every call of the carrier needs it
-	Epoch int64         // number of the election that was won
-	Since time.Time     // of that, by Redis's clock
-	Left  time.Duration // if lost: how long the other carrier's lease lasts at most
+	Token string          // of the lease that was won; every call of the carrier needs it
+	Epoch int64           // number of the election that was won
+	Since time.Time       // of that, by Redis's clock
+	Sent  record.Position // of the last broadcast before it; zero: none
+	Left  time.Duration   // if lost: how long the other carrier's lease lasts at most
 }
 
 // Elect stands for election once, under a name for people to read, for a lease in
@@ -46,7 +47,7 @@ func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carr
 	e.Won = r.Flag()
 	token, number := r.Text(), r.Integer()
 	if e.Won {
-		e.Token, e.Epoch, e.Since = token, number, carrierOf(token).Since
+		e.Token, e.Epoch, e.Since, e.Sent = token, number, carrierOf(token).Since, record.Position(r.Integer())
 	} else {
 		e.Left = time.Duration(number) * time.Millisecond
 	}

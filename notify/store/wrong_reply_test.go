@@ -162,7 +162,7 @@ func strayLease(ctx context.Context, s store.Shard) {
 // askings returns a call of each transition.
 func askings() []asking {
 	return []asking{
-		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7)}, call: electOnce},
+		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7), int64(5)}, call: electOnce},
 		{name: "elect, where another carries", right: []any{int64(0), "7 1 3000 other", int64(2999)}, call: electOnce},
 		{name: "resign", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Resign(ctx, "7 1 3000 other", "", 0)

@@ -1,7 +1,8 @@
 -- Elects a carrier if there is none.
 -- ARGV: name of the candidate, lease in ms, the longest lease there may be, how many shards the candidate carries, and the version of its rules
 --   of time zones.
--- Reply: 1, its token, the epoch; or 0, the token of the elected carrier, for how many ms its lease lasts at the most.
+-- Reply: 1, its token, the epoch, the position of the last broadcast that was sent; or 0, the token of the elected carrier, for how many ms
+--   its lease lasts at the most.
 -- A token is EPOCH SINCE LEASE NAME, both times in ms. The lease ends at a time by Redis's clock: if that is set back, during a crash
 -- or not, the lease would last longer by as much. The carrier renews it with each beat, so what is left is never more than LEASE.
 local name, lease, longest = unpack(ARGV, 1, 3)
@@ -26,4 +27,4 @@ if call('EXISTS', SCHEDULES) == 1 then
   Schedules.set_alarm() -- it may be lost
   if try('HGET', TOPICS, '*:zones') ~= ARGV[5] then Schedules.raise_alarm(now) end
 end
-return { 1, token, epoch }
+return { 1, token, epoch, Logs.last_sent() }
