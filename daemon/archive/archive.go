@@ -29,6 +29,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,32 @@ type Archive struct {
 	inspector *notify.Inspector
 
 	stored, failed atomic.Int64
-	away           atomic.Bool
+	away           away
+}
+
+// away are the shards whose last call to the database failed, in a term that runs.
+type away struct {
+	mu     sync.Mutex
+	shards map[int]bool
+}
+
+func (a *away) note(shard int, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !is {
+		delete(a.shards, shard)
+		return
+	}
+	if a.shards == nil {
+		a.shards = make(map[int]bool)
+	}
+	a.shards[shard] = true
+}
+
+func (a *away) some() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.shards) > 0
 }
 
 // New returns an archive of a store. It checks its options, and connects to nothing. The
@@ -119,12 +145,12 @@ func (a *Archive) Address() string { return Redact(a.o.URL) }
 type Stats struct {
 	Stored int64 // rows that were new to the database
 	Failed int64 // batches that the database did not take, and connections that it refused
-	Away   bool  // the last call of Term to the database failed
+	Away   bool  // the last call to the database failed of a shard that this process archives
 }
 
 // Stats returns the statistics of the archive.
 func (a *Archive) Stats() Stats {
-	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Away: a.away.Load()}
+	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Away: a.away.some()}
 }
 
 // Backlog returns how far the archive is behind, in all shards. The error is that of the

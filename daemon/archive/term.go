@@ -25,12 +25,8 @@ func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
 	t := &term{Archive: a, shard: elected.Shard, news: make(chan struct{}, 1)}
 	defer a.unread.Forget(t.shard.Number())
 	defer a.trouble.Forget(t.shard.Number())
-	end := a.writers.begin()
-	defer func() {
-		if end() {
-			a.away.Store(false) // another process may archive now
-		}
-	}()
+	defer a.writers.begin()()
+	defer a.away.note(t.shard.Number(), false) // for another process that archives
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { a.store.Subscribe(ctx, t.hear, t.shard.OutboxChannel()) })
@@ -129,7 +125,7 @@ func (t *term) noted(ctx context.Context, err error) error {
 	if ctx.Err() != nil { // which may be why
 		return err
 	}
-	t.away.Store(err != nil)
+	t.away.note(t.shard.Number(), err != nil)
 	if err != nil {
 		t.failed.Add(1)
 	}
@@ -138,7 +134,7 @@ func (t *term) noted(ctx context.Context, err error) error {
 
 // register registers the archive, unless it is registered in this store.
 func (t *term) register(ctx context.Context) error {
-	id, err := t.identity(ctx)
+	id, err := t.shard.StoreID(ctx)
 	if err != nil || id == t.registered() {
 		return err
 	}
@@ -151,12 +147,6 @@ func (t *term) register(ctx context.Context) error {
 	return nil
 }
 
-// identity returns the id of the store. If Redis lost the store, the next one has another.
-func (t *term) identity(ctx context.Context) (string, error) {
-	grown, err := t.shard.Grown(ctx, 0, 1, "none") // looks at one topic
-	return grown.StoreID, err
-}
-
 // moveSome moves a batch, and reports whether there may be more.
 func (t *term) moveSome(ctx context.Context, w *writer) (more bool, err error) {
 	ended, err := t.shard.Endings(ctx, batch)
@@ -164,7 +154,7 @@ func (t *term) moveSome(ctx context.Context, w *writer) (more bool, err error) {
 	if err != nil || len(ended) == 0 {
 		return false, err
 	}
-	id, err := t.identity(ctx)
+	id, err := t.shard.StoreID(ctx)
 	switch {
 	case err != nil:
 		return false, err

@@ -18,18 +18,17 @@ type writers struct {
 }
 
 // begin notes that a term runs until end is called. Without a term no connection stays.
-func (w *writers) begin() (end func() (last bool)) {
+func (w *writers) begin() (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.terms++
-	return func() bool {
+	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.terms--; w.terms == 0 && w.idle != nil {
 			w.idle.close()
 			w.idle = nil
 		}
-		return w.terms == 0
 	}
 }
 

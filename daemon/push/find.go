@@ -32,7 +32,7 @@ type news struct {
 
 	mu    sync.Mutex
 	todo            // guarded by mu, as what follows
-	store string    // the id of the store that home's last beat named
+	store string    // the id of the store in which all pushes were read last
 	swept time.Time // when idle topics were looked for; zero: never
 }
 
@@ -60,9 +60,8 @@ func (n *news) note(e store.Event, of *Pusher) {
 	case reach.Received:
 		n.named[e.Payload] = true
 	case reach.Beat:
-		if id := e.StoreID(); e.Shard() == of.store.Home() && id != n.store {
-			n.pushes = n.pushes || n.store != "" // Redis lost those that are known
-			n.store = id
+		if id := e.StoreID(); e.Shard() == of.store.Home() && id != "" && id != n.store {
+			n.pushes = true // Redis lost those that are known
 		}
 		for _, topic := range e.Topics() {
 			if of.misses(topic) {
@@ -83,6 +82,13 @@ func (n *news) see(shards ...store.Shard) {
 	for _, shard := range shards {
 		n.shards[shard] = true
 	}
+}
+
+// readIn notes the store in which all pushes are read: that of beats may be another by then.
+func (n *news) readIn(store string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.store = store
 }
 
 // again notes that the pushes are to be read again.

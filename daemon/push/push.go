@@ -181,6 +181,11 @@ type roster struct {
 // read reads all pushes, or those of some names, and works for them from now on. It reports whether there are other patterns than before.
 func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (changed bool, err error) {
 	if all || len(named) > store.MaxPushes {
+		id, no := p.store.Home().StoreID(ctx)
+		if no != nil {
+			return false, no
+		}
+		p.news.readIn(id)
 		p.known, err = p.store.Home().Pushes(ctx)
 	} else {
 		err = p.readNamed(ctx, named)

@@ -32,6 +32,12 @@ type Growth struct {
 	Logs    []LogEnd
 }
 
+// StoreID returns the id of the store. If Redis lost the store, the next one has another. The error is that of the connection.
+func (s Shard) StoreID(ctx context.Context) (string, error) {
+	grown, err := s.Grown(ctx, 0, 1, "none") // looks at one topic
+	return grown.StoreID, err
+}
+
 // Grown returns up to limit logs that have grown behind a position, in the order of
 // their ends; with topics in only it checks just those. The error is that of the
 // connection.
