@@ -77,15 +77,15 @@ func (p *process) assemble() (err error) {
 	return nil
 }
 
-// addSettings adds the part that fills in the store's settings: in each term of its home, since Redis may have lost them. It warns first
-// of a Redis that may.
+// addSettings adds the part that fills in the store's settings: in each term of its home, since Redis may have lost them. Then it warns of
+// servers that lose them by a restart.
 func (p *process) addSettings() {
 	p.parts = append(p.parts, part{
 		name: "settings",
 		term: func(ctx context.Context, t carrier.Term) {
 			if t.Shard == p.store.Home() {
-				warnOfLoss(ctx, p.store, p.options.Logger)
 				p.config.FillSettings(ctx, p.store, p.options.Logger)
+				warnOfLoss(ctx, p.store, p.options.Logger)
 			}
 		},
 	})

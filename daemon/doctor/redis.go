@@ -27,7 +27,8 @@ func (s *server) version() {
 	}
 }
 
-const keepRemedy = "run CONFIG SET appendonly yes, and put it into redis.conf"
+// KeepRemedy says how to have Redis keep messages over a restart.
+const KeepRemedy = "run CONFIG SET appendonly yes, and put it into redis.conf"
 
 func (s *server) persistence(ctx context.Context) {
 	const check = "persistence"
@@ -40,10 +41,10 @@ func (s *server) persistence(ctx context.Context) {
 	known := err == nil
 	if s.info["aof_enabled"] != "1" {
 		if known && config["save"] == "" {
-			s.report(check, Fail, "none: a restart of Redis loses all messages", keepRemedy)
+			s.report(check, Fail, "none: a restart of Redis loses all messages", KeepRemedy)
 			return
 		}
-		s.report(check, Warn, "snapshots at most: a crash of Redis loses everything since the last one", keepRemedy)
+		s.report(check, Warn, "snapshots at most: a crash of Redis loses everything since the last one", KeepRemedy)
 		return
 	}
 	switch fsync := config["appendfsync"]; {

@@ -1,0 +1,4 @@
+package daemon
+
+// WarnOfLoss is for a test of what it does not warn of.
+var WarnOfLoss = warnOfLoss
