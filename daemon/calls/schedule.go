@@ -47,7 +47,7 @@ const scheduleBodies = 4 << 20
 var _ = define(Call{
 	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
-	Description: "A schedule that is there all the time is in a page, and may be in two.",
+	Description: "A schedule that is there all the time is in a page, and may be in several: after a restart of Redis the list begins anew.",
 }, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
@@ -111,16 +111,21 @@ func parsePlace(text string) (place, error) {
 		return place{}, nil
 	}
 	m := places.FindStringSubmatch(text)
+	if m != nil {
+		if _, err := strconv.ParseUint(m[2], 10, 64); err != nil { // Redis would refuse it
+			m = nil
+		}
+	}
 	if m == nil {
 		return place{}, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", text)
 	}
-	listed, _ := strconv.ParseUint(m[2], 10, 64) // zero if there is none
-	sum, _ := strconv.ParseUint(m[3], 10, 64)
+	listed, _ := strconv.ParseUint(m[3], 10, 64) // zero if there is none
+	sum, _ := strconv.ParseUint(m[4], 10, 64)
 	return place{m[1], listed, sum}, nil
 }
 
 // places matches what String wrote.
-var places = regexp.MustCompile(`^(\d+(?:_[0-9a-f]*)?)(?:-(\d+)-(\d+))?$`)
+var places = regexp.MustCompile(`^((\d+)(?:_[0-9a-f]*)?)(?:-(\d+)-(\d+))?$`)
 
 func (p place) String() string {
 	if p.listed == 0 {

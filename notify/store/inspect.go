@@ -166,7 +166,7 @@ func (s Shard) Export(ctx context.Context, cursor string, n int) (ExportPage, er
 }
 
 // errRestarted is the error of an export whose next page would be of another order than the page before.
-var errRestarted = errors.New("redis was restarted, or replaced by a replica, between two pages, which order messages in different ways; export again")
+var errRestarted = errors.New("redis was restarted, or another one took over, between two pages, and orders messages in another way; export again")
 
 // restarted returns errRestarted if a page was refused for that, and any other error as it is.
 func restarted(err error) error {
