@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 
@@ -207,7 +208,7 @@ lines again.`,
 		Example: `  bellhop dead export order.timeout --output dead.jsonl`,
 		Args:    takes("TOPIC"),
 	})
-	c.Flags().StringVar(&output, "output", "", "write to this file; it is replaced")
+	c.Flags().StringVar(&output, "output", "", "write to this file, which only its owner can read; it is replaced when all is written")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if output == "" {
 			_, err := a.export(ctx, s, args[0], terminal.JSON(a.out), nil)
@@ -217,8 +218,16 @@ lines again.`,
 	})
 }
 
-// exportDead writes the dead letters of a topic to a file, which stays as it was if that fails.
+// exportDead writes the dead letters of a topic to a file, which stays as it was if that fails, or to a pipe or a device.
 func (a *app) exportDead(ctx context.Context, s *session, topic, path string) error {
+	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() && !about.IsDir() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		n, err := a.export(ctx, s, topic, f, nil)
+		return a.printCount("exported", n, cmp.Or(err, f.Close()))
+	}
 	f, err := newWhole(path)
 	if err != nil {
 		return err

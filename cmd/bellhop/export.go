@@ -132,7 +132,7 @@ type whole struct {
 // newWhole creates the file under another name in the folder of path.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
-		return nil, fault.New("file", "FILE %s: it is not a regular file; name another, or - for standard output", path)
+		return nil, fault.New("file", "FILE %s: it is not a regular file; name another, or write to standard output", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

@@ -107,7 +107,7 @@ func TestExportRefuses(t *testing.T) {
 	s := newShell(t)
 	contains(t, s.fails(exitUsage, "export"), "FILE is missing")
 	contains(t, s.fails(exitUsage, "export", "a", "b"), `unexpected argument "b"`)
-	contains(t, s.fails(exitUsage, "export", t.TempDir()), "it is not a regular file; name another, or - for standard output")
+	contains(t, s.fails(exitUsage, "export", t.TempDir()), "it is not a regular file; name another, or write to standard output")
 	contains(t, s.fails(exitUsage, "export", "/dev/null"), "it is not a regular file")
 	contains(t, s.fails(exitFailed, "export", filepath.Join(t.TempDir(), "none", "file")), "no such file or directory")
 }
