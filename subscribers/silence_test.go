@@ -255,21 +255,29 @@ func TestListenWithWrongPassword(t *testing.T) {
 
 // standstill returns what returns for how long this machine, or Redis, stood still since it was asked last.
 func standstill(t *testing.T, db *notify.Store) (stood func() time.Duration) {
-	var longest atomic.Int64
+	var mu sync.Mutex
+	longest, last := time.Duration(0), time.Now()
 	storetest.Run(t, func(ctx context.Context) error {
 		every := time.NewTicker(10 * time.Millisecond)
 		defer every.Stop()
-		for last := time.Now(); ctx.Err() == nil; {
+		for ctx.Err() == nil {
 			<-every.C
 			if err := db.Client().Ping(ctx).Err(); err != nil && ctx.Err() == nil {
 				return err
 			}
-			longest.Store(max(longest.Load(), int64(time.Since(last))))
-			last = time.Now()
+			mu.Lock()
+			longest, last = max(longest, time.Since(last)), time.Now()
+			mu.Unlock()
 		}
 		return nil
 	})
-	return func() time.Duration { return time.Duration(longest.Swap(0)) }
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		stood := max(longest, time.Since(last)) // until now, if it goes on
+		longest = 0
+		return stood
+	}
 }
 
 // A stop by a deadline is a stop that was asked for, at whatever point it comes: nothing is logged, but that Redis left the last call

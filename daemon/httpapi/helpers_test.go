@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,17 +189,14 @@ func (h *host) dial(t testing.TB) *wire {
 // reset breaks the connection, and waits until the host has noticed: until then it could write an answer to nobody.
 func (w *wire) reset() {
 	w.t.Helper()
-	_, port, err := net.SplitHostPort(w.LocalAddr().String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	number, _ := strconv.Atoi(port)
+	host, port := w.RemoteAddr().(*net.TCPAddr).Port, w.LocalAddr().(*net.TCPAddr).Port
+	established := fmt.Appendf(nil, ":%04X 0100007F:%04X 01 ", host, port)
 	stands := func() bool {
 		all, err := os.ReadFile("/proc/net/tcp")
-		return err == nil && bytes.Contains(all, fmt.Appendf(nil, ":%04X 01 ", number)) // a remote address, established
+		return err == nil && bytes.Contains(all, established)
 	}
 	if !stands() {
-		w.t.Fatal("the host has no connection from port " + port)
+		w.t.Fatalf("the host has no connection from port %d", port)
 	}
 	_ = w.Conn.(*net.TCPConn).SetLinger(0)
 	w.Close()

@@ -23,9 +23,9 @@ func (c *checker) give() {
 	for who, all := range c.given {
 		slices.SortFunc(all, func(a, b *handout) int { return cmp.Compare(c.since(a), c.since(b)) })
 		first, last := all[0], c.since(all[len(all)-1])
-		these := []change{{c.since(first), first.call.Hands}, {last, -first.call.Hands}}
+		these := []change{{c.since(first), first.call.Hands, 1}, {last, -first.call.Hands, -1}}
 		for _, h := range all {
-			these = append(these, change{c.since(h), -1}, change{min(h.ended(), last), 1})
+			these = append(these, change{c.since(h), -1, 0}, change{min(h.ended(), last), 1, 0})
 		}
 		changes[who.topic] = append(changes[who.topic], these...)
 	}
@@ -34,33 +34,35 @@ func (c *checker) give() {
 	}
 }
 
-// A change is by how many the free hands of a topic's takers change at a time. A taker has hands from when it is given its first
-// message until it is given its last one.
+// A change is by how many the free hands of a topic's takers change at a time, and these themselves. A taker has hands from when it is
+// given its first message until it is given its last one.
 type change struct {
-	at int64
-	by int
+	at           int64
+	free, takers int
 }
 
 // A span is a period by the machine's clock, in µs.
 type span struct{ from, to int64 }
 
-// full returns the periods without a free hand, between the first change and the last.
+// full returns the periods in which there were takers, and none had a hand free.
 func full(changes []change) (all []span) {
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	free := 0
+	free, takers := 0, 0
 	for i, now := range changes[:len(changes)-1] {
-		free += now.by
-		if next := changes[i+1]; free <= 0 && next.at > now.at {
+		free, takers = free+now.free, takers+now.takers
+		if next := changes[i+1]; free <= 0 && takers > 0 && next.at > now.at {
 			all = append(all, span{now.at, next.at})
 		}
 	}
 	return all
 }
 
-// busy returns for how long, in a period, a message had to wait for a hand.
+// busy returns for how long, in a period, a message had to wait for a hand while the machine did not stand still.
 func (c *checker) busy(topic string, from, to int64) (sum int64) {
 	for _, s := range c.full[topic] {
-		sum += max(0, min(s.to, to)-max(s.from, from))
+		if from, to := max(s.from, from), min(s.to, to); from < to {
+			sum += max(to-from-c.stood(from, to), 0)
+		}
 	}
 	return sum
 }
