@@ -80,7 +80,8 @@ func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	case at > 0:
 		return subscribers.FromTime((at + 1).Time()), nil // no bookmark: the position is no older than the store, in which it is
 	case !t.bridged.has(t.number()):
-		return subscribers.FromTime((t.Sent + 1).Time()), nil
+		_, err = t.movePosition(ctx, max(t.Sent, 1)) // before it listens: the term may end first
+		return subscribers.FromTime((t.Sent + 1).Time()), err
 	}
 	t.count.gaps.Add(1)
 	return subscribers.FromBeginning(), nil
