@@ -221,12 +221,7 @@ lines again.`,
 // exportDead writes the dead letters of a topic to a file, which stays as it was if that fails, or to a pipe or a device.
 func (a *app) exportDead(ctx context.Context, s *session, topic, path string) error {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() && !about.IsDir() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		n, err := a.export(ctx, s, topic, f, nil)
-		return a.printCount("exported", n, cmp.Or(err, f.Close()))
+		return a.exportInto(ctx, s, topic, path)
 	}
 	f, err := newWhole(path)
 	if err != nil {
@@ -243,6 +238,30 @@ func (a *app) exportDead(ctx context.Context, s *session, topic, path string) er
 		return fmt.Errorf("%w\n%s was not written", err, path)
 	}
 	return a.printCount("exported", n, f.keep())
+}
+
+// exportInto writes the dead letters of a topic to a pipe, once it has a reader, or to a device; then everything else goes to stderr.
+func (a *app) exportInto(ctx context.Context, s *session, topic, path string) error {
+	type opened struct {
+		*os.File
+		err error
+	}
+	came := make(chan opened, 1)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		came <- opened{f, err}
+	}()
+	a.out = a.err
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case f := <-came:
+		if f.err != nil {
+			return f.err
+		}
+		n, err := a.export(ctx, s, topic, terminal.JSON(f), nil)
+		return a.printCount("exported", n, cmp.Or(err, f.Close()))
+	}
 }
 
 // export writes the dead letters of a topic.

@@ -129,10 +129,15 @@ type whole struct {
 	path string
 }
 
-// newWhole creates the file under another name in the folder of path.
+// newWhole creates the file under another name in the folder of path, or of the file to which that is a link.
 func newWhole(path string) (*whole, error) {
 	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() {
 		return nil, fault.New("file", "FILE %s: it is not a regular file; name another, or write to standard output", path)
+	}
+	if about, err := os.Lstat(path); err == nil && about.Mode()&os.ModeSymlink != 0 {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, fault.New("file", "FILE: it is a link that leads nowhere (%v); name a file", err)
+		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +166,7 @@ func TestDeadLetters(t *testing.T) {
 	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {
 		t.Errorf("got %q", out)
 	}
+	s.kill("left", 1)
 	if out := s.call("dead", "purge", "t", "2", "--json"); out != `{"purged":1}`+"\n" {
 		t.Errorf("got %q", out)
 	}
@@ -196,6 +198,20 @@ func TestDeadLetters(t *testing.T) {
 	}
 	if written, err := os.ReadFile(path); err != nil || string(written) != lines {
 		t.Errorf("then the file holds %q, %v, want %q", written, err, lines)
+	}
+	pipe, read := filepath.Join(t.TempDir(), "pipe"), make(chan string, 1)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		all, _ := os.ReadFile(pipe)
+		read <- string(all)
+	}()
+	if r := s.feed("", "dead", "export", "left", "--output", pipe); r.code != 0 || r.out != "" || r.err != "exported 1\n" {
+		t.Errorf("into a pipe: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if got := storetest.Receive(t, "what the pipe takes", read); got != s.call("dead", "export", "left") {
+		t.Errorf("a pipe takes %q", got)
 	}
 	if out := s.call("publish", "--file", path); out != "published 2, refused 0\n" {
 		t.Errorf("an export is published with %q", out)
