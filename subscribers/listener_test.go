@@ -977,6 +977,7 @@ func TestPositionsAreLost(t *testing.T) {
 		named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
 		broadcast(t, store, "a", "1", "2")
 		wantIDs(t, h, "1", "2")
+		want := []string{"1", "2"}
 		for i, then := range []func(){func() {}, func() { killListeners(t, store) }} {
 			if err := store.Client().Del(t.Context(), store.KeysOf("a").Logs()).Err(); err != nil {
 				t.Fatal(err)
@@ -987,12 +988,13 @@ func TestPositionsAreLost(t *testing.T) {
 				}
 			}
 			then()
-			broadcast(t, store, "a", fmt.Sprint("again-", i))
+			want = append(want, fmt.Sprint("again-", i))
+			broadcast(t, store, "a", want[len(want)-1])
+			for _, h := range []*received{h, one} { // before its position is lost, too
+				wantIDs(t, h, want...)
+			}
+			wantSet(t, named, want...)
 		}
-		for _, h := range []*received{h, one} {
-			wantIDs(t, h, "1", "2", "again-0", "again-1")
-		}
-		wantSet(t, named, "1", "2", "again-0", "again-1")
 		if n := l.Stats(); n.Gaps > 0 || n.Handled != 12 {
 			t.Errorf("%+v", n)
 		}
