@@ -113,11 +113,11 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 
 // After Redis lost its data, the next election sets the configuration's settings again.
 func TestSettingsComeBack(t *testing.T) {
-	server := storetest.Server(t)
-	c := config(t, server.URL())
+	url := storetest.Lend(t)
+	c := config(t, url)
 	c.Lease = time.Minute
 	storetest.Run(t, func(ctx context.Context) error { return daemon.Run(ctx, c, daemon.Options{}) })
-	store := storetest.At(t, server.URL(), c.Prefix)
+	store := storetest.At(t, url, c.Prefix)
 	for range 2 {
 		storetest.Eventually(t, "the lease is set", func() bool {
 			got, err := store.SettingsOfAll(t.Context())

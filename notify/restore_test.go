@@ -169,7 +169,7 @@ func wantSame(t testing.TB, want, got map[string]any) {
 // A store restored from an export holds the same, to the last key.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	from, to := storetest.Open(t), storetest.At(t, storetest.Lend(t), "other")
+	from, to := storetest.Open(t), storetest.Open(t)
 	everyKind(t, from)
 	var many []notify.Message
 	for i := range 10_000 {

@@ -262,9 +262,7 @@ func TestPublishLearnsTheShards(t *testing.T) {
 		}
 	}
 
-	server := storetest.Server(t)
-	nowhere, unknown := openAt(t, server.URL(), "", 0)
-	server.Stop()
+	nowhere, unknown := openAt(t, "redis://127.0.0.1:"+strconv.Itoa(storetest.Port(t)), "", 0)
 	_, err := nowhere.Publish(t.Context(), messages[0])
 	if !notify.Retryable(err) || !strings.Contains(err.Error(), "publish "+topics[0]+":a: redis at "+unknown.Address()) {
 		t.Errorf("published with %v", err)

@@ -34,22 +34,25 @@ import (
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
+	server := storetest.Server(t)
+	root := storetest.At(t, server.URL(), "")
 	tests := []struct {
 		name  string
-		args  []string
+		sets  []any  // of its configuration, which the cases before changed
 		unfit string // what the error says; empty: it is fit
 	}{
 		{"as it comes", nil, ""},
-		{"limited, no eviction", []string{"--maxmemory", "100mb", "--maxmemory-policy", "noeviction"}, ""},
-		{"a policy without a limit", []string{"--maxmemory-policy", "allkeys-lru"}, ""},
-		{"evicting", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "allkeys-lru"},
-		{"evicting keys with a time to live", []string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"}, "volatile-ttl"},
+		{"limited, no eviction", []any{"maxmemory", "100mb"}, ""},
+		{"a policy without a limit", []any{"maxmemory", "0", "maxmemory-policy", "allkeys-lru"}, ""},
+		{"evicting", []any{"maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"}, "allkeys-lru"},
+		{"evicting keys with a time to live", []any{"maxmemory", "100mb", "maxmemory-policy", "volatile-ttl"}, "volatile-ttl"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := storetest.Server(t, test.args...)
-			db := storetest.At(t, server.URL(), "")
+			if test.sets != nil {
+				do(t, root, append([]any{"CONFIG", "SET"}, test.sets...))
+			}
+			db := storetest.At(t, server.URL(), "test-"+notify.NewID())
 			if test.unfit == "" {
 				if err := db.Check(t.Context()); err != nil {
 					t.Error(err)

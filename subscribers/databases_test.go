@@ -111,8 +111,8 @@ func (l *tenant) rests() bool {
 // they call Redis at rest no more than one does.
 func TestTwoDatabases(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	all := []*tenant{lodge(t, server.URL()), lodge(t, server.URL()+"/2")}
+	url := storetest.Lend(t)
+	all := []*tenant{lodge(t, url), lodge(t, url+"/2")}
 	bodies := all[0].Client().PSubscribe(t.Context(), "*")
 	defer bodies.Close()
 	if _, err := bodies.Receive(t.Context()); err != nil {

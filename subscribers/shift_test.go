@@ -87,8 +87,7 @@ func TestHandleWhileItRuns(t *testing.T) {
 // Where the subscription is renewed, what became ready meanwhile is claimed for added topics, too.
 func TestHandleWhileItRunsOverAReconnect(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: server.URL(), Prefix: "test", Shards: 8}))
+	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: storetest.Lend(t), Prefix: "test", Shards: 8}))
 	storetest.Found(t, db)
 	add, got, _ := working(t, db)
 	for i := range 20 {

@@ -226,8 +226,7 @@ func TestRestoreSchedulesRefuses(t *testing.T) {
 // An import that ends early says what is restored, and is completed by another one.
 func TestRestoreIsCut(t *testing.T) {
 	t.Parallel()
-	redis := storetest.Server(t)
-	from, to := newShell(t), newShell(t, "BELLHOP_REDIS_URL="+redis.URL())
+	from, to := newShell(t), newShell(t)
 	from.putMany()
 	lines := slices.Collect(strings.Lines(from.feed("", "export", "-").out))
 	p := to.start("publish", "--file", "-")

@@ -322,9 +322,8 @@ func TestRedisKilled(t *testing.T) {
 
 // When Redis loses all that it held, the archive is registered again.
 func TestFlushAll(t *testing.T) {
-	server := storetest.Server(t)
+	s := storetest.Unhurried(storetest.At(t, storetest.Lend(t), "test"))
 	url := archivetest.Database(t)
-	s := storetest.Unhurried(storetest.At(t, server.URL(), "test"))
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // However often it is asked whether it is ready, Redis is asked twice a second.
 func TestReadyzSharesALook(t *testing.T) {
 	t.Parallel()
-	db := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), ""))
+	db := storetest.Unhurried(storetest.At(t, storetest.Lend(t), ""))
 	s := serveOn(t, db, httpapi.Options{})
 	storetest.Eventually(t, "it is ready", func() bool { return s.call("GET", "/readyz", "").status == 200 })
 	began, before := time.Now(), removals(t, s)

@@ -465,8 +465,7 @@ func TestGap(t *testing.T) {
 // the lost ones are counted as a gap.
 func TestBridgeOfLostData(t *testing.T) {
 	t.Parallel()
-	n, server := startNATS(t, nil), storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	n, store := startNATS(t, nil), storetest.At(t, storetest.Lend(t), "")
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	broadcast(t, store, to(topic, numbered(0, 3))...)

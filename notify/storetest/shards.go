@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"net/url"
 	"testing"
 
@@ -15,19 +16,14 @@ func Sharded(t testing.TB, shards int) *notify.Store {
 	return store
 }
 
-// ShardAway returns a store of so many shards, on a server of its own, of which one cannot be
+// ShardAway returns a store of so many shards of which one cannot be
 // used: Redis refuses the user of the store all of its keys. It
 // grants one of the first shard's, for which each new connection of the store asks its rights.
 func ShardAway(t testing.TB, shards, away int) *notify.Store {
 	t.Helper()
-	server := Server(t)
-	all, err := notify.Open(notify.Config{URL: server.URL(), Prefix: "test", Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer all.Close()
-	Found(t, all)
-	rule := []any{"ACL", "SETUSER", "apart", "on", ">x", "+@all", "allchannels", "~test:{0}:*", "~" + all.KeysOfAll()[0].Mark()}
+	all, name := Sharded(t, shards), "apart-"+notify.NewID()
+	prefix := all.Keys().Prefix()
+	rule := []any{"ACL", "SETUSER", name, "on", ">x", "+@all", "allchannels", "~" + prefix + ":{0}:*", "~" + all.KeysOfAll()[0].Mark()}
 	for i, keys := range all.KeysOfAll() {
 		if i != away {
 			rule = append(rule, "~"+keys.Base()+"*")
@@ -36,12 +32,13 @@ func ShardAway(t testing.TB, shards, away int) *notify.Store {
 	if err := all.Client().Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	u, err := url.Parse(server.URL())
+	t.Cleanup(func() { _ = all.Client().Do(context.Background(), "ACL", "DELUSER", name).Err() })
+	u, err := url.Parse(URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.User = url.UserPassword("apart", "x")
-	store := With(t, notify.Config{URL: u.String(), Prefix: "test", Shards: shards})
+	u.User = url.UserPassword(name, "x")
+	store := With(t, notify.Config{URL: u.String(), Prefix: prefix, Shards: shards})
 	awaitCalls(store)
 	return store
 }
