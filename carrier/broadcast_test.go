@@ -562,9 +562,9 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 func TestRightsToSendAreMissingForAMoment(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	do(t, db, "ACL", "SETUSER", "carrier", "on", ">secret", "~*", "&*", "+@all")
-	limited := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), "")
+	limited := storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://carrier:secret@", 1), ""))
 	var refused atomic.Bool // by the rehearsal of a new connection, which the log of Redis does not have
 	limited.Observe(func(_ string, _ time.Duration, err error) {
 		if reach.Refused(err) {

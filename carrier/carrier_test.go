@@ -187,7 +187,7 @@ func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 func TestEvictionIsLogged(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	var log journal
 	watch(t, db, carrier.Options{Lease: carrier.MinLease, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	do(t, db, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")

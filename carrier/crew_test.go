@@ -229,7 +229,7 @@ func TestShardsAgree(t *testing.T) {
 func TestShardsAreLearned(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	first := eight(t, server.URL())
+	first := storetest.Unhurried(eight(t, server.URL()))
 	storetest.Found(t, first)
 	db := storetest.With(t, notify.Config{URL: server.URL(), Prefix: first.Prefix()})
 	if err := server.Signal(syscall.SIGSTOP); err != nil {

@@ -124,7 +124,7 @@ func (m *mover) elect(ctx context.Context) (*term, time.Duration, error) {
 
 // resign gives up the lease so that a standby takes over at once.
 func (m *mover) resign(ctx context.Context, t *term) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.ResignWait)
 	defer cancel()
 	before := 0
 	if t.heir == "" {
@@ -147,7 +147,7 @@ func (m *mover) withdraw(ctx context.Context) {
 	if ctx.Err() == nil || m.shares.shards == 1 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.ResignWait)
 	defer cancel()
 	_ = m.redis.withdraw(ctx, m.o.Name)
 }

@@ -232,7 +232,7 @@ func TestLoopComesAround(t *testing.T) {
 				s.set(func() { s.hangs = true })
 				began := time.Now()
 				stop()
-				if took := time.Since(began); took > resignTimeout+fine { // the last part of a sleep is not cut short
+				if took := time.Since(began); took > reach.ResignWait+fine { // the last part of a sleep is not cut short
 					t.Errorf("it stopped after %v", took)
 				}
 			}, Options{Logger: log.logger()})

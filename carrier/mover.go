@@ -29,7 +29,7 @@ type mover struct {
 func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *mover {
 	return &mover{
 		shard: shard, redis: callsTo(shard), o: o, log: log, shares: shares,
-		beats: make(chan int64, 1), loop: progress.New("carrier", bound),
+		beats: make(chan int64, 1), loop: progress.New("carrier", bound()),
 	}
 }
 

@@ -28,8 +28,9 @@ import (
 // The test binary is also the daemon of the benchmarks.
 func TestMain(m *testing.M) {
 	if os.Getenv(asDaemon) == "" {
-		reach.AnswerWait = storetest.Deadline // no test has a Redis hang
-		storetest.Main(m)
+		storetest.Patient()
+		reach.AnswerWait, reach.ReplicaWait = storetest.Deadline, storetest.Deadline/2 // no test has a Redis, or a replica, hang
+		storetest.MainInTime(m)
 		return
 	}
 	storetest.Patient()
@@ -82,6 +83,7 @@ func elected(t *testing.T, store *notify.Store) {
 
 func TestRunStopsInGoodOrder(t *testing.T) {
 	c := config(t, storetest.URL())
+	c.CarrierLease = carrier.MaxLease // which does not end before it steps down
 	ctx, stop := context.WithCancel(t.Context())
 	var log logBuffer
 	ended := make(chan error, 1)

@@ -196,8 +196,7 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 func TestReadOnlyIsLeft(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
-	db.BearSilence(storetest.Deadline)
+	db := storetest.Following(storetest.At(t, server.URL(), ""))
 	pub := clientOf(t, db)
 	events, _ := hear(t, db)
 	wantEvent(t, events, reach.Subscribed)
@@ -226,6 +225,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t, address())
 	db := storetest.At(t, "redis://"+proxy.addr, notify.NewID())
+	db.BearSilence(10 * time.Second)                                 // longer than a busy machine stands still
 	storetest.Beat(t, storetest.At(t, storetest.URL(), db.Prefix())) // so what is not swallowed is not silent
 	one := db.Keys().Inbox("one")
 	events, stop := hear(t, db, inbox(db, "one"))

@@ -571,7 +571,7 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 func TestContextEndsWhileRedisIsPaused(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	pub := clientOf(t, db)
 	publish(t, pub, message("before", future))
 	signal(t, server, syscall.SIGSTOP)

@@ -42,7 +42,8 @@ func confirmed(t testing.TB, url string) *notify.Store {
 func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := pair(t)
-	db, copied := confirmed(t, master.URL()), storetest.At(t, replica.URL(), "")
+	db, copied := confirmed(t, master.URL()), storetest.Unhurried(storetest.At(t, replica.URL(), ""))
+	db.Client().AddHook(waitsLong{})
 	pub := clientOf(t, db)
 	there := func(id string) bool {
 		t.Helper()
@@ -85,7 +86,7 @@ func TestWaitReplicas(t *testing.T) {
 	}
 }
 
-// A waitsLong has Redis wait long enough for replicas that a test can do something meanwhile.
+// A waitsLong has Redis wait long enough for replicas that a test can do something meanwhile, and that one answers that does not hang.
 type waitsLong struct{}
 
 func (waitsLong) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -108,9 +109,9 @@ func TestWaitIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	master, replica := pair(t)
 	db := confirmed(t, master.URL())
+	db.Client().AddHook(waitsLong{})
 	pub := clientOf(t, db)
 	publish(t, pub, message("before", future))
-	db.Client().AddHook(waitsLong{})
 	if err := replica.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +146,9 @@ func TestWaitIsBrokenOff(t *testing.T) {
 func TestUnreplicated(t *testing.T) {
 	t.Parallel()
 	master, replica := pair(t)
+	publish(t, clientOf(t, storetest.Unhurried(storetest.At(t, master.URL(), ""))), message("before", future)) // which need not be confirmed
 	db := confirmed(t, master.URL())
 	pub := clientOf(t, db)
-	publish(t, pub, message("before", future))
 	if err := replica.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +175,7 @@ func TestUnreplicated(t *testing.T) {
 	if err := replica.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
+	db.Client().AddHook(waitsLong{})
 	storetest.Eventually(t, "the publish is confirmed", func() bool {
 		_, err := pub.Publish(t.Context(), message("m", future))
 		return errors.Is(err, notify.ErrExists)
@@ -192,6 +194,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 	t.Parallel()
 	master, _ := pair(t)
 	db := confirmed(t, master.URL())
+	db.Client().AddHook(waitsLong{})
 	client := db.Client()
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)

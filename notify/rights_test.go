@@ -155,7 +155,7 @@ func TestRenamedCommand(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "other"} {
 		server := storetest.Server(t, "--rename-command", "zadd", name)
-		s := storetest.At(t, server.URL(), "")
+		s := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 		for _, err := range refusals(t, s, subscribers.Delivery{Topic: topic, ID: "a", Receipt: 1}) {
 			wantRefused(t, err, "it does not know ZADD", "take rename-command")
 		}

@@ -189,7 +189,7 @@ func TestWholeShare(t *testing.T) {
 	t.Parallel()
 	pub, db := small(t)
 	fillUp(t, pub, future)
-	all := storetest.With(t, notify.Config{URL: db.Address(), MemoryShare: 100})
+	all := storetest.Unhurried(storetest.With(t, notify.Config{URL: db.Address(), MemoryShare: 100}))
 	publish(t, clientOf(t, all), large("a", future))
 	_, err := pub.Publish(t.Context(), message("b", future))
 	wantFull(t, err)
@@ -260,7 +260,7 @@ func TestPolicyIsChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { db.Close() })
-			pub := clientOf(t, db)
+			pub := clientOf(t, storetest.Unhurried(db))
 			publish(t, pub, message("a", past))
 			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
 			storetest.Eventually(t, "publishes are refused", func() bool {

@@ -278,7 +278,7 @@ func TestOneMasterIsFull(t *testing.T) {
 	t.Parallel()
 	m := twoMasters(t)
 	pub, db := openAt(t, m.url(), "", shards)
-	topics := topicsOfAll(t, db, 1)
+	topics := topicsOfAll(t, storetest.Unhurried(db), 1)
 	full := redis.NewClient(&redis.Options{Addr: m[1].Addr()})
 	defer full.Close()
 	if err := full.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
@@ -305,7 +305,7 @@ func TestOneMasterIsAway(t *testing.T) {
 	t.Parallel()
 	m := twoMasters(t)
 	pub, db := openAt(t, m.url(), "", shards)
-	topics := topicsOfAll(t, db, 2)
+	topics := topicsOfAll(t, storetest.Unhurried(db), 2)
 	var messages []notify.Message
 	for _, topic := range slices.Concat(topics...) {
 		messages = append(messages, notify.Message{Topic: topic, ID: "dead", Restore: &notify.Restore{Died: past, Reason: "no"}},

@@ -35,7 +35,7 @@ import (
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	root := storetest.At(t, server.URL(), "")
+	root := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	tests := []struct {
 		name  string
 		sets  []any  // of its configuration, which the cases before changed
@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 			if test.sets != nil {
 				do(t, root, append([]any{"CONFIG", "SET"}, test.sets...))
 			}
-			db := storetest.At(t, server.URL(), "test-"+notify.NewID())
+			db := storetest.Unhurried(storetest.At(t, server.URL(), "test-"+notify.NewID()))
 			if test.unfit == "" {
 				if err := db.Check(t.Context()); err != nil {
 					t.Error(err)
@@ -182,6 +182,7 @@ func TestWrongPassword(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
+			storetest.Unhurried(db)
 			_, err = clientOf(t, db).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
 			switch {
 			case test.ok && err != nil:
@@ -218,7 +219,7 @@ func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	storetest.Server(t, "--unixsocket", path)
-	db := storetest.At(t, "unix://"+path, "")
+	db := storetest.Unhurried(storetest.At(t, "unix://"+path, ""))
 	publish(t, clientOf(t, db), message("a", future))
 }
 
@@ -227,7 +228,7 @@ func TestUnixSocket(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	pub := clientOf(t, db)
 	for _, id := range []string{"cancel", "reschedule"} {
 		publish(t, pub, message(id, future))
@@ -291,7 +292,7 @@ func TestRedisRestarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-			db := storetest.At(t, server.URL(), "")
+			db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 			pub := clientOf(t, db)
 			publish(t, pub, message("before", future))
 			before := dump(t, db)
@@ -320,7 +321,7 @@ func TestRedisRestarts(t *testing.T) {
 func TestPublishWaitsForRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	pub := clientOf(t, storetest.At(t, server.URL(), ""))
+	pub := clientOf(t, storetest.Unhurried(storetest.At(t, server.URL(), "")))
 	publish(t, pub, message("before", future))
 	server.Kill()
 	done := make(chan struct{})
@@ -612,9 +613,16 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	for range 3 {
 		storetest.Receive(t, "a broadcast", heard)
 	}
+	until := 0.0
 	storetest.Eventually(t, "its lease is extended", func() bool {
 		all, err := db.Client().ZRangeWithScores(ctx, db.KeysOf(topic).Held("n"), 0, 0).Result()
-		return err == nil && len(all) == 1 && time.UnixMilli(int64(all[0].Score)).After(time.Now().Add(record.MinLease*2/3))
+		if err != nil || len(all) != 1 {
+			return false
+		}
+		if until == 0 {
+			until = all[0].Score
+		}
+		return all[0].Score > until
 	})
 	stopHolding()
 	stops = append(stops, listen(topic, named, hear))
@@ -718,7 +726,7 @@ func TestSentinel(t *testing.T) {
 	}
 	t.Cleanup(sentinel.Stop)
 
-	db := storetest.With(t, notify.Config{URL: sentinel.URL(), Master: "orders"})
+	db := storetest.Following(storetest.With(t, notify.Config{URL: sentinel.URL(), Master: "orders"}))
 	useEverything(t, db)
 	storetest.Empty(t, db)
 }
@@ -727,7 +735,7 @@ func TestSentinel(t *testing.T) {
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	var mu sync.Mutex
 	ran := make(map[string]int)
 	failed := make(map[string]error)

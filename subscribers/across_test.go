@@ -131,7 +131,7 @@ func (l *logged) lines(with ...string) (n int) {
 func TestShardIsAway(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	all := ofEight(t, server.URL(), "")
+	all := storetest.Unhurried(ofEight(t, server.URL(), ""))
 	topics := across(all, 3)
 	for _, topic := range topics {
 		storetest.Publish(t, all, of(topic, "before"))

@@ -66,7 +66,7 @@ func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(r
 func TestBellsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	moves, set := mover(t, store, server.URL())
 	carry(t, moves)
 	a, b := gather(t, store, "a"), storetest.Beside(store, "a", "b")

@@ -182,8 +182,8 @@ func TestRightsInAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	url := strings.Replace(server.URL(), "redis://", "redis://bell:pw@", 1) + "/3"
-	s := storetest.At(t, url, "bellhop")
-	admin := storetest.At(t, server.URL(), "bellhop")
+	s := storetest.Unhurried(storetest.At(t, url, "bellhop"))
+	admin := storetest.Unhurried(storetest.At(t, server.URL(), "bellhop"))
 	rule := []any{"ACL", "SETUSER", "bell", "reset", "on", ">pw"}
 	for word := range strings.FieldsSeq(s.Rights()) {
 		rule = append(rule, word)

@@ -91,7 +91,7 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 // A handler that releases its message as due now has those first that are overdue.
 func TestHandlerReleasesBehindOthers(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	got, published := make(chan string, 10), make(chan time.Time)
 	released := false
 	stop := handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
@@ -122,7 +122,7 @@ func TestHandlerReleasesBehindOthers(t *testing.T) {
 // A handler releases its message: it comes again, and no attempt is used up.
 func TestHandlerReleasesItsDelivery(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	var mu sync.Mutex
 	var attempts []int
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
@@ -145,7 +145,7 @@ func TestHandlerReleasesItsDelivery(t *testing.T) {
 // A handler whose calls end by their context does not lose the lease: a call that has begun is carried out.
 func TestHandlerCutsExtensionsOff(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	done := make(chan error, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		for i := range 500 {
@@ -169,7 +169,7 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 // The lease of a message in a handler is extended, by the subscriber and by the handler, which settles it all the same.
 func TestHandlerSettlesAfterExtensions(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	began, extended, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
@@ -200,7 +200,7 @@ func TestHandlerSettlesAfterExtensions(t *testing.T) {
 // Where the lease was lost the handler learns that from its call, and by its context; what took the message keeps it.
 func TestHandlerSettlesWithALostLease(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	c := subscriberstest.Claimer(t, db)
 	done := make(chan error, 1)
 	var other subscribers.Delivery
@@ -235,7 +235,7 @@ func TestHandlerSettlesWithALostLease(t *testing.T) {
 // What a handler left running settles nothing when the handler has returned.
 func TestDeliveryBehindItsHandler(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	kept := make(chan *subscribers.Delivery, 1)
 	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		kept <- d

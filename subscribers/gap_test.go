@@ -110,7 +110,7 @@ func TestGapOfASlowListener(t *testing.T) {
 func TestGapOfAHub(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carryFew(t, store)
 	back := away(t, store, server.URL())
 	l := newListener(t, back.store)
@@ -162,7 +162,7 @@ func (a *absence) come() { a.do("ACL", "SETUSER", "guest", "on") }
 func TestShortAbsenceIsNoGap(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carry(t, store)
 	back := away(t, store, server.URL())
 	l := newListener(t, back.store)

@@ -720,7 +720,7 @@ func TestHandoverInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	db := storetest.At(t, cluster.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, cluster.URL(), ""))
 	got := make(chan string, 1)
 	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID

@@ -771,7 +771,7 @@ func TestListenersDoNotSeeEachOther(t *testing.T) {
 func TestListenBeforeRedisIsThere(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	server.Stop()
 	l := newListener(t, store)
 	plain, named := &received{}, &received{}
@@ -886,7 +886,7 @@ func emptied(t *testing.T, store *notify.Store, server *redisserver.Server, rest
 func TestRedisLosesItsData(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carry(t, store)
 	l := newListener(t, store)
 	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
@@ -1171,7 +1171,7 @@ func TestRedisLosesAName(t *testing.T) {
 		for _, pattern := range []string{topic, ">"} {
 			t.Run(fmt.Sprint(pattern, " restart ", restart), func(t *testing.T) {
 				server := storetest.Server(t)
-				store := storetest.At(t, server.URL(), "")
+				store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 				carry(t, store)
 				gaps := 1
 				if pattern == ">" {

@@ -64,7 +64,7 @@ func TestNamedWithoutARight(t *testing.T) {
 	for _, command := range []string{"zadd", "hset"} {
 		t.Run(command, func(t *testing.T) {
 			server := storetest.Server(t)
-			db := storetest.At(t, server.URL(), "")
+			db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 			carry(t, db)
 			guest := away(t, db, server.URL())
 			storetest.Unhurried(guest.store)

@@ -157,7 +157,7 @@ func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
 func TestNamedNotNowAndCrash(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carry(t, db)
 	guest := away(t, db, server.URL())
 	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
@@ -201,7 +201,7 @@ func endLeases(t *testing.T, db *notify.Store, name string) {
 func TestNamedNotNowAfterItsLease(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carry(t, db)
 	guest := away(t, db, server.URL())
 	began, refuse := make(chan struct{}, 100), make(chan struct{})
@@ -289,7 +289,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		t.Run(fmt.Sprint("stops ", stops), func(t *testing.T) {
 			server := storetest.Server(t)
-			db := storetest.At(t, server.URL(), "")
+			db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 			carry(t, db)
 			guest := away(t, db, server.URL())
 			h := &received{hold: make(chan struct{})}

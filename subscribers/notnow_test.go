@@ -21,7 +21,7 @@ var errBarred = errors.New("the way is barred")
 func TestNotNow(t *testing.T) {
 	t.Parallel()
 	pauses := []time.Duration{0, -time.Second, time.Nanosecond, 50 * time.Millisecond, 100 * time.Millisecond}
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	var calls []time.Time // of one message after the other
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
 	stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {

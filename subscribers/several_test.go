@@ -424,7 +424,7 @@ func TestClaimAnyThroughFaults(t *testing.T) {
 func TestClaimAnyFails(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Following(storetest.At(t, server.URL(), ""))
 	var refused atomic.Int64
 	db.Observe(func(script string, _ time.Duration, err error) {
 		if script == "heads" && err != nil && reach.NotExecuted(err) {

@@ -426,7 +426,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 
 func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	began := make(chan struct{}, 1)
 	var cause error
 	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
@@ -560,7 +560,7 @@ func TestRetryAfterNothing(t *testing.T) {
 // One whose lease was lost while it was handled does not keep the others from being acknowledged.
 func TestLostLeaseBesideOthers(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
+	db := storetest.Unhurried(storetest.Open(t))
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
@@ -605,7 +605,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 func TestStopWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	began, end := make(chan struct{}, 10), make(chan struct{})
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {

@@ -161,7 +161,7 @@ func TestHistoryOff(t *testing.T) {
 func TestHistoryWhereMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	db := storetest.At(t, server.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	c := called(t, db, "w-1")
 	storetest.Publish(t, db, body("a"), body("b"))
 	if d, out := fail(t, c, "first"); out.Forgetful || out.Attempts != 1 {

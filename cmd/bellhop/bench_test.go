@@ -27,7 +27,7 @@ func TestBench(t *testing.T) {
 	for only, figures := range map[string]int{"publish,burst,backlog,memory": 7, "lateness": 4, "idle": 8, "http": 7} {
 		t.Run(only, func(t *testing.T) {
 			t.Parallel()
-			s := newShell(t)
+			s := newShell(t, "BELLHOP_CARRIER_LEASE=10m") // what it serves is elected once
 			s.serve()
 			s.publish("t", 3)
 			before := s.call("export", "-")

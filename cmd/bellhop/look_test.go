@@ -210,7 +210,7 @@ const timed = "pub/sub round trip,clock"
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
-	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
+	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL(), "BELLHOP_CARRIER_LEASE=1m") // which none loses
 	s.serve()
 	s.start("serve").await(1, "msg=\"standing by\"")
 	s.stoodBy()
@@ -268,7 +268,7 @@ func (s *shell) stoodBy() {
 func TestDoctorChecks(t *testing.T) {
 	t.Parallel()
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
-	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
+	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL(), "BELLHOP_CARRIER_LEASE=1m") // which it does not lose
 	s.serve()
 	checks := 23
 	if storetest.Shards() > 1 {

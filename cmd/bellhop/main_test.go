@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(runMain) != "" {
 		storetest.Patient()
-		reach.AnswerWait = storetest.Deadline
+		tellsWithin, reach.AnswerWait = 10*time.Second, storetest.Deadline
 		main()
 	}
 	daemon.TakeClientLog(slog.New(slog.DiscardHandler)) // which calls must not do while the clients of others log
 	// So that all tests see what is printed in which zone. time.Local is not set, since nats-server's timer may read it meanwhile.
 	os.Setenv("TZ", "Asia/Tokyo")
-	completeWithin, reach.AnswerWait = 10*time.Second, storetest.Deadline // longer than a machine stands still
+	completeWithin, tellsWithin, reach.AnswerWait = 10*time.Second, 10*time.Second, storetest.Deadline // longer than a machine stands still
 	storetest.Main(m)
 }
 

@@ -45,7 +45,7 @@ func callNATS(nc *nats.Conn, args []string, out io.Writer) error {
 	default:
 		return fmt.Errorf("unknown verb %s", verb)
 	}
-	answer, err := nc.RequestMsg(m, 10*time.Second)
+	answer, err := nc.RequestMsg(m, storetest.Deadline)
 	if err != nil {
 		return err
 	}

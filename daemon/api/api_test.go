@@ -56,7 +56,7 @@ func TestProblemOf(t *testing.T) {
 // Errors of Redis itself, when it is away or full, are no fault of the client.
 func TestProblemsOfRedis(t *testing.T) {
 	full := storetest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
-	pub := storetest.Publisher(t, storetest.At(t, full.URL(), "test"))
+	pub := storetest.Publisher(t, storetest.Unhurried(storetest.At(t, full.URL(), "test")))
 	for _, title := range []string{"redis is full", "redis is away"} {
 		_, err := pub.Publish(t.Context(), notify.Message{Topic: "a", Body: []byte("x")})
 		if p := api.ProblemOf(err); p.Status != 503 || p.Title != title {

@@ -147,7 +147,7 @@ func TestRedisIsFull(t *testing.T) {
 	wait(t, v, "/readyz", `"ready"`)
 	v.get("/ui/carriers").is(200).says("of 57.6 MiB", "publishes are refused").hides("refused now") // 90 %
 	v.get("/ui/").says("of 57.6 MiB").hides("Publishes are refused")
-	v.get("/readyz").is(200).hides("full")
+	wait(t, v, "/readyz", `"ready"`).hides("full")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	if err := errors.Join(client.ConfigSet(t.Context(), "maxmemory", "1mb").Err(), client.Close()); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestMastersThatEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Stop)
-	store := storetest.With(t, notify.Config{URL: cluster.URL(), Shards: 8})
+	store := storetest.Unhurried(storetest.With(t, notify.Config{URL: cluster.URL(), Shards: 8}))
 	storetest.Found(t, store)
 	for _, master := range cluster.Masters[1:] {
 		client := redis.NewClient(&redis.Options{Addr: master.Addr()})

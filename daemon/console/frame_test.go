@@ -142,7 +142,7 @@ func TestLogoutEndsCopies(t *testing.T) {
 func TestLogoutWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "logout")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "logout"))
 	storetest.Found(t, store)
 	v := guarded(t, store).login("root")
 	server.Stop()
@@ -458,7 +458,7 @@ func (p *piped) Flush()              {}
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "away")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "away"))
 	storetest.Found(t, store)
 	s := serve(t, store, httpapi.Options{})
 	p := s.browse("/ui/", consoletest.Look{})

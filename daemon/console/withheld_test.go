@@ -17,7 +17,7 @@ import (
 func TestErrorsOfRedisAreWithheld(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	own := storetest.At(t, server.URL(), "withheld")
+	own := storetest.Unhurried(storetest.At(t, server.URL(), "withheld"))
 	storetest.Found(t, own)
 	acl := func(rules ...any) {
 		t.Helper()
@@ -26,7 +26,7 @@ func TestErrorsOfRedisAreWithheld(t *testing.T) {
 		}
 	}
 	acl("on", ">secret", "~*", "&*", "+@all")
-	s := serve(t, storetest.At(t, strings.Replace(server.URL(), "//", "//insider:secret@", 1), "withheld"), httpapi.Options{TokensFile: writeTokens(t, tokensFile)})
+	s := serve(t, storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "//", "//insider:secret@", 1), "withheld")), httpapi.Options{TokensFile: writeTokens(t, tokensFile)})
 	root, shop := s.login("root"), s.login("shop")
 	bury(t, own, "order.a", "why", "1")
 	stranger := &visitor{s, http.Client{CheckRedirect: shop.CheckRedirect}}
@@ -60,7 +60,7 @@ func TestErrorsOfRedisAreWithheld(t *testing.T) {
 	if piece := stream.says("Redis cannot be reached"); strings.Contains(piece, server.Addr()) {
 		t.Errorf("a stream says %s", piece)
 	}
-	again := serve(t, storetest.At(t, server.URL(), "withheld"), httpapi.Options{TokensFile: writeTokens(t, tokensFile)}) // it does not know the secret of cookies yet
+	again := serve(t, storetest.Unhurried(storetest.At(t, server.URL(), "withheld")), httpapi.Options{TokensFile: writeTokens(t, tokensFile)}) // it does not know the secret of cookies yet
 	stranger.site = again
 	stranger.post("/ui/login", "token", tokens["shop"]).is(http.StatusServiceUnavailable).says("Redis cannot be reached").hides(inside...)
 	(&visitor{again, shop.Client}).get("/ui/").is(http.StatusServiceUnavailable).says("Redis cannot be reached").hides(inside...)

@@ -221,7 +221,7 @@ func TestOverduePushes(t *testing.T) {
 	w.must(err)
 	w.overdue("order.hung", 1, 2*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("order.hung").Waiting("order.hung"), redis.Z{Score: 1, Member: "inbox"}).Err())
-	w.overdue("mail.in", 1, 100*time.Second)
+	w.overdue("mail.in", 1, 61*time.Second)
 	const mail = "warn overdue mail.in: oldest due 1m ago, 1 ready, no subscriber waits → start a worker: bellhop work mail.in"
 	w.expect("overdue",
 		"warn overdue order.none: oldest due 4m ago, 1 ready, no daemon works for their push crm → run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL; where such daemons are busy with 1,000 topics each that patterns match, another one",
@@ -308,7 +308,7 @@ func TestStandby(t *testing.T) {
 	w.expect("standby")
 	carriers := make([]*carrier.Carrier, 2)
 	for i := range carriers {
-		c, err := carrier.New(w.store, carrier.Options{})
+		c, err := carrier.New(w.store, carrier.Options{Lease: carrier.MaxLease}) // one term, or until it has its share
 		w.must(err)
 		storetest.Run(t, c.Run)
 		carriers[i] = c

@@ -47,7 +47,7 @@ func TestShardsOnACluster(t *testing.T) {
 	t.Cleanup(cluster.Stop)
 	c := notify.Config{URL: cluster.URL(), Shards: 8}
 	db := storetest.With(t, c)
-	carrying, err := carrier.New(db, carrier.Options{Name: "one"})
+	carrying, err := carrier.New(db, carrier.Options{Name: "one", Lease: carrier.MaxLease})
 	if err != nil {
 		t.Fatal(err)
 	}

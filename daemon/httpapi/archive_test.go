@@ -265,7 +265,7 @@ func TestArchiveAway(t *testing.T) {
 		}
 	}
 	s.as("admin", "GET", "/v1/topics/orders.new").is(200)
-	s.as("admin", "GET", "/readyz").is(200)
+	storetest.Eventually(t, "it is ready", func() bool { return s.as("admin", "GET", "/readyz").status == 200 })
 }
 
 // A call of the archive may take longer than others: the client hears why it failed, or the database is no more asked once the client is gone.

@@ -417,7 +417,7 @@ func TestStreamIsSlow(t *testing.T) {
 func TestStreamWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "away")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "away"))
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{Quiet: 20 * time.Millisecond})
 	c := client(t)
 	s := h.listen(c, "news/broadcasts", "")

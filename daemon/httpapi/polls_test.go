@@ -306,7 +306,7 @@ func TestPollsWhilePaused(t *testing.T) {
 func TestPollsOutliveRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes")
-	store := storetest.At(t, server.URL(), "polls")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "polls"))
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	c := client(t)
 	var all []<-chan claimed

@@ -55,7 +55,7 @@ func removals(t *testing.T, s *server) (n int) {
 func TestReadyzHidesTheCause(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t)
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{TokensFile: rights(t)})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{TokensFile: rights(t)})
 	redis.Kill()
 	for name, says := range map[string]bool{"": false, "unknown": false, "publisher": true} {
 		a := s.askAs(name, "GET", "/readyz").is(503).kind("unavailable").says("do not answer")

@@ -42,7 +42,7 @@ func bodyOf(op specOp) string {
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t)
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	redis.Kill()
 	for _, a := range s.everyCall() {
@@ -103,14 +103,14 @@ func TestRedisFull(t *testing.T) {
 	same()
 	s.call("PATCH", messages+"/a?delay=0s", "").is(200)
 	s.call("POST", settle(s.claim("orders"), "ack", ""), "").is(204)
-	s.call("GET", "/readyz", "").is(200)
+	storetest.Eventually(t, "it is ready", func() bool { return s.call("GET", "/readyz", "").status == 200 })
 }
 
 // A Redis that evicts keys is not used.
 func TestRedisUnfit(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	for _, a := range s.everyCall() {
 		switch a.call {
 		case "GET /v1/carrier", "GET /v1/history", "GET /v1/listeners", "POST /v1/topics/order.timeout/dead/requeue?all=true", "DELETE /v1/topics/order.timeout/dead?all=true": // there is nothing, and nothing to do
@@ -124,13 +124,13 @@ func TestRedisUnfit(t *testing.T) {
 func TestRedisReadOnly(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t)
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s := serveOn(t, storetest.Following(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.registered()
 	if err := redis.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
 		t.Fatal(err)
 	}
-	same := s.unchangedIn(storetest.At(t, redis.URL(), "test")) // refusals cut the connections of the server's store
+	same := s.unchangedIn(storetest.Unhurried(storetest.At(t, redis.URL(), "test"))) // refusals cut the connections of the server's store
 	s.call("POST", messages, "x").is(503).kind("unavailable")
 	s.call("DELETE", messages+"/a", "").is(503)
 	s.call("POST", topicPath+"/claim", "").is(503)
@@ -184,9 +184,9 @@ func TestRedisRefusesTheUser(t *testing.T) {
 func TestRedisBusy(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--busy-reply-threshold", "10")
-	s := serveOn(t, storetest.At(t, redis.URL(), "test"), httpapi.Options{})
+	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
-	client := storetest.At(t, redis.URL(), "other").Client()
+	client := storetest.Unhurried(storetest.At(t, redis.URL(), "other")).Client()
 	ended := make(chan error, 1)
 	go func() { ended <- client.Eval(t.Context(), "while true do end", nil).Err() }()
 	storetest.Eventually(t, "it is busy", func() bool { return strings.HasPrefix(fmt.Sprint(s.store.Client().Ping(t.Context()).Err()), "BUSY") })

@@ -613,7 +613,7 @@ func TestStopWhileMessagesAreOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n, store := startNATS(t, nil), storetest.Open(t)
+			n, store := startNATS(t, nil), storetest.Unhurried(storetest.Open(t))
 			deliver(t, store, 4, topic)
 			gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 			pusher, stop := startPusher(t, store, push.Options{NATS: gate, Grace: c.grace})

@@ -244,18 +244,31 @@ func nodeWaits(t *testing.T, dir string) {
 	}
 }
 
-// A worker extends the leases of what it handles, and finishes that before it ends at a SIGTERM. A handler that fails says why.
+// A worker extends the leases of what it handles, also once it is to end, and finishes that before it ends at a SIGTERM. A handler that
+// fails says why.
 func nodeTakesLong(t *testing.T, dir string) {
 	conn, store, gate := open(t)
 	carry(t, store)
-	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s","lease":"5s"}`, "10_000", "100",
-		"  console.log(`order", "  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n  await sleep(6000);\n  console.log(`order")
+	flag := filepath.Join(t.TempDir(), "flag")
+	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s"}`, "10_000", "100",
+		"  console.log(`order", fmt.Sprintf("  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n"+
+			"  const { existsSync } = await import(\"node:fs\");\n  while (!existsSync(%q)) await sleep(100);\n  console.log(`order", flag))
 	e := startExample(t, dir, long, conn.ConnectedUrl(), "waiting")
 	bad := body("bad")
 	bad.Body, bad.MaxAttempts = []byte("bad"), 1
 	storetest.Publish(t, store, bad, body("a"))
 	e.await("begun\n")
+	extended := func() {
+		t.Helper()
+		until := info(t, store, "a").Until
+		storetest.Eventually(t, "its lease is extended", func() bool { return info(t, store, "a").Until.After(until) })
+	}
+	extended()
 	if err := e.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	extended()
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Receive(t, "the worker ends", e.Done())

@@ -19,7 +19,7 @@ import (
 func TestPushWithLeastRights(t *testing.T) {
 	t.Parallel()
 	n, server := startNATS(t, nil), storetest.Server(t)
-	admin := storetest.At(t, server.URL(), "").Client()
+	admin := storetest.Unhurried(storetest.At(t, server.URL(), "")).Client()
 	rule := []any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}
 	for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards())) {
 		rule = append(rule, word)
@@ -27,7 +27,7 @@ func TestPushWithLeastRights(t *testing.T) {
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	db := storetest.At(t, "redis://bellhop:secret@"+server.Addr(), "")
+	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	connected(t, d.Gate)
 	conn := n.connect()

@@ -702,7 +702,7 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	n := startNATS(t, nil)
 	conn := n.connect()
 	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	db := storetest.At(t, redis.URL(), "")
+	db := storetest.Unhurried(storetest.At(t, redis.URL(), ""))
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	broadcasts := subscribe(t, conn, "bellhop.broadcast.>")
 	pub := storetest.Publisher(t, db)

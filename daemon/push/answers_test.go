@@ -201,7 +201,7 @@ func TestChanges(t *testing.T) {
 // A request that is under way when the pusher ends is awaited; its message is acknowledged.
 func TestEndsInOrder(t *testing.T) {
 	t.Parallel()
-	s, e := storetest.Open(t), newEndpoint(t)
+	s, e := storetest.Unhurried(storetest.Open(t)), newEndpoint(t)
 	_, stop := run(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL})
 	release := make(chan struct{})

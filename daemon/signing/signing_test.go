@@ -64,7 +64,7 @@ func TestRotation(t *testing.T) {
 func TestRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	store := storetest.At(t, server.URL(), "")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	storetest.Found(t, store)
 	had, without, late := signing.New(store), signing.New(store), signing.New(store)
 	before := get(t, had)

@@ -46,11 +46,12 @@ func Main(m *testing.M) {
 // MainInTime is Main for tests of what is late by how much, and of programs that are not Patient.
 func MainInTime(m *testing.M) { os.Exit(run(m)) }
 
-// Patient makes the lease of a hand-over, a wait for replicas, what a stop may take to settle, a wait for a connection and a task in the background
-// longer than a machine stands still, and short enough to be waited for. All processes of a test have to agree: a test binary
+// Patient makes the lease of a hand-over, a wait for replicas, what a stop may take to settle, or to give up a lease, a wait for a connection
+// and a task in the background longer than a machine stands still, and short enough to be waited for. All processes of a test have to agree: a test binary
 // that is also another process calls Patient there.
 func Patient() {
-	record.HandoverLease, reach.ReplicaWait, reach.SettleFor, reach.PoolWait, reach.BackgroundWait = 5*time.Second, reach.Patience, 10*time.Second, Deadline, Deadline
+	record.HandoverLease, reach.ReplicaWait, reach.SettleFor, reach.ResignWait = 5*time.Second, reach.Patience, 10*time.Second, 10*time.Second
+	reach.PoolWait, reach.BackgroundWait = Deadline, Deadline
 }
 
 // MainWaiting is Main for tests that wait more than they compute: four of those that
@@ -219,14 +220,25 @@ func With(t testing.TB, c notify.Config) *notify.Store {
 
 // awaitCalls has a store wait for a Deadline for the answers to its calls.
 func awaitCalls(store *notify.Store) {
+	awaitAnswers(store)
 	dial := redis.NewDialer(&redis.Options{DialTimeout: Deadline})
 	switch client := store.Client().(type) {
 	case *redis.Client:
+		client.Options().Dialer = dial
+	case *redis.ClusterClient:
+		client.Options().Dialer = dial
+	}
+}
+
+// awaitAnswers is awaitCalls without the dialer.
+func awaitAnswers(store *notify.Store) {
+	switch client := store.Client().(type) {
+	case *redis.Client:
 		o := client.Options()
-		o.Dialer, o.ReadTimeout, o.WriteTimeout = dial, Deadline, Deadline
+		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
 	case *redis.ClusterClient:
 		o := client.Options()
-		o.Dialer, o.ReadTimeout, o.WriteTimeout = dial, Deadline, Deadline
+		o.ReadTimeout, o.WriteTimeout = Deadline, Deadline
 	}
 }
 
@@ -234,6 +246,14 @@ func awaitCalls(store *notify.Store) {
 // or no carrier beats, and no connection is to be made anew for that.
 func Unhurried(store *notify.Store) *notify.Store {
 	awaitCalls(store)
+	store.BearSilence(Deadline)
+	return store
+}
+
+// Following is Unhurried for a store that has to know its connections: those to a server that is no longer the master are to be closed,
+// or its dialer finds the master.
+func Following(store *notify.Store) *notify.Store {
+	awaitAnswers(store)
 	store.BearSilence(Deadline)
 	return store
 }

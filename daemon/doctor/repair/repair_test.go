@@ -37,7 +37,7 @@ func open(t testing.TB) *notify.Store {
 func openAt(t testing.TB, url, prefix string) *notify.Store {
 	t.Helper()
 	storetest.OneShard(t, "the keys that are damaged are those of one; see TestEachShard")
-	return storetest.At(t, url, prefix)
+	return storetest.Unhurried(storetest.At(t, url, prefix))
 }
 
 // do runs a command on a key, given without its beginning.
@@ -103,9 +103,7 @@ func fill(t *testing.T, store *notify.Store) {
 	if _, err := hand("dead", notify.Message{}).Bury(t.Context(), "no such order"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hand("again", notify.Message{TTL: time.Hour}).Nack(t.Context(), soon, "not yet"); err != nil {
-		t.Fatal(err)
-	}
+	again := hand("again", notify.Message{TTL: time.Hour})
 	storetest.Publish(
 		t, store,
 		notify.Message{Topic: "orders", ID: "scheduled", Body: []byte("scheduled"), Delay: soon},
@@ -113,6 +111,9 @@ func fill(t *testing.T, store *notify.Store) {
 		notify.Message{Topic: "orders", ID: "all", Body: []byte("all"), Delay: soon, Broadcast: true},
 		notify.Message{Topic: "ledger", ID: "holds", Body: []byte("holds"), Key: "k"},
 	)
+	if _, err := again.Nack(t.Context(), soon, "not yet"); err != nil { // once it is due, others of its topic are scheduled behind it
+		t.Fatal(err)
+	}
 	if got, err := claimer.Claim(t.Context(), "ledger", subscribers.ClaimOptions{Max: 1, Lease: soon}); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}

@@ -20,7 +20,7 @@ import (
 // sharded returns a store of 8 shards with two messages due in an hour in each, and its topics by shard.
 func sharded(t *testing.T, url string) (*notify.Store, []string) {
 	t.Helper()
-	db := storetest.With(t, notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8})
+	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: url, Prefix: "test-" + notify.NewID(), Shards: 8}))
 	topics := make([]string, 8)
 	for i := 0; slices.Contains(topics, ""); i++ {
 		topic := fmt.Sprintf("t%d", i)

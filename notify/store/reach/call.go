@@ -125,6 +125,10 @@ var ReplicaWait = time.Second
 // SettleFor is how long calls that settle are tried when the grace of a stop is over. Only a test binary changes it, as ReplicaWait.
 var SettleFor = 2 * time.Second
 
+// ResignWait is how long a carrier that stops, or steps down for another one, tries to give up its lease. Only a test binary changes it, as
+// ReplicaWait.
+var ResignWait = time.Second
+
 // writeMark is short enough to be sent each time.
 const writeMark = "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '')"
 

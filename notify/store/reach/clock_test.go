@@ -13,7 +13,8 @@ import (
 func TestNow(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	asks, told, never := storetest.At(t, server.URL(), "clock"), storetest.At(t, server.URL(), "clock"), storetest.At(t, server.URL(), "clock")
+	at := func() *store.Store { return storetest.Unhurried(storetest.At(t, server.URL(), "clock")) }
+	asks, told, never := at(), at(), at()
 	time0, err := asks.Home().Time(t.Context())
 	if err != nil {
 		t.Fatal(err)

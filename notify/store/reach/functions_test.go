@@ -94,7 +94,7 @@ func TestFunctionsAreRefused(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t)
-			root := storetest.At(t, server.URL(), "p")
+			root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 			set := func(rules ...string) {
 				t.Helper()
 				rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
@@ -106,7 +106,7 @@ func TestFunctionsAreRefused(t *testing.T) {
 				}
 			}
 			set(right)
-			s := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1), "p")
+			s := storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1), "p"))
 			for range 10 {
 				if err := publishAndAck(t.Context(), s.Home()); err != nil {
 					t.Error(err)
@@ -139,7 +139,7 @@ func TestFunctionsAreRefused(t *testing.T) {
 func TestFunctionsMeetFullMemory(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	s := storetest.At(t, server.URL(), "p")
+	s := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	var leases []store.Lease
 	for range 10 {
 		if _, err := s.Of("t").Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\n"}}); err != nil {
@@ -153,7 +153,7 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
 		t.Fatal(err)
 	}
-	full := storetest.At(t, server.URL(), "p")
+	full := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	got, err := full.Of("t").Claim(t.Context(), store.Claim{Topic: "t", Max: 10, Lease: time.Minute})
 	if err != nil || len(got.Messages) != 10 {
 		t.Fatalf("claimed %d, %v", len(got.Messages), err)
@@ -188,7 +188,7 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 // Libraries of other versions work beside this one, until nobody has used them for long. Those of other programs stay.
 func TestOtherLibraries(t *testing.T) {
 	t.Parallel()
-	s := storetest.At(t, storetest.Server(t).URL(), "p")
+	s := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p"))
 	library := func(name, function string, idle int) {
 		t.Helper()
 		text := fmt.Sprintf("#!lua name=%s\nredis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = function() return %d end }\n", name, function, idle)
@@ -259,7 +259,7 @@ func TestLibraryIsIdle(t *testing.T) {
 func TestErrorsNameTheLine(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	root := storetest.At(t, server.URL(), "p")
+	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	if err := publishAndAck(t.Context(), root.Home()); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		s := storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), "p")
+		s := storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), "p"))
 		if err := publishAndAck(t.Context(), s.Home()); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 func TestMasterRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--save", "")
-	s := storetest.At(t, server.URL(), "")
+	s := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	if err := publishAndAck(t.Context(), s.Home()); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestFunctionsInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	s := withShards(t, c.URL(), "p", 8)
+	s := storetest.Unhurried(withShards(t, c.URL(), "p", 8))
 	shards, err := s.Shards(t.Context())
 	if err != nil {
 		t.Fatal(err)

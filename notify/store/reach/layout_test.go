@@ -214,7 +214,7 @@ func TestOlderVersionRefuses(t *testing.T) {
 func TestRightsOfShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	admin := withShards(t, server.URL(), "admin", 1).Client()
+	admin := storetest.Unhurried(withShards(t, server.URL(), "admin", 1)).Client()
 	for _, right := range []string{"spublish", "ssubscribe", "pubsub|shardnumsub"} {
 		t.Run(right, func(t *testing.T) {
 			prefix := "test-" + record.NewID()
@@ -223,7 +223,7 @@ func TestRightsOfShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			url := strings.Replace(server.URL(), "://", "://"+prefix+":secret@", 1)
-			s := withShards(t, url, prefix, 8)
+			s := storetest.Unhurried(withShards(t, url, prefix, 8))
 			err := publishTo(t, s, "orders")
 			if right == "ssubscribe" { // a script cannot try that: the subscription is told
 				h, _ := subscribe(t, s, s.Of("orders").HeadChannel())
@@ -255,7 +255,7 @@ func TestRootAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	told, learned := withShards(t, c.URL(), "root", 8), withShards(t, c.URL(), "root", 0)
+	told, learned := storetest.Unhurried(withShards(t, c.URL(), "root", 8)), storetest.Unhurried(withShards(t, c.URL(), "root", 0))
 	storetest.Found(t, told)
 	if err := learned.Learn(t.Context()); err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestRootAway(t *testing.T) {
 func TestTroubleOfShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	s := withShards(t, server.URL(), "test", 8)
+	s := storetest.Unhurried(withShards(t, server.URL(), "test", 8))
 	const one, other = "orders", "mail"
 	if s.Of(one) == s.Of(other) {
 		t.Fatal("both topics are in one shard")

@@ -90,7 +90,7 @@ func listeningTo(t *testing.T, client redis.UniversalClient) int {
 // All subscriptions of a store to one server share a connection, and each channel of it ends with the last that needs it.
 func TestOneWire(t *testing.T) {
 	t.Parallel()
-	s := eight(t, storetest.Lend(t))
+	s := storetest.Unhurried(eight(t, storetest.Lend(t)))
 	inbox := reach.NewInbox("one", true)
 	all, stopAll := subscribe(t, s, s.Every().InboxChannel(inbox))
 	all.wait(t, reach.Subscribed, 8, 1)
@@ -130,7 +130,7 @@ func TestOneWire(t *testing.T) {
 // A connection that is cut is replaced, and each shard of each subscription is told.
 func TestWireCut(t *testing.T) {
 	t.Parallel()
-	s := eight(t, storetest.Lend(t))
+	s := storetest.Unhurried(eight(t, storetest.Lend(t)))
 	first, _ := subscribe(t, s, s.Every().Wakes())
 	second, _ := subscribe(t, s, s.Home().OutboxChannel())
 	first.wait(t, reach.Subscribed, 8, 1)
@@ -151,7 +151,7 @@ func TestWireCut(t *testing.T) {
 // A subscription that handles its events slowly holds up no other.
 func TestWireWithSlowSubscription(t *testing.T) {
 	t.Parallel()
-	s := eight(t, storetest.URL())
+	s := storetest.Unhurried(eight(t, storetest.URL()))
 	release := make(chan struct{})
 	inbox := reach.NewInbox("slow", false)
 	stop := storetest.Run(t, func(ctx context.Context) error {
