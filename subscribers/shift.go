@@ -102,6 +102,9 @@ func (s *Subscriber) start(w *worker) {
 		defer cancel()
 		if w.o.Until != nil {
 			defer context.AfterFunc(w.o.Until, cancel)()
+			if w.o.Until.Err() != nil { // AfterFunc cancels in a goroutine, and until that runs something might be claimed
+				cancel()
+			}
 		}
 		if err := w.run(ctx); err != nil {
 			at.fail(err)
