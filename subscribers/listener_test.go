@@ -795,10 +795,7 @@ func TestListenBeforeRedisIsThere(t *testing.T) {
 // The context may end before Redis is there.
 func TestStopBeforeRedisIsThere(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.At(t, server.URL(), "")
-	server.Stop()
-	l := newListener(t, store)
+	l := newListener(t, storetest.At(t, fmt.Sprint("redis://127.0.0.1:", storetest.Port(t)), ""))
 	for _, name := range []string{"", "n"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
