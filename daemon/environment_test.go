@@ -11,7 +11,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 )
 
-func TestEnvironmentFile(t *testing.T) {
+func TestPageOfTheEnvironment(t *testing.T) {
 	got, err := os.ReadFile("../systemd/bellhop.env")
 	if err != nil {
 		t.Fatal(err)

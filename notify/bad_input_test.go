@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +243,10 @@ func TestBadCall(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
+	noCertificate := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(noCertificate, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name   string
 		config notify.Config
@@ -260,8 +266,8 @@ func TestBadConfig(t *testing.T) {
 		{"unknown option", notify.Config{URL: "redis://127.0.0.1?tiemout=3s"}, "redis URL"},
 		{"no database", notify.Config{URL: "redis://127.0.0.1/first"}, "redis URL"},
 		{"one of several", notify.Config{URL: "redis://127.0.0.1,http://127.0.0.1"}, "redis URL"},
-		{"CA file without TLS", notify.Config{CAFile: "bad_input_test.go"}, "redis CA file"},
-		{"CA file without a certificate", notify.Config{URL: "rediss://127.0.0.1", CAFile: "bad_input_test.go"}, "redis CA file"},
+		{"CA file without TLS", notify.Config{CAFile: noCertificate}, "redis CA file"},
+		{"CA file without a certificate", notify.Config{URL: "rediss://127.0.0.1", CAFile: noCertificate}, "redis CA file"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -272,8 +278,8 @@ func TestBadConfig(t *testing.T) {
 			wantInvalid(t, err, test.field)
 		})
 	}
-	for _, c := range []notify.Config{{PasswordFile: "no-such-file"}, {URL: "rediss://127.0.0.1", CAFile: "no-such-file"}} {
-		if _, err := notify.Open(c); err == nil || !strings.Contains(err.Error(), "no-such-file") {
+	for _, c := range []notify.Config{{PasswordFile: "/no-such-file"}, {URL: "rediss://127.0.0.1", CAFile: "/no-such-file"}} {
+		if _, err := notify.Open(c); err == nil || !strings.Contains(err.Error(), "/no-such-file") {
 			t.Errorf("%+v: %v; want an error that names the file", c, err)
 		}
 	}

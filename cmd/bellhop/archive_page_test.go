@@ -16,7 +16,7 @@ import (
 
 // The page of the archive finds why messages of a tenant died, requeues them, and sees
 // them succeed.
-func TestArchivePage(t *testing.T) {
+func TestPageOfTheArchive(t *testing.T) {
 	t.Parallel()
 	const page = "../../daemon/archive/README.md"
 	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))

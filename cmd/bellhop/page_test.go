@@ -132,7 +132,7 @@ func natsServer(t *testing.T) string {
 	return n.ClientURL()
 }
 
-func TestReadmeFromTheShell(t *testing.T) {
+func TestPageOfReadmeFromTheShell(t *testing.T) {
 	aPage(t, "../../README.md", "From the shell", []step{
 		{line: "work order.timeout", ready: "msg=", want: `order order-4711 was not paid: {"total":12}`},
 		{line: "publish order.timeout --id order-4711", want: "order-4711"},
@@ -142,7 +142,7 @@ func TestReadmeFromTheShell(t *testing.T) {
 	})
 }
 
-func TestReadmeOverHTTP(t *testing.T) {
+func TestPageOfReadmeOverHTTP(t *testing.T) {
 	aPage(t, "../../README.md", "Over HTTP", []step{
 		{line: "id=mail-1", want: `"id":"mail-1"`},
 		{line: "/claim", want: `"body":"{\"total\":12}"`},
@@ -151,7 +151,7 @@ func TestReadmeOverHTTP(t *testing.T) {
 	})
 }
 
-func TestReadmeOverNATS(t *testing.T) {
+func TestPageOfReadmeOverNATS(t *testing.T) {
 	aPage(t, "../../README.md", "Over NATS", []step{
 		{line: "nats sub", ready: "Listening", want: "bellhop.broadcast.prices 42"},
 		{line: "publish-broadcast", want: `"topic":"prices"`},
@@ -260,7 +260,7 @@ func TestPageOfRepair(t *testing.T) {
 }
 
 // The README's program in Go works, with the commands that the README gives.
-func TestReadmeInGo(t *testing.T) {
+func TestPageOfReadmeInGo(t *testing.T) {
 	_, text, _ := strings.Cut(pagestest.Section(t, "../../README.md", "In Go"), "```go\n")
 	program, _, _ := strings.Cut(text, "```")
 	tree, err := filepath.Abs("../..")

@@ -10,7 +10,7 @@ import (
 )
 
 // The page quotes both rules exactly.
-func TestPageNamesTheRights(t *testing.T) {
+func TestPageOfRights(t *testing.T) {
 	page := pagestest.Lines(t, "../../daemon/README.md", "Rights in Redis")
 	rights := reach.Rights("bellhop", 1)
 	more := strings.TrimPrefix(reach.RepairRights("bellhop", 1), rights)

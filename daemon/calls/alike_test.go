@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -467,21 +465,5 @@ func TestActOfOneTopic(t *testing.T) {
 	}
 	if _, err := inspector.Inspect(t.Context(), "shop.b", "m"); err != nil {
 		t.Error("shop.b", err)
-	}
-}
-
-// The package comment of natsgate names the subject of each call.
-func TestSubjectsAreWritten(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "natsgate", "doc.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range offered(t) {
-		subjects := map[calls.Subjects][]string{calls.Plain: {" "}, calls.ByTopic: {".TOPIC "}, calls.ByTopicOrAll: {".TOPIC ", "-all "}}
-		for _, rest := range subjects[c.NATS] {
-			if want := "//\tbellhop." + c.Subject() + rest; !bytes.Contains(text, []byte(want)) {
-				t.Errorf("the comment lacks %q", want)
-			}
-		}
 	}
 }

@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"context"
+	"embed"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
+//go:embed all:testdata/client
+var clientFiles embed.FS
+
 // TestGeneratedClient generates a client from the served document, compiles a program
 // that uses it, and runs that: so differences between document and server show.
 func TestGeneratedClient(t *testing.T) {
@@ -23,7 +28,11 @@ func TestGeneratedClient(t *testing.T) {
 	carry(t, store)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "client"))); err != nil {
+	source, err := fs.Sub(clientFiles, "testdata/client")
+	if err == nil {
+		err = os.CopyFS(dir, source)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	run(t, h, dir, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--loglevel=error")

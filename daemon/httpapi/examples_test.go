@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +20,23 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
+
+//go:embed examples
+var examples embed.FS
+
+// written writes an example with a text replaced to a folder of the test's own, and returns its path.
+func written(t testing.TB, name, from, to string) (path string) {
+	t.Helper()
+	source, err := examples.ReadFile("examples/" + name)
+	if err != nil || !strings.Contains(string(source), from) {
+		t.Fatalf("%s has no %q, %v", name, from, err)
+	}
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(strings.Replace(string(source), from, to, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // An output is the output of a program so far.
 type output struct {
@@ -82,15 +100,12 @@ func launched(t testing.TB, h *host, args ...string) (*output, *child.Process) {
 func TestExampleWorkers(t *testing.T) {
 	t.Parallel()
 	want(t, "curl", "curl")
-	for name, args := range map[string][]string{
-		"worker.sh":  {"/bin/sh", "examples/worker.sh"},
-		"worker.mjs": {want(t, "node", "nodejs"), "examples/worker.mjs"},
-	} {
+	for name, program := range map[string]string{"worker.sh": "/bin/sh", "worker.mjs": want(t, "node", "nodejs")} {
 		t.Run(name, func(t *testing.T) {
 			store := storetest.Open(t)
 			carry(t, store)
 			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			said := launch(t, h, args...)
+			said := launch(t, h, program, written(t, name, "", ""))
 			for _, id := range []string{"4711", "4712"} {
 				h.waiting(1)
 				h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
@@ -122,14 +137,14 @@ func TestExampleWorkers(t *testing.T) {
 func TestExampleWorkersExtend(t *testing.T) {
 	want(t, "curl", "curl")
 	for name, test := range map[string]struct {
-		run      []string
+		program  string
 		from, to string // what has its handler wait
 	}{
 		"worker.sh": {
-			run: []string{"/bin/sh"}, from: "handle() {\n", to: "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n",
+			program: "/bin/sh", from: "handle() {\n", to: "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n",
 		},
 		"worker.mjs": {
-			run: []string{want(t, "node", "nodejs")}, from: "async function handle(m, signal) {",
+			program: want(t, "node", "nodejs"), from: "async function handle(m, signal) {",
 			to: "import { existsSync } from \"node:fs\";\nasync function handle(m) {\n  while (m.body === \"slow\" && !existsSync(process.env.FLAG)) await new Promise((again) => setTimeout(again, 100));\n",
 		},
 	} {
@@ -137,18 +152,10 @@ func TestExampleWorkersExtend(t *testing.T) {
 			t.Setenv("LEASE", "9")
 			flag := filepath.Join(t.TempDir(), "flag")
 			t.Setenv("FLAG", flag)
-			source, err := os.ReadFile("examples/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			slow := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(slow, []byte(strings.Replace(string(source), test.from, test.to, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
 			store := storetest.Open(t)
 			carry(t, store)
 			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			_, p := launched(t, h, append(test.run, slow)...)
+			_, p := launched(t, h, test.program, written(t, name, test.from, test.to))
 			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
 			until := func() time.Time {
 				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
@@ -173,20 +180,12 @@ func TestExampleWorkersExtend(t *testing.T) {
 func TestExampleWorkerStops(t *testing.T) {
 	t.Setenv("LEASE", "9")
 	node := want(t, "node", "nodejs")
-	source, err := os.ReadFile("examples/worker.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const before = "  console.log(`order"
 	waits := "  console.log(`begun ${m.id}`);\n  if (m.body === \"slow\") await new Promise((_, no) => signal.addEventListener(\"abort\", () => no(console.log(`aborted ${m.id}`))));\n"
-	changed := filepath.Join(t.TempDir(), "worker.mjs")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), before, waits+before, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	store := storetest.Open(t)
 	carry(t, store)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	said := launch(t, h, node, changed)
+	said := launch(t, h, node, written(t, "worker.mjs", before, waits+before))
 	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
 	said.has(t, "begun 4711\n")
 	h.want(client(t), http.StatusOK, "DELETE", "/v1/topics/order.timeout/messages/4711?stop=true", "")
@@ -215,7 +214,7 @@ func TestExampleWorkerInShell(t *testing.T) {
 	want(t, "curl", "curl")
 	store := storetest.Open(t)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	said := launch(t, h, "/bin/sh", "examples/worker.sh")
+	said := launch(t, h, "/bin/sh", written(t, "worker.sh", "", ""))
 	for i, body := range awkward {
 		storetest.Publish(t, store, notify.Message{
 			Topic: "order.timeout", ID: fmt.Sprintf("%d~", i), Body: []byte(body),
@@ -234,7 +233,7 @@ func TestExampleListener(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	said := launch(t, h, want(t, "node", "nodejs"), "examples/listen.mjs")
+	said := launch(t, h, want(t, "node", "nodejs"), written(t, "listen.mjs", "", ""))
 	said.has(t, "listening\n")
 	send(t, store, "prices.gold", "1")
 	said.has(t, "prices.gold: 1\n")

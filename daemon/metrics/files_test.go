@@ -1,8 +1,8 @@
 package metrics_test
 
 import (
+	_ "embed"
 	"encoding/json"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +13,14 @@ import (
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
+)
+
+var (
+	//go:embed alerts.yml
+	alerts string
+
+	//go:embed grafana.json
+	grafana []byte
 )
 
 // families returns the names of all metrics of a full scrape, and of the series of
@@ -56,12 +64,8 @@ func wantKnown(t *testing.T, known map[string]bool, where, expression string) {
 }
 
 func TestAlerts(t *testing.T) {
-	text, err := os.ReadFile("alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	known := families(t)
-	rules := strings.Split(string(text), "- alert: ")[1:]
+	rules := strings.Split(alerts, "- alert: ")[1:]
 	for _, rule := range rules {
 		name, rest, _ := strings.Cut(rule, "\n")
 		_, expression, found := strings.Cut(rest, " expr: ")
@@ -87,12 +91,8 @@ var growth = regexp.MustCompile(`\b(?:rate|irate|increase|delta|changes|resets)\
 // The series of a topic appear when it is in trouble, so no rule may wait for them to
 // grow; and a paused topic is overdue on purpose.
 func TestAlertsByTopic(t *testing.T) {
-	text, err := os.ReadFile("alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rules := make(map[string]string)
-	for _, rule := range strings.Split(string(text), "- alert: ")[1:] {
+	for _, rule := range strings.Split(alerts, "- alert: ")[1:] {
 		name, rest, _ := strings.Cut(rule, "\n")
 		_, expression, _ := strings.Cut(rest, " expr: ")
 		expression, _, _ = strings.Cut(expression, "\n")
@@ -140,12 +140,8 @@ type dashboard struct {
 }
 
 func TestDashboard(t *testing.T) {
-	text, err := os.ReadFile("grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d dashboard
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := json.Unmarshal(grafana, &d); err != nil {
 		t.Fatal(err)
 	}
 	known, shown := families(t), make(map[string]bool)

@@ -2,8 +2,10 @@ package natsgate_test
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
+
+//go:embed examples/node/*.mjs examples/node/package.json examples/node/.npmrc examples/python/*.py
+var examples embed.FS
 
 // TestNode runs the examples for Node unchanged, with a NATS client that knows
 // nothing of this project.
@@ -46,15 +51,12 @@ func installNode(t *testing.T) (dir string) {
 	t.Helper()
 	wantNode(t)
 	dir = t.TempDir()
-	source := filepath.Join("examples", "node")
-	for _, name := range []string{"package.json", ".npmrc", "broadcasts.mjs", "worker.mjs", "deliver.mjs"} {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	source, err := fs.Sub(examples, "examples/node")
+	if err == nil {
+		err = os.CopyFS(dir, source)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -62,7 +64,7 @@ func installNode(t *testing.T) (dir string) {
 	npm.Dir = dir
 	npm.WaitDelay = time.Second
 	if said, err := npm.CombinedOutput(); err != nil {
-		t.Fatalf("npm cannot install the dependencies of %s/package.json: %v\nDoes it reach its registry? It said:\n%s", source, err, said)
+		t.Fatalf("npm cannot install the dependencies of examples/node/package.json: %v\nDoes it reach its registry? It said:\n%s", err, said)
 	}
 	return dir
 }
@@ -349,7 +351,7 @@ func changed(t *testing.T, dir, file string, texts ...string) string {
 func TestWorkersAreShort(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"node/worker.mjs", "python/worker.py"} {
-		data, err := os.ReadFile(filepath.Join("examples", filepath.FromSlash(file)))
+		data, err := examples.ReadFile("examples/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package reach_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -286,10 +285,9 @@ func TestErrorsNameTheLine(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		text, readErr := os.ReadFile("../script/lua/" + found[1] + ".lua")
 		line, _ := strconv.Atoi(found[2])
-		if lines := strings.Split(string(text), "\n"); readErr != nil || line > len(lines) || !strings.Contains(lines[line-1], "'HSET'") {
-			t.Errorf("%s: %v, %v", name, err, readErr)
+		if lines := strings.Split(script.Source(found[1]), "\n"); line > len(lines) || !strings.Contains(lines[line-1], "'HSET'") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

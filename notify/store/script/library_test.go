@@ -1,8 +1,7 @@
 package script_test
 
 import (
-	"os"
-	"path/filepath"
+	"io/fs"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,19 +16,14 @@ var (
 )
 
 // sources returns the modules and the transitions by their files, in the order of the library, without comments and with empty strings.
-func sources(t *testing.T) (files []string, code map[string]string) {
-	t.Helper()
+func sources() (files []string, code map[string]string) {
 	code = make(map[string]string)
 	for _, name := range script.Modules() {
 		files = append(files, "shared/"+name)
 	}
 	files = append(append(files, "begin"), script.Transitions()...)
 	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("lua", file+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		code[file] = luaString.ReplaceAllString(luaComment.ReplaceAllString(string(text), ""), "''")
+		code[file] = luaString.ReplaceAllString(luaComment.ReplaceAllString(script.Source(file), ""), "''")
 	}
 	return files, code
 }
@@ -38,7 +32,7 @@ func sources(t *testing.T) (files []string, code map[string]string) {
 // used is there: luacheck does not see which fields a table has.
 func TestModulesUseWhatIsBeforeThem(t *testing.T) {
 	t.Parallel()
-	files, code := sources(t)
+	files, code := sources()
 	defined := make(map[string]bool)
 	definition := regexp.MustCompile(`(?m)^(?:function ([A-Z][a-z]+\.\w+)\(|([A-Z][a-z]+\.\w+) = )`)
 	use := regexp.MustCompile(`\b[A-Z][a-z]+\.\w+`)
@@ -60,11 +54,11 @@ func TestModulesUseWhatIsBeforeThem(t *testing.T) {
 	if len(defined) < 100 {
 		t.Errorf("%d names were found", len(defined))
 	}
-	there, err := filepath.Glob("lua/*.lua")
+	there, err := fs.Glob(script.Files, "lua/*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := filepath.Glob("lua/*/*.lua")
+	more, err := fs.Glob(script.Files, "lua/*/*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +73,7 @@ func TestModulesUseWhatIsBeforeThem(t *testing.T) {
 // Only the table has names of keys.
 func TestScriptsNameNoKey(t *testing.T) {
 	t.Parallel()
-	files, code := sources(t)
+	files, code := sources()
 	raw := regexp.MustCompile(`KEYS\b|\bkeys\[|\bPREFIX\b|\bBASE\s*\.\.|\w_\b`)
 	for _, file := range files {
 		if found := raw.FindAllString(code[file], -1); found != nil && file != "begin" {

@@ -19,7 +19,7 @@ func TestEnvironment(t *testing.T) {
 	v := reflect.ValueOf(&want).Elem()
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.String && f.IsZero() {
-			f.SetString(v.Type().Field(i).Name)
+			f.SetString("/" + v.Type().Field(i).Name)
 		}
 		if v.Field(i).IsZero() {
 			t.Errorf("this test does not know the field %s", v.Type().Field(i).Name)

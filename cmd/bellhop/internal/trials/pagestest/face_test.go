@@ -1,4 +1,4 @@
-package notify_test
+package pagestest_test
 
 import (
 	"go/ast"
@@ -17,7 +17,7 @@ const mostNames = 189
 func TestFaceIsSmall(t *testing.T) {
 	t.Parallel()
 	total := 0
-	for _, dir := range []string{".", "../subscribers"} {
+	for _, dir := range []string{"notify", "subscribers"} {
 		n := 0
 		for name, sentence := range exported(t, dir) {
 			if n++; sentence == "" {
@@ -65,7 +65,7 @@ func exported(t *testing.T, dir string) map[string]string {
 // parsed returns the documentation of a package, without its tests.
 func parsed(t *testing.T, dir string) *doc.Package {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
