@@ -1,6 +1,7 @@
 package main
 
-// A mutant is a fault, and the tests that find it.
+// A mutant is a fault, and the tests that find it. Those of packages find theirs in each run of make test, those of trials where the
+// commit has their third (Makefile).
 type mutant struct {
 	breaks string
 	change
@@ -662,5 +663,25 @@ var mutants = []mutant{
 			"",
 		},
 		"./daemon/doctor/repair", "TestDamages",
+	},
+	{
+		"a file that a test reads is changed, and the result of before is kept",
+		change{
+			"daemon/metrics/alerts.yml",
+			"expr: max by (job, topic) (bellhop_oldest_overdue_seconds)",
+			"expr: min by (job, topic) (bellhop_oldest_overdue_seconds)",
+		},
+		"./daemon/metrics", "TestAlertsByTopic",
+	},
+
+	// Bounds on real time.
+	{
+		"a carrier that was killed is replaced after nine seconds",
+		change{
+			"carrier/options.go",
+			"DefaultLease     = 3 * time.Second",
+			"DefaultLease     = 9 * time.Second",
+		},
+		"./cmd/bellhop/internal/trials/crash", "TestKillCarrier",
 	},
 }
