@@ -5,64 +5,85 @@ GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
-# Everything is compiled in two ways only, which takes most of the time of a first build: as it is installed, which is how tools and
-# the trials are run, too, and with the race detector, for vet, staticcheck and the other tests. vet finds the same in lint and in
-# test, and runs once. Without the paths of the clone, another one finds in the cache what this one compiled.
-INSTALLED = CGO_ENABLED=0
-RACED     = -race -trimpath
-RUN       = $(INSTALLED) go run -trimpath
+# Everything is compiled as it is installed, for tools, linters and tests, too: that takes most of the time of a first build. The tests of
+# packages in which goroutines meet are compiled a second time, with the race detector. Without the paths of the clone, another one finds in
+# the cache what this one compiled; without what a debugger needs, programs are linked faster. vet runs once, in lint.
+export CGO_ENABLED = 0
+export GOFLAGS := $(filter-out -trimpath -ldflags=-w,$(GOFLAGS)) -trimpath -ldflags=-w
+RACED = CGO_ENABLED=1 go test -race -vet=off
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test packages trials race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
+.PHONY: help build test packages trials alone meeting sweeps shuffled race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build ./bellhop
-	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bellhop ./cmd/bellhop
+	go build -ldflags '-X main.version=$(VERSION)' -o bellhop ./cmd/bellhop
 
 # The program that tests run as Redis, a name on PATH or a path: make test REDIS_SERVER=/opt/valkey/bin/valkey-server.
 # A relative path is made absolute, since each test package runs in its own folder.
 REDIS_SERVER ?= redis-server
 override export REDIS_SERVER := $(if $(findstring /,$(REDIS_SERVER)),$(abspath $(REDIS_SERVER)),$(REDIS_SERVER))
 
+# Sweeps, which are many cases that are alike, and trials take long. make test makes a third of them, another one for each commit, and all
+# other targets make all.
+export THIRD =
+
+test: ## run the tests of the packages and this commit's third of the trials, on redis-server or the program that REDIS_SERVER names
+	@$(MAKE) --no-print-directory --keep-going -j1 packages trials THIRD=$$(expr $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)
+
 # The trials judge bounds on real time, so one package runs at a time, and nothing beside it. Their tests mostly wait for such bounds, too.
-# They are compiled as what is installed: everything under them has been raced, and lint vets them.
 TRIALS = ./cmd/bellhop/internal/trials
-TRIAL  = $(INSTALLED) go test -trimpath -vet=off
+TRIAL  = go test -count=1 -vet=off -p 1 -parallel $$((2 * $$(nproc))) -shuffle=on
+ALWAYS = faults/... mutants pagestest standstill
+LONG_0 = crash
+LONG_1 = failover model
+LONG_2 = vm/... ../bench/against
 
-test: ## run all tests, on redis-server or the program that REDIS_SERVER names: those of the packages, then the trials, also if one fails
-	@$(MAKE) --no-print-directory --keep-going -j1 packages trials
+# go test keeps a result until what was tested changes, or a variable or a file of the tree that the test read: of that the path counts, and
+# each clone has another one. So the tests of packages embed what they read, and those that cannot are named so, and run with the trials.
+READING = ^(TestPageOf|Fuzz)
 
-# Many tests mostly wait: twice as many as processors run at a time, of each package.
-WAITING = -parallel $$((2 * $$(nproc)))
+# As many packages as there are processors are tested at a time, once with and once without the race detector, and twice as many tests of
+# each, since many tests mostly wait. What takes longest begins first.
+TOGETHER = -p $$(nproc) -parallel $$((2 * $$(nproc))) -timeout 10m -skip '$(READING)' $(ORDER)
+MEETING  = ./subscribers/... ./daemon/httpapi/... ./daemon/natsgate ./daemon/push ./daemon/cache ./carrier ./notify/store/reach
+ALONE    = ./daemon/console ./cmd/bellhop $$(go list ./... | grep -vxF "$$(go list $(MEETING) $(TRIALS)/... $(TRIALS)/../bench/against)")
 
-# What takes long comes first, and one package more than there are processors runs at a time, or these would be idle: at the end, and while
-# the tests of a package wait.
-LONGEST = ./daemon/console ./subscribers ./cmd/bellhop ./daemon/httpapi ./daemon/doctor/...
+packages: tools ## run the tests of the packages that changed, where goroutines meet with the race detector
+	@$(MAKE) --no-print-directory --keep-going -j2 alone meeting
 
-packages: tools ## run all tests but the trials, with the race detector
-	go test $(RACED) -vet=all -shuffle=on -timeout 10m -p $$(($$(nproc) + 1)) $(WAITING) $(LONGEST) $$(go list ./... | grep -v $(TRIALS:.%=%))
+alone:
+	go test -vet=off $(TOGETHER) $(ALONE)
 
-# Each commit runs another third of the fixed rounds of faults; make faults runs all.
-THIRD = $(shell expr $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)
+meeting:
+	$(RACED) $(TOGETHER) $(MEETING)
 
-trials: tools ## run the trials alone: crashes, failovers, faults under load, virtual machines
-	$(INSTALLED) go build -trimpath ./... # on all cores, in contrast to -p 1
-	FAULTS_THIRD=$(THIRD) $(TRIAL) -p 1 -shuffle=on -timeout 10m $(WAITING) $(TRIALS)/...
+shuffled: ## run all tests of the packages anew, in another order
+	@$(MAKE) --no-print-directory packages ORDER=-shuffle=on
 
-race: tools ## run the trials with the race detector, also in their daemons
-	go test $(RACED) -vet=off -p 1 -shuffle=on -timeout 20m $(TRIALS)/...
+trials: tools ## run the trials: crashes, failovers, faults under load, virtual machines, the commands of the pages
+	go build ./... # on all cores, in contrast to -p 1
+	$(TRIAL) -timeout 10m $(patsubst %,$(TRIALS)/%,$(if $(THIRD),$(ALWAYS) $(LONG_$(THIRD)),... ../bench/against))
+	$(TRIAL) -timeout 10m -run '$(READING)' $$(grep -rlE --include=*_test.go 'func $(READING:^%=%)' . | grep -v $(TRIALS) | xargs -n1 dirname | sort -u)
+
+sweeps: tools ## run each case of the sweeps
+	go test -count=1 -vet=off -run '^(TestStoppedHalfway|TestWrongReplies|TestPages)$$' ./daemon/doctor/repair ./notify/store ./daemon/console
+
+race: tools ## run everything with the race detector, the daemons of the trials, too
+	$(RACED) $(TOGETHER) -shuffle=on $$(go list ./... | grep -v $(TRIALS:.%=%))
+	$(RACED) -p 1 -shuffle=on -timeout 20m $(TRIALS)/...
 
 lint: linters ## run the linters; any finding fails
-	@found=$$($(RUN) $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
-	go vet $(RACED) ./...
-	$(RUN) -exec 'env CGO_ENABLED=1 "GOFLAGS=$(RACED)"' $(STATICCHECK) ./...
-	library=$$($(RUN) ./notify/store/script/librarytext) && printf '%s\n' "$$library" | luacheck --quiet --no-color --config notify/store/script/lua/.luacheckrc -
+	@found=$$(go run $(GOFUMPT) -l .) && test -z "$$found" || { echo "gofumpt would change:"; echo "$$found"; exit 1; }
+	GOGC=400 go vet ./... # which compiles most of all, a sixth faster so
+	go run $(STATICCHECK) ./...
+	library=$$(go run ./notify/store/script/librarytext) && printf '%s\n' "$$library" | luacheck --quiet --no-color --config notify/store/script/lua/.luacheckrc -
 	cd notify/store/script/lua && luacheck --quiet --no-color found.lua rehearse.lua
 
 linters:
@@ -72,7 +93,7 @@ linters:
 SHARDS = 8
 
 shards: tools ## run the tests of the packages that work on shards with SHARDS of them in each store
-	BELLHOP_TEST_SHARDS=$(SHARDS) go test -count=1 $(RACED) -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop
+	BELLHOP_TEST_SHARDS=$(SHARDS) $(RACED) -count=1 -shuffle=on -timeout 20m ./notify/... ./carrier ./subscribers ./daemon/... ./cmd/bellhop
 
 # Pictures of the console's pages, and all that is tested of them in a browser. make test looks at each page once.
 SCREENSHOTS = dist/screenshots
@@ -84,7 +105,7 @@ screenshots: tools ## write pictures of the console's pages, light and dark, wid
 	go test -count=1 -timeout 20m -run '^TestPages$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
 
 console: tools ## run all tests of the console, with each page in both colours, wide and narrow, with and without JavaScript
-	go test -count=1 $(RACED) -shuffle=on -timeout 20m ./daemon/console/... -console.all
+	$(RACED) -count=1 -shuffle=on -timeout 20m ./daemon/console/... -console.all
 
 FUZZTIME = 30s
 
@@ -115,13 +136,13 @@ takeovers: tools ## measure how long a takeover by another carrier takes, 50 tim
 MUTANTS =
 
 mutants: tools ## break one thing at a time, and check that the tests that mean it fail
-	$(RUN) ./cmd/bellhop/internal/trials/mutants -all -only '$(MUTANTS)'
+	go run ./cmd/bellhop/internal/trials/mutants -all -only '$(MUTANTS)'
 
 # BASE is a commit of the past to measure beside this tree, in turns: make bench BASE=b6f0862.
 BASE =
 
 bench: build ## measure this machine, with a redis-server of its own, or with BASE a commit of the past and this tree in turns
-	$(if $(BASE),$(RUN) ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
+	$(if $(BASE),go run ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/store ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate ./daemon/push
@@ -170,7 +191,7 @@ install: ## install under PREFIX (/usr/local), or below DESTDIR for a package; s
 	umask 022 && $(MAKE) --no-print-directory files
 
 files: # what install installs, with a umask that lets all users read it
-	$(INSTALLED) go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
+	go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
@@ -205,7 +226,7 @@ deb: ## build the Debian package, into dist/
 	chmod 644 $(DIST)/root/usr/share/doc/bellhop/changelog.gz
 	install -D -m 644 systemd/lintian-overrides $(DIST)/root/usr/share/lintian/overrides/bellhop
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
-	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RUN) $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
+	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 or newer for the

@@ -10,6 +10,6 @@
 //   - mutants breaks one thing at a time, and checks that the tests that mean it fail;
 //   - pagestest reads the commands of the pages, which tests here and of the command run.
 //
-// Only tests import them. They are the tests that judge bounds on real time, so make test runs
-// them alone, one package after the other.
+// Only tests import them. They are the tests that judge bounds on real time, so they run
+// alone, one package after the other.
 package trials

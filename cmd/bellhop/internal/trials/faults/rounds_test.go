@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,22 +17,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Every fault hits each of its targets once. make test runs a third of these rounds, each commit another.
+// Every fault hits each of its targets once.
 func TestEachFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute or two")
 	}
-	plans := fixedPlans()
-	if third := os.Getenv("FAULTS_THIRD"); third != "" {
-		n, err := strconv.Atoi(third)
-		if err != nil || n < 0 || n > 2 {
-			t.Fatalf("FAULTS_THIRD=%s: write 0, 1 or 2, or leave it out for all rounds", third)
-		}
-		plans = slices.DeleteFunc(plans, func(p plan) bool { return p.Seed%3 != uint64(n) })
-	}
-	rounds(t, plans)
+	rounds(t, slices.DeleteFunc(fixedPlans(), func(p plan) bool { return !storetest.InThird(int(p.Seed)) }))
 }
 
 // Random rounds, as many as -faults.rounds: see make faults.
