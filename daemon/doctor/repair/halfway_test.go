@@ -679,6 +679,15 @@ func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
 		h.again(t, db)
 	}
 	run := storetest.Run(t, mustCarrier(t, db).Run)
+	// A message that a carry left at its old place, too, and that is acknowledged before the next carry, would be buried there without a record.
+	storetest.Eventually(t, "all that is due is carried", func() bool {
+		now, err := db.Client().Time(t.Context()).Result()
+		if err != nil {
+			return false
+		}
+		n, err := db.Client().ZCount(t.Context(), db.KeysOf(mail).Scheduled(mail), "-inf", fmt.Sprint(now.UnixMilli())).Result()
+		return err == nil && n == 0
+	})
 	h.delivered(t, db)
 	run()
 	findings(t, db, true)
