@@ -46,12 +46,13 @@ LONG_1 = failover model
 LONG_2 = vm/... ../bench/against
 
 # go test keeps a result until what was tested changes, or a variable or a file of the tree that the test read: of that the path counts, and
-# each clone has another one. So the tests of packages embed what they read, and those that cannot are named so, and run with the trials.
-READING = ^(TestPageOf|Fuzz)
+# each clone has another one. So the tests of packages embed what they read. Those that cannot, and sweeps, are named so, and run with the trials.
+UNKEPT  = ^(TestPageOf|Fuzz)|ByThirds$$
+HOLDING = $$(grep -rlE --include=*_test.go '^func (TestPageOf|Fuzz|Test[A-Za-z]+ByThirds\()' . | grep -v $(TRIALS) | xargs -n1 dirname | sort -u)
 
 # As many packages as there are processors are tested at a time, once with and once without the race detector, and twice as many tests of
 # each, since many tests mostly wait. What takes longest begins first.
-TOGETHER = -p $$(nproc) -parallel $$((2 * $$(nproc))) -timeout 10m -skip '$(READING)' $(ORDER)
+TOGETHER = -p $$(nproc) -parallel $$((2 * $$(nproc))) -timeout 10m -skip '$(UNKEPT)' $(ORDER)
 MEETING  = ./subscribers/... ./daemon/httpapi/... ./daemon/natsgate ./daemon/push ./daemon/cache ./carrier ./notify/store/reach
 ALONE    = ./daemon/console ./cmd/bellhop $$(go list ./... | grep -vxF "$$(go list $(MEETING) $(TRIALS)/... $(TRIALS)/../bench/against)")
 
@@ -70,10 +71,10 @@ shuffled: ## run all tests of the packages anew, in another order
 trials: tools ## run the trials: crashes, failovers, faults under load, virtual machines, the commands of the pages
 	go build ./... # on all cores, in contrast to -p 1
 	$(TRIAL) -timeout 10m $(patsubst %,$(TRIALS)/%,$(if $(THIRD),$(ALWAYS) $(LONG_$(THIRD)),... ../bench/against))
-	$(TRIAL) -timeout 10m -run '$(READING)' $$(grep -rlE --include=*_test.go 'func $(READING:^%=%)' . | grep -v $(TRIALS) | xargs -n1 dirname | sort -u)
+	$(TRIAL) -timeout 10m -run '$(UNKEPT)' $(HOLDING)
 
-sweeps: tools ## run each case of the sweeps
-	go test -count=1 -vet=off -run '^(TestStoppedHalfway|TestWrongReplies|TestPages)$$' ./daemon/doctor/repair ./notify/store ./daemon/console
+sweeps: tools ## run each case of the sweeps, as make trials does
+	$(TRIAL) -run 'ByThirds$$' $(HOLDING)
 
 race: tools ## run everything with the race detector, the daemons of the trials, too
 	$(RACED) $(TOGETHER) -shuffle=on $$(go list ./... | grep -v $(TRIALS:.%=%))
@@ -102,7 +103,7 @@ pictures: tools ## write the pictures of README.md again
 	go test -count=1 -run '^TestPictures$$' ./daemon/console -console.pictures $(CURDIR)/daemon/console/pictures
 
 screenshots: tools ## write pictures of the console's pages, light and dark, wide and narrow, to dist/screenshots
-	go test -count=1 -timeout 20m -run '^TestPages$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
+	go test -count=1 -timeout 20m -run '^TestPagesByThirds$$' ./daemon/console -console.screenshots $(abspath $(SCREENSHOTS))
 
 console: tools ## run all tests of the console, with each page in both colours, wide and narrow, with and without JavaScript
 	$(RACED) -count=1 -shuffle=on -timeout 20m ./daemon/console/... -console.all

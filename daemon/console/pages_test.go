@@ -30,7 +30,7 @@ func looks() (looks []consoletest.Look) {
 }
 
 // Each page can be read by everybody, fits the window, and does nothing that the policy refuses.
-func TestPages(t *testing.T) {
+func TestPagesByThirds(t *testing.T) {
 	t.Parallel()
 	s := populated(t)
 	for _, look := range looks() {

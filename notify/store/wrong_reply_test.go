@@ -116,7 +116,7 @@ type asking struct {
 }
 
 // If a script gets an answer that it never gives, its transition returns an error, and never panics.
-func TestWrongReplies(t *testing.T) {
+func TestWrongRepliesByThirds(t *testing.T) {
 	s := storetest.Open(t)
 	shard := s.Of("t")
 	a := &answers{}

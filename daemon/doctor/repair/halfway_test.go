@@ -40,7 +40,7 @@ const mail = "mail"
 // A call that lacks the right to one of its writes stops there. Wherever it stops,
 // each message can still be carried or claimed, or is not published; no record is
 // without a place.
-func TestStoppedHalfway(t *testing.T) {
+func TestStoppedHalfwayByThirds(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	for i, h := range halfways {
