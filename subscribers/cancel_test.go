@@ -225,7 +225,7 @@ func TestCancelOfAHandover(t *testing.T) {
 	if err != nil || len(e.Stopped) != 1 || e.Receipts[0] != got.Receipt {
 		t.Fatalf("it is %+v, %v", e, err)
 	}
-	lost, err := db.Of(topic).Release(t.Context(), topic, reach.Inbox{}, []store.Return{{Lease: got.Lease}})
+	lost, err := db.Of(topic).Release(t.Context(), topic, reach.Inbox{}, 0, []store.Return{{Lease: got.Lease}})
 	if err != nil || len(lost) > 0 {
 		t.Errorf("lost are %v, %v", lost, err)
 	}

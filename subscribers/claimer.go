@@ -209,7 +209,7 @@ func (c *Claimer) AckMany(ctx context.Context, topic string, ds []Delivery) (los
 // returns those whose lease was lost. Errors: notify.ErrInvalid, or that of the
 // connection, after which some may be released.
 func (c *Claimer) ReleaseMany(ctx context.Context, topic string, ds []Delivery) (lost []Delivery, err error) {
-	return c.releaseMany(ctx, topic, reach.Inbox{}, ds)
+	return c.releaseMany(ctx, topic, reach.Inbox{}, 0, ds)
 }
 
 // Run wakes callers that wait, until ctx ends; then they get an ErrStopping, and it
@@ -228,21 +228,13 @@ func (c *Claimer) Run(ctx context.Context) error {
 	receiving.Go(func() { c.subscribe(subscribed) })
 	<-ctx.Done()
 	c.end()
-	c.polls.stop() // the last hand-overs are sent until the inbox has left all waiting lists
+	c.polls.stop()
 	c.across.stop()
-	c.last()
 	unsubscribe()
 	receiving.Wait()
-	c.polls.stop()
+	c.polls.stop() // what it received meanwhile
 	c.aged.stop()
 	return nil
-}
-
-// last waits for what was handed over before the inbox left all waiting lists.
-func (c *Claimer) last() {
-	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
-	defer cancel()
-	_ = c.Ping(ctx) // if this fails, the leases of hand-overs end
 }
 
 // subscribe receives until ctx ends.

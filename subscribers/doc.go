@@ -34,7 +34,7 @@
 // At least once: a claimed message is leased, not removed. If the process dies
 // the lease expires, and another attempt is made; the lease of a handler that
 // takes long is extended while it runs. A message is handled twice only after
-// its lease expired, or a connection broke in the middle of a claim or an
+// its lease expired, or a connection broke, or stood still for a second, amid a claim or an
 // acknowledgement. One that is out of attempts is kept among the dead letters.
 //
 // A message that somebody cancels with a stop ends its handler's context, with

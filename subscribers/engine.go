@@ -35,13 +35,11 @@ type source[W any] struct {
 	// until the next claim.
 	release func(ctx context.Context, back []*job[W], rest bool) error
 
-	// last waits for what the source handed over before it rested. It is called when the engine stops; nil: the source hands nothing
-	// over.
-	last func(ctx context.Context)
-
-	// rests is called behind that, when nothing more is claimed or handed over; nil: nobody
+	// rests is called when the engine stops, and nothing more is claimed or handed over; nil: nobody
 	// waits for that.
 	rests func()
+
+	dropped func() // counts work that was handed over and is dropped; nil: the source hands nothing over
 
 	// extend extends the leases of up to record.MaxClaim pieces of work.
 	extend func(ctx context.Context, all []W, lease time.Duration) (extension[W], error)
@@ -101,7 +99,10 @@ type engine[W any] struct {
 	handlers   context.Context  // of handlers; nil while the engine takes no hand-overs
 	claiming   bool             // a claim is under way
 	handed     []*job[W]        // handed over during it: they are younger than what it may bring
-	received   int64            // when the last hand-over was made that is not among these, in us by Redis's clock
+	refused    []*job[W]        // handed over, to be released before the next claim: they are older than what that may bring
+	received   int64            // when the last hand-over was made that is not among handed, in us by Redis's clock
+	from       int64            // those made later are good: when the last claim found none on its way, by the same clock; 0: none did since the source rested
+	rested     int              // how often the source rested
 	queue      []*job[W]        // claimed, not begun
 	leased     map[*job[W]]bool // claimed, not settled
 	done       []*job[W]        // handled, not acknowledged

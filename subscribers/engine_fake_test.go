@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,8 @@ type fake struct {
 	made   int     // pieces
 	ready  []piece // in the order in which they were made
 	waits  bool    // it rings when there is something ready
+	drops  int     // hand-overs that the engine dropped; guarded by its mutex
+	rested atomic.Bool
 	count  map[string]int
 	notes  map[string][]string // by kind
 	logged bytes.Buffer
@@ -79,7 +82,7 @@ func virtually(t *testing.T, limits terms, test func(t *testing.T, f *fake)) {
 			ends:  func(err error) bool { return errors.Is(err, errOver) || errors.Is(err, reach.ErrUnfit) },
 			about: func(p *piece) []any { return []any{"id", p.id} },
 			shard: func(p *piece) int { return f.shards[p.id] },
-			noun:  "piece",
+			noun:  "piece", dropped: func() { f.drops++ },
 		}, limits, make(chan struct{}, 1), slog.New(slog.NewTextHandler(&f.logged, nil)))
 		test(t, f)
 	})
@@ -196,6 +199,7 @@ func (f *fake) call(ctx context.Context, kind string) error {
 }
 
 func (f *fake) claimPieces(ctx context.Context, n int, done []piece) (batch[piece], error) {
+	_, rests := f.lastReceived()
 	if err := f.call(context.WithoutCancel(ctx), "claim"); err != nil {
 		return batch[piece]{}, err
 	}
@@ -212,6 +216,7 @@ func (f *fake) claimPieces(ctx context.Context, n int, done []piece) (batch[piec
 		f.note("ack", "%v", done)
 	}
 	_ = pass(context.WithoutCancel(ctx), f.takes["answer"])
+	f.found(1, rests)
 	return batch[piece]{work: got, more: more, again: f.after}, nil
 }
 
@@ -244,6 +249,10 @@ func (f *fake) ackPieces(ctx context.Context, done []piece) (lost []piece, err e
 }
 
 func (f *fake) releasePieces(ctx context.Context, back []*job[piece], rest bool) error {
+	if rest {
+		f.leaves()
+		f.rested.Store(true)
+	}
 	if err := f.call(ctx, "release"); err != nil {
 		return err
 	}
@@ -276,13 +285,28 @@ func (f *fake) extendPieces(ctx context.Context, all []piece, lease time.Duratio
 }
 
 // handOver hands a piece over that has been on its way for some time, and reports
-// whether the engine took it.
+// whether the engine took it. One that a release took back is ready again.
 func (f *fake) handOver(id string, at int64, age time.Duration) bool {
 	f.mu.Lock()
 	f.made++
 	p := piece{id: id, number: f.made}
 	f.mu.Unlock()
-	j := &job[piece]{work: p, at: at, sent: time.Now().Add(-age), lease: record.HandoverLease, confirm: f.length}
+	j := &job[piece]{work: p, at: 1 + at, sent: time.Now().Add(-age), lease: record.HandoverLease, confirm: f.length}
 	defer signal(f.rung)
-	return f.hand(j, age < record.HandoverLease)
+	before, from := f.dropsAndFrom()
+	f.hand(j, age < record.HandoverLease)
+	after, _ := f.dropsAndFrom()
+	if after > before && from == 0 && f.rested.Load() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ready = append(f.ready, p)
+	}
+	return after == before
+}
+
+// dropsAndFrom returns how many hand-overs the engine dropped, and from when on they are good.
+func (f *fake) dropsAndFrom() (drops int, from int64) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	return f.drops, f.from
 }

@@ -89,7 +89,7 @@ func TestHandoverDuringAClaim(t *testing.T) {
 	})
 }
 
-// Where a NotNow asks for rest, or for one at a time, a hand-over is released: it would overtake what was released.
+// While a NotNow asks for rest, what was on its way before is taken back: it would overtake what was released.
 func TestHandoverDuringAPause(t *testing.T) {
 	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
 		f.handler = refusing(0, time.Minute)
@@ -97,7 +97,7 @@ func TestHandoverDuringAPause(t *testing.T) {
 		f.at(time.Second)
 		f.handOver("b", 1, 0)
 		f.at(time.Second)
-		f.want("release", "0s [a] and rest", "1s [b] and go on")
+		f.want("release", "0s [a] and rest")
 		f.want("handle", "0s a")
 	})
 }
@@ -136,40 +136,47 @@ func TestHandoverBehindReleasedWork(t *testing.T) {
 	}
 }
 
-// What was handed over before the source rested, and arrives when the engine stops, is released.
+// What was handed over before the source rested, and arrives when the engine stops, is dropped: it was taken back.
 func TestHandoverToOneThatStops(t *testing.T) {
 	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
-		f.last = func(context.Context) {
-			pass(context.Background(), 10*time.Millisecond)
-			f.handOver("a", 1, 0)
-		}
+		f.takes["release"] = 10 * time.Millisecond
 		f.start()
 		f.at(time.Second)
 		f.stop()
+		f.at(1005 * time.Millisecond)
+		if f.handOver("a", 1, 0) {
+			t.Error("it was taken")
+		}
 		f.at(time.Minute)
-		f.want("release", "1s [] and rest", "1.01s [a] and go on")
+		f.want("release", "1.01s [] and rest")
 		f.want("handle")
 		f.want("end", "1.01s <nil>")
 	})
 }
 
-// A source that cannot be told to rest hands nothing over that would be waited for.
-func TestRestFails(t *testing.T) {
-	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
-		f.fault = func(kind string, _ int) error { return map[string]error{"release": errAway}[kind] }
-		f.last = func(context.Context) { f.t.Error("it waits for hand-overs") }
-		f.start()
-		f.at(time.Second)
-		f.stop()
+// What is handed over while one is done at a time is released before the next claim, which it would overtake.
+func TestHandoverBesideAProbe(t *testing.T) {
+	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
+		tries := 0
+		f.handler = func(ctx context.Context, id string) error {
+			if tries++; tries == 1 {
+				return NotNow(errBusy, time.Second)
+			}
+			return pass(ctx, 10*time.Millisecond)
+		}
+		f.start("a")
+		f.at(1005 * time.Millisecond)
+		f.handOver("b", 1, 0)
 		f.at(time.Minute)
-		f.want("end", "1s <nil>")
+		f.want("release", "0s [a] and rest", "1.005s [b] and rest")
+		f.want("handle", "0s a", "1s a", "1.01s b")
 	})
 }
 
 // Who may PUBLISH can make up hand-overs: an engine takes no more than an inbox with room may have been sent.
 func TestHandoversAreBounded(t *testing.T) {
 	virtually(t, terms{concurrency: 2, ahead: 3}, func(t *testing.T, f *fake) {
-		f.takes["handle"] = time.Hour
+		f.takes["handle"] = 150 * time.Millisecond
 		f.start()
 		took := 0
 		for at := range int64(2 * record.MaxClaim) {
@@ -180,7 +187,7 @@ func TestHandoversAreBounded(t *testing.T) {
 		if want := 2 + 3 + record.MaxClaim; took != want {
 			t.Errorf("it took %d, want %d", took, want)
 		}
-		f.at(time.Second)
+		f.at(time.Hour)
 		if !f.handOver("later", 1e6, 0) {
 			t.Error("it took none when it had room")
 		}

@@ -19,7 +19,7 @@ const confirmAfter = 2 * time.Millisecond
 
 // handoverLost is how long after a hand-over that did not arrive its message is ready
 // again, with some time for the carrier.
-func handoverLost() time.Duration { return record.HandoverLease + 100*time.Millisecond }
+func handoverLost() time.Duration { return record.HandoverLease + 2*record.HandoverSpare }
 
 // A sample is one of Redis's clock.
 type sample struct {
@@ -52,39 +52,40 @@ func (w *worker) takeOver(h store.Handover) {
 	d, err := w.leases.handedOver(h)
 	j := &job[Delivery]{work: d, at: h.At, sent: time.Now().Add(-max(age, 0)), lease: record.HandoverLease, confirm: h.Full}
 	w.stats.all.Add(1) // before the handler may begin
-	if !w.hand(j, err == nil && age < record.HandoverLease) {
-		w.stats.dropped.Add(1)
-	}
+	w.hand(j, err == nil && age < record.HandoverLease)
 }
 
 // hand begins to handle work that came without a claim, if it is good. It drops work
-// that came before, more than an inbox with room can have been sent, since anyone who may
-// PUBLISH could make it up, and all when the engine has stopped. It reports whether it
-// took the work.
-func (e *engine[W]) hand(j *job[W], good bool) bool {
+// that came before, or was taken back when the source rested, more than an inbox with room
+// can have been sent, since anyone who may PUBLISH could make it up, and all when the
+// engine has stopped.
+func (e *engine[W]) hand(j *job[W], good bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+record.MaxClaim
 	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
 	case twice || full || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
-		return false
+		e.dropped()
 	case e.claiming:
 		e.handed = append(e.handed, j)
 	default:
 		e.begin(j)
 	}
-	return true
 }
 
-// begin queues work that was handed over, or releases it where a NotNow asks for rest or
-// what was queued was released: it would overtake that. The mutex is held.
+// begin queues work that was handed over, unless it was taken back. Where a NotNow asks for
+// rest, or what was queued was released, which it would overtake, it has the work be
+// released before the next claim, which would overtake that. The mutex is held.
 func (e *engine[W]) begin(j *job[W]) {
+	if e.from == 0 || j.at <= e.from {
+		e.dropped()
+		return
+	}
 	e.received, j.queued = j.at, time.Now()
 	e.leased[j] = true
 	if e.yields || time.Now().Before(e.openUntil) || e.probe && !e.probes() {
-		grace := e.handlers
-		e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
+		e.refused = append(e.refused, j)
 		return
 	}
 	e.confirming = true
@@ -103,11 +104,37 @@ func (e *engine[W]) claimEnded() {
 	e.claiming, e.handed = false, nil
 }
 
-// lastReceived returns the time of the last hand-over before the claim that is under way.
-func (e *engine[W]) lastReceived() int64 {
+// takeRefused takes what was handed over and is to be released.
+func (e *engine[W]) takeRefused() (back []*job[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	back, e.refused = e.refused, nil
+	return back
+}
+
+// found notes that a claim at a time by Redis's clock, in us, found no hand-over on its way: those made later are good, unless the source
+// rested since that was called, when it had rested so often.
+func (e *engine[W]) found(now int64, rests int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if rests == e.rested {
+		e.from = now
+	}
+}
+
+// leaves notes that the source rests: no hand-over is good until the next claim. It returns the time of the last one that was received.
+func (e *engine[W]) leaves() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.from, e.rested = 0, e.rested+1
 	return e.received
+}
+
+// lastReceived returns the time of the last hand-over before the claim that is under way, and how often the source has rested.
+func (e *engine[W]) lastReceived() (at int64, rests int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.received, e.rested
 }
 
 // takeOver takes a message that was handed over. It does not block. It drops one that it
@@ -122,10 +149,11 @@ func (p *polls) takeOver(h store.Handover) {
 		return
 	}
 	q := p.queue(h.Topic)
-	if err != nil || h.At == q.received || full {
+	twice := h.At == q.received || slices.ContainsFunc(q.handed, func(other handed) bool { return other.At == h.At })
+	if err != nil || twice || full {
 		p.stats.drop(1)
 	} else {
-		q.received, q.handed = h.At, append(q.handed, handed{h, d})
+		q.handed = append(q.handed, handed{h, d})
 		p.pending++
 	}
 	q.rung, q.listed = true, true // the inbox is handed no other before it claims
@@ -134,55 +162,59 @@ func (p *polls) takeOver(h store.Handover) {
 
 // dealHanded deals what was handed over, first come, first served, and has it confirmed.
 // The callers do not wait for that: see [store.Handover.Promise]. It drops what is too
-// late, and releases what a caller wants for a lease that cannot be promised, and what
-// only callers wait for that have it acknowledged at once. The mutex is held.
+// late, or was taken back when the inbox left, and refuses what no caller can take. The
+// mutex is held.
 func (p *polls) dealHanded(q *topicQueue) {
-	for !q.asking && len(q.handed) > 0 {
-		one, h := q.firstToHand(), q.handed[0]
+	for !q.asking && q.from > 0 && len(q.handed) > 0 && q.firstFree() != nil {
+		h := q.handed[0]
+		one, lease := q.firstToHand(h.Full)
 		if one == nil {
-			return
+			p.refuse(q)
+			continue
 		}
-		d, lease := h.Delivery, cmp.Or(one.terms.lease.Truncate(time.Millisecond), h.Full)
-		q.handed = q.handed[1:]
+		q.received, q.handed = h.At, q.handed[1:]
 		p.pending--
-		switch {
-		case q.clock.since(h.At) >= record.HandoverLease:
+		if h.At <= q.from || q.clock.since(h.At) >= record.HandoverLease {
 			p.stats.drop(1)
-		case one.terms.ackNow || lease%time.Second != 0:
-			p.stats.drop(1)
-			p.begin(func() { p.giveBack(d) })
-		default:
-			d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, p.name)
-			one.got = append(one.got, d)
-			p.stats.all.Add(1)
-			p.begin(func() { p.confirm(d) })
-			p.end(nil, one)
+			continue
 		}
+		d := h.Delivery
+		d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, p.name)
+		one.got = append(one.got, d)
+		p.stats.all.Add(1)
+		p.begin(func() { p.confirm(d) })
+		p.end(nil, one)
 	}
 }
 
-// firstToHand returns the poll that a hand-over is for: the first one that does not have
-// it acknowledged at once, or else the first; nil if there is none. The mutex is held.
-func (q *topicQueue) firstToHand() *poll {
+// refuse has the first message that was handed over be released before the next claim. The mutex is held.
+func (p *polls) refuse(q *topicQueue) {
+	h := q.handed[0]
+	q.received, q.handed, q.back = h.At, q.handed[1:], append(q.back, h.Delivery)
+	p.stats.drop(1)
+}
+
+// firstToHand returns the poll that a hand-over is for, the first one that does not have it
+// acknowledged at once, and its lease. It returns nil if there is none, or where the receipt
+// of a hand-over cannot promise that lease. The mutex is held.
+func (q *topicQueue) firstToHand(full time.Duration) (*poll, time.Duration) {
 	for _, one := range q.polls {
 		if one.free(q) && !one.terms.ackNow {
-			return one
+			lease := cmp.Or(one.terms.lease.Truncate(time.Millisecond), full)
+			if lease%record.HandoverSpare != 0 {
+				break
+			}
+			return one, lease
 		}
 	}
-	return q.firstFree()
-}
-
-// giveBack releases a message that was handed over; if it fails the lease ends.
-func (p *polls) giveBack(d Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease)
-	defer cancel()
-	_, _ = p.releaseMany(ctx, d.Topic, reach.Inbox{}, []Delivery{d})
+	return nil, 0
 }
 
 // confirm gives a message that was handed over the lease that its receipt promises. It
-// tries until the lease that the message has is over: then it comes again.
+// tries for longer than the lease that the message has, since Redis may stand still: then
+// that is spared. If it fails the message comes again.
 func (p *polls) confirm(d Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease)
+	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease+reach.SettleFor)
 	defer cancel()
 	var pause backoff.Pause
 	for {

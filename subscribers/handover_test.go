@@ -268,7 +268,7 @@ func TestLostHandover(t *testing.T) {
 	if got := one.claim(0); got.OnTheWay != (after(got) < record.HandoverLease) || len(got.Messages) > 0 {
 		t.Errorf("before it received the hand-over, %v behind it, it claimed %+v", after(got), got)
 	}
-	if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}); err != nil {
+	if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}); err != nil {
 		t.Fatal(err)
 	}
 	two := newHand(t, db, "two")
@@ -312,7 +312,7 @@ func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 				lost = one.taken()
 				due = time.UnixMicro(lost.At).Truncate(time.Millisecond)
 			}
-			if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}); err != nil {
+			if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}); err != nil {
 				t.Fatal(err)
 			}
 			two := newHand(t, db, "two")
@@ -1075,4 +1075,140 @@ func TestHandoversBesideRings(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d of %d were handled", len(seen), n)
 	}
+}
+
+// What is on its way to an inbox that leaves is ready at once, before what is younger. What the inbox received stays leased.
+func TestHandoverIsTakenBack(t *testing.T) {
+	for name, leave := range map[string]func(h *hand, received int64) error{
+		"leave": func(h *hand, received int64) error {
+			return h.shard.Leave(h.t.Context(), h.inbox, []string{topic}, []int64{received})
+		},
+		"release": func(h *hand, received int64) error {
+			_, err := h.shard.Release(h.t.Context(), topic, h.inbox, received, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			one, two := newHand(t, db, "one"), newHand(t, db, "two")
+			storetest.Publish(t, db, body("a"))
+			lost := one.taken()
+			storetest.Publish(t, db, body("b"))
+			held := two.taken()
+			storetest.Publish(t, db, body("c"))
+			for _, err := range []error{leave(one, 0), leave(two, held.At)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := two.claim(held.At)
+			if len(got.Messages) != 2 || got.Messages[0].Member != topic+":a" || got.Messages[0].Used != 0 || !got.Messages[0].Due.Equal(lost.Due) || got.Messages[1].Member != topic+":c" {
+				t.Errorf("claimed %+v, want a, due %v, and c", got.Messages, lost.Due)
+			}
+			for _, test := range []struct {
+				h    *hand
+				over store.Handover
+				lost int
+			}{{one, lost, 1}, {two, held, 0}} {
+				lease := test.over.Lease
+				lease.Receipt, lease.Handed = test.over.Promise(time.Minute), false
+				if gone, err := test.h.shard.Ack(t.Context(), topic, []store.Lease{lease}); err != nil || len(gone) != test.lost {
+					t.Errorf("%s was acknowledged: %v, %v", test.over.Member, gone, err)
+				}
+			}
+		})
+	}
+}
+
+// A caller whose wait ends while a message is on its way to it gets that first, wherever it asks next, and once, though it arrives later.
+func TestHandoverToACallerThatLeft(t *testing.T) {
+	server := storetest.Server(t)
+	proxy := storetest.NewProxy(t, server.Addr())
+	db, far := storetest.At(t, server.URL(), "t"), storetest.At(t, "redis://"+proxy.Address(), "t")
+	storetest.Found(t, db)
+	beating(t, db)
+	one, _ := newPoller(t, far)
+	two, _ := newPoller(t, db)
+	answer := claimLater(t.Context(), t, one, subscribers.ClaimOptions{Wait: 100 * time.Millisecond})
+	waits(t, db, 1)
+	let := proxy.HoldPushes()
+	storetest.Publish(t, db, body("a"))
+	want(t, "the wait ends", answer, "")
+	storetest.Publish(t, db, body("b"))
+	claim := func(p *subscribers.Claimer, ids string) {
+		t.Helper()
+		want(t, "the claim", claimLater(t.Context(), t, p, subscribers.ClaimOptions{}), ids)
+	}
+	claim(two, "a")
+	claim(one, "b")
+	answer = claimLater(t.Context(), t, one, long())
+	let()
+	storetest.Publish(t, db, body("c"))
+	want(t, "the next", answer, "c")
+}
+
+// Redis stands still for so long that the lease of a hand-over ends before it is confirmed: it is spared once, and any receipt of it settles
+// the message.
+func TestHandoverIsSpared(t *testing.T) {
+	for name, settle := range map[string]func(h *hand, handed store.Handover) ([]int, error){
+		"confirmed": func(h *hand, handed store.Handover) ([]int, error) {
+			promised := store.Lease{Member: handed.Member, Receipt: handed.Promise(time.Minute)}
+			if lost, err := h.shard.Confirm(h.t.Context(), topic, "", []store.Lease{promised}); err != nil || len(lost) > 0 {
+				return lost, err
+			}
+			return h.shard.Ack(h.t.Context(), topic, []store.Lease{promised})
+		},
+		"acknowledged": func(h *hand, handed store.Handover) ([]int, error) {
+			return h.shard.Ack(h.t.Context(), topic, []store.Lease{handed.Lease})
+		},
+		"neither": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			one, home := newHand(t, db, "one"), db.Of(topic)
+			elected, err := home.Elect(t.Context(), "it", store.MaxCarrierLease, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			carry := func() store.Carried {
+				got, err := home.Carry(t.Context(), store.Carry{Token: elected.Token, Batch: 100, Ready: "0"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
+			}
+			storetest.Publish(t, db, body("a"))
+			handed := one.taken()
+			passed := func(d time.Duration) {
+				storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db) > handed.At+d.Microseconds() })
+			}
+			passed(record.HandoverLease)
+			if got := carry(); got.Moved+int(got.Lapsed) > 0 || got.Next < got.Now+record.HandoverSpare.Microseconds()/2 || got.Next > got.Now+2*record.HandoverSpare.Microseconds() {
+				t.Errorf("when it ended, the carrier found %+v", got)
+			}
+			if settle != nil {
+				if lost, err := settle(one, handed); err != nil || len(lost) > 0 {
+					t.Errorf("it is lost: %v, %v", lost, err)
+				}
+				storetest.Empty(t, db)
+				return
+			}
+			passed(record.HandoverLease + 2*record.HandoverSpare)
+			storetest.Eventually(t, "it is not spared again", func() bool { return carry().Lapsed == 1 })
+			if got := one.claim(handed.At); len(got.Messages) != 1 || got.Messages[0].Used != 0 || !got.Messages[0].Due.Equal(handed.Due) {
+				t.Errorf("then it came as %+v", got.Messages)
+			}
+		})
+	}
+}
+
+// redisNow returns the time in us by Redis's clock.
+func redisNow(t *testing.T, db *notify.Store) int64 {
+	t.Helper()
+	now, err := db.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.UnixMicro()
 }

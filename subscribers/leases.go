@@ -281,15 +281,16 @@ func (l *leases) nack(ctx context.Context, d *Delivery, n store.Nack) (Outcome, 
 }
 
 func (l *leases) release(ctx context.Context, d *Delivery) error {
-	lost, err := l.releaseMany(ctx, d.Topic, reach.Inbox{}, []Delivery{*d})
+	lost, err := l.releaseMany(ctx, d.Topic, reach.Inbox{}, 0, []Delivery{*d})
 	if err == nil && len(lost) > 0 {
 		err = d.lost("release")
 	}
 	return err
 }
 
-// releaseMany releases messages of one topic, and returns those whose lease was lost. The inbox waits no longer for the topic.
-func (l *leases) releaseMany(ctx context.Context, topic string, inbox reach.Inbox, ds []Delivery) (lost []Delivery, err error) {
+// releaseMany releases messages of one topic, and returns those whose lease was lost. The inbox waits no longer for the topic, of which
+// the last hand-over that it received was made at received.
+func (l *leases) releaseMany(ctx context.Context, topic string, inbox reach.Inbox, received int64, ds []Delivery) (lost []Delivery, err error) {
 	if err := checkTopics(topic, ds); err != nil {
 		return nil, err
 	}
@@ -299,7 +300,7 @@ func (l *leases) releaseMany(ctx context.Context, topic string, inbox reach.Inbo
 		for i := range page {
 			back[i] = store.Return{Lease: page[i].lease(), Due: page[i].Due}
 		}
-		at, err := l.store.Of(topic).Release(ctx, topic, inbox, back)
+		at, err := l.store.Of(topic).Release(ctx, topic, inbox, received, back)
 		if err != nil {
 			return lost, fmt.Errorf("release %s: %w", topic, err)
 		}

@@ -54,11 +54,14 @@ type topicQueue struct {
 	leaves bool    // it is leaving that
 	scans  int     // calls under way that may put the inbox there
 
-	away     error    // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
-	asking   bool     // a claim is under way
-	handed   []handed // not dealt yet: they are younger than what that claim may bring
-	received int64    // when the last hand-over was made, in us by Redis's clock
-	clock    sample   // of the last claim
+	away     error      // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
+	asking   bool       // a claim is under way
+	handed   []handed   // not dealt yet: they are younger than what that claim may bring
+	back     []Delivery // handed over, to be released before the next claim: they are older than what that may bring
+	received int64      // when the last hand-over was made that is not among handed, in us by Redis's clock
+	from     int64      // those made later are good: when the last call found none on its way, by the same clock; 0: none did since the inbox left
+	exits    int        // how often the inbox left
+	clock    sample     // of the last claim
 }
 
 // A handed is a message that was handed over.
@@ -124,7 +127,7 @@ func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <
 	case <-end:
 	case <-ctx.Done():
 	}
-	return p.leave(one)
+	return p.leave(ctx, one)
 }
 
 // enter lets a poll wait.
@@ -138,6 +141,7 @@ func (p *polls) enter(topics []string, one *poll) error {
 		q := p.queue(topic)
 		q.polls, one.queues = append(q.polls, one), append(one.queues, q)
 	}
+	p.vacated.Broadcast() // for those that left, somebody waits
 	if one.ofSeveral() {
 		one.parts = byShard(p.leases, one.queues, func(q *topicQueue) string { return q.topic })
 		p.beginScan(one)
@@ -151,7 +155,7 @@ func (p *polls) enter(topics []string, one *poll) error {
 
 // leave ends the wait of a poll, and returns what it got at the last moment: what a
 // claim that is under way acknowledges could not be given back.
-func (p *polls) leave(one *poll) ([]Delivery, error) {
+func (p *polls) leave(ctx context.Context, one *poll) ([]Delivery, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for one.isAcking() {
@@ -161,7 +165,27 @@ func (p *polls) leave(one *poll) ([]Delivery, error) {
 		p.end(p.missing(one), one)
 	}
 	got := <-one.done
+	if len(got.deliveries) == 0 && ctx.Err() == nil {
+		p.awaitLeft(one)
+	}
 	return got.deliveries, got.err
+}
+
+// awaitLeft waits until nothing is on its way to the topics of a poll that no other waits
+// for: the caller may ask elsewhere, where what is younger is ready. A hand-over that is
+// lost ends it. The mutex is held, but while it waits.
+func (p *polls) awaitLeft(one *poll) {
+	late := false
+	timer := time.AfterFunc(handoverLost(), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.vacated.Broadcast()
+	})
+	defer timer.Stop()
+	for !late && slices.ContainsFunc(one.queues, func(q *topicQueue) bool { return len(q.polls) == 0 && (q.served || q.listed) }) {
+		p.vacated.Wait()
+	}
 }
 
 // end answers polls with what they got, or else with an error. They leave their queues.
@@ -285,7 +309,8 @@ func (p *polls) start(q *topicQueue) {
 		p.begin(func() { p.serve(q) })
 	case len(q.polls) > 0 || q.scans > 0:
 	case q.listed:
-		q.served, q.leaves, q.listed, q.rung = true, true, false, true // callers that come meanwhile claim
+		q.served = true
+		q.leave()
 		shard := p.store.Of(q.topic)
 		if p.vacant[shard] = append(p.vacant[shard], q); len(p.vacant[shard]) == 1 {
 			p.begin(func() { p.vacate(shard) })
@@ -293,6 +318,13 @@ func (p *polls) start(q *topicQueue) {
 	case p.queues[q.topic] == q:
 		delete(p.queues, q.topic)
 	}
+}
+
+// leave notes that the inbox is leaving the waiting list: what was on its way is taken
+// back, and callers that come meanwhile claim. The mutex is held.
+func (q *topicQueue) leave() {
+	q.leaves, q.listed, q.rung = true, false, true
+	q.from, q.exits = 0, q.exits+1
 }
 
 // begin begins a task. The mutex is held.
@@ -308,13 +340,10 @@ func (p *polls) begin(task func()) {
 	}()
 }
 
-// busy reports whether there is something to do: claim for callers, or release what was
-// handed over when there are none. The mutex is held.
+// busy reports whether there is something to do: release what was handed over, or claim for
+// callers. The mutex is held.
 func (q *topicQueue) busy() bool {
-	if len(q.polls) == 0 {
-		return len(q.handed) > 0
-	}
-	return q.rung && q.firstFree() != nil
+	return len(q.back) > 0 || len(q.polls) == 0 && len(q.handed) > 0 || q.rung && q.firstFree() != nil
 }
 
 // isAcking reports whether a claim under way may acknowledge messages for a poll. The
@@ -332,8 +361,8 @@ func (q *topicQueue) firstFree() *poll {
 	return nil
 }
 
-// serve claims for a queue while it is rung, and releases what came for callers that
-// wait no more.
+// serve claims for a queue while it is rung, and releases what was handed over and no
+// caller takes.
 func (p *polls) serve(q *topicQueue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,13 +370,12 @@ func (p *polls) serve(q *topicQueue) {
 	for q.busy() {
 		answered := true
 		switch {
-		case len(q.polls) == 0:
-			var ds []Delivery
-			for _, one := range q.handed {
-				ds = append(ds, one.Delivery)
+		case len(q.back) > 0 || len(q.polls) == 0:
+			for len(q.polls) == 0 && len(q.handed) > 0 {
+				p.refuse(q)
 			}
-			q.handed = nil
-			p.stats.drop(int64(len(ds)))
+			ds := q.back
+			q.back = nil
 			p.unlist(q, ds)
 			p.pending -= len(ds)
 		case q.away != nil:
@@ -365,6 +393,7 @@ func (p *polls) serve(q *topicQueue) {
 	}
 	q.served = false
 	p.start(q)
+	p.vacated.Broadcast()
 }
 
 // ask claims for the callers of a queue. It reports whether Redis could be asked: if
@@ -388,6 +417,8 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	q.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
 		p.ringAfter(q, handoverLost())
+	} else {
+		q.from = got.now
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
@@ -414,12 +445,17 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 // caller takes any more: other subscribers are rung for them, and callers that came
 // meanwhile claim again. The mutex is held, but while Redis is called.
 func (p *polls) unlist(q *topicQueue, ds []Delivery) {
-	q.listed, q.rung = false, true
+	q.leave()
+	received := q.received
 	p.mu.Unlock()
-	defer p.mu.Lock()
+	defer func() {
+		p.mu.Lock()
+		q.leaves = false
+		p.vacated.Broadcast()
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
-	_, err := p.releaseMany(ctx, q.topic, p.inbox, ds)
+	_, err := p.releaseMany(ctx, q.topic, p.inbox, received, ds)
 	if err != nil {
 		p.log.Warn("cannot release messages; their leases expire", "topic", q.topic, "messages", len(ds), "error", err)
 	}

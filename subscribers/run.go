@@ -39,9 +39,7 @@ func (e *engine[W]) run(ctx context.Context) error {
 		signal(e.handled)
 		helpers.Go(acknowledge)
 	}
-	if e.giveBack(grace, e.takeQueued(0), true) == nil && e.last != nil {
-		e.last(grace)
-	}
+	_ = e.giveBack(grace, append(e.takeRefused(), e.takeQueued(0)...), true)
 	if came := e.refuse(); len(came) > 0 { // handed over before the source rested
 		_ = e.giveBack(grace, came, false)
 	}
@@ -79,6 +77,9 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	defer timer.Stop()
 	retry := newRetry(e.log)
 	for ctx.Err() == nil {
+		if back := e.takeRefused(); len(back) > 0 {
+			_ = e.giveBack(grace, back, true)
+		}
 		if n, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
 			var err error
 			if more, err = e.claimOnce(ctx, grace); err != nil && e.ends(err) {

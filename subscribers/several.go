@@ -106,7 +106,7 @@ func (l *leases) releaseEach(ctx context.Context, ds []Delivery) (err error) {
 				others = append(others, d)
 			}
 		}
-		_, failed := l.releaseMany(ctx, topic, reach.Inbox{}, some)
+		_, failed := l.releaseMany(ctx, topic, reach.Inbox{}, 0, some)
 		err, ds = errors.Join(err, failed), others
 	}
 	return err
@@ -219,9 +219,9 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 	if one.over {
 		return 0, nil
 	}
-	topics, received := make([]string, len(part)), make([]int64, len(part))
+	topics, received, exits := make([]string, len(part)), make([]int64, len(part)), make([]int, len(part))
 	for i, q := range part {
-		topics[i], received[i] = q.topic, q.received
+		topics[i], received[i], exits[i] = q.topic, q.received, q.exits
 		if !q.served && len(q.polls) == 1 {
 			q.rung = false // the scan finds what was rung for until now
 		}
@@ -242,11 +242,14 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 	if err != nil && one.goesOn(err) {
 		setAway(part, err)
 	}
-	for _, q := range part {
+	for i, q := range part {
 		q.scans--
 		if err == nil {
 			q.away, q.listed = nil, q.listed || taken == 0
 			q.clock.note(found.Now)
+			if !slices.Contains(found.OnTheWay, i) && q.exits == exits[i] {
+				q.from = found.Now
+			}
 		} else {
 			q.rung, q.listed = true, q.listed || !reach.NotExecuted(err)
 		}
@@ -289,12 +292,12 @@ func (p *polls) vacate(shard store.Shard) {
 	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
 	for some := range slices.Chunk(all, record.MaxTopics) {
-		topics := make([]string, len(some))
+		topics, received := make([]string, len(some)), make([]int64, len(some))
 		for i, q := range some {
-			topics[i] = q.topic
+			topics[i], received[i] = q.topic, q.received
 		}
 		p.mu.Unlock()
-		_ = shard.Leave(ctx, p.inbox, topics)
+		_ = shard.Leave(ctx, p.inbox, topics, received)
 		p.mu.Lock()
 		for _, q := range some {
 			q.served, q.leaves = false, false

@@ -160,7 +160,7 @@ func (s *Subscriber) vacate(shard store.Shard, topic string) {
 	at.receiving.Go(func() {
 		ctx, cancel := context.WithTimeout(at.subscribed, reach.SettleFor)
 		defer cancel()
-		_ = shard.Leave(ctx, s.inbox, []string{topic}) // where this fails, too, the next ring has it done again
+		_ = shard.Leave(ctx, s.inbox, []string{topic}, []int64{0}) // where this fails, too, the next ring has it done again
 		at.vacant.Delete(topic)
 		s.mu.RLock()
 		defer s.mu.RUnlock()

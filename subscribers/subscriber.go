@@ -31,7 +31,6 @@ type Subscriber struct {
 	o     SubscriberOptions
 	inbox reach.Inbox
 	stats handovers
-	pings pings
 
 	mu         sync.RWMutex
 	workers    map[string]*worker // by topic
@@ -93,8 +92,7 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 		ack: func(ctx context.Context, done []Delivery) ([]Delivery, error) {
 			return w.leases.ackMany(ctx, w.topic, done)
 		},
-		last:  func(ctx context.Context) { s.last(ctx, topic) },
-		rests: func() { s.rest(w) },
+		rests: func() { s.rest(w) }, dropped: func() { s.stats.dropped.Add(1) },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
@@ -158,13 +156,6 @@ func (s *Subscriber) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// last waits for what was handed over before the inbox left the waiting list of a topic.
-func (s *Subscriber) last(ctx context.Context, topic string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.SettleFor)
-	defer cancel()
-	_ = s.pings.ping(ctx, s.store.Of(topic), s.inbox) // if this fails, the leases of hand-overs end
 }
 
 // Stats returns what the subscriber counted so far.
@@ -249,7 +240,6 @@ func (s *Subscriber) rung(e store.Event) {
 	}
 	h, is := e.Handover()
 	switch w := s.workers[h.Topic]; {
-	case !is && s.pings.pong(e.Payload):
 	case !is:
 		if s.workers[e.Payload] == nil {
 			s.vacate(e.Shard(), e.Payload)

@@ -47,7 +47,8 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	if w.isAged() {
 		inbox = reach.Inbox{}
 	}
-	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, w.lastReceived())
+	received, rests := w.lastReceived()
+	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, received)
 	more, again := !got.short, time.Duration(0)
 	switch {
 	case err != nil:
@@ -58,6 +59,9 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	}
 	if err == nil {
 		w.clock.note(got.now)
+	}
+	if err == nil && !got.onTheWay {
+		w.found(got.now, rests)
 	}
 	return batch[Delivery]{work: got.deliveries, more: more, again: again, then: func() {
 		for _, bad := range got.unreadable {
@@ -163,10 +167,11 @@ func (w *worker) reportDeath(death Death) {
 // releaseMessages releases messages. To rest, the inbox leaves the waiting list.
 func (w *worker) releaseMessages(ctx context.Context, back []*job[Delivery], rest bool) error {
 	var inbox reach.Inbox
+	var received int64
 	if rest {
-		inbox = w.inbox
+		inbox, received = w.inbox, w.leaves()
 	}
-	_, err := w.leases.releaseMany(ctx, w.topic, inbox, works(back))
+	_, err := w.leases.releaseMany(ctx, w.topic, inbox, received, works(back))
 	return err
 }
 

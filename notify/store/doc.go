@@ -35,7 +35,9 @@
 // A message that becomes due alone, while a subscriber waits and nothing older of its
 // topic is ready, is handed over: publish or carry lease it at once, for a second, and
 // send it with the ring. The subscriber confirms that by extending the lease. If it
-// does not, the message becomes ready without an attempt used up. What is ready is
+// does not, the message becomes ready without an attempt used up; a tenth of that second
+// counts from when a carrier first finds it over, since Redis may have stood still. An
+// inbox that leaves gives back what is on its way to it. What is ready is
 // claimed, never handed over: so after one such second a claim follows, and a message
 // that kills each of its subscribers comes to its end. An inbox that was handed a
 // message gets no other of the topic until its subscriber claims, and names that

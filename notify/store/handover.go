@@ -17,8 +17,8 @@ type Handover struct {
 	ClaimedMessage
 }
 
-// Promise returns the receipt that a [Shard.Confirm] gives the message for a lease of
-// whole seconds that counts from the hand-over on. It settles the message before that, too.
+// Promise returns the receipt that a [Shard.Confirm] gives the message for a lease, a multiple
+// of record.HandoverSpare, that counts from the hand-over on. It settles the message before that, too.
 func (h Handover) Promise(lease time.Duration) int64 {
 	return WithDigit(h.At+lease.Microseconds(), h.Receipt)
 }

@@ -62,12 +62,14 @@ func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
 }
 
 // Leave takes an inbox off the waiting lists of topics, and has others rung for what is
-// ready. It may be repeated. The error is that of the connection.
-func (s Shard) Leave(ctx context.Context, inbox reach.Inbox, topics []string) error {
-	args := make([]any, 0, 1+len(topics))
+// ready. received are the times of the last hand-overs that it received, of each topic as
+// Claim.Received: what was handed over to it since is ready again. It may be repeated. The
+// error is that of the connection.
+func (s Shard) Leave(ctx context.Context, inbox reach.Inbox, topics []string, received []int64) error {
+	args := make([]any, 0, 1+2*len(topics))
 	args = append(args, inbox)
-	for _, topic := range topics {
-		args = append(args, topic)
+	for i, topic := range topics {
+		args = append(args, topic, received[i])
 	}
 	r, err := s.Run(ctx, leaveScript, args...)
 	if err != nil {

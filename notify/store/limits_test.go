@@ -121,7 +121,7 @@ func TestConcurrency(t *testing.T) {
 			return err
 		},
 		"released": func(l limited, m store.ClaimedMessage) error {
-			_, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, []store.Return{{Lease: m.Lease}})
+			_, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, 0, []store.Return{{Lease: m.Lease}})
 			return err
 		},
 		"expired": func(l limited, m store.ClaimedMessage) error {
@@ -191,7 +191,7 @@ func TestRingsWithTheSlotsOfACall(t *testing.T) {
 	}
 	storetest.Publish(t, l.db, notify.Message{Topic: l.topic, ID: "next"})
 	l.rung("desk-0")
-	_, err := l.shard.Release(t.Context(), l.topic, reach.NewInbox("desk-0", false), []store.Return{{Lease: held[0].Lease}})
+	_, err := l.shard.Release(t.Context(), l.topic, reach.NewInbox("desk-0", false), 0, []store.Return{{Lease: held[0].Lease}})
 	l.must(err)
 	l.rung("desk-1", "desk-2")
 

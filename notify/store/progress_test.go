@@ -44,7 +44,7 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(l limited, lease store.Lease) error{
 		"released": func(l limited, lease store.Lease) error {
-			_, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, []store.Return{{Lease: lease}})
+			_, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, 0, []store.Return{{Lease: lease}})
 			return err
 		},
 		"rejected": func(l limited, lease store.Lease) error {

@@ -351,7 +351,7 @@ func (k *keyed) step(ctx context.Context) string {
 		if k.rand.IntN(2) == 0 {
 			back.Due = time.Now().Add(-time.Second)
 		}
-		lost, err := k.shard.Release(ctx, k.topic, reach.Inbox{}, []store.Return{back})
+		lost, err := k.shard.Release(ctx, k.topic, reach.Inbox{}, 0, []store.Return{back})
 		k.must(err)
 		return fmt.Sprintf("release %v, lost %v", back, lost)
 	case 12:

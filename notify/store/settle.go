@@ -200,9 +200,10 @@ type Return struct {
 }
 
 // Release makes messages of a topic ready again without using up an attempt, or cancels
-// those that are to be, and takes an inbox, unless empty, off the topic's waiting list. It returns the indexes
-// of those whose lease is lost. The error is that of the connection.
-func (s Shard) Release(ctx context.Context, topic string, inbox reach.Inbox, back []Return) (lost []int, err error) {
+// those that are to be, and takes an inbox, unless empty, off the topic's waiting list as
+// [Shard.Leave] does. It returns the indexes of those whose lease is lost. The error is
+// that of the connection.
+func (s Shard) Release(ctx context.Context, topic string, inbox reach.Inbox, received int64, back []Return) (lost []int, err error) {
 	leases, dues := make([]Lease, len(back)), make([]any, len(back))
 	for i, one := range back {
 		leases[i], dues[i] = one.Lease, int64(0)
@@ -210,7 +211,7 @@ func (s Shard) Release(ctx context.Context, topic string, inbox reach.Inbox, bac
 			dues[i] = one.Due.UnixMilli()
 		}
 	}
-	r, err := s.Run(ctx, releaseScript, append(withLeases(leases, topic, inbox), dues...)...)
+	r, err := s.Run(ctx, releaseScript, append(withLeases(leases, topic, inbox, received), dues...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (l limited) state(id string) record.State {
 // settles are the ways in which a lease ends.
 var settles = map[string]func(ctx context.Context, l limited, lease store.Lease) error{
 	"released": func(ctx context.Context, l limited, lease store.Lease) error {
-		lost, err := l.shard.Release(ctx, l.topic, reach.Inbox{}, []store.Return{{Lease: lease}})
+		lost, err := l.shard.Release(ctx, l.topic, reach.Inbox{}, 0, []store.Return{{Lease: lease}})
 		return unlost(err, len(lost) > 0)
 	},
 	"rejected": func(ctx context.Context, l limited, lease store.Lease) error {
@@ -191,7 +191,7 @@ func TestExtensionOfStopped(t *testing.T) {
 	for i := range leases {
 		leases[i].Receipt = e.Receipts[i]
 	}
-	lost, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, []store.Return{{Lease: leases[0]}, {Lease: leases[1]}, {Lease: leases[2]}})
+	lost, err := l.shard.Release(t.Context(), l.topic, reach.Inbox{}, 0, []store.Return{{Lease: leases[0]}, {Lease: leases[1]}, {Lease: leases[2]}})
 	if l.must(err); len(lost) > 0 || l.state("0") != record.Ready || l.state("1") != 0 || l.state("2") != record.Ready {
 		t.Errorf("lost are %v; they are %v, %v and %v", lost, l.state("0"), l.state("1"), l.state("2"))
 	}

@@ -27,7 +27,7 @@ func leasedTwice(t *testing.T, db *notify.Store, m notify.Message) (now, before 
 		return got.Messages[0].Lease
 	}
 	before = claim()
-	if lost, err := shard.Release(t.Context(), m.Topic, reach.Inbox{}, []store.Return{{Lease: before}}); err != nil || len(lost) > 0 {
+	if lost, err := shard.Release(t.Context(), m.Topic, reach.Inbox{}, 0, []store.Return{{Lease: before}}); err != nil || len(lost) > 0 {
 		t.Fatal(lost, err)
 	}
 	return claim(), before
@@ -58,7 +58,7 @@ func TestMemberTwice(t *testing.T) {
 				due := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
 				back := []store.Return{{Lease: both[0]}, {Lease: both[1]}}
 				back[at].Due = due
-				if lost, err := shard.Release(t.Context(), "t", reach.Inbox{}, back); err != nil || !slices.Equal(lost, []int{1 - at}) {
+				if lost, err := shard.Release(t.Context(), "t", reach.Inbox{}, 0, back); err != nil || !slices.Equal(lost, []int{1 - at}) {
 					t.Fatalf("released: %v, %v", lost, err)
 				}
 				got, err := shard.Claim(t.Context(), store.Claim{Topic: "t", Max: 1})

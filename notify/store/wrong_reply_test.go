@@ -305,7 +305,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
-			return s.Leave(ctx, reach.NewInbox("i", true), []string{"t", "u"})
+			return s.Leave(ctx, reach.NewInbox("i", true), []string{"t", "u"}, []int64{0, 0})
 		}},
 		{
 			name: "claim of messages that ask for something",
@@ -336,7 +336,7 @@ func askings() []asking {
 			},
 		},
 		{name: "release", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Release(ctx, "t", reach.Inbox{}, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
+			_, err := s.Release(ctx, "t", reach.Inbox{}, 0, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
 			return err
 		}},
 		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error {

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -12,6 +14,7 @@ import (
 type Proxy struct {
 	l      net.Listener
 	silent atomic.Bool
+	pushes sync.RWMutex // locked for writing while what subscribers are sent is held back
 }
 
 // NewProxy starts a proxy to an address. It ends with the test.
@@ -35,8 +38,18 @@ func NewProxy(t testing.TB, to string) *Proxy {
 				continue
 			}
 			context.AfterFunc(ctx, func() { client.Close(); server.Close() })
-			go p.carry(server, client)
-			go p.carry(client, server)
+			subscribes := new(atomic.Bool)
+			go p.carry(server, client, func(sent []byte) {
+				if bytes.Contains(bytes.ToLower(sent), []byte("subscribe")) {
+					subscribes.Store(true)
+				}
+			})
+			go p.carry(client, server, func([]byte) {
+				if subscribes.Load() {
+					p.pushes.RLock()
+					defer p.pushes.RUnlock()
+				}
+			})
 		}
 	})
 	return p
@@ -48,8 +61,14 @@ func (p *Proxy) Address() string { return p.l.Addr().String() }
 // Silence has the proxy fall silent, or take new connections again: one that lost something stays silent.
 func (p *Proxy) Silence(on bool) { p.silent.Store(on) }
 
-// carry hands bytes on. What comes while the proxy is silent is lost, and so is what comes later on that connection.
-func (p *Proxy) carry(to, from net.Conn) {
+// HoldPushes has the proxy hold back what Redis sends on connections that subscribe, until let is called.
+func (p *Proxy) HoldPushes() (let func()) {
+	p.pushes.Lock()
+	return p.pushes.Unlock
+}
+
+// carry hands bytes on, after a look at them. What comes while the proxy is silent is lost, and so is what comes later on that connection.
+func (p *Proxy) carry(to, from net.Conn, look func([]byte)) {
 	buffer, lost := make([]byte, 64<<10), false
 	for {
 		n, err := from.Read(buffer)
@@ -62,6 +81,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 		if lost = lost || p.silent.Load(); lost {
 			continue
 		}
+		look(buffer[:n])
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}

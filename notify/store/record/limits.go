@@ -13,6 +13,10 @@ const (
 )
 
 // HandoverLease is the lease of a message that is handed over, until the subscriber
-// confirms it. Only a test binary changes it, before it uses a store: there a machine that
-// stands still for a second must not end a lease.
-var HandoverLease = time.Second
+// confirms it: a multiple of HandoverSpare. Only a test binary changes it, before it uses a
+// store: there a machine that stands still for a second must not end a lease.
+var HandoverLease = 900 * time.Millisecond
+
+// HandoverSpare is how much longer that lease is, within half as much, once a carrier finds
+// that it ended: what confirms it may have stood still as long as the carrier.
+const HandoverSpare = 100 * time.Millisecond

@@ -82,7 +82,7 @@ func joined() (string, []part) {
 		b.WriteString(after)
 	}
 	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + strings.Join(definitions, "") +
-		fmt.Sprintf("local UNCONFIRMED = %d\n", record.HandoverLease.Microseconds()))
+		fmt.Sprintf("local UNCONFIRMED, SPARE = %d, %d\n", record.HandoverLease.Microseconds(), record.HandoverSpare.Microseconds()))
 	for _, name := range modules {
 		if name == "base" {
 			add("", "shared/base", "")

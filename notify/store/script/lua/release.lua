@@ -1,16 +1,15 @@
 -- Releases leased messages, so that no attempt is used up, and takes an inbox off the waiting list of the topic. Those that are to be
 -- cancelled are cancelled.
--- ARGV: topic; the inbox, or ''; then of as many messages each: members, receipts, due times in ms (0: now, behind what is overdue in
---   the scheduled set).
+-- ARGV: topic; the inbox, or ''; when the last hand-over that it received was made, in us, or 0; then of as many messages each: members,
+--   receipts, due times in ms (0: now, behind what is overdue in the scheduled set).
 -- Reply: the positions, from 1, of those whose lease is lost.
 -- The inbox may have been rung for messages that its subscriber now leaves: others are rung for them.
-local topic, inbox = unpack(ARGV, 1, 2)
-local n = (#ARGV - 2) / 3
+local topic, inbox, received = unpack(ARGV, 1, 3)
+local n = (#ARGV - 3) / 3
 local us, now = clock()
 local lost = {}
-if inbox ~= '' then try('ZREM', waiting_of(topic), inbox) end
 if n > 0 then
-  local members, receipts, dues = column(3, n), column(3 + n, n), column(3 + 2 * n, n)
+  local members, receipts, dues = column(4, n), column(4 + n, n), column(4 + 2 * n, n)
   local mine
   mine, lost = Leases.leased_under(members, receipts)
   local kept, stopped = #mine > 0 and call('EXISTS', EXPIRIES, EXTRAS, EXTRAS) or 0, {} -- EXTRAS counts as two
@@ -41,6 +40,7 @@ if n > 0 then
   end
   if #stopped > 0 then Endings.cancel_leased(topic, stopped, call('ZMSCORE', LEASED, unpack(stopped))) end
 end
+if inbox ~= '' then Handover.leave(topic, inbox, received, now) end
 local ready = try('ZCARD', ready_of(topic)) or 0
 if ready > 0 then Rings.ring(topic, ready, us) end
 return lost

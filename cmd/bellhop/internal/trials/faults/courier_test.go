@@ -45,6 +45,7 @@ func (a *actor) carry(ctx context.Context) error {
 	for range 2 {
 		all.Go(func() { c.claimAll(ctx) })
 	}
+	all.Go(func() { c.claimInOrder(ctx) })
 	say("ready")
 	all.Wait()
 	return conn.Drain()
@@ -107,7 +108,7 @@ func (c *carrying) ask(m *nats.Msg) (*nats.Msg, history.Phase, error) {
 // publishAll publishes messages one by one.
 func (c *carrying) publishAll(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
-		m := c.gatewayMessage(c.dice, n, []string{deliveredTopic, askedTopic}, broadcastTopics[1])
+		m := c.gatewayMessage(c.dice, n, []string{deliveredTopic, askedTopic, askedOrderedTopic}, broadcastTopics[1])
 		request := nats.NewMsg("bellhop.publish." + m.Topic)
 		if m.Broadcast {
 			request.Subject = "bellhop.publish-broadcast." + m.Topic
@@ -133,7 +134,7 @@ const maxAsked = 5
 // claimAll claims and settles, without a pause while there are many messages.
 func (c *carrying) claimAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		got := c.claim()
+		got := c.claim(askedTopic, lease, fmt.Sprintf(`{"max":%d}`, maxAsked))
 		for _, m := range got {
 			c.settle(m)
 		}
@@ -143,9 +144,20 @@ func (c *carrying) claimAll(ctx context.Context) {
 	}
 }
 
+// claimInOrder claims one message at a time of a topic of which nobody else does, for leases of odd lengths, and so that many waits end as
+// a message comes.
+func (c *carrying) claimInOrder(ctx context.Context) {
+	for ctx.Err() == nil {
+		its := lease + time.Duration(c.roll(2))*time.Millisecond
+		for _, m := range c.claim(askedOrderedTopic, its, fmt.Sprintf(`{"wait":"%dms","lease":"%v"}`, 1+c.roll(40), its)) {
+			c.settle(m)
+		}
+	}
+}
+
 // claim makes one request to claim, answered by several messages.
-func (c *carrying) claim() (got []*nats.Msg) {
-	op := c.Call(history.Record{Op: history.Claim, Topic: askedTopic, Lease: lease.Milliseconds()})
+func (c *carrying) claim(topic string, its time.Duration, how string) (got []*nats.Msg) {
+	op := c.Call(history.Record{Op: history.Claim, Topic: topic, Lease: its.Milliseconds()})
 	end := func(phase history.Phase, err error) []*nats.Msg {
 		op.End(phase, history.Record{Count: len(got), Error: text(err)})
 		return got
@@ -156,7 +168,7 @@ func (c *carrying) claim() (got []*nats.Msg) {
 		return end(history.No, err)
 	}
 	defer answers.Unsubscribe() //nolint:errcheck // the subscription ends with the connection
-	if err := c.conn.PublishRequest("bellhop.claim."+askedTopic, inbox, fmt.Appendf(nil, `{"max":%d}`, maxAsked)); err != nil {
+	if err := c.conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(how)); err != nil {
 		return end(history.Unknown, err)
 	}
 	for {
@@ -171,6 +183,7 @@ func (c *carrying) claim() (got []*nats.Msg) {
 		if err != nil || m.Header.Get(micro.ErrorCodeHeader) != "" {
 			return end(history.Unknown, errors.Join(err, errors.New(m.Header.Get(micro.ErrorHeader))))
 		}
+		r.Lease = its.Milliseconds()
 		op.Took(r)
 		got = append(got, m)
 	}

@@ -19,17 +19,19 @@ import (
 
 // The topics of a round, by who handles them.
 var (
-	handledTopics   = []string{"handled.a", "handled.b"} // subscribers
-	claimedTopics   = []string{"claimed.a", "claimed.b"} // claimers
-	webTopic        = "web"                              // over HTTP
-	deliveredTopic  = "delivered"                        // pushed to NATS
-	askedTopic      = "asked"                            // over NATS, by claims
-	orderedTopic    = "ordered"                          // one subscriber of concurrency 1
-	slowTopic       = "slow"                             // subscribers of few hands
-	keyedTopic      = "keyed"                            // claimers, of messages with keys
-	limitedTopic    = "limited"                          // claimers, of a topic with limits
-	hookedTopic     = "hooked"                           // pushed to a URL, of messages with keys
-	broadcastTopics = []string{"news.a", "news.b", "news.c"}
+	handledTopics     = []string{"handled.a", "handled.b"} // subscribers
+	claimedTopics     = []string{"claimed.a", "claimed.b"} // claimers
+	webTopic          = "web"                              // over HTTP
+	deliveredTopic    = "delivered"                        // pushed to NATS
+	askedTopic        = "asked"                            // over NATS, by claims
+	orderedTopic      = "ordered"                          // one subscriber of concurrency 1
+	webOrderedTopic   = "web-ordered"                      // over HTTP, by one caller
+	askedOrderedTopic = "asked-ordered"                    // over NATS, by one caller
+	slowTopic         = "slow"                             // subscribers of few hands
+	keyedTopic        = "keyed"                            // claimers, of messages with keys
+	limitedTopic      = "limited"                          // claimers, of a topic with limits
+	hookedTopic       = "hooked"                           // pushed to a URL, of messages with keys
+	broadcastTopics   = []string{"news.a", "news.b", "news.c"}
 )
 
 // phase returns how an operation with an error ended.

@@ -124,11 +124,11 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 	b := history.Bounds{
 		Attempts:  store.DefaultAttempts,
 		Stood:     watch.Within,
-		Ordered:   []string{orderedTopic},
+		Ordered:   []string{orderedTopic, webOrderedTopic, askedOrderedTopic},
 		Told:      []string{commandedTopic},
 		Spares:    commandKinds(),
 		Limited:   map[string]history.Limit{limitedTopic: limits},
-		Bulk:      []string{byHandTopic},
+		Bulk:      []string{byHandTopic, webOrderedTopic, askedOrderedTopic}, // of one caller, whose lost answers the next waits for
 		Pushed:    []string{hookedTopic},
 		PushedAll: broadcastTopics,
 		Late:      reach.Heartbeat + slack,

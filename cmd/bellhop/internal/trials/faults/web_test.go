@@ -40,6 +40,7 @@ func (a *actor) browse(ctx context.Context) error {
 	for range 3 {
 		all.Go(func() { b.claimAll(ctx) })
 	}
+	all.Go(func() { b.claimInOrder(ctx) })
 	listening := make(chan error, 1)
 	all.Go(func() { listening <- b.listenAll(ctx) })
 	say("ready")
@@ -84,7 +85,7 @@ func (b *browsing) publishAll(ctx context.Context) {
 	var awaits sync.WaitGroup
 	defer awaits.Wait()
 	for n := 1; ctx.Err() == nil; n++ {
-		m, kind := b.gatewayMessage(b.dice, n, []string{webTopic}, broadcastTopics[0]), "messages"
+		m, kind := b.gatewayMessage(b.dice, n, []string{webTopic, webOrderedTopic}, broadcastTopics[0]), "messages"
 		if m.Broadcast {
 			kind = "broadcasts"
 		}
@@ -128,21 +129,41 @@ func (b *browsing) claimAll(ctx context.Context) {
 			query = url.Values{"max": {"3"}, "wait": {"100ms"}, "ack": {"now"}}
 			path = "/v1/topics/" + onceTopic + "/claim"
 		}
-		op := b.Call(call)
-		var got struct{ Messages []webDelivery }
-		phase, err := b.do(context.WithoutCancel(ctx), "POST", path, query, "", &got)
-		for _, d := range got.Messages {
-			op.Took(d.taken(call.Now, len(got.Messages) == 1))
+		b.claim(ctx, call, path, query)
+	}
+}
+
+// claimInOrder claims one message at a time of a topic of which nobody else does, for leases of odd lengths, so that the claim
+// acknowledges, and for so short that many waits end as a message comes.
+func (b *browsing) claimInOrder(ctx context.Context) {
+	for ctx.Err() == nil {
+		its := lease + time.Duration(b.roll(2))*time.Millisecond
+		call := history.Record{Op: history.Claim, Topic: webOrderedTopic, Lease: its.Milliseconds(), Count: 1}
+		query := url.Values{"wait": {(time.Duration(1+b.roll(40)) * time.Millisecond).String()}, "lease": {its.String()}}
+		if b.roll(3) == 0 {
+			call.Now = true
+			query["lease"], query["ack"] = nil, []string{"now"}
 		}
-		op.End(phase, history.Record{Count: len(got.Messages), Error: text(err)})
-		for _, d := range got.Messages {
-			if !call.Now {
-				b.settle(context.WithoutCancel(ctx), d)
-			}
+		b.claim(ctx, call, "/v1/topics/"+webOrderedTopic+"/claim", query)
+	}
+}
+
+// claim makes a claim, and settles what it brings.
+func (b *browsing) claim(ctx context.Context, call history.Record, path string, query url.Values) {
+	op := b.Call(call)
+	var got struct{ Messages []webDelivery }
+	phase, err := b.do(context.WithoutCancel(ctx), "POST", path, query, "", &got)
+	for _, d := range got.Messages {
+		op.Took(d.taken(call, len(got.Messages) == 1))
+	}
+	op.End(phase, history.Record{Count: len(got.Messages), Error: text(err)})
+	for _, d := range got.Messages {
+		if !call.Now {
+			b.settle(context.WithoutCancel(ctx), d)
 		}
-		if err != nil {
-			rest(ctx, time.Duration(b.roll(100))*time.Millisecond)
-		}
+	}
+	if err != nil {
+		rest(ctx, time.Duration(b.roll(100))*time.Millisecond)
 	}
 }
 
@@ -157,12 +178,12 @@ type webDelivery struct {
 func (d *webDelivery) version() string { return versionOf(d.Topic, d.Bytes()) }
 
 // taken returns the record of the message. Perhaps it was handed over: the answer does not say.
-func (d *webDelivery) taken(now, handed bool) history.Record {
+func (d *webDelivery) taken(call history.Record, handed bool) history.Record {
 	r := history.Record{
 		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt, IsLate: d.Late, Version: d.version(),
-		Receipt: int64(d.Receipt), Lease: lease.Milliseconds(), Handed: handed,
+		Receipt: int64(d.Receipt), Lease: call.Lease, Handed: handed,
 	}
-	if now {
+	if call.Now {
 		r.Now, r.Handed, r.Lease, r.Receipt = true, false, 0, d.Due.Add(time.Duration(d.LateMs)*time.Millisecond).UnixMicro()
 	}
 	return r

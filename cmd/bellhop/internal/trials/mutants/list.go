@@ -184,7 +184,7 @@ var mutants = []mutant{
 		"an expired lease is not carried",
 		change{
 			lua + "shared/lapsed.lua",
-			"local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))",
+			"local ended = without_stopped(without_spared(c, Move.due_in(LEASED, text(c.us), c.slow)))",
 			"local ended = {}",
 		},
 		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
@@ -498,13 +498,31 @@ var mutants = []mutant{
 		ofSubscribers, "TestHandoverIsConfirmed",
 	},
 	{
-		"a stop awaits no hand-over",
+		"what is on its way to an inbox that leaves stays leased",
 		change{
-			"subscribers/run.go",
-			"== nil && e.last != nil {",
-			"== nil && e.last != nil && e.concurrency == 0 {",
+			lua + "shared/handover.lua",
+			"if handed < 0 or handed == tonumber(received) then return end",
+			"if handed > tonumber(received) then return end",
 		},
-		ofSubscribers, "TestHandoverToOneThatStops",
+		ofSubscribers, "TestHandoverIsTakenBack",
+	},
+	{
+		"what was taken back is handled when it arrives",
+		change{
+			"subscribers/handover.go",
+			"if h.At <= q.from || ",
+			"if ",
+		},
+		ofSubscribers, "TestHandoverToACallerThatLeft",
+	},
+	{
+		"a hand-over is not spared when Redis stood still",
+		change{
+			lua + "shared/lapsed.lua",
+			"if score % 1 > 0 and not Leases.is_spared(score) then",
+			"if score % 1 > 0 and Leases.is_spared(score) and score < 0 then",
+		},
+		ofSubscribers, "TestHandoverIsSpared",
 	},
 	{
 		"a cancel removes what is leased",
@@ -519,8 +537,8 @@ var mutants = []mutant{
 		"what is to be cancelled is ready when its lease ends",
 		change{
 			lua + "shared/lapsed.lua",
-			"local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))",
-			"local ended = Move.due_in(LEASED, text(c.us), c.slow)",
+			"local ended = without_stopped(without_spared(c, Move.due_in(LEASED, text(c.us), c.slow)))",
+			"local ended = without_spared(c, Move.due_in(LEASED, text(c.us), c.slow))",
 		},
 		ofStore, "TestStop",
 	},

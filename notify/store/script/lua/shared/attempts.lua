@@ -39,7 +39,7 @@ end
 -- What is to be noted of a lease, of a worker if that tells its name, that goes on under another receipt: since when in ms, and the name
 -- of whoever has it; nil if that is unknown. A hand-over that is confirmed counts from when it was made.
 function Attempts.holder_after(topic, lease, worker)
-  if lease % 1 > 0 then return worker ~= '' and worker or nil, text(math.floor((lease - UNCONFIRMED) / 1000)) end
+  if lease % 1 > 0 then return worker ~= '' and worker or nil, text(math.floor(Leases.handed_at(lease) / 1000)) end
   local holder, since = Attempts.holder_of(topic, lease)
   if holder or worker == '' then return holder, since end
   return worker, '0'

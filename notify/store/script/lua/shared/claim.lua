@@ -5,7 +5,7 @@ Claim.FEW = 16 -- messages whose due times are read with them: reading those of 
 function Claim.is_on_the_way(topic, inbox, received, us)
   if inbox == '' then return false end
   local handed = tonumber(try('ZSCORE', waiting_of(topic), inbox) or 0) - Rings.HANDOVER
-  return handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED
+  return handed >= 0 and handed ~= tonumber(received) and math.abs(us - handed) < UNCONFIRMED + SPARE
 end
 
 -- Makes an inbox wait for a topic.

@@ -1,6 +1,7 @@
 -- Hand-over: a message that becomes due alone, while a subscriber waits with a free hand and nothing older of the topic is ready, is
 -- leased to that subscriber at once and sent along with the ring. The lease is short until the subscriber confirms it by extending
--- it. One that is not confirmed has .5 in its receipt: when it ends the message is ready again, and no attempt is used up.
+-- it. One that is not confirmed has .5 in its receipt: when it ends, and was spared once, the message is ready again, and no attempt is
+-- used up.
 
 Handover.LARGEST = 4096 -- bytes of the largest record that is handed over
 
@@ -19,7 +20,8 @@ end
 
 -- Leases a due message to its taker. The caller sends it, when all else is done.
 function Handover.put_handed(taker, member, used, us)
-  taker.receipt = Leases.receipt_of(us + UNCONFIRMED, (taker.released + used) % 10) + 0.5
+  taker.at = us + -us % 20 -- see Leases.is_spared
+  taker.receipt = Leases.receipt_of(taker.at + UNCONFIRMED, (taker.released + used) % 10) + 0.5
   Leases.put_leased({ taker.receipt, member })
 end
 
@@ -31,9 +33,9 @@ function Handover.send_handed(taker, topic, due, member, used, record, us, lines
   Counters.count(topic, 'leased', 1)
   local late = us - due * 1000
   try('HSET', TOPICS, topic .. ':lateness', text(math.min(late, LAST)))
-  call('ZADD', waiting, text(us + Rings.HANDOVER), taker.inbox)
+  call('ZADD', waiting, text(taker.at + Rings.HANDOVER), taker.inbox)
   local tries = lines and used .. '/' .. #lines or used
-  local line = table.concat({ topic, text(us), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
+  local line = table.concat({ topic, text(taker.at), receipt, due, tries, taker.lease, string.sub(member, #topic + 2) }, ' ')
   if (tell(taker.inbox, line .. (lines or '') .. '\n' .. record) or 0) > 0 then
     if taker.history then redis.pcall('HINCRBY', LATE, string.char(65 + Counters.late_bucket(late)), '1') end
     return true
@@ -43,5 +45,38 @@ function Handover.send_handed(taker, topic, due, member, used, record, us, lines
     Leases.take_leased({ member })
     Counters.count(topic, 'leased', -1)
     Rings.ring(topic, 1, us)
+  end
+end
+
+-- When a message was due whose hand-over, made at a time in ms, was not confirmed: as its record says, unless it was put off since, for
+-- another attempt or by a snooze; what is due then is handed over at once.
+function Handover.due_before(member, record, made)
+  local due = Messages.first_due_of(record)
+  local used = Leases.used_in(try('HGET', ATTEMPTS, member)) or 0
+  if not due or due > made or used > 0 or Extras.extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
+  return due
+end
+
+-- Makes a message ready again that was handed over at a time in ms, and not received.
+local function take_back(topic, member, made, now)
+  local due = Handover.due_before(member, call('HGET', MESSAGES, member) or '', made)
+  Leases.turn_receipts(topic)
+  if not Places.put_ready(topic, { text(due), member }, due) then return end
+  Counters.count(topic, 'leased', -Leases.take_leased({ member }))
+  Leases.no_longer_leased(member, now)
+end
+
+-- Takes an inbox off the waiting list of a topic. What was handed over to it last, and was not received when that was made at received, in
+-- us, is ready again, since it is older than what the same client may claim next. If it arrives all the same, its subscriber drops it: it
+-- was handed over before the next claim.
+function Handover.leave(topic, inbox, received, now)
+  local waiting = waiting_of(topic)
+  local handed = tonumber(try('ZSCORE', waiting, inbox) or 0) - Rings.HANDOVER
+  try('ZREM', waiting, inbox)
+  if handed < 0 or handed == tonumber(received) then return end
+  local ends = Leases.receipt_of(handed + UNCONFIRMED, 0)
+  for _, member in ipairs(call('ZRANGE', LEASED, text(ends), string.format('%.1f', ends + 9.9), 'BYSCORE')) do
+    local is_handed = topic_of(member) == topic and call('ZSCORE', LEASED, member) % 1 > 0
+    if is_handed and not Extras.extra(try('HGET', EXTRAS, member), 'stop') then take_back(topic, member, math.floor(handed / 1000), now) end
   end
 end

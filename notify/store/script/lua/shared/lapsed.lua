@@ -5,14 +5,6 @@ Lapsed.goes_on = true
 
 function Lapsed.key() return LEASED end
 
--- When a message was due whose hand-over, made at a time in ms, was not confirmed: as its record says, unless it was put off since, for
--- another attempt or by a snooze; what is due then is handed over at once.
-local function due_before(member, record, made)
-  local due = Messages.first_due_of(record)
-  if not due or due > made or Move.used_by(member) > 0 or Extras.extra(try('HGET', EXTRAS, member), 'snoozed') then return made end
-  return due
-end
-
 -- The settings of a topic that a lease's end depends on, read once a call.
 local function limits_in(limits, topic)
   if not limits[topic] then
@@ -29,7 +21,7 @@ local function end_lease(c, limits, member, score)
   local options, limit = Messages.options_of(record), limits_in(limits, topic_of(member) or '*')
   if since % 1 > 0 then
     c.lapsed = c.lapsed + 1
-    due = due_before(member, record or '', math.floor((since - UNCONFIRMED) / 1000))
+    due = Handover.due_before(member, record or '', math.floor(Leases.handed_at(since) / 1000))
   else
     cause = options.try and Fates.cause_of(member, since) or cause
     used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, c.now)
@@ -86,8 +78,22 @@ local function without_stopped(ended)
   return others
 end
 
+-- Spares the hand-overs that no call found ended before. Returns the others, with their scores.
+local function without_spared(c, ended)
+  local others = {}
+  for i = 1, #ended, 2 do
+    local member, score = ended[i], tonumber(ended[i + 1])
+    if score % 1 > 0 and not Leases.is_spared(score) then
+      Leases.spare(member, score, c.us)
+    else
+      others[#others + 1], others[#others + 2] = member, ended[i + 1]
+    end
+  end
+  return others
+end
+
 function Lapsed.carry(c)
-  local ended = without_stopped(Move.due_in(LEASED, text(c.us), c.slow))
+  local ended = without_stopped(without_spared(c, Move.due_in(LEASED, text(c.us), c.slow)))
   local again, dead, limits = {}, {}, {}
   for i = 1, #ended, 2 do
     local due, death = end_lease(c, limits, ended[i], ended[i + 1])

@@ -33,13 +33,30 @@ function Leases.take_leased(members)
   return taken
 end
 
+-- Whether a hand-over was spared when its lease ended, as each is once: Redis may have stood still, and the confirmation be on its way. Its
+-- receipt has an odd number of tens then.
+function Leases.is_spared(lease)
+  return math.floor(lease / 10) % 2 == 1
+end
+
+-- When a hand-over that is not confirmed was made, in us, or some multiple of SPARE later.
+function Leases.handed_at(lease)
+  return math.floor(lease) - UNCONFIRMED - (Leases.is_spared(lease) and SPARE + 10 or 0)
+end
+
+-- Spares a hand-over whose lease ended.
+function Leases.spare(member, lease, us)
+  Leases.put_leased({ lease + 10 + math.max(math.ceil((us - lease) / SPARE + 0.5), 1) * SPARE, member })
+end
+
 -- Whether the lease of a member, the score in LEASED, belongs to a receipt: its own, the one that is noted beside it as that of its claim,
--- see note_extended, or, of a hand-over that is not confirmed, the one that its confirmation gives it. That counts from the hand-over on,
--- for whole seconds, so it differs by these alone; so does one in 100,000 of the receipts of the message's earlier leases, if its last
--- digit is the same.
+-- see note_extended, or, of a hand-over that is not confirmed, the one that it was made with, or that its confirmation gives it. That
+-- counts from the hand-over on, for a multiple of SPARE, so it differs by that alone; so does one in 10,000 of the receipts of the message's
+-- earlier leases, if its last digit is the same.
 function Leases.is_under(member, lease, receipt)
   if not lease then return false end
-  if lease == receipt or lease % 1 > 0 and (receipt - lease + 0.5) % 1000000 == 0 then return true end
+  if lease == receipt then return true end
+  if lease % 1 > 0 and (math.floor(receipt) - math.floor(lease) + (Leases.is_spared(lease) and 10 or 0)) % SPARE == 0 then return true end
   local note = extended_of(member)
   if try('GET', note) ~= receipt .. ' ' .. lease then return false end
   current.notes = current.notes or {} -- keys of the notes by which this call knows the leases of its receipts

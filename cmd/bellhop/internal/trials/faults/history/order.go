@@ -38,7 +38,7 @@ func firstOut(m *message) *handout {
 func (c *checker) overtaken(m *message, before []*message) {
 	p, first := m.publishes[0], firstOut(m)
 	passed := c.clock.highest(first.from(), first.from()) - c.clock.lowest(p.to(), p.to())
-	lapsed := passed >= record.HandoverLease.Microseconds() && c.struck(p.from(), first.from())
+	lapsed := passed >= (record.HandoverLease+record.HandoverSpare).Microseconds() && c.struck(p.from(), first.from())
 	if first.call.Attempt != 1 || lapsed || c.undone(m.topic, p.from(), first.from()) {
 		return
 	}

@@ -1,0 +1,69 @@
+package subscribers_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+// Whatever a caller asks for, and however often its wait ends, it gets messages in their order, from one daemon or from several in turn.
+func TestOrderOfPolls(t *testing.T) {
+	for name, test := range map[string]struct {
+		o        subscribers.ClaimOptions
+		claimers int
+	}{
+		"acknowledged at once":           {subscribers.ClaimOptions{Wait: time.Minute, AckNow: true}, 1},
+		"lease of no whole seconds":      {subscribers.ClaimOptions{Wait: time.Minute, Lease: 30_001 * time.Millisecond}, 1},
+		"short waits":                    {subscribers.ClaimOptions{Wait: 3 * time.Millisecond}, 1},
+		"short waits, acknowledged":      {subscribers.ClaimOptions{Wait: 3 * time.Millisecond, AckNow: true}, 1},
+		"short waits at several daemons": {subscribers.ClaimOptions{Wait: 3 * time.Millisecond}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := storetest.Open(t)
+			c := carrying(t, db)
+			var claimers []*subscribers.Claimer
+			for range test.claimers {
+				p, _ := newPoller(t, db)
+				claimers = append(claimers, p)
+			}
+			const n = 500
+			publisher := storetest.Publisher(t, db)
+			storetest.Run(t, func(ctx context.Context) error {
+				for i, m := range numbered(n) {
+					m.Delay = time.Duration(i%3) * time.Millisecond
+					if _, err := publisher.Publish(ctx, m); err != nil {
+						return nil
+					}
+					time.Sleep(time.Duration(i%5) * time.Millisecond) // so that callers wait now and then
+				}
+				return nil
+			})
+			last, again := notify.Message{}, int64(0)
+			var due time.Time
+			for got := 0; got < n; {
+				ds, err := claimers[got%len(claimers)].Claim(t.Context(), topic, test.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range ds {
+					if got++; d.Due.Before(due) {
+						again++
+						t.Logf("%s, due %v, came after %s, due %v", d.ID, d.Due, last.ID, due)
+					}
+					last.ID, due = d.ID, d.Due
+					if !test.o.AckNow {
+						if err := d.Ack(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+			storetest.Eventually(t, fmt.Sprintf("%d came out of order, and as many hand-overs lapsed", again), func() bool { return again <= lapsed(c) })
+		})
+	}
+}
