@@ -9,7 +9,7 @@ local held = held_of(name)
 local deadline = now + lease
 local mine, lost = {}, {}
 for i, member in ipairs(members) do
-  if call('ZSCORE', held, member) == receipts[i] then
+  if is_same(call('ZSCORE', held, member), receipts[i]) then
     call('ZADD', held, deadline, member)
     mine[#mine + 1] = member
   else

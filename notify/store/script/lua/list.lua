@@ -22,4 +22,5 @@ for i = 1, #page, 2 do
   end
 end
 if seen == 0 then return { '', '', members } end
-return { page[seen + 1], page[seen], members }
+local score = page[seen + 1]
+return { score % 1 == 0 and text(score) or score, page[seen], members } -- that of a hand-over has a fraction

@@ -14,9 +14,14 @@ local function clock()
   return us, math.floor(us / 1000)
 end
 
--- A large number as Redis writes it, without an exponent.
+-- A large number, or a score, as text without an exponent. The trial server formats no text as a number.
 local function text(number)
-  return string.format('%.0f', number)
+  return string.format('%.0f', number + 0)
+end
+
+-- Whether a score, false if there is none, is a number that is given as text. A server may write a large round score with an exponent.
+local function is_same(score, number)
+  return score == number or score and tonumber(score) == tonumber(number) or false
 end
 
 -- The topic of a member; nil if it has none.

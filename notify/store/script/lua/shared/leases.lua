@@ -55,10 +55,10 @@ end
 -- earlier leases, if its last digit is the same.
 function Leases.is_under(member, lease, receipt)
   if not lease then return false end
-  if lease == receipt then return true end
-  if lease % 1 > 0 and (math.floor(receipt) - math.floor(lease) + (Leases.is_spared(lease) and 10 or 0)) % SPARE == 0 then return true end
+  if is_same(lease, receipt) then return true end
+  if lease % 1 > 0 then return (math.floor(receipt) - math.floor(lease) + (Leases.is_spared(lease) and 10 or 0)) % SPARE == 0 end
   local note = extended_of(member)
-  if try('GET', note) ~= receipt .. ' ' .. lease then return false end
+  if try('GET', note) ~= receipt .. ' ' .. text(lease) then return false end
   current.notes = current.notes or {} -- keys of the notes by which this call knows the leases of its receipts
   table.insert(current.notes, note)
   return true
@@ -69,7 +69,7 @@ end
 -- takes the message back. Both end at times by Redis's clock: if that is set back both end later.
 function Leases.note_extended(member, claimed, receipt, us, longer)
   if claimed == text(receipt) then return end
-  call('SET', extended_of(member), claimed .. ' ' .. text(receipt), 'PX', math.max(math.ceil((receipt - us) / 1000) + longer, 1))
+  call('SET', extended_of(member), claimed .. ' ' .. text(receipt), 'PX', text(math.max(math.ceil((receipt - us) / 1000) + longer, 1)))
 end
 
 -- The members that are leased under their receipts, which become those that the leases have now, and the positions of the others. What

@@ -12,7 +12,7 @@ end
 function Take.release(c, members, receipts, failed)
   local released = false
   for i, member in ipairs(members) do
-    if call('ZSCORE', c.held, member) == receipts[i] then -- else its lease was lost, and another may have it
+    if is_same(call('ZSCORE', c.held, member), receipts[i]) then -- else its lease was lost, and another may have it
       call('ZADD', c.held, 0, member)
       call('HINCRBY', c.tries, member, failed[i] - 1)
       try('HDEL', c.owners, member)
