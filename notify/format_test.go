@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -38,9 +39,9 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 	publish(t, clientOf(t, store), message("a", future))
 	format := formatOf(t, store)
-	mark := "8 "
+	mark := fmt.Sprintf("%d ", reach.Format)
 	if storetest.Shards() > 1 {
-		mark = fmt.Sprintf("6/%d/0 ", storetest.Shards())
+		mark = fmt.Sprintf("%d/%d/0 ", reach.Format, storetest.Shards())
 	}
 	if !strings.HasPrefix(format, mark) || len(format) != len(mark+"PCkTC4e0vIsHuTz2") {
 		t.Errorf("the format is %q", format)
