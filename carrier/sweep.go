@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 const (
@@ -95,13 +96,18 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	}
 }
 
-// dropLibraries deletes the libraries of functions that nobody uses.
+// dropLibraries deletes the libraries of functions that nobody uses, and warns of one that is foreign.
 func (t *term) dropLibraries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	dropped, err := t.redis.drop(ctx)
 	if len(dropped) > 0 {
 		t.o.Logger.Info("deleted functions of other versions that nobody used for three days", "libraries", strings.Join(dropped, " "))
+	}
+	var foreign *reach.LibraryError
+	if errors.As(err, &foreign) {
+		t.o.Logger.Error("a library of functions was replaced; calls run as scripts", "library", foreign.Name, "remedy", foreign.Remedy())
+		return nil
 	}
 	return err
 }

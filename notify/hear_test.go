@@ -292,7 +292,8 @@ func newProxy(t *testing.T, target string) *proxy {
 func (p *proxy) swallow() { p.age.Add(1) }
 
 func (p *proxy) forward(to, from net.Conn, age int64, lag *atomic.Int64) {
-	io.Copy(writerFunc(func(b []byte) (int, error) {
+	const most = 1 << 20 // in one piece, of which each is late
+	io.CopyBuffer(writerFunc(func(b []byte) (int, error) {
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(time.Duration(lag.Load())):
@@ -301,7 +302,7 @@ func (p *proxy) forward(to, from net.Conn, age int64, lag *atomic.Int64) {
 			return len(b), nil
 		}
 		return to.Write(b)
-	}), from)
+	}), struct{ io.Reader }{from}, make([]byte, most))
 	if p.age.Load() == age {
 		to.Close()
 	}

@@ -374,6 +374,9 @@ func TestLeastPrivileges(t *testing.T) {
 	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := storetest.At(t, server.URL(), "").LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
 	useEverything(t, db)
 	storetest.Empty(t, storetest.At(t, server.URL(), ""))

@@ -14,7 +14,7 @@ import (
 
 // Run examines the Redis that c names and the service on it, calls on with each
 // finding at once, and returns the worst verdict. The check of the contents comes
-// last. Run changes nothing but that it loads the functions of its version: it tries rights
+// last. Run changes nothing but that it loads the functions of its version, where its user may: it tries rights
 // under a prefix of its own, and removes that afterwards. The error is that of a configuration that cannot be used, or of
 // ctx: on has then been called with the findings so far.
 func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Verdict, error) {

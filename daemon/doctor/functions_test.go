@@ -1,6 +1,8 @@
 package doctor_test
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,25 +39,36 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	expect("ok functions loaded")
-	for i, idle := range []int{3600, 7200} {
-		name := fmt.Sprint("bellhop_", i)
-		do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=%s\nredis.register_function('%[1]s_idle', function() return %d end)", name, idle))
-	}
-	expect("ok functions loaded, beside those of 2 other versions, last used 1h ago")
-	do("FUNCTION", "FLUSH")
-	for _, right := range []string{"function|load", "fcall"} {
-		do("ACL", "SETUSER", "bellhop", "-"+right)
+	const toLoad = "run bellhop functions load, as a user who may do that"
+	expectFault := func(verdict doctor.Verdict, found, remedy string) {
+		t.Helper()
 		var findings []doctor.Finding
 		_, err := doctor.Run(t.Context(), c, doctor.Options{Quick: true}, func(f doctor.Finding) {
 			if f.Check == "functions" {
 				findings = append(findings, f)
 			}
 		})
-		const want = "calls run as scripts, which take longer: NOPERM "
-		if err != nil || len(findings) != 1 || findings[0].Verdict != doctor.Warn || !strings.HasPrefix(findings[0].Found, want) || !strings.Contains(findings[0].Found, right) || !strings.Contains(findings[0].Remedy, "+"+right) {
-			t.Errorf("without %s: got %+v, %v", right, findings, err)
+		if err != nil || len(findings) != 1 || findings[0].Verdict != verdict || !strings.Contains(findings[0].Found, found) || !strings.Contains(findings[0].Remedy, remedy) {
+			t.Errorf("got %+v, %v; want %v, %q, %q", findings, err, verdict, found, remedy)
 		}
+	}
+	expectFault(doctor.Warn, "calls run as scripts, which take longer: nobody loaded this version's functions", toLoad)
+	if _, err := root.LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("ok functions loaded")
+	for _, idle := range []int{3600, 7200} {
+		unnamed := fmt.Sprintf("#!lua name=bellhop_\nredis.register_function('bellhop__idle', function() return %d end)", idle)
+		sum := sha1.Sum([]byte(unnamed))
+		do("FUNCTION", "LOAD", strings.ReplaceAll(unnamed, "bellhop_", "bellhop_"+hex.EncodeToString(sum[:8])))
+	}
+	do("FUNCTION", "LOAD", "#!lua name=bellhop_1\nredis.register_function('bellhop_1_idle', function() return 1 end)") // no version's
+	expect("ok functions loaded, beside those of 2 other versions, last used 1h ago")
+	for _, right := range []string{"function|list", "fcall"} {
+		do("ACL", "SETUSER", "bellhop", "-"+right)
+		expectFault(doctor.OK, "calls run as scripts, which take longer: NOPERM this user has no permissions to run the '"+right+"' command", "")
 		do("ACL", "SETUSER", "bellhop", "+"+right)
 	}
+	do("FUNCTION", "LOAD", "REPLACE", fmt.Sprintf("#!lua name=%s\nredis.register_function('%[1]s_publish', function() return 1 end)", script.LibraryName()))
+	expectFault(doctor.Fail, "somebody replaced the library "+script.LibraryName(), "run FUNCTION DELETE "+script.LibraryName()+" and bellhop functions load")
 }

@@ -92,6 +92,7 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 func (s *server) functions(ctx context.Context, rights string) {
 	const check = "functions"
 	f, err := s.shard.Functions(ctx)
+	var foreign *reach.LibraryError
 	switch {
 	case err != nil:
 		found, remedy := explain(err, rights)
@@ -101,8 +102,12 @@ func (s *server) functions(ctx context.Context, rights string) {
 	case redis.HasErrorPrefix(f.Refused, "OOM"):
 		s.report(check, Warn, "calls run as scripts, which take longer, since memory was full before the functions were loaded",
 			"free memory; they are loaded within seconds")
+	case errors.As(f.Refused, &foreign):
+		s.report(check, Fail, fmt.Sprintf("somebody replaced the library %s; calls run as scripts, which take longer", foreign.Name), foreign.Remedy())
+	case f.Refused != nil && strings.Contains(f.Refused.Error(), "'function|load'"):
+		s.report(check, Warn, "calls run as scripts, which take longer: nobody loaded this version's functions", "run bellhop functions load, as a user who may do that")
 	case f.Refused != nil:
-		s.report(check, Warn, "calls run as scripts, which take longer: "+f.Refused.Error(), "run ACL SETUSER NAME "+rights)
+		s.report(check, OK, "calls run as scripts, which take longer: "+f.Refused.Error(), "")
 	case f.Others > 0:
 		others := "another version"
 		if f.Others > 1 {

@@ -19,7 +19,11 @@ import (
 func TestPushWithLeastRights(t *testing.T) {
 	t.Parallel()
 	n, server := startNATS(t, nil), storetest.Server(t)
-	admin := storetest.Unhurried(storetest.At(t, server.URL(), "")).Client()
+	operator := storetest.Unhurried(storetest.At(t, server.URL(), ""))
+	if _, err := operator.LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admin := operator.Client()
 	rule := []any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}
 	for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards())) {
 		rule = append(rule, word)

@@ -64,20 +64,21 @@ func (d *shard) once(ctx context.Context, node redis.UniversalClient, t *script.
 	if d.fit.Load() != fitTrial {
 		w := d.wayTo(node)
 		for range 2 {
-			loads := w.loaded.Load()
+			looks, err := d.look(ctx, node, w)
+			if err != nil {
+				return nil, err
+			}
 			if w.refusal() != nil {
 				break
 			}
-			reply, err := d.send(ctx, node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd {
+			reply, err := d.send(context.WithValue(ctx, asFunction{}, true), node, t, func(ctx context.Context, c redis.Cmdable) *redis.Cmd {
 				return c.FCall(ctx, t.Function(), keys, args...)
 			})
 			switch {
-			case refuses(err, "'fcall'"), isUnknown(err):
+			case refuses(err, "'fcall'"), isUnknown(err), isForeign(err):
 				w.refuse(err)
 			case refusal(err, []string{"Function not found"}):
-				if err := w.load(ctx, node, loads); err != nil {
-					return nil, err
-				}
+				w.doubt(looks)
 			default:
 				return reply, err
 			}

@@ -2,6 +2,9 @@ package reach_test
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -86,40 +90,78 @@ func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 	}
 }
 
-// Where a server does not take the functions, calls run as scripts, and as functions once it does.
+// addUser gives a server a user of some rights, and returns the URL with which that user connects.
+func addUser(t *testing.T, server *redisserver.Server, admin redis.UniversalClient, name, rights string) (url string) {
+	t.Helper()
+	rule := []any{"ACL", "SETUSER", name, "on", ">secret"}
+	for _, one := range strings.Fields(rights) {
+		rule = append(rule, one)
+	}
+	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1)
+}
+
+// A user who may call functions, and look at them, runs scripts until the operator has loaded them.
+func TestOperatorLoadsFunctions(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
+	s := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())), "p"))
+	if err := publishAndAck(t.Context(), s.Home()); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused == nil || !strings.Contains(f.Refused.Error(), "function|load") {
+		t.Errorf("functions: %v, %v", f, err)
+	}
+	operator := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "operator", reach.LoadRights()), "p"))
+	for _, loaded := range []bool{true, false} {
+		all, err := operator.LoadFunctions(t.Context())
+		if err != nil || len(all) != 1 || all[0].Loaded != loaded || all[0].Deleted != nil {
+			t.Errorf("loaded %+v, %v; want %v", all, err, loaded)
+		}
+	}
+	before := commandsOf(t, root.Client(), "fcall")[0]
+	s.LoadAgain()
+	if err := publishAndAck(t.Context(), s.Home()); err != nil {
+		t.Error(err)
+	}
+	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
+		t.Errorf("functions: %v, %v", f, err)
+	}
+	if now := commandsOf(t, root.Client(), "fcall")[0]; now < before+3 {
+		t.Errorf("%d calls of functions, and %d before", now, before)
+	}
+}
+
+// Without a right to functions calls run as scripts, and as functions once it is there.
 func TestFunctionsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"-fcall", "-function|load", "-function"} {
+	for _, right := range []string{"-fcall", "-function|list", "-function"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t)
 			root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
-			set := func(rules ...string) {
-				t.Helper()
-				rule := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
-				for _, one := range append(strings.Fields(reach.Rights("p", 1)), rules...) {
-					rule = append(rule, one)
-				}
-				if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := root.LoadFunctions(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			set(right)
-			s := storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1), "p"))
+			url := addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())+" "+right)
+			s := storetest.Unhurried(storetest.At(t, url, "p"))
 			for range 10 {
 				if err := publishAndAck(t.Context(), s.Home()); err != nil {
 					t.Error(err)
 				}
 			}
-			calls := commandsOf(t, root.Client(), "fcall", "evalsha", "function|load")
-			if calls[0] > 1 || calls[1] < 30 || calls[2] > 0 { // one is that of a function that is not there
-				t.Errorf("there were %v calls of functions, of scripts, and to load", calls)
+			calls := commandsOf(t, root.Client(), "fcall", "evalsha")
+			if calls[0] > 0 || calls[1] < 30 {
+				t.Errorf("there were %v calls of functions, and of scripts", calls)
 			}
 			f, err := s.Home().Functions(t.Context())
 			if err != nil || f.Refused == nil || !strings.Contains(f.Refused.Error(), "NOPERM") {
 				t.Errorf("functions: %v, %v", f, err)
 			}
-			set()
+			addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards()))
 			s.LoadAgain()
 			if err := publishAndAck(t.Context(), s.Home()); err != nil {
 				t.Error(err)
@@ -131,6 +173,90 @@ func TestFunctionsAreRefused(t *testing.T) {
 				t.Errorf("%d calls of functions, and %d before", now[0], calls[0])
 			}
 		})
+	}
+}
+
+// forged returns a library with the names of this version's functions. Each writes under the prefix p.
+func forged() string {
+	names := regexp.MustCompile(`(?m)^register\('(\w+)'`).FindAllStringSubmatch(script.LibraryText(), -1)
+	text := "#!lua name=" + script.LibraryName() + "\nlocal function steal() redis.call('SET', 'p:stolen', 1) return {} end\n"
+	for _, name := range append(names, []string{"", "idle"}) {
+		text += fmt.Sprintf("redis.register_function('%s_%s', steal)\n", script.LibraryName(), name[1])
+	}
+	return text
+}
+
+// No user with the least rights, under whatever prefix, may change the functions that others call.
+func TestTenantsMayNotLoadFunctions(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
+	if err := publishAndAck(t.Context(), root.Home()); err != nil {
+		t.Fatal(err)
+	}
+	tenant := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "tenant", reach.Rights("q", storetest.Shards())), "q"))
+	if err := publishAndAck(t.Context(), tenant.Home()); err != nil {
+		t.Fatal(err)
+	}
+	dump, err := root.Client().FunctionDump(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := tenant.Client()
+	for what, err := range map[string]error{
+		"load": c.FunctionLoadReplace(t.Context(), forged()).Err(), "delete": c.FunctionDelete(t.Context(), script.LibraryName()).Err(),
+		"flush": c.FunctionFlush(t.Context()).Err(), "restore": c.FunctionRestore(t.Context(), dump).Err(),
+	} {
+		if !redis.HasErrorPrefix(err, "NOPERM") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+// A library that somebody replaced is not called by who connects, nor by who loses a connection: scripts serve, and the error says so.
+func TestForeignLibraryIsNotCalled(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
+	url := addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards()))
+	connected := storetest.Following(storetest.At(t, url, "p"))
+	for _, s := range []*notify.Store{root, connected} {
+		if err := publishAndAck(t.Context(), s.Home()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := root.Client().FunctionLoadReplace(t.Context(), forged()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	connected.Abandon()
+	for what, s := range map[string]*notify.Store{
+		"connects": storetest.Unhurried(storetest.At(t, url, "p")), "connects again": connected, "may load": storetest.Unhurried(storetest.At(t, server.URL(), "p")),
+	} {
+		storetest.Eventually(t, "who "+what+" goes on", func() bool { return publishAndAck(t.Context(), s.Home()) == nil }) // a call on a connection that was closed fails
+		f, err := s.Home().Functions(t.Context())
+		var foreign *reach.LibraryError
+		if err != nil || !errors.As(f.Refused, &foreign) || !strings.Contains(f.Refused.Error(), "run FUNCTION DELETE "+script.LibraryName()) {
+			t.Errorf("who %s: %v, %v", what, f, err)
+		}
+		if dropped, err := s.Home().DropLibraries(t.Context()); !errors.As(err, &foreign) || dropped != nil {
+			t.Errorf("who %s: dropped %v, %v", what, dropped, err)
+		}
+	}
+	if n, err := root.Client().Exists(t.Context(), "p:stolen").Result(); err != nil || n > 0 {
+		t.Errorf("the foreign library was called, %v", err)
+	}
+	if _, err := root.LoadFunctions(t.Context()); err == nil || !strings.Contains(err.Error(), "somebody replaced the library") {
+		t.Errorf("loaded: %v", err)
+	}
+	if err := root.Client().FunctionDelete(t.Context(), script.LibraryName()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := root.LoadFunctions(t.Context()); err != nil {
+		t.Error(err)
+	}
+	connected.LoadAgain()
+	if f, err := connected.Home().Functions(t.Context()); err != nil || f.Refused != nil {
+		t.Errorf("functions: %v, %v", f, err)
 	}
 }
 
@@ -184,26 +310,31 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 	}
 }
 
-// Libraries of other versions work beside this one, until nobody has used them for long. Those of other programs stay.
+// Libraries of other versions work beside this one, until nobody has used them for long. Those of other programs stay, and are not called,
+// also where they have such a name.
 func TestOtherLibraries(t *testing.T) {
 	t.Parallel()
 	s := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p"))
-	library := func(name, function string, idle int) {
+	load := func(text string) {
 		t.Helper()
-		text := fmt.Sprintf("#!lua name=%s\nredis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = function() return %d end }\n", name, function, idle)
 		if err := s.Client().FunctionLoad(t.Context(), text).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	day := 24 * 60 * 60
-	library("bellhop_used", "bellhop_used_idle", 3*day-1)
-	library("bellhop_unused", "bellhop_unused_idle", 3*day)
-	library("bellhop_strange", "anything", 9*day)
-	library("another", "another_idle", 9*day)
-	second := strings.ReplaceAll(script.LibraryText(), script.LibraryName(), "bellhop_second")
-	if err := s.Client().FunctionLoad(t.Context(), second).Err(); err != nil {
-		t.Fatal(err)
+	library := func(name string, idle int) string {
+		return fmt.Sprintf("#!lua name=%s\nredis.register_function{ function_name = '%[1]s_idle', flags = { 'no-writes' }, callback = function() return %d end }\n", name, idle)
 	}
+	version := func(unnamed string) (name string) {
+		sum := sha1.Sum([]byte(unnamed))
+		name = script.LibrariesAre + hex.EncodeToString(sum[:8])
+		load(strings.ReplaceAll(unnamed, script.LibrariesAre, name))
+		return name
+	}
+	day := 24 * 60 * 60
+	used, unused := version(library(script.LibrariesAre, 3*day-1)), version(library(script.LibrariesAre, 3*day))
+	load(library("bellhop_strange", 9*day)) // not the hash of its text
+	load(library("another", 9*day))
+	second := version(strings.ReplaceAll(script.LibraryText(), script.LibraryName(), script.LibrariesAre) + "\n")
 	if err := publishAndAck(t.Context(), s.Home()); err != nil {
 		t.Error(err)
 	}
@@ -211,7 +342,7 @@ func TestOtherLibraries(t *testing.T) {
 		t.Errorf("functions: %v, %v", f, err)
 	}
 	dropped, err := s.Home().DropLibraries(t.Context())
-	if err != nil || !slices.Equal(dropped, []string{"bellhop_unused"}) {
+	if err != nil || !slices.Equal(dropped, []string{unused}) {
 		t.Errorf("dropped %v, %v", dropped, err)
 	}
 	all, err := s.Client().FunctionList(t.Context(), redis.FunctionListQuery{}).Result()
@@ -223,7 +354,7 @@ func TestOtherLibraries(t *testing.T) {
 		names = append(names, one.Name)
 	}
 	slices.Sort(names)
-	want := []string{"another", script.LibraryName(), "bellhop_second", "bellhop_strange", "bellhop_used"}
+	want := []string{"another", script.LibraryName(), second, "bellhop_strange", used}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		t.Errorf("there are %q, want %q", names, want)
@@ -264,7 +395,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 	for name, right := range map[string]string{"function": "", "script": "-fcall"} {
 		rule := []any{"ACL", "SETUSER", name, "on", ">secret"}
-		for _, one := range strings.Fields(reach.Rights("p", 1) + " " + right) {
+		for _, one := range strings.Fields(reach.Rights("p", storetest.Shards()) + " " + right) {
 			rule = append(rule, one)
 		}
 		if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {

@@ -95,7 +95,7 @@ func commandsIn(reply any) (commands []string) {
 type unrehearsed struct{}
 
 // onConnect rehearses on a new connection, before anything else is sent on it:
-// Redis may have been restarted with other rights. A server that does not hold the one
+// Redis may have been restarted with other rights, or with another library of functions. A server that does not hold the one
 // shard does not matter: a sentinel, or another server of a Cluster.
 func (s *Redis) onConnect(ctx context.Context, conn *redis.Conn) error {
 	if wasSetUp, ok := ctx.Value(noteSetUp{}).(*bool); ok {
@@ -105,6 +105,9 @@ func (s *Redis) onConnect(ctx context.Context, conn *redis.Conn) error {
 	d := all[0]
 	if d.fit.Load() == fitTrial {
 		return nil
+	}
+	if err := s.recognize(ctx, conn); err != nil {
+		return fmt.Errorf("functions: %w", err)
 	}
 	err := d.refused(d.rehearse(ctx, conn, d.commands(), d.rights()))
 	if err == nil || endOf(ctx) != nil {

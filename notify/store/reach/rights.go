@@ -8,11 +8,14 @@ import (
 // The commands that a user of Redis needs; a sub-command follows a bar. Redis
 // checks the commands that are sent, and those that transitions call. All but sent and
 // functions are rehearsed: a transition stops half way at a call that its user may not
-// make, and without the right to use functions it runs as a script.
+// make, and without the right to use functions it runs as a script. Whoever may load
+// functions may replace them, and a function runs with the rights of its caller: so only
+// the operator's user has loads.
 const (
 	listens   = "subscribe psubscribe"
 	sent      = "cluster|slots getrange"
-	functions = "fcall function|load function|list function|delete"
+	functions = "fcall function|list"
+	loads     = "function|load function|delete"
 	runs      = "eval evalsha"
 	waits     = "wait"   // for Config.WaitReplicas
 	selects   = "select" // another database than 0
@@ -64,6 +67,12 @@ func calledIn(shards int) string {
 // and some that nothing else needs.
 func RepairRights(prefix string, shards int) string {
 	return Rights(prefix, shards) + allow(sentByRepair, calledByRepair)
+}
+
+// LoadRights returns the least rights of a user who loads functions with
+// [Redis.LoadFunctions]. It may use no key.
+func LoadRights() string {
+	return "resetkeys resetchannels -@all" + allow(functions, loads, "cluster|slots")
 }
 
 // allow returns the rights to call the commands in lists.

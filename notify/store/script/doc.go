@@ -14,8 +14,10 @@
 // globals yet, so a module makes tables, constants and functions, and calls nothing.
 //
 // A library is called bellhop_HASH by its text, so those of several versions are in a server side by
-// side. A call that misses it loads it. A server that does not take it, and the trial server, run the
-// same text as a script. The housekeeping deletes libraries that nobody used for three days.
+// side. A call that misses it loads it, if its user may: a function runs with the rights of its caller,
+// and names have no owner, so a process calls only what has its own text to the letter. A server that has
+// none of that, and the trial server, run the same text as a script. The housekeeping deletes libraries
+// that nobody used for three days, if their names have the hash of their texts.
 //
 // # Keys
 //

@@ -62,14 +62,17 @@ func Define(lua string) { definitions = append(definitions, lua) }
 // runs none starts fast.
 var theLibrary = sync.OnceValue(func() *library {
 	body, parts := joined()
-	sum := sha1.Sum([]byte(body))
-	l := &library{name: LibrariesAre + hex.EncodeToString(sum[:8]), parts: parts}
-	l.text = "#!lua name=" + l.name + "\n" + fmt.Sprintf(ofLibrary, l.name) + body
+	unnamed := "#!lua name=" + LibrariesAre + "\n" + fmt.Sprintf(ofLibrary, LibrariesAre)
+	l := &library{name: nameOf(unnamed + body), parts: parts}
+	l.text = strings.ReplaceAll(unnamed, LibrariesAre, l.name) + body
 	l.script = redis.NewScript("#!lua flags=allow-oom\n" + asScript + body)
 	l.growing = redis.NewScript("#!lua\n" + asScript + body)
 	l.plain = redis.NewScript("\n" + asScript + body)
 	return l
 })
+
+// comment is a line that is one. It is left out: a server sends the text on each new connection.
+var comment = regexp.MustCompile(`(?m)^[ \t]*--.*$`)
 
 // joined returns the text of all modules and transitions behind its first two lines.
 func joined() (string, []part) {
@@ -78,7 +81,7 @@ func joined() (string, []part) {
 	add := func(before, file, after string) {
 		b.WriteString(before)
 		parts = append(parts, part{file + ".lua", strings.Count(b.String(), "\n") + 2})
-		b.WriteString(Source(file))
+		b.WriteString(comment.ReplaceAllString(Source(file), ""))
 		b.WriteString(after)
 	}
 	b.WriteString("local TRANSITIONS = {}\n" + luaNames() + strings.Join(definitions, "") +
@@ -105,6 +108,19 @@ func joined() (string, []part) {
 	}
 	b.WriteString("register_idle()\n")
 	return b.String(), parts
+}
+
+// nameOf returns the name of the library of a text in which that is not filled in yet: the text's
+// hash is part of it.
+func nameOf(unnamed string) string {
+	sum := sha1.Sum([]byte(unnamed))
+	return LibrariesAre + hex.EncodeToString(sum[:8])
+}
+
+// IsLibrary reports whether a library of some version may have that name and that text: its name has
+// the hash of the text.
+func IsLibrary(name, text string) bool {
+	return nameOf(strings.ReplaceAll(text, name, LibrariesAre)) == name
 }
 
 // LibraryName returns the name of the library in a server.

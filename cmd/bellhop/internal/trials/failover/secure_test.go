@@ -87,13 +87,15 @@ func TestTLSAndLeastRights(t *testing.T) {
 		URL: master.URL(), Username: "bellhop", PasswordFile: write(t, filepath.Join(t.TempDir(), "password"), "secret\n"),
 		CAFile: secure.CAFile, CertFile: secure.CertFile, KeyFile: secure.KeyFile, WaitReplicas: 1,
 	}
+	root := config
+	root.Username, root.PasswordFile = "", ""
+	operator := open(t, root)
+	load(t, operator)
 	l := newLedger()
 	stop := play(t, config, l)
 	stop()
 	l.check(t)
-	root := config
-	root.Username, root.PasswordFile = "", ""
-	denied(t, open(t, root))
+	denied(t, operator)
 	examine(t, config)
 
 	config.CertFile, config.KeyFile = "", ""
@@ -108,6 +110,14 @@ func TestTLSAndLeastRights(t *testing.T) {
 	config.CAFile = ""
 	if err := open(t, config).Check(t.Context()); err == nil || !strings.Contains(doctor.Remedy(err), "BELLHOP_REDIS_CA_FILE") {
 		t.Errorf("it trusts any certificate: %v", err)
+	}
+}
+
+// load loads the functions, as the operator does.
+func load(t *testing.T, operator *notify.Store) {
+	t.Helper()
+	if _, err := operator.LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -136,6 +146,7 @@ func TestClusterLeastRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	load(t, open(t, notify.Config{URL: c.URL()}))
 	config := notify.Config{URL: strings.ReplaceAll(c.URL(), "redis://", "redis://bellhop:secret@"), WaitReplicas: 1}
 	l := newLedger()
 	stop := play(t, config, l)

@@ -11,13 +11,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-// The crew uses Redis as a user with the least rights; the harness has all rights.
+// The crew uses Redis as a user with the least rights, and that to load functions; the harness has all rights.
 const user, password = "bellhop", "secret"
 
 // userArguments returns the arguments of a redis-server with that user of a store, and of those
 // in other databases.
 func userArguments(shards int, others ...int) []string {
-	all := append([]string{"--user", user, "on", ">" + password}, strings.Fields(reach.Rights(script.DefaultPrefix, shards))...)
+	all := append([]string{"--user", user, "on", ">" + password}, strings.Fields(reach.Rights(script.DefaultPrefix, shards)+" +function|load")...)
 	for _, number := range others {
 		all = append(append(all, "+select"), channels(number)...)
 	}
