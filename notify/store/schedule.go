@@ -105,7 +105,7 @@ func (s *Schedule) Check() error {
 	case s.Jitter < 0:
 		faults = append(faults, fault.New("jitter", "jitter %s: it is negative; write a time", s.Jitter))
 	case rule != nil && s.Jitter > 0:
-		if closest := rule.Closest(time.Unix(-1, 0)); closest > 0 && s.Jitter >= closest {
+		if closest := rule.Closest(); closest > 0 && s.Jitter >= closest {
 			faults = append(faults, fault.New("jitter", "jitter %s: two occurrences may be %s apart; use less", fault.Short(s.Jitter), fault.Short(closest)))
 		}
 	}
@@ -167,7 +167,7 @@ func (s *Schedule) CheckOver(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if last, ends := rule.End(); !ends || last.After(now) {
+	if _, fires := rule.Next(now); fires {
 		return nil
 	}
 	return s.over()

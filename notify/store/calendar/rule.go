@@ -188,15 +188,20 @@ func (r *Rule) End() (time.Time, bool) {
 	return r.Last(time.Unix(last, 0))
 }
 
-// closest is how many times Closest looks at.
-const closest = 1000
-
-// Closest returns the shortest time between two of the next thousand times at which the rule fires after one; zero if there are not two.
-func (r *Rule) Closest(after time.Time) (least time.Duration) {
-	last, ok := r.Next(after)
-	for n := 0; ok && n < closest; n++ {
-		var next time.Time
-		if next, ok = r.Next(last); ok && (least == 0 || next.Sub(last) < least) {
+// Closest returns the shortest time between two of the times at which the rule fires, of cron by its wall clock; zero if there are not two.
+func (r *Rule) Closest() (least time.Duration) {
+	last, fires := r.Next(time.Unix(-1, 0))
+	if _, again := r.Next(last); !fires || !again {
+		return 0
+	}
+	switch {
+	case r.cron != nil:
+		return time.Duration(r.cron.closest()) * time.Second
+	case r.every > 0:
+		return time.Duration(r.every) * time.Second
+	}
+	for next, ok := r.Next(last); ok; next, ok = r.Next(last) {
+		if least == 0 || next.Sub(last) < least {
 			least = next.Sub(last)
 		}
 		last = next

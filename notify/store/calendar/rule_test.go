@@ -165,11 +165,20 @@ func TestClosest(t *testing.T) {
 		{spec{Cron: "0 8,20 * * *"}, 12 * time.Hour},
 		{spec{Cron: "0,58,59 3 * * *"}, time.Minute},
 		{spec{Cron: "0 0 31 * *"}, 31 * 24 * time.Hour},
+		{spec{Cron: "0 0 1 * *"}, 28 * 24 * time.Hour},
+		{spec{Cron: "0 12 1,31 * *"}, 24 * time.Hour},
+		{spec{Cron: "0 0 * 12 MON,THU"}, 3 * 24 * time.Hour},
+		{spec{Cron: "* * * * *"}, time.Minute},
+		{spec{Cron: "10,50 0,59 0,23 * * *"}, 20 * time.Second},
+		{spec{Cron: "30 0 0,22 1,3 * *"}, 22 * time.Hour},
+		{spec{Cron: "0 0 29 2 *", Zone: "America/New_York"}, 4*365*24*time.Hour + 24*time.Hour},
+		{spec{Every: time.Hour, From: at("2026-11-27T10:00:00Z"), Until: at("2026-11-27T10:59:59Z")}, 0},
+		{spec{At: []time.Time{at("2026-11-27T10:00:00Z"), at("2026-11-27T11:00:00Z"), at("2026-11-27T11:30:00Z")}}, 30 * time.Minute},
 		{spec{Cron: "0 0 29 2 *"}, 4*365*24*time.Hour + 24*time.Hour},
 		{spec{Every: 90 * time.Second}, 90 * time.Second},
 		{spec{At: []time.Time{at("2026-11-27T10:00:00Z")}}, 0},
 	} {
-		if got := parse(t, test.spec).Closest(at("2026-11-27T10:00:00Z").Add(-time.Second)); got != test.want {
+		if got := parse(t, test.spec).Closest(); got != test.want {
 			t.Errorf("%+v: got %s, want %s", test.spec, got, test.want)
 		}
 	}
@@ -235,7 +244,8 @@ func TestUsesZones(t *testing.T) {
 	}
 }
 
-// FuzzCron wants what is not refused to fire within eight years, always later, and at whole seconds.
+// FuzzCron wants what is not refused to fire within eight years, always later, and at whole seconds; and by UTC no two times closer than
+// Closest says.
 func FuzzCron(f *testing.F) {
 	for _, seed := range []string{"30 2 1 * *", "*/20 59 23 31 12 *", "0 0 29 2 *", "@daily", "0 0 31 4,12 *", "* 9-17/8 * jan,nov fri-7", "60 * * * *", "0 0 13 * 5"} {
 		f.Add(seed, "Europe/Berlin", int64(1_800_000_000))
@@ -257,7 +267,25 @@ func FuzzCron(f *testing.F) {
 			}
 			last = next
 		}
+		utc := parse(t, calendar.Spec{Cron: cron})
+		for range 3 {
+			next, _ := utc.Next(last)
+			if again, ok := utc.Next(next); ok && again.Sub(next) < utc.Closest() {
+				t.Fatalf("%q: %v follows %v, and the closest are %v apart", cron, again, next, utc.Closest())
+			}
+			last = next
+		}
 	})
+}
+
+func BenchmarkClosest(b *testing.B) {
+	rule, err := calendar.Spec{Cron: "0 0 29 2 *", Zone: "America/New_York"}.Parse()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		rule.Closest()
+	}
 }
 
 func BenchmarkNext(b *testing.B) {

@@ -103,12 +103,54 @@ func (c *cron) daysIn(year int, month time.Month) (all set) {
 		return 0
 	}
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
-	weekday := (int(last.Weekday()) - last.Day()%7 + 8) % 7 // of the first
+	if c.fields[weekdays] == kinds[weekdays].all() {
+		return c.fields[days] & (1<<(last.Day()+1) - 1)
+	}
+	weekday := (int(last.Weekday()) - last.Day()%7 + 8) % 7 // of the first; such a rule has all days of the month
 	for date := 1; date <= last.Day(); date++ {
-		if c.fields[days].has(date) && c.fields[weekdays].has(weekday) {
+		if c.fields[weekdays].has(weekday) {
 			all |= 1 << date
 		}
 		weekday = (weekday + 1) % 7
 	}
 	return all
+}
+
+// closest returns the least number of seconds between two times of the wall clock that are in the fields.
+func (c *cron) closest() int64 {
+	least, span := int64(lastTime), int64(0) // span is from the first to the last of what is finer than a unit
+	for _, of := range []struct {
+		place int
+		unit  int64
+	}{{seconds, 1}, {minutes, 60}, {hours, 60 * 60}} {
+		all := c.fields[of.place]
+		first := int64(all.from(0))
+		last := first
+		for next := all.from(int(first) + 1); next < 64; next = all.from(next + 1) {
+			least = min(least, of.unit*(int64(next)-last)-span)
+			last = int64(next)
+		}
+		span += of.unit * (last - first)
+	}
+	return min(least, day*c.closestDays()-span)
+}
+
+// fewYears is how many years Closest looks at, of which three are leap years.
+const fewYears = 12
+
+// closestDays returns the least number of days between two that are in the fields.
+func (c *cron) closestDays() int64 {
+	least, last := int64(lastTime/day), int64(-1)
+	for month := time.January; month <= fewYears*12 && least > 1; month++ {
+		first := time.Date(1970, month, 1, 0, 0, 0, 0, time.UTC)
+		all := c.daysIn(first.Year(), first.Month())
+		for date := all.from(1); date < 64; date = all.from(date + 1) {
+			at := first.Unix()/day + int64(date)
+			if last >= 0 {
+				least = min(least, at-last)
+			}
+			last = at
+		}
+	}
+	return least
 }
