@@ -52,6 +52,9 @@ func (s *scanner) release() {
 	}
 }
 
+// mostKeys is how many keys an object may have, many more than any that is read: each may be an error of its own, which is much longer.
+const mostKeys = 1000
+
 // mostKept is how many keys and members a scanner may have room for and be kept.
 const mostKept = 256
 
@@ -103,6 +106,9 @@ func (s *scanner) object() error {
 	for s.skip(); s.peek() != '}'; {
 		if err := s.key(); err != nil {
 			return err
+		}
+		if len(s.keys)-outer > mostKeys {
+			return errorf("", "an object has more than %d keys; give what is needed", mostKeys)
 		}
 		name := s.keys[len(s.keys)-1]
 		s.skip() // the colon

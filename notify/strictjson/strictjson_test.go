@@ -3,6 +3,7 @@ package strictjson_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !json.Valid(data) || !utf8.Valid(data) {
+		if !json.Valid(data) || !utf8.Valid(data) || bytes.Count(data, []byte{':'}) > 1000 {
 			t.Skip()
 		}
 		var whole string
@@ -133,6 +134,21 @@ func doubled(t *testing.T, data []byte) bool {
 			levels = append(levels, level{object: token == json.Delim('{')})
 		case json.Delim('}'), json.Delim(']'):
 			levels = levels[:len(levels)-1]
+		}
+	}
+}
+
+// An object has a bound of keys, wherever it is: each may be an error of its own.
+func TestManyKeys(t *testing.T) {
+	var keys []string
+	for i := range 1001 {
+		keys = append(keys, fmt.Sprintf(`"%d":1`, i))
+	}
+	most, more := "{"+strings.Join(keys[:1000], ",")+"}", "{"+strings.Join(keys, ",")+"}"
+	members := func(strictjson.Member) {}
+	for text, fits := range map[string]bool{most: true, `{"a":` + most + `}`: true, more: false, `{"a":` + more + `}`: false, `{"a":[` + more + `]}`: false} {
+		if err := strictjson.Members([]byte(text), members); (err == nil) != fits || !fits && !strings.Contains(err.Error(), "more than 1000 keys") {
+			t.Errorf("%.20s of %d bytes: %v", text, len(text), err)
 		}
 	}
 }
