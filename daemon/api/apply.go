@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 // SchedulesApply is what a client says to have a topic get some schedules.
 type SchedulesApply struct {
-	Schedules []NamedSchedule `json:"schedules" nullable:"false" doc:"as a list shows them, too: how far they are is ignored"`
+	Schedules []NamedSchedule `json:"schedules" nullable:"false" maxItems:"10000" doc:"as a list shows them, too: how far they are is ignored"`
 	Prune     bool            `json:"prune,omitempty" doc:"true: the topic gets these schedules, and no others: those are deleted"`
 	DryRun    bool            `json:"dry_run,omitempty" doc:"true: nothing is changed, and the answer is what would be done"`
 }
@@ -32,8 +33,12 @@ type SchedulesApplied struct {
 // mostWrong is how many schedules that are wrong an error names.
 const mostWrong = 20
 
-// DecodeApply reads a SchedulesApply of a topic, whose bodies may have so many bytes. The error joins a notify.Fault for each thing that is wrong, of up to 20 schedules.
-func DecodeApply(topic string, data []byte, maxBody int) (a store.Apply, err error) {
+// maxSchedules is how many schedules a SchedulesApply may have.
+const maxSchedules = 10_000
+
+// DecodeApply reads a SchedulesApply of a topic, whose bodies may have so many bytes. The error is that of the context, or joins a notify.Fault for
+// each thing that is wrong, of up to 20 schedules.
+func DecodeApply(ctx context.Context, topic string, data []byte, maxBody int) (a store.Apply, err error) {
 	var all []json.RawMessage
 	var prune, given bool
 	var faults []error
@@ -55,11 +60,17 @@ func DecodeApply(topic string, data []byte, maxBody int) (a store.Apply, err err
 	if !given && len(faults) == 0 {
 		faults = append(faults, fault.New("schedules", "schedules: they are missing; write a list, which may be empty"))
 	}
+	if len(all) > maxSchedules {
+		return a, fault.New("schedules", "schedules: there are %d, and up to %d are possible; apply the others by a second list, both without prune", len(all), maxSchedules)
+	}
 	if prune {
 		a.Prune = []string{topic}
 	}
 	wrong, at := 0, make(map[string]int)
 	for i, raw := range all {
+		if ctx.Err() != nil {
+			return a, ctx.Err()
+		}
 		s, err := decodeNamed(topic, raw)
 		if err == nil {
 			err = CheckBody(s, maxBody)

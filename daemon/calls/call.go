@@ -2,11 +2,15 @@ package calls
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A Call is an operation that a client may ask for.
@@ -23,6 +27,7 @@ type Call struct {
 	Reply       any           // a value of the answer's type, in JSON; nil: no answer. With the status 204 it is that of 200 alone
 	Errors      []int         // statuses beside those that every call may answer
 	Long        bool          // its answer may be long, so few are made at a time
+	Lists       bool          // its body is a list, which becomes much more than its bytes, so few are read at a time
 	Lasts       bool          // it may take long, so it ends when the client is gone or the daemon stops; all others run to completion
 	Takes       time.Duration // how long it may take beside its answer; zero: not long
 
@@ -94,10 +99,16 @@ func (c Call) Do(ctx context.Context, s *Service, r *Request, fill func(input re
 // which is empty if the subject has none. Of a call with a Request the data are that.
 func (c Call) DoJSON(ctx context.Context, s *Service, r *Request, topic string, data []byte) (any, error) {
 	if c.Request != nil {
+		if len(data) > MaxRequest {
+			return nil, fault.Renamed("request", fmt.Errorf("%w: %d bytes; at most %d are allowed", notify.ErrTooLarge, len(data), MaxRequest))
+		}
 		r.Body, data = data, nil
 	}
 	return c.Do(ctx, s, r, func(input reflect.Value) error { return ReadJSON(c.Params(), topic, data, input) })
 }
+
+// MaxRequest is how many bytes a body in JSON may have.
+const MaxRequest = 1 << 20
 
 var table []Call
 

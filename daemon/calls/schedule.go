@@ -231,14 +231,14 @@ var _ = define(Call{
 })
 
 var _ = define(Call{
-	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulesApplied{}, NATS: ByTopic, Lasts: true,
+	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulesApplied{}, NATS: ByTopic, Lasts: true, Lists: true,
 	Request: api.SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
-	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others. The list is at most 1 MiB, and over NATS max_payload.",
+	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others. The list has up to 10,000 schedules and 1 MiB, and over NATS max_payload if that is less.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	apply, err := api.DecodeApply(in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
+	apply, err := api.DecodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
 	if err != nil {
 		return nil, err
 	}

@@ -15,10 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-const (
-	maxJSON = 1 << 20  // bytes of a body in JSON
-	maxBulk = 16 << 20 // bytes of many messages
-)
+const maxBulk = 16 << 20 // bytes of many messages
 
 // body reads the whole body, of at most max bytes. Errors: errBodyCut, errBodySlow,
 // notify.ErrTooLarge, notify.ErrInvalid for an encoded body, guard.ErrBusy or errDraining.
@@ -56,6 +53,16 @@ func (c *call) body(max int) ([]byte, error) {
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the deadline would end a poll
 	return data, c.writeWithin(c.gate.timing.answer)                 // a slow body takes nothing of this time
+}
+
+// readList reads the whole body, as body does, of a list in JSON, and waits for the memory that
+// the list becomes when it is read.
+func (c *call) readList(max int) ([]byte, error) {
+	data, err := c.body(max)
+	if err != nil {
+		return nil, err
+	}
+	return data, c.reserveList(2*int64(len(data)) + int64(min(bytes.Count(data, []byte{'{'}), maxLines))*elementBytes)
 }
 
 // readAll reads the body of at most most bytes, or one byte more than max of it. Its

@@ -412,6 +412,10 @@ func TestBulkBodies(t *testing.T) {
 	if got := lines[result](s.call("POST", "/v1/messages", strings.Repeat("x", 16<<20)).is(200)); len(got) != 1 || got[0].Error == nil {
 		t.Errorf("a line of 16 MiB answers %d lines", len(got))
 	}
+	wrong := lines[result](s.call("POST", "/v1/messages", strings.Repeat(`{"a":1,"b":1,"c":1,"d":1,"e":1}`+"\n", 1000)).is(200))
+	if first, last := len(wrong[0].Error.Errors), len(wrong[999].Error.Errors); first < 5 || last != 1 {
+		t.Errorf("%d things are wrong with the first of many lines, and %d with the last", first, last)
+	}
 	if resp := s.raw("POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"+line, true); resp == nil || resp.StatusCode != 400 {
 		t.Errorf("half a body answers %v", resp)
 	}

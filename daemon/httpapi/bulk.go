@@ -14,7 +14,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-const maxLines = 10_000 // messages in one call
+const (
+	maxLines = 10_000 // messages in one call
+	maxKept  = 1000   // errors of lines, behind which only the first of a line is kept: they are much longer than what they are about
+)
 
 // A bulkResult is the result of one line: a publication, or an error.
 type bulkResult struct {
@@ -42,7 +45,7 @@ func resultOf(r notify.Result) bulkResult {
 // bulk publishes many messages, a line of JSON each, and answers a line each, in the
 // same order. A refused line does not affect the others.
 func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
-	data, err := c.body(maxBulk)
+	data, err := c.readList(maxBulk)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +62,12 @@ func (g *Gate) bulk(ctx context.Context, c *call, _ *struct{}) (any, error) {
 }
 
 // parse reads the lines. It returns a fault for each line, nil where the line is a
-// message. Too many lines, or none, are an error: nothing is published then.
+// message, or for each thing that is wrong with it. Too many lines, or none, are an error:
+// nothing is published then.
 func (c *call) parse(data []byte) (messages []notify.Message, faults []error, err error) {
 	lines := bytes.Count(data, []byte{'\n'}) + 1
 	messages, faults = make([]notify.Message, 0, min(lines, maxLines)), make([]error, 0, min(lines, maxLines))
+	kept := 0
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
@@ -77,6 +82,11 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		}
 		if err == nil {
 			messages = append(messages, m)
+		}
+		if all := fault.All(err); kept+len(all) > maxKept {
+			err = all[0]
+		} else {
+			kept += len(all)
 		}
 		faults = append(faults, err)
 	}

@@ -293,7 +293,7 @@ func (g *Gate) ackMany(ctx context.Context, c *call, in *calls.OfTopic) (any, er
 	if err := c.grant.AllowTopic(in.Topic); err != nil {
 		return nil, err
 	}
-	data, err := c.body(maxJSON)
+	data, err := c.readList(calls.MaxRequest)
 	if err != nil {
 		return nil, err
 	}

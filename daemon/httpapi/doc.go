@@ -20,8 +20,8 @@
 //
 // Answers with bodies are sent a piece at a time: for a client that does not read, the
 // daemon keeps the bodies that it has yet to send, and little more. Bodies that come
-// and bodies that go count against the memory of their token; a broadcast counts once
-// for all streams of a token. A request for which no memory is free waits for 10 s and
+// and bodies that go count against the memory of their token, and so does what a list in
+// JSON becomes when it is read; a broadcast counts once for all streams of a token. A request for which no memory is free waits for 10 s and
 // is then refused. A claim is refused at once and gives back its messages. A stream is
 // cut off, and its client resumes by the id of the last event.
 package httpapi

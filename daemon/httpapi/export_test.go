@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -62,6 +63,12 @@ func (g *Gate) TakeMemory(name string) {
 	if !c.tryReserve(guard.MemoryOfToken) {
 		panic("a call of the token holds memory")
 	}
+}
+
+// TakeLists takes all that lists of a token, given by its name, may become.
+func (g *Gate) TakeLists(ctx context.Context, name string) (free func(), err error) {
+	c := call{grant: g.grantNamed(name)}
+	return c.releaseMemory, c.grant.Memory.ReserveList(ctx, &c.reserved, guard.MemoryOfLists)
 }
 
 func (g *Gate) grantNamed(name string) *tokens.Grant {

@@ -135,6 +135,32 @@ func TestClaimWithoutMemory(t *testing.T) {
 	storetest.Eventually(t, "it is claimed", func() bool { return h.post(t, slowToken, "/v1/topics/orders/claim", "") == 200 })
 }
 
+// What lists become that are read has a memory of its own, of each token, and a list without it is refused before any of it is read.
+func TestListsOfOneToken(t *testing.T) {
+	t.Parallel()
+	h := crowded(t)
+	free, err := h.TakeLists(t.Context(), "slow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := []struct{ method, path, body string }{
+		{"POST", "/v1/messages", `{"topic":"orders","body":"x"}`},
+		{"POST", "/v1/topics/orders/ack", `[{"id":"a","receipt":1}]`},
+		{"PUT", "/v1/topics/orders/schedules", `{"schedules":[{"name":"a","every":"1h","body":"x"}]}`},
+	}
+	for _, list := range lists {
+		h.want(clientOf(t, slowToken), 503, list.method, list.path, list.body)
+	}
+	h.want(clientOf(t, otherToken), 200, "POST", "/v1/messages", `{"topic":"orders","body":"x"}`)
+	if got := h.post(t, slowToken, "/v1/topics/orders/messages", "x"); got != 201 {
+		t.Errorf("a message is answered with %d", got)
+	}
+	free()
+	for _, list := range lists {
+		h.want(clientOf(t, slowToken), 200, list.method, list.path, list.body)
+	}
+}
+
 // Small bodies that do not come use a memory of their own.
 func TestSmallRequestsOfOneToken(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,11 @@ func (g *Gate) offer(mux *http.ServeMux, doc *huma.OpenAPI, op calls.Call) {
 			if op.Request == nil {
 				return c.noBody()
 			}
-			r.Body, err = c.body(maxJSON)
+			read := c.body
+			if op.Lists {
+				read = c.readList
+			}
+			r.Body, err = read(calls.MaxRequest)
 			return err
 		})
 	})

@@ -9,6 +9,7 @@ import (
 const (
 	reserveFirst = 1 << 20  // bytes of a body above which its memory is reserved before any of it is read
 	longAnswer   = 16 << 20 // bytes that are reserved for an answer until its length is known
+	elementBytes = 1 << 10  // bytes that an element of a list takes beside its texts, with what is answered of it
 )
 
 // reserve waits until the call has reserved so many bytes in all, which it keeps until
@@ -17,11 +18,26 @@ func (c *call) reserve(bytes int64) error {
 	if c.tryReserve(bytes) {
 		return nil
 	}
-	open, done := c.open(c.r.Context())
+	ctx, done := c.untilBusy()
 	defer done()
-	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.memory, guard.ErrBusy)
-	defer cancel()
 	return c.grant.Memory.Reserve(ctx, &c.reserved, bytes)
+}
+
+// reserveList is reserve for what a list becomes, beside the body that it is read from.
+func (c *call) reserveList(bytes int64) error {
+	ctx, done := c.untilBusy()
+	defer done()
+	return c.grant.Memory.ReserveList(ctx, &c.reserved, bytes)
+}
+
+// untilBusy returns a context for as long as a call waits for memory.
+func (c *call) untilBusy() (ctx context.Context, done func()) {
+	open, closed := c.open(c.r.Context())
+	ctx, cancel := context.WithTimeoutCause(open, c.gate.timing.memory, guard.ErrBusy)
+	return ctx, func() {
+		cancel()
+		closed()
+	}
 }
 
 // reserveAtOnce is reserve without a wait.

@@ -156,6 +156,7 @@ func TestApplyWrongSchedules(t *testing.T) {
 		}
 	}
 	s.call("PUT", path, `{"schedules":[{"name":"a","every":"1h","body":"`+strings.Repeat("x", 1<<20)+`"}]}`).is(413)
+	s.call("PUT", path, `{"schedules":[`+strings.Repeat(fine+",", 10_000)+fine+`]}`).is(422).says("schedules: there are 10001, and up to 10000 are possible")
 	s.call("GET", path, "").is(200).says(`{"schedules":[]}`)
 }
 

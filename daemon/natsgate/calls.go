@@ -14,10 +14,13 @@ import (
 )
 
 // offered returns the endpoints of a call of the table.
-func (g *Gate) offered(c calls.Call, searches turns) (all []endpoint) {
+func (g *Gate) offered(c calls.Call, searches, lists turns) (all []endpoint) {
 	e := endpoint{name: c.Subject(), most: maxSmallSize}
-	if c.Long {
+	switch {
+	case c.Long:
 		e.turns = searches
+	case c.Lists:
+		e.turns = lists
 	}
 	if c.NATS == calls.ByTopic || c.NATS == calls.ByTopicOrAll {
 		one := e

@@ -182,8 +182,8 @@
 // it is lost; the log names it.
 //
 // Up to 256 requests are handled at the same time, so that one that waits for
-// Redis does not hold up others; fewer large ones, 8 claims, 8 inspections, and 4 that list
-// or find messages, so that they fit into memory. More wait in this process: up to 65,536 of an endpoint, and 64 MiB of
+// Redis does not hold up others; fewer large ones, 8 claims, 8 inspections, 4 that list
+// or find messages, and 2 lists of schedules, so that they fit into memory. More wait in this process: up to 65,536 of an endpoint, and 64 MiB of
 // requests to publish or 8 MiB of others. Requests beyond that are lost and counted as
 // Stats.Floods; their requesters time out. Requests that wait when the connection
 // breaks are lost, too.

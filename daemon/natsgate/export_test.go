@@ -2,6 +2,7 @@ package natsgate
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -28,24 +29,20 @@ func (g *Gate) Hold(left int64) (free func()) {
 	return func() { g.held.Release(maxHeld - left) }
 }
 
-// TakeSearches takes all turns of the requests that list or find messages, until free is called.
-func (g *Gate) TakeSearches(ctx context.Context) (free func(), err error) {
-	for _, e := range g.endpoints {
-		if e.name != "find-all" {
-			continue
-		}
-		for range maxSearches {
-			if err := e.turns.take(ctx); err != nil {
-				return nil, err
-			}
-		}
-		free = func() {
-			for range maxSearches {
-				e.turns.end()
-			}
+// TakeTurns takes all turns of an endpoint, until free is called.
+func (g *Gate) TakeTurns(ctx context.Context, name string) (free func(), err error) {
+	i := slices.IndexFunc(g.endpoints, func(e endpoint) bool { return e.name == name })
+	all := g.endpoints[i].turns
+	for range cap(all) {
+		if err := all.take(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return free, nil
+	return func() {
+		for range cap(all) {
+			all.end()
+		}
+	}, nil
 }
 
 // IsRedacted reports whether the connection's servers show no secret.

@@ -9,7 +9,7 @@ import (
 
 // makeEndpoints returns what the gateway offers.
 func (g *Gate) makeEndpoints() []endpoint {
-	searches := make(turns, maxSearches)
+	searches, lists := make(turns, maxSearches), make(turns, maxLists)
 	all := []endpoint{
 		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
 		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
@@ -20,7 +20,7 @@ func (g *Gate) makeEndpoints() []endpoint {
 		{name: "defaults", handle: g.defaults, most: maxSmallSize},
 	}
 	for _, c := range calls.Table() {
-		all = append(all, g.offered(c, searches)...)
+		all = append(all, g.offered(c, searches, lists)...)
 	}
 	for i := range all {
 		all[i].tally = new(tally)

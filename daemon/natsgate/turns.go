@@ -25,6 +25,9 @@ const (
 	// maxSearches and maxReads are how many pages of messages and inspections are answered at the same time. A page may
 	// hold max_payload a few times, and JSON has up to six bytes for one of a body.
 	maxSearches, maxReads = 4, 8
+
+	// maxLists is how many lists are read at the same time: each becomes some 20 MiB.
+	maxLists = 2
 )
 
 // turns bound how many requests of a kind hold bodies at a time, until NATS has taken them. Nil ones bound nothing.

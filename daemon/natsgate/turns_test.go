@@ -1,12 +1,15 @@
 package natsgate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -15,7 +18,7 @@ import (
 // Searches that wait for their turn keep no others from being answered, however many there are. It floods, so it runs alone.
 func TestSearchesHoldUpNoOthers(t *testing.T) {
 	conn, store, gate := open(t)
-	free, err := gate.TakeSearches(t.Context())
+	free, err := gate.TakeTurns(t.Context(), "find-all")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,7 @@ func TestWaitsEndWhileSearchesWait(t *testing.T) {
 	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
-	if _, err := gate.TakeSearches(t.Context()); err != nil {
+	if _, err := gate.TakeTurns(t.Context(), "find-all"); err != nil {
 		t.Fatal(err)
 	}
 	later := body("a")
@@ -71,4 +74,29 @@ func TestWaitsEndWhileSearchesWait(t *testing.T) {
 			t.Fatalf("got %+v", m)
 		}
 	}
+}
+
+// So do lists that are to be read: each becomes much more than its bytes.
+func TestListsTakeTurns(t *testing.T) {
+	t.Parallel()
+	n, db := startNATS(t, func(o *server.Options) { o.MaxPayload = 2 * calls.MaxRequest }), storetest.Open(t)
+	gate, _ := newGate(t, db, natsgate.Options{URL: n.ClientURL()})
+	conn := n.connect()
+	serving(t, conn)
+	free, err := gate.TakeTurns(t.Context(), "apply-schedules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := subscribe(t, conn, "applied")
+	if err := conn.PublishRequest("bellhop.apply-schedules."+topic, "applied", []byte(`{"schedules":[{"name":"a","every":"1h","body":"x"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "the list waits", func() bool { return gate.Stats().Endpoints["apply-schedules"].Requests == 1 })
+	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b"))
+	if len(applied) > 0 {
+		t.Error("a list without a turn is read")
+	}
+	free()
+	storetest.Receive(t, "it is answered", applied)
+	wantRefused(t, request(t, conn, "bellhop.apply-schedules."+topic, strings.Repeat(" ", calls.MaxRequest+1)), 413, "at most 1048576 are allowed")
 }

@@ -12,10 +12,13 @@ import (
 // How many bytes of bodies the calls and streams of one token may keep in memory at a
 // time, until slow clients have sent or received them. Each token has its own memory,
 // so that no client can use up another's. Small bodies have their own, so that large
-// ones cannot keep them out. The garbage collector lets the heap grow to twice this.
+// ones cannot keep them out, and so has what lists become that are read: a body that
+// waits for that keeps no other from it. The garbage collector lets the heap grow to
+// twice this.
 const (
 	MemoryOfToken = 64 << 20
 	MemoryOfSmall = 16 << 20
+	MemoryOfLists = 32 << 20
 	Small         = 64 << 10 // bytes up to which a call counts as small
 )
 
@@ -24,8 +27,8 @@ var ErrBusy = errors.New("the token has too many large requests under way; send 
 
 // A Memory is the memory of a token.
 type Memory struct {
-	small, large *semaphore.Weighted
-	waiting      atomic.Int64 // bytes of broadcasts that wait for a reservation
+	small, large, lists *semaphore.Weighted
+	waiting             atomic.Int64 // bytes of broadcasts that wait for a reservation
 
 	mu   sync.Mutex
 	sent map[*byte]*sent // by the address of their first byte
@@ -35,12 +38,12 @@ type Memory struct {
 func NewMemory() *Memory {
 	return &Memory{
 		small: semaphore.NewWeighted(MemoryOfSmall), large: semaphore.NewWeighted(MemoryOfToken),
-		sent: make(map[*byte]*sent),
+		lists: semaphore.NewWeighted(MemoryOfLists), sent: make(map[*byte]*sent),
 	}
 }
 
 // A Reservation is the bytes that a call has reserved.
-type Reservation struct{ small, large int64 }
+type Reservation struct{ small, large, lists int64 }
 
 // quota returns the semaphore for a call of so many bytes in all, the call's counter for
 // it, and how many bytes are still to reserve.
@@ -71,6 +74,17 @@ func (m *Memory) Reserve(ctx context.Context, r *Reservation, bytes int64) error
 	return nil
 }
 
+// ReserveList waits until so many bytes are free for what a list becomes, of which a call has one. One that becomes more than there is takes
+// all. The error is the cause of ctx.
+func (m *Memory) ReserveList(ctx context.Context, r *Reservation, bytes int64) error {
+	bytes = min(bytes, MemoryOfLists)
+	if err := m.lists.Acquire(ctx, bytes); err != nil {
+		return context.Cause(ctx)
+	}
+	r.lists = bytes
+	return nil
+}
+
 // Keep releases what is reserved beyond so many bytes.
 func (m *Memory) Keep(r *Reservation, bytes int64) {
 	if more := r.large - bytes; more > 0 {
@@ -83,6 +97,7 @@ func (m *Memory) Keep(r *Reservation, bytes int64) {
 func (m *Memory) Release(r *Reservation) {
 	m.small.Release(r.small)
 	m.large.Release(r.large)
+	m.lists.Release(r.lists)
 }
 
 // A sent is a body that streams of a token are sending. Its memory is reserved once for all of them.
