@@ -71,9 +71,9 @@
 // schedules nothing is asked, and with any number of them at rest no call is made.
 //
 // If the alarm is late, since no carrier was elected for a while, or the clock was set forward, the carrier settles what
-// was missed before it carries anything but its beats. Where the first occurrence of a schedule is later than its grace,
-// what was made and still waits as it was made is withdrawn, and judged with what never was made: the latest is made, or
-// none, or all that are not too old. Late by less it is made, or carried as it is.
+// was missed before it carries anything but its beats. Each occurrence that is later than the grace of its schedule, and
+// was never made or still waits as it was made, was missed; what waits is withdrawn. Of these the latest is made, or none,
+// or all that are not too old. What is late by less is made, or carried as it is.
 //
 // The times of a rule with a zone are those of the carrier's rules of time zones. A carrier whose rules are newer than
 // those by which schedules were filled last has what was made withdrawn, and makes it anew; one with older rules does not.

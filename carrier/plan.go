@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
@@ -30,14 +31,14 @@ type plan struct {
 	left  int            // how many more Count allows
 	most  int            // that wait ahead, and that one call makes: fewer of large bodies
 	grace time.Duration
-	late  []time.Time // what is due and waits as it was made ahead
+	late  []time.Time // what is withdrawn, in order
 	more  bool        // there is more to make at once
 	fill  store.Fill
 }
 
 // planOf returns what to make of a schedule at a time.
 func planOf(of store.DueSchedule, now time.Time) store.Fill {
-	p := &plan{of: &of, now: now, late: of.Late, noted: make(map[int64]bool), left: math.MaxInt, fill: store.Fill{Of: of, Cursor: of.State.Cursor}}
+	p := &plan{of: &of, now: now, noted: make(map[int64]bool), left: math.MaxInt, fill: store.Fill{Of: of, Cursor: of.State.Cursor}}
 	if p.fill.Fault = of.Err; of.Err == nil {
 		p.rule, p.fill.Fault = of.Schedule.Rule()
 	}
@@ -53,9 +54,6 @@ func planOf(of store.DueSchedule, now time.Time) store.Fill {
 		p.left = of.Schedule.Count - int(of.State.Made)
 	}
 	p.grace = cmp.Or(of.Schedule.Grace, store.DefaultGrace)
-	if slices.ContainsFunc(p.late, p.isJudged) { // a withdrawal takes all, so what else is late is carried as it is
-		p.late = nil
-	}
 	p.settle()
 	p.makeAhead()
 	p.count()
@@ -76,77 +74,87 @@ func (p *plan) next(after time.Time) (time.Time, bool) {
 	}
 }
 
-// isJudged reports whether an occurrence was made behind its time, by a call before, and is not late since then: it is to be carried, and
-// waits only since other messages of its topic are overdue. To judge it again would go on for ever where one call cannot make all.
-func (p *plan) isJudged(late time.Time) bool {
-	return slices.ContainsFunc(p.of.State.Occurrences, func(made store.Made) bool {
-		return made.At.Equal(late) && made.Published.After(late) && !made.Due.Before(p.now.Add(-p.grace))
-	})
-}
+// isMissed reports whether what was due at a time is later than the grace.
+func (p *plan) isMissed(due time.Time) bool { return due.Before(p.now.Add(-p.grace)) }
 
-// settle judges what is past: what was made and waits still, and what never was made. If the first of that is later than the grace, it is
-// missed. Else all that never was made is made now. Of a schedule that has made as many as it may nothing was missed.
-func (p *plan) settle() {
-	if p.left <= 0 && len(p.late) == 0 {
+// withdraw takes back what was made and waits still, and is missed: what was made behind its time is late from when it was made.
+func (p *plan) withdraw() {
+	p.late = nil
+	for _, made := range p.of.State.Occurrences {
+		if slices.ContainsFunc(p.of.Late, made.At.Equal) && p.isMissed(latest(made.Due, made.Published)) {
+			p.late = append(p.late, made.At)
+			delete(p.noted, made.At.Unix())
+		}
+	}
+	if len(p.late) == 0 {
 		return
 	}
-	first, isPast := p.next(p.fill.Cursor)
-	isPast = isPast && !first.After(p.now)
-	if len(p.late) > 0 && (!isPast || p.late[0].Before(first)) {
-		first = p.late[0]
-	} else if !isPast {
-		return
-	}
-	if !p.of.Schedule.DueOf(first).Before(p.now.Add(-p.grace)) {
-		p.makeUpTo(p.fill.Cursor)
-		return
-	}
-	for _, late := range p.late {
-		p.fill.Withdraw = p.now
-		delete(p.noted, late.Unix())
-	}
+	p.fill.Withdraw = p.now.Add(-p.grace - time.Millisecond)
 	if p.left < math.MaxInt {
 		p.left += len(p.late)
 	}
 	p.most = max(p.most, len(p.late)) // all that is withdrawn is made again, or missed: the rest would be lost
-	p.judge()
+	slices.SortFunc(p.late, time.Time.Compare)
 }
 
-// judge makes of what was missed what the schedule says.
-func (p *plan) judge() {
-	late := p.late
-	if p.of.Schedule.Missed == store.MissedAll {
-		cut := p.now.Add(-cmp.Or(p.of.Schedule.Catchup, store.DefaultCatchup))
-		n, last := p.missedIn(p.fill.Cursor, cut.Add(-time.Second))
-		p.fill.Cursor = latest(p.fill.Cursor, last)
-		i, _ := slices.BinarySearchFunc(late, cut, time.Time.Compare)
-		p.fill.Missed = n + i
-		for _, at := range late[i:] {
-			p.make(at)
-		}
-		p.makeUpTo(latest(p.fill.Cursor, cut.Add(-time.Second)))
+// settle judges what is past, each by its own lateness. Of what is missed, and was withdrawn or never made, it makes what the schedule says, and it
+// makes all else that never was made. Of a schedule that has made as many as it may nothing was missed.
+func (p *plan) settle() {
+	p.withdraw()
+	if p.left <= 0 {
 		return
 	}
-	n, last := p.missedIn(p.fill.Cursor, p.now)
-	p.fill.Cursor = latest(p.fill.Cursor, last)
-	if len(late) > 0 {
-		n, last = n+len(late), latest(last, late[len(late)-1])
+	if p.of.Schedule.Missed == store.MissedAll {
+		p.missOld()
+	} else {
+		p.missAll()
 	}
-	p.fill.Missed = n
-	if p.of.Schedule.Missed != store.MissedSkip && p.make(last) {
+	p.makeUpTo(p.fill.Cursor)
+}
+
+// missOld notes as missed what is older than the catch-up, and makes what else was withdrawn.
+func (p *plan) missOld() {
+	cut := p.now.Add(-max(cmp.Or(p.of.Schedule.Catchup, store.DefaultCatchup), p.grace))
+	p.fill.Missed, p.fill.Cursor = p.missedIn(func(at time.Time) bool { return at.Before(cut) })
+	for _, at := range p.late {
+		if at.Before(cut) {
+			p.fill.Missed++
+		} else {
+			p.make(at)
+		}
+	}
+}
+
+// missAll notes as missed what is, but makes the last of it unless the schedule says that none is made.
+func (p *plan) missAll() {
+	n, last := p.missedIn(func(at time.Time) bool { return p.isMissed(p.of.Schedule.DueOf(at)) })
+	p.fill.Missed, p.fill.Cursor = n+len(p.late), last
+	if len(p.late) > 0 && (n == 0 || p.late[len(p.late)-1].After(last)) {
+		last = p.late[len(p.late)-1]
+	}
+	if p.fill.Missed > 0 && p.of.Schedule.Missed != store.MissedSkip && p.make(last) {
 		p.fill.Missed--
 	}
 }
 
-// missedIn returns how many times are behind one, up to another, and the last of them. If there are too many to count it returns fewer.
-func (p *plan) missedIn(after, upto time.Time) (n int, last time.Time) {
-	for next, ok := p.next(after); ok && !next.After(upto); next, ok = p.next(next) {
+// missedIn returns how many times behind the cursor are missed, and the last of them, or the cursor.
+func (p *plan) missedIn(is func(at time.Time) bool) (n int, last time.Time) {
+	last = p.fill.Cursor
+	for next, ok := p.next(last); ok && !next.After(p.now) && is(next); next, ok = p.next(next) {
 		if n, last = n+1, next; n == mostMissed {
-			last, _ = p.rule.Last(upto)
-			break
+			return n, p.lastMissed(last, is)
 		}
 	}
 	return n, last
+}
+
+// lastMissed returns the last time that is missed, from one that is on, by bisection: it may be very many times later.
+func (p *plan) lastMissed(from time.Time, is func(at time.Time) bool) time.Time {
+	n := sort.Search(int(p.now.Sub(from)/time.Second), func(n int) bool {
+		next, ok := p.rule.Next(from.Add(time.Duration(n) * time.Second))
+		return !ok || next.After(p.now) || !is(next)
+	})
+	return from.Add(time.Duration(n) * time.Second) // all are at whole seconds
 }
 
 // makeUpTo makes what is behind a time, up to now, as far as one call may.

@@ -91,7 +91,20 @@ func TestPlan(t *testing.T) {
 			spec: daily, cursor: -4 * h, made: durations{-28 * h, -4 * h}, late: durations{-28 * h, -4 * h},
 			want: planned{Made: "-4h0m0s 1, 20h0m0s, 44h0m0s", Cursor: "44h0m0s", Next: "20h0m0s", Missed: 1, Withdraws: true},
 		},
-		"one of many missed": {spec: calendar.Spec{Every: s}, cursor: -h, want: planned{Made: "0s 3599, to, 1m0s, (61)", Cursor: "1m0s", Next: "31s", Missed: 3599}},
+		"one of many missed":     {spec: calendar.Spec{Every: s}, cursor: -h, want: planned{Made: "-1m1s 3538, to, 2s, (64)", Cursor: "2s", Next: "0s", Missed: 3538}},
+		"each is late by itself": {spec: calendar.Spec{Every: 20 * s}, cursor: -2 * m, want: planned{Made: "-1m20s 1, to, 1m0s, (8)", Cursor: "1m0s", Next: "40s", Missed: 1}},
+		"each that was made is late by itself": {
+			spec: calendar.Spec{Every: 20 * s}, cursor: -60 * s, made: durations{-100 * s, -80 * s, -60 * s}, late: durations{-100 * s, -80 * s, -60 * s},
+			want: planned{Made: "-1m20s 1, to, 1m0s, (7)", Cursor: "1m0s", Next: "40s", Missed: 1, Withdraws: true},
+		},
+		"none of those missed, but what is within the grace": {
+			spec: calendar.Spec{Every: 20 * s}, schedule: store.Schedule{Missed: store.MissedSkip}, cursor: -2 * m,
+			want: planned{Made: "-1m0s 2, to, 1m0s, (7)", Cursor: "1m0s", Next: "40s", Missed: 2},
+		},
+		"all within the grace, longer than the catch-up": {
+			spec: calendar.Spec{Every: 20 * s}, schedule: store.Schedule{Missed: store.MissedAll, Catchup: s}, cursor: -2 * m,
+			want: planned{Made: "-1m0s 2, to, 1m0s, (7)", Cursor: "1m0s", Next: "40s", Missed: 2},
+		},
 		"none of those missed": {
 			spec: daily, schedule: store.Schedule{Missed: store.MissedSkip}, cursor: -28 * h, made: durations{-28 * h}, late: durations{-28 * h},
 			want: planned{Made: "20h0m0s 2, 44h0m0s", Cursor: "44h0m0s", Next: "20h0m0s", Missed: 2, Withdraws: true},
@@ -127,7 +140,7 @@ func TestPlan(t *testing.T) {
 		},
 		"more than are counted": {
 			spec: calendar.Spec{Every: s}, cursor: -10 * 24 * h, schedule: store.Schedule{Missed: store.MissedSkip},
-			want: planned{Made: "1s 100000, to, 1m0s, (60)", Cursor: "1m0s", Next: "31s", Missed: 100000},
+			want: planned{Made: "-1m0s 100000, to, 3s, (64)", Cursor: "3s", Next: "0s", Missed: 100000},
 		},
 	} {
 		of := store.DueSchedule{Listed: store.Listed{Schedule: test.schedule, State: store.ScheduleState{Cursor: noon.Add(test.cursor), Made: int64(len(test.made))}}}

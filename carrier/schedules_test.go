@@ -340,6 +340,22 @@ func TestMissedWithLargeBodies(t *testing.T) {
 	}
 }
 
+// Each is late by itself: an outage longer than the grace loses nothing of its last minute.
+func TestEachLateByItself(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	stop := run(t, db, carrier.Options{})
+	put(t, db, store.Schedule{Name: "often", Spec: calendar.Spec{Every: 10 * time.Second}})
+	awaitMade(t, db, "often", 2)
+	stop()
+	storetest.AgeSchedule(t, db, topic, "often", 3*time.Minute)
+	run(t, db, carrier.Options{})
+	storetest.Eventually(t, "what was missed is told, and the others are ready", func() bool {
+		ready := idsIn(t, db, db.KeysOf(topic).Ready(topic))
+		return stateOf(t, db, "often").Missed > 0 && len(ready) >= 6
+	})
+}
+
 // What was made, and became due while there was no carrier for less than the grace, is carried.
 func TestLateWithinTheGrace(t *testing.T) {
 	t.Parallel()

@@ -251,7 +251,7 @@ type DueSchedule struct {
 type Fill struct {
 	Of          DueSchedule
 	Cursor      time.Time    // the new one
-	Withdraw    time.Time    // what is due up to then, and waits, is; zero: nothing
+	Withdraw    time.Time    // what is due and was made up to then, and waits, is; zero: nothing
 	Missed      int          // how many occurrences were missed
 	Fault       error        // why the schedule cannot be read, so that nothing is made; nil: it can
 	Occurrences []Occurrence // that are made

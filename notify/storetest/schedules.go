@@ -38,6 +38,10 @@ func AgeSchedule(t testing.TB, db *notify.Store, topic, name string, by time.Dur
 		if _, err := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); err != nil {
 			t.Fatal(err)
 		}
+		was := fmt.Sprint(made)
+		if made > 0 { // its id was free
+			made -= by.Milliseconds()
+		}
 		fmt.Fprintf(&b, " %d,%d,%d", at-seconds, due-by.Milliseconds(), made)
 		of := store.Schedule{Name: name}
 		before, earlier := record.Member(topic, of.OccurrenceID(state.Occurrences[i].At)), record.Member(topic, of.OccurrenceID(state.Occurrences[i].At.Add(-by)))
@@ -46,7 +50,7 @@ func AgeSchedule(t testing.TB, db *notify.Store, topic, name string, by time.Dur
 			continue
 		}
 		must(err)
-		must(client.HSet(ctx, keys.Messages(), earlier, held).Err())
+		must(client.HSet(ctx, keys.Messages(), earlier, strings.Replace(held, was, fmt.Sprint(made), 1)).Err())
 		must(client.ZAdd(ctx, keys.Scheduled(topic), redis.Z{Member: earlier, Score: float64(due - by.Milliseconds())}).Err())
 		must(client.ZRem(ctx, keys.Scheduled(topic), before).Err())
 		must(client.HDel(ctx, keys.Messages(), before).Err())

@@ -1,7 +1,7 @@
 -- Makes occurrences of schedules ahead of their times, for the elected carrier only, and answers which schedules it is to look at next. The
 -- calendar is the carrier's process's, which computes what to make from what the call before answered.
 -- ARGV: token; 1 if it settles what was missed before it carries; most schedules to answer. Then for each schedule that is filled: topic, name,
---   its revision and its cursor, which must be there still; the new cursor; up to when in ms what is due and waits is withdrawn, '' for none;
+--   its revision and its cursor, which must be there still; the new cursor; up to when in ms what is due, was made, and waits is withdrawn, '' for none;
 --   how many it missed; 1 if it cannot be read, else 0; when to look at it again in ms, '' for never; and how many occurrences are made: of each
 --   its time in seconds, when it is due in ms, JSON of what it asks for, as publish_as.lua, and its record without its times.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, now in ms, a list of what became of each that was filled: made,

@@ -221,7 +221,7 @@ function Schedules.make(c, i)
   for _, one in ipairs(s.occurrences) do
     if one.due <= c.now then s.fell = math.max(s.fell, one.time) end
   end
-  if late ~= '' then Schedules.withdraw(s, function(one) return one.due <= tonumber(late) end) end
+  if late ~= '' then Schedules.withdraw(s, function(one) return math.max(one.due, one.at) <= tonumber(late) end) end
   local noted, fault = {}, false
   for _, one in ipairs(s.occurrences) do noted[one.time] = true end
   for k = first, next_one - 1, 4 do
