@@ -639,6 +639,53 @@ func TestLimitGrows(t *testing.T) {
 	}
 }
 
+// A setting that lets more of a key go does so at once, whether it is the topic's or that of all topics.
+func TestSettingsFree(t *testing.T) {
+	t.Parallel()
+	stop, free := store.SettingsChange{OnDead: new("stop")}, store.SettingsChange{OnDead: new("go")}
+	for name, test := range map[string]struct {
+		before, after store.SettingsChange
+		nack          store.Nack // of the first
+		ready         int        // of two behind it
+	}{
+		"a dead letter bars no more":       {stop, free, store.Nack{Bury: true}, 1},
+		"what is put off leaves its seat":  {stop, store.SettingsChange{OnRetry: new("pass")}, store.Nack{Delay: time.Hour}, 1},
+		"there are more seats":             {stop, store.SettingsChange{KeyConcurrency: new(3)}, store.Nack{Delay: time.Hour}, 2},
+		"what keeps its seat keeps others": {free, stop, store.Nack{Delay: time.Hour}, 0},
+	} {
+		for _, of := range []string{"ledger", notify.AllTopics} {
+			t.Run(name+" of "+of, func(t *testing.T) {
+				t.Parallel()
+				k := openKeyed(t, storetest.Open(t), "ledger", 0)
+				_, err := k.shard.Set(t.Context(), of, test.before, false)
+				k.must(err)
+				for _, id := range []string{"a", "b", "c"} {
+					storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: id, Key: "x"})
+				}
+				test.nack.Lease = k.take(t.Context()).Lease
+				_, err = k.shard.Nack(t.Context(), k.topic, test.nack)
+				k.must(err)
+				if p := k.read(); len(p.ready) > 0 {
+					t.Fatalf("ready: %v", p.ready)
+				}
+				_, err = k.shard.Set(t.Context(), of, test.after, false)
+				k.must(err)
+				p := k.read()
+				if len(p.ready) != test.ready {
+					t.Errorf("ready: %v, seats %v", p.ready, p.seats)
+				}
+				seats := 1
+				if test.after.KeyConcurrency != nil {
+					seats = *test.after.KeyConcurrency
+				}
+				for _, wrong := range p.check(seats, seats) {
+					t.Error(wrong)
+				}
+			})
+		}
+	}
+}
+
 // The housekeeping looks at the seats of a topic however many messages sit of one key: each that expired behind a death bars it, too.
 func TestManyBarOneKey(t *testing.T) {
 	t.Parallel()

@@ -41,8 +41,21 @@ if has('burst', after) and not has('rate', after) then return { 0, 0, 0 } end
 local pause_end = Settings.pause_end(after)
 if changes.paused and pause_end then Pauses.note_end(topic, pause_end) end -- first, so that no such pause lasts for good
 if after ~= '' or before then Settings.put(topic, after) end
+
+-- Takes away the seats that the settings let nobody have any more, and calls up what they let go, of some topics: of some of their messages, and the
+-- housekeeping of the others.
+local function free_seats(topics)
+  local SOME = 500
+  if not (changes.key_concurrency or changes.on_retry or changes.on_dead) then return end
+  for _, one in ipairs(topics) do
+    if Seats.are_in(one) then Seats.mend(one, '0', '0', math.ceil(SOME / #topics)) end
+  end
+end
+
 if of_store then
+  local SOME = 10
   if SHARDED then if after ~= (before or '') then Settings.note_revision(us) end end
+  free_seats(try('ZRANGE', KEYED, 0, SOME - 1) or {})
   return { 1, after, after }
 end
 
@@ -63,14 +76,8 @@ local function ring()
   if ready > 0 and (has('paused', before) or changes.concurrency or changes.rate or changes.burst) then Rings.ring(topic, ready, us) end
 end
 
--- Calls up what a new limit of each key lets go: some of the keys, and the housekeeping the others.
-local function call_up()
-  local SOME = 500
-  if changes.key_concurrency and Seats.are_in(topic) then Seats.mend(topic, '-', '0', SOME) end
-end
-
 if after ~= '' then Counters.remember(topic) elseif before then Counters.forget_if_unused(topic) end
 index()
-call_up()
+free_seats({ topic })
 ring()
 return { 1, after, common or '' }

@@ -339,8 +339,8 @@ var mutants = []mutant{
 		"a limit that is raised rings nobody",
 		change{
 			lua + "set.lua",
-			"call_up()\nring()",
-			"call_up()",
+			"free_seats({ topic })\nring()",
+			"free_seats({ topic })",
 		},
 		ofStore, "TestConcurrencyChanges",
 	},

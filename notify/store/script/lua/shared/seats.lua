@@ -525,13 +525,30 @@ local function read_seats(topic, cursor, n)
   return sitting, dead, cursor
 end
 
--- Looks at a page of the seats of a topic, and at one of n keys that have a line: seats of messages that are in no such place are taken away,
--- and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
+-- Apart those of some that sit, by key and member, whose keys are those of schedules, and the others.
+local function parted(sitting)
+  local ofs, others = { of = {}, members = {} }, { of = {}, members = {} }
+  for i, key in ipairs(sitting.of) do
+    local all = is_of_schedule(key) and ofs or others
+    all.of[#all.of + 1], all.members[#all.members + 1] = key, sitting.members[i]
+  end
+  return ofs, others
+end
+
+-- Takes away, of some that sit and some that died, the seats of those that are in no place where the settings let them have one.
+local function unseat_some(topic, sitting, dead)
+  local ofs, others = parted(sitting)
+  unseat_lost(topic, ofs.of, ofs.members, { LEASED, ready_of(topic), scheduled_of(topic) })
+  unseat_lost(topic, others.of, others.members, { LEASED, ready_of(topic), setting(topic, 'on_retry') ~= 1 and scheduled_of(topic) or nil })
+  unseat_lost(topic, dead.of, dead.members, { setting(topic, 'on_dead') == 1 and dead_of(topic) or nil })
+end
+
+-- Looks at a page of the seats of a topic, and at one of n keys that have a line: seats that are of nobody, or of whom the settings let have none, are
+-- taken away, and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
 function Seats.mend(topic, seats, heads, n)
   if seats ~= '-' then
     local sitting, dead, cursor = read_seats(topic, seats, n)
-    unseat_lost(topic, sitting.of, sitting.members, { LEASED, ready_of(topic), scheduled_of(topic) })
-    unseat_lost(topic, dead.of, dead.members, { dead_of(topic) })
+    unseat_some(topic, sitting, dead)
     seats = cursor == '0' and '-' or cursor
   end
   local lines, names = heads ~= '-' and try('ZSCAN', heads_of(topic), heads, 'COUNT', n) or { '0', {} }, {}
