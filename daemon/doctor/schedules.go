@@ -106,7 +106,7 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 			then = "fires next at " + next.Format(time.RFC3339)
 		}
 		note(&r.wrong, Warn, fmt.Sprintf("it misses %s: the clock of Redis was ahead when it was filled, so it %s", at.Format(time.RFC3339), then),
-			"if that is too late, delete the schedule, which cancels what was made of it, and put it again")
+			"if that is too late, start it anew: bellhop schedule resume "+name)
 		return
 	}
 	switch standing, err := d.Standing(now); standing {

@@ -143,7 +143,9 @@ func TestScheduleOfAClockThatWasAhead(t *testing.T) {
 			w.expect("schedules", w.fine("1 schedule"))
 		} else {
 			w.expect("schedules", fmt.Sprintf("warn schedules %s daily: it misses %s: the clock of Redis was ahead when it was filled, so it %s → "+
-				"if that is too late, delete the schedule, which cancels what was made of it, and put it again", s.Topic, next.Format(time.RFC3339), test.want))
+				"if that is too late, start it anew: bellhop schedule resume %[1]s daily", s.Topic, next.Format(time.RFC3339), test.want))
+			w.must(w.store.Of(s.Topic).ResumeSchedule(t.Context(), s.Topic, "daily", store.AnyRevision))
+			w.expect("schedules", w.fine("1 schedule"))
 		}
 		w.must(w.store.Of(s.Topic).DeleteSchedule(t.Context(), s.Topic, "daily", store.AnyRevision))
 	}

@@ -106,7 +106,8 @@ func (s Shard) PauseSchedule(ctx context.Context, topic, name string, revision i
 	return s.changeSchedule(ctx, topic, name, "pause", revision)
 }
 
-// ResumeSchedule has a schedule go on from now: what the pause skipped is not missed. Errors as PauseSchedule.
+// ResumeSchedule has a schedule go on from now: what the pause skipped is not missed. One that was filled while the clock of Redis was ahead goes on
+// from now, too, paused or not. Errors as PauseSchedule.
 func (s Shard) ResumeSchedule(ctx context.Context, topic, name string, revision int64) error {
 	return s.changeSchedule(ctx, topic, name, "resume", revision)
 }

@@ -732,3 +732,30 @@ func TestOverlapSkip(t *testing.T) {
 	}
 	r.must(first[0].Ack(t.Context()))
 }
+
+// A schedule that was filled while the clock was ahead goes on from now when it is resumed; one that goes on is left as it is.
+func TestResumeAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	now, err := r.db.Now(t.Context())
+	r.must(err)
+	later := now.Add(time.Hour).Truncate(time.Second).UTC()
+	for name, state := range map[string]store.ScheduleState{
+		"fell":   {Cursor: later, Fell: later},
+		"filled": {Cursor: later, Occurrences: []store.Made{{At: later, Due: later, Published: later}}},
+		"paused": {Cursor: later, Fell: later, Paused: now},
+	} {
+		s := store.Schedule{Topic: r.topic, Name: name, Spec: calendar.Spec{Every: 2 * time.Second}}
+		_, err := r.shard.RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: state})
+		r.must(err)
+		r.must(r.shard.ResumeSchedule(t.Context(), r.topic, name, store.AnyRevision))
+		if got := r.state(name); !got.Cursor.Before(later) || got.Fell.Equal(later) || !got.Paused.IsZero() {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	_, revision := r.put(hourly(r, "daily"))
+	r.must(r.shard.ResumeSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
+	if got := r.state("daily").Revision; got != revision {
+		t.Errorf("one that goes on has the revision %d, had %d", got, revision)
+	}
+}

@@ -135,6 +135,15 @@ function Schedules.begin_anew(s, now, from, stops)
   Schedules.withdraw(s, function(one) return one.due > now and (stops or one.time * 1000 > now) end)
 end
 
+-- Whether a schedule was filled while the clock was ahead: what fell due, or was made, is later than now. Until that time it makes nothing.
+function Schedules.is_ahead(s, now)
+  if s.fell * 1000 > now then return true end
+  for _, one in ipairs(s.occurrences) do
+    if one.at > now then return true end
+  end
+  return false
+end
+
 -- Has the carrier look at a schedule at a time in ms; nil: not at all. Call raise_alarm, or set_alarm, after all.
 function Schedules.look_at(topic, name, at)
   call('ZADD', SCHEDULES, at and text(at) or '+inf', topic .. ':' .. name)
