@@ -336,13 +336,14 @@ func (a *app) cancelCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
-		Long: `Cancel a message, so that it is not handed out any more. A leased message is
-refused. A broadcast can be cancelled until it is sent. The id is free at once, also
+		Long: `Cancel a message with what follows it (publish --then after), so that it is not handed
+out any more. A leased message is refused. A broadcast can be cancelled until it is sent. The id is free at once, also
 one that stays taken for the --unique-for of a message that has ended.
 
 With --stop a leased message is cancelled, too: its worker is told to stop, and the
-message is gone once that has ended, and when its lease ends at the latest. One that
-is acknowledged before the worker hears of that stays acknowledged.
+message is gone, with what follows it, once that has ended, and when its lease ends at
+the latest. One that is acknowledged before the worker hears of that stays
+acknowledged, and what follows it is handed out.
 
 With --next cancel the message that follows the one of this id (publish --then after)
 instead, and leave that one.`,
@@ -363,7 +364,7 @@ instead, and leave that one.`,
 		case next:
 			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
 		case done.Stopping:
-			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled when its lease ends\n", args[0], args[1])
+			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled, with what follows it, when its lease ends\n", args[0], args[1])
 		default:
 			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], done.Was)
 		}

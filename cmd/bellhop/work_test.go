@@ -237,7 +237,7 @@ func TestWorkStopsWhatIsCancelled(t *testing.T) {
 			p.await(1, "began")
 			contains(t, s.fails(exitFailed, "cancel", "t", "1"), "message is leased")
 			contains(t, s.fails(exitUsage, "cancel", "t", "1", "--stop", "--next"), "next", "stop")
-			contains(t, s.call("cancel", "t", "1", "--stop"), "t 1 is being stopped, a worker has it; it is cancelled when its lease ends\n")
+			contains(t, s.call("cancel", "t", "1", "--stop"), "t 1 is being stopped, a worker has it; it is cancelled, with what follows it, when its lease ends\n")
 			p.await(1, "asked")
 			storetest.Eventually(t, "the message is gone", func() bool { return s.feed("", "inspect", "t", "1").code == exitFailed })
 			p.stop()

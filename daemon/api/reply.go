@@ -30,7 +30,7 @@ func PublicationOf(p notify.Publication) Publication {
 type Cancelled struct {
 	Cancelled bool         `json:"cancelled" doc:"true; false where stopping is true"`
 	Was       notify.State `json:"was" enum:"scheduled,ready,blocked,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
-	Stopping  bool         `json:"stopping,omitempty" doc:"true: a worker has it, and was told to stop; it is cancelled when that settles it in any way but an acknowledgement, and when the lease ends, which is not extended any more"`
+	Stopping  bool         `json:"stopping,omitempty" doc:"true: a worker has it, and was told to stop; it is cancelled, with what follows it, when that settles it in any way but an acknowledgement, and when the lease ends, which is not extended any more"`
 }
 
 // CancelledOf returns a cancellation in its JSON form.

@@ -77,7 +77,7 @@ type cancelInput struct {
 
 var _ = define(Call{
 	Name: "cancel", Method: "DELETE", Path: PathMessage, Tag: TagPublish, Status: http.StatusOK, Reply: api.Cancelled{}, NATS: ByTopic,
-	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Cancel a message",
+	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Cancel a message, with what follows it",
 }, func(ctx context.Context, s *Service, r *Request, in *cancelInput) (any, error) {
 	if err := r.AllowTopic(in.Topic); err != nil {
 		return nil, err
