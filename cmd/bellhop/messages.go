@@ -89,8 +89,35 @@ code says how it ended:
 		if err != nil {
 			return err
 		}
-		return a.printPage(page, a.now(ctx, s))
+		if err := a.printPage(page, a.now(ctx, s)); err != nil || a.json || len(page.Messages) > 0 {
+			return err
+		}
+		return a.printElsewhere(ctx, s, args[0])
 	})
+}
+
+// printElsewhere says in which states a topic has messages, below a page without any.
+func (a *app) printElsewhere(ctx context.Context, s *session, topic string) error {
+	counts, err := s.inspector.Count(ctx, topic)
+	if err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		n           int64
+		words, flag string
+	}{
+		{counts[0].Scheduled, "scheduled", "--state scheduled"},
+		{counts[0].Ready, "ready", "--state ready"},
+		{counts[0].Blocked, "blocked", "--state blocked"},
+		{counts[0].Leased, "leased", "--state leased"},
+		{counts[0].Dead, "dead", "--state dead"},
+		{counts[0].Broadcasts, "scheduled broadcasts", "--broadcasts"},
+	} {
+		if one.n > 0 {
+			terminal.Printf(a.out, "%d %s: bellhop inspect %s %s\n", one.n, one.words, topic, one.flag)
+		}
+	}
+	return nil
 }
 
 // check rejects flags that do not apply.

@@ -30,7 +30,10 @@ func TestInspect(t *testing.T) {
 	contains(t, s.fails(exitUsage, "inspect", "t", "1", "--state", "dead"), "unexpected flag --state")
 	contains(t, s.fails(exitUsage, "inspect", "t", "--state", "gone"), `invalid state "gone"`)
 	contains(t, s.fails(exitUsage, "inspect", "t", "--limit", "0"), "invalid limit 0")
-	contains(t, s.call("inspect", "t", "--state", "dead"), "no messages")
+	contains(t, s.call("inspect", "t", "--state", "dead"), "no messages\n1 scheduled: bellhop inspect t --state scheduled\n")
+	contains(t, s.call("inspect", "none"), "no messages\n")
+	s.publish("u", 2)
+	contains(t, s.call("inspect", "u"), "no messages\n2 ready: bellhop inspect u --state ready\n")
 }
 
 // A leased message tells how far the work on it is.
