@@ -111,6 +111,19 @@ func (t *shownTopics) add(counts []notify.Counts, c choice) {
 	}
 }
 
+// addWaiting adds the one topic that is chosen if nothing was published to it, and subscribers wait for it.
+func (t *shownTopics) addWaiting(ctx context.Context, s *session, c choice) error {
+	if len(t.rows) > 0 || len(c.patterns) == 0 || c.bad || record.CheckTopic(c.patterns[0].String()) != nil {
+		return nil
+	}
+	counts, err := s.inspector.Count(ctx, c.patterns[0].String())
+	if err == nil && counts[0].Waiting > 0 {
+		t.topics++
+		t.add(counts, c)
+	}
+	return err
+}
+
 // arrange sorts the rows, and drops those beyond the limit.
 func (t *shownTopics) arrange(c choice) {
 	slices.SortFunc(t.rows, func(a, b topicRow) int { return cmp.Or(orders[c.sort](a, b), cmp.Compare(a.Topic, b.Topic)) })

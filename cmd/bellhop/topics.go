@@ -93,6 +93,9 @@ func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
 		return a.watchTopics(ctx, s, f)
 	}
 	shown, err := a.count(ctx, s, f)
+	if err == nil {
+		err = shown.addWaiting(ctx, s, f)
+	}
 	if err == nil && f.sort == "rate" {
 		err = shown.rate(ctx, s, f)
 	}

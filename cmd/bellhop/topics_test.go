@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rivo/uniseg"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -165,4 +166,18 @@ func TestTopicsOnTerminal(t *testing.T) {
 	if lines, left := topicTable([]topicRow{{notify.Counts{Topic: long}, &rates{}}}, 0); left != "" || !strings.Contains(lines[1], long) || !strings.Contains(lines[0], "SENT/S") {
 		t.Errorf("on a pipe it is %q, %q", lines, left)
 	}
+}
+
+// A topic that nothing was published to is shown while workers wait for it, and a worker says what takes a pattern.
+func TestWaitedForTopic(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	contains(t, s.call("topics", "t"), "no topic")
+	s.start("work", "t")
+	storetest.Eventually(t, "its worker is shown", func() bool {
+		var all []api.Topic
+		s.json(&all, "topics", "t", "--json")
+		return len(all) == 1 && all[0].Waiting == 1
+	})
+	contains(t, s.fails(exitUsage, "work", "orders.*"), "a worker handles one topic", "bellhop topics 'orders.*'", "bellhop push put")
 }

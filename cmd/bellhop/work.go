@@ -92,7 +92,7 @@ func (a *app) workCommand() *cobra.Command {
 	flags.StringVar(&o.keep, "keep", "", "keep what succeeded for so long, with its result, such as 24h (default: not at all)")
 	flags.StringVar(&o.name, "name", "", "name of this worker, as bellhop workers and inspect show it (default: HOST-PID)")
 	return a.withOutlets(c, func(ctx context.Context, s *session, args []string) error {
-		if err := errors.Join(f.check(c), o.check(c)); err != nil {
+		if err := errors.Join(f.check(c), o.check(c), checkOneTopic(args[0])); err != nil {
 			return err
 		}
 		handler := a.show
@@ -113,6 +113,14 @@ func (a *app) workCommand() *cobra.Command {
 		defer s.reportStatus(ctx, &t)()
 		return work(ctx, s, args[0], counting(&t, handler), f, o)
 	})
+}
+
+// checkOneTopic refuses a pattern where a topic is to be, and says what takes one.
+func checkOneTopic(text string) error {
+	if _, err := notify.ParsePattern(text); err != nil || !strings.ContainsAny(text, "*>") {
+		return nil
+	}
+	return wrong(misused("topic", "topic %q: it is a pattern, and a worker handles one topic; start one for each that bellhop topics '%[1]s' lists, or have all sent to a URL: bellhop push put", text))
 }
 
 // workOptions are further flags of work.
