@@ -60,7 +60,7 @@ type SchedulePutReply struct {
 type ScheduleState struct {
 	Revision int64        `json:"revision" doc:"another one after each change"`
 	Paused   *time.Time   `json:"paused,omitempty" doc:"since when; missing: it is not"`
-	Made     int64        `json:"made" doc:"how many occurrences were made"`
+	Made     int64        `json:"made" doc:"how many occurrences were made, those among them that overlap=skip dropped"`
 	Missed   int64        `json:"missed" doc:"how many never were"`
 	Taken    int64        `json:"taken" doc:"how many had an id that was in use"`
 	Next     []string     `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"the next five times at which it fires, in its zone"`
