@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -12,12 +11,13 @@ import (
 )
 
 const (
-	doctorEvery  = time.Minute
+	doctorEvery  = 15 * time.Second
+	doctorsWord  = 4 * doctorEvery  // for which it stands: nobody may have looked since
 	doctorWithin = 30 * time.Second // a slot that is being moved is watched for ten, and a beat waited for as long
 )
 
 // A checkup is what the doctor found. That takes longer than a page may: until it is there, pages
-// show the one before.
+// show the one before, unless that is old.
 type checkup struct {
 	store      *notify.Store
 	options    doctor.Options
@@ -30,12 +30,14 @@ type checkup struct {
 	last    findings
 }
 
-// findings are what the doctor found wrong: failures first.
+// findings are what the doctor found wrong: failures first, and of them what stops most.
 type findings struct {
-	At     time.Time // zero: the doctor has not been there yet
+	At     time.Time // zero: the doctor has not been there lately
 	Wrong  []finding
 	Checks int   // made, with those that found nothing
 	Fault  error // why there are not all of them
+
+	ended time.Time // by this host's clock
 }
 
 // A finding is one of the doctor.
@@ -64,6 +66,9 @@ func (d *checkup) findings(ctx context.Context) findings {
 		d.running, d.started = true, time.Now()
 		d.background.Go(func() { d.examine(context.WithoutCancel(ctx)) }) // for later pages, too
 	}
+	if time.Since(d.last.ended) > doctorsWord {
+		return findings{}
+	}
 	return d.last
 }
 
@@ -73,14 +78,21 @@ func (d *checkup) examine(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(d.closing, cancel)()
 	all, err := doctor.Look(ctx, d.store, d.options)
-	seen := findings{At: clock{d.store}.now(ctx), Checks: len(all), Fault: err}
+	seen := findingsOf(all)
+	seen.At, seen.Fault, seen.ended = clock{d.store}.now(ctx), err, time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running, d.last = false, seen
+}
+
+// findingsOf returns those of a doctor's findings that are wrong, in their order.
+func findingsOf(all []doctor.Finding) findings {
+	seen := findings{Checks: len(all)}
 	for _, one := range all {
 		if one.Verdict != doctor.OK {
 			seen.Wrong = append(seen.Wrong, finding{one})
 		}
 	}
-	slices.SortStableFunc(seen.Wrong, func(a, b finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.running, d.last = false, seen
+	slices.SortStableFunc(seen.Wrong, func(a, b finding) int { return doctor.Compare(a.Finding, b.Finding) })
+	return seen
 }

@@ -116,6 +116,12 @@ func open(t testing.TB) *site {
 	return serve(t, storetest.Open(t), httpapi.Options{})
 }
 
+// sound is open with a Redis of which the doctor has no fault to find.
+func sound(t testing.TB, o httpapi.Options) *site {
+	t.Helper()
+	return serve(t, storetest.At(t, storetest.Server(t, "--appendonly", "yes").URL(), "sound"), o)
+}
+
 // browse opens a page of the site in a browser.
 func (s *site) browse(path string, look consoletest.Look) *consoletest.Page {
 	s.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -15,7 +16,7 @@ import (
 // With the mouse alone one finds what is late and why, has it delivered, and requeues what died.
 func TestMendsWithTheMouse(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := sound(t, httpapi.Options{})
 	carry(t, s.store)
 	if err := storetest.Inspector(t, s.store).Pause(t.Context(), "order.timeout"); err != nil {
 		t.Fatal(err)

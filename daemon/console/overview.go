@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -28,7 +29,9 @@ var overviewPage = page{
 type overview struct {
 	notify.Survey
 	*visit
-	Wrong    []wrong // worst first; empty: nothing
+	Wrong    []wrong  // worst first; empty: nothing
+	Looking  bool     // the doctor is, so that more may be wrong
+	Advice   []string // checks of how things are set up, of which the doctor warns
 	Office   snapshots.Office
 	Per      *snapshots.Rates // of the whole store; nil: not yet known, or not for this viewer
 	Trouble  []topicRow
@@ -55,9 +58,10 @@ func (o *overview) Empty() bool {
 
 // A wrong is something that an operator has to know first.
 type wrong struct {
-	Sign string // a class of the style
-	Text string
-	Link string
+	Sign   string // a class of the style
+	Text   string
+	Link   string
+	Remedy string // empty: the page of the link shows what can be done
 }
 
 // overview returns what the first page shows: what is wrong first.
@@ -114,7 +118,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 		missing = store.Missing(missing, err)
 	}
 	o.Missing = missing != nil || o.LagAway != nil
-	o.judge()
+	o.judge(o.seen(c.doctor.findings(ctx)))
 	o.AtLeast = o.least(o.isCut()) != ""
 	cut := max(0, len(o.Trouble)-troubleRows)
 	o.Trouble = o.Trouble[:len(o.Trouble)-cut]
@@ -224,10 +228,10 @@ func (c counted) urgency() int {
 	return 0
 }
 
-// judge finds what is wrong.
-func (o *overview) judge() {
+// judge finds what is wrong, with what the doctor found.
+func (o *overview) judge(found findings) {
 	say := func(sign, link, format string, args ...any) {
-		o.Wrong = append(o.Wrong, wrong{sign, fmt.Sprintf(format, args...), link})
+		o.Wrong = append(o.Wrong, wrong{Sign: sign, Text: fmt.Sprintf(format, args...), Link: link})
 	}
 	switch vacant := len(o.Office.Vacant); {
 	case vacant > 0 && vacant == len(o.Office.Terms):
@@ -235,6 +239,7 @@ func (o *overview) judge() {
 	case vacant > 0:
 		say("late", "carriers", "No carrier is elected for %s: nothing falls due there", o.Office.VacantText())
 	}
+	o.quote(found, doctor.Fail)
 	if late := o.lateSince(o.Behind, snapshots.Rhythm); len(late) > 0 {
 		say("late", "carriers", "The carrier is behind: %s%s due since %s not ready yet", o.least(len(late) >= snapshots.Notables), plural(len(late), "topic has messages", "topics have messages"), short(o.Now.Sub(late[0].Since)))
 	}
@@ -273,6 +278,7 @@ func (o *overview) judge() {
 	if deaths := o.freshDeaths(); len(deaths) > 0 {
 		say("dead", "dead", "%s%s dead letters of the last %s", o.least(len(deaths) >= snapshots.Notables), plural(len(deaths), "topic has", "topics have"), short(freshDeath))
 	}
+	o.quote(found, doctor.Warn)
 }
 
 // isCut reports whether a list of the survey is full, so that topics may be in trouble that it does not name.

@@ -11,9 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
@@ -88,12 +92,43 @@ func dueIn(t *testing.T, page shown) (sum int64) {
 
 func TestNothingIsWrong(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := sound(t, httpapi.Options{})
 	carry(t, s.store)
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", Delay: time.Hour})
-	storetest.Eventually(t, "a carrier is elected", func() bool {
-		return strings.Contains(s.visitor().get("/ui/").body, "Nothing is late")
-	})
+	v := s.visitor()
+	v.get("/ui/").is(200).says("The doctor is looking").hides("Nothing is late")
+	wait(t, v, "/ui/", "Nothing is late").says(`<a href="carriers">advice</a> on how this is set up: standby.`).hides("looking", "standby: none")
+}
+
+// The first page says first what the doctor finds wrong, and of topics alone to who sees no more.
+func TestOverviewQuotesTheDoctor(t *testing.T) {
+	t.Parallel()
+	s := sound(t, httpapi.Options{TokensFile: writeTokens(t, tokensFile), Doctor: doctor.Options{NATS: natsgate.Options{URL: "nats://127.0.0.1:1"}}})
+	carry(t, s.store)
+	for _, topic := range []string{"order.a", "secret.a"} {
+		storetest.Set(t, s.store, topic, notify.SettingsChange{OnDead: new("stop")})
+		storetest.Publish(t, s.store, notify.Message{Topic: topic, ID: "first", Key: "acct-7"}, notify.Message{Topic: topic, ID: "next", Key: "acct-7"})
+		buryAll(t, s.store, topic, "because")
+	}
+	page := wait(t, s.login("root"), "/ui/", "nats: away").
+		says(`<a href="topics/order.a">blocked: order.a: dead letters bar 1 key`, `<a href="topics/secret.a">blocked: `, "→</span> start NATS there", "see why, then requeue or purge").hides("Nothing is late")
+	if found := quoted.FindAllString(page.body, -1); len(found) != 4 || !strings.Contains(found[0], "2 topics have dead letters") {
+		t.Errorf("it says %q", found)
+	}
+	wait(t, s.login("shop"), "/ui/", "blocked: order.a: dead letters bar 1 key").hides("secret", "nats", "advice", "looking")
+}
+
+var quoted = regexp.MustCompile(`<p class="(large|also) [^\n]*`)
+
+// What stops most is said first, and what the page sees by itself is not said twice.
+func TestOverviewQuotesFailuresFirst(t *testing.T) {
+	t.Parallel()
+	fail, warn := doctor.Fail, doctor.Warn
+	got := console.Quotes(doctor.Finding{Check: "persistence", Verdict: fail, Found: "none"}, doctor.Finding{Check: "nats", Verdict: fail, Found: "away"},
+		doctor.Finding{Check: "clock", Verdict: warn, Found: "1h ahead"}, doctor.Finding{Check: "standby", Verdict: warn}, doctor.Finding{Check: "overdue", Verdict: warn})
+	if diff := cmp.Diff([]string{"nats: away", "persistence: none", "Listener crm is behind", "clock: 1h ahead"}, got); diff != "" {
+		t.Errorf("it says (-want +got):\n%s", diff)
+	}
 }
 
 // Shards that are away are named, and the others are shown.

@@ -56,16 +56,29 @@ func Checks() []string {
 }
 
 // stops are the checks whose failure stops most, in the order in which that is mended.
-var stops = []string{"reachable", "rights", "carrier", "memory", "nats", "archive"}
+var stops = []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive"}
+
+// setUp are the checks of how Redis and the daemons are set up.
+var setUp = []string{"version", "cluster", Shards, "persistence", "eviction", "replicas", "rights", "functions", "standby", "settings"}
+
+// IsOfSetUp reports whether a finding is about how things are set up, which lasts, and not about what happens now.
+func (f Finding) IsOfSetUp() bool { return slices.Contains(setUp, f.Check) }
 
 // First returns the finding to begin with, of all that failed: what it names stops most, and
 // others may follow from it. It returns nil if none failed.
 func First(all []Finding) *Finding {
-	failed := slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Verdict != Fail })
-	if len(failed) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	return new(slices.MinFunc(failed, func(a, b Finding) int { return cmp.Compare(weight(a), weight(b)) }))
+	if first := slices.MinFunc(all, Compare); first.Verdict == Fail {
+		return &first
+	}
+	return nil
+}
+
+// Compare orders findings by how bad they are, and of equally bad ones puts first what stops most.
+func Compare(a, b Finding) int {
+	return cmp.Or(cmp.Compare(b.Verdict, a.Verdict), cmp.Compare(weight(a), weight(b)))
 }
 
 // weight is less for what stops more.
