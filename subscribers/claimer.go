@@ -3,6 +3,7 @@ package subscribers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -56,8 +57,8 @@ type Claimer struct {
 	aged    agedPolls
 	pings   pings
 
-	mu        sync.Mutex
-	connected map[store.Shard]bool // where the subscription is up
+	mu     sync.Mutex
+	broken map[store.Shard]error // why the subscription is down; none: it is up, or about to be
 }
 
 // ClaimerStats are what a Claimer does now, and counted since it was made.
@@ -86,7 +87,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	c := &Claimer{
 		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: reach.NewInbox(notify.NewID(), true),
 		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
-		connected: make(map[store.Shard]bool),
+		broken: make(map[store.Shard]error),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
 	c.polls.init(c.leases, c.inbox, ended)
@@ -250,9 +251,6 @@ func (c *Claimer) subscribe(ctx context.Context) {
 		c.loop.Note()
 		c.receive(e)
 	}, c.store.Every().InboxChannel(c.inbox), c.store.Every().InboxChannel(c.across.inbox), c.here.channel())
-	c.mu.Lock()
-	clear(c.connected)
-	c.mu.Unlock()
 	c.here.end(ctx)
 }
 
@@ -271,7 +269,7 @@ func (c *Claimer) Alive() error { return c.loop.Alive() }
 func (c *Claimer) receive(e store.Event) {
 	switch e.Kind {
 	case reach.Subscribed:
-		c.setConnected(e.Shard(), true)
+		c.setBroken(e.Shard(), nil)
 		c.polls.ringAll(e.Shard())
 		c.across.ringAll(e.Shard())
 	case reach.Received:
@@ -279,8 +277,8 @@ func (c *Claimer) receive(e store.Event) {
 	case reach.Beat:
 		c.polls.beat(e.Topics())
 		c.across.beat(e.Topics())
-	case reach.Silent, reach.Broken:
-		c.setConnected(e.Shard(), false)
+	case reach.Broken:
+		c.setBroken(e.Shard(), fmt.Errorf("%w: %w", errUnsubscribed, e.Err))
 	}
 }
 
@@ -297,10 +295,10 @@ func (c *Claimer) rung(e store.Event) {
 	}
 }
 
-func (c *Claimer) setConnected(shard store.Shard, is bool) {
+func (c *Claimer) setBroken(shard store.Shard, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.connected[shard] = is
+	c.broken[shard] = err
 }
 
 // Ping sends a message to the claimer's own inbox over Redis's pub/sub, as a ring is
@@ -319,10 +317,10 @@ func (c *Claimer) Ping(ctx context.Context) error {
 // ping is Ping for one shard.
 func (c *Claimer) ping(ctx context.Context, shard store.Shard) error {
 	c.mu.Lock()
-	connected := c.connected[shard]
+	broken := c.broken[shard]
 	c.mu.Unlock()
-	if !connected {
-		return errUnsubscribed
+	if broken != nil {
+		return broken
 	}
 	return c.pings.ping(ctx, shard, c.inbox)
 }

@@ -94,6 +94,9 @@ var problems = []struct {
 	{context.Canceled, "unavailable", "the daemon is stopping", http.StatusServiceUnavailable},
 }
 
+// Away is the title of the problem of a Redis that does not answer, or not as it should.
+const Away = "redis is away"
+
 // ProblemOf returns the problem of an error. Its status is 422 for a
 // notify.ErrInvalid, 413 for an ErrTooLarge, 404 for an ErrNotFound, 410 for an ErrGone, and 409 for an
 // error about a message's state. It is 503 if Redis cannot be reached, is full, has too
@@ -108,7 +111,7 @@ func ProblemOf(err error) Problem {
 	case refusesUser(err):
 		return NewProblem("unavailable", "redis refuses the daemon", http.StatusServiceUnavailable, err)
 	case notify.Retryable(err):
-		return NewProblem("unavailable", "redis is away", http.StatusServiceUnavailable, err)
+		return NewProblem("unavailable", Away, http.StatusServiceUnavailable, err)
 	}
 	return NewProblem("internal", "internal error", http.StatusInternalServerError, err)
 }

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -53,6 +57,35 @@ func TestPagesWhileRedisIsAway(t *testing.T) {
 	}
 }
 
+// Pages say why Redis does not serve, and what to do, and try again by themselves.
+func TestPagesNameTheRemedy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		breaks func(*redisserver.Server, *redis.Client) error
+		says   []string
+	}{
+		"it is gone": {func(s *redisserver.Server, _ *redis.Client) error { s.Kill(); return nil }, []string{"Redis cannot be reached", "connection refused; start Redis there"}},
+		"it became a replica": {func(s *redisserver.Server, _ *redis.Client) error { return s.Follow(t.Context(), "127.0.0.1", "1") },
+			[]string{"Redis cannot be reached", "READONLY", "; set BELLHOP_REDIS_URL to its master"}},
+		"it has another password": {func(_ *redisserver.Server, admin *redis.Client) error {
+			return errors.Join(admin.ConfigSet(t.Context(), "requirepass", "new").Err(), admin.ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
+		}, []string{"Redis refuses the daemon", "NOAUTH", "; check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.Server(t)
+			v := serve(t, storetest.Unhurried(storetest.At(t, server.URL(), "test")), httpapi.Options{}).visitor()
+			v.get("/ui/topics").is(http.StatusOK)
+			admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			defer admin.Close()
+			if err := test.breaks(server, admin); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, v, "/ui/topics", test.says[0]).is(http.StatusServiceUnavailable).says(append(test.says, "tries again by itself")...)
+		})
+	}
+}
+
 // The pages of very many dead letters are shown, too.
 func TestManyDeadLetters(t *testing.T) {
 	s := open(t)
@@ -70,7 +103,7 @@ func TestManyDeadLetters(t *testing.T) {
 func TestPagesWithoutTheFirstShard(t *testing.T) {
 	t.Parallel()
 	v := serve(t, storetest.ShardAway(t, 8, 0), httpapi.Options{}).visitor()
-	v.get("/ui/").is(http.StatusOK).says("Topics in trouble", "Listeners behind", "cannot be reached")
-	v.get("/ui/carriers").is(http.StatusOK).says("Terms of office", "cannot be reached", "What the doctor found")
+	v.get("/ui/").is(http.StatusOK).says("Topics in trouble", "Listeners behind", "Redis refuses the daemon")
+	v.get("/ui/carriers").is(http.StatusOK).says("Terms of office", "Redis refuses the daemon", "What the doctor found")
 	v.get("/ui/broadcasts").is(http.StatusOK).says("Listeners are not known", "Logs")
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,10 +40,16 @@ func faultOf(err error) *pageFault {
 		return &pageFault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
 	case errors.Is(err, notify.ErrInvalid):
 		return &pageFault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
-	case notify.Retryable(err), errors.Is(err, context.DeadlineExceeded):
-		return &pageFault{Status: http.StatusServiceUnavailable, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	}
-	return &pageFault{Status: http.StatusInternalServerError, Title: "That failed", Detail: "Redis or the daemon refused it.", cause: err}
+	const refused = "Redis or the daemon refused it."
+	switch p := api.ProblemOf(err); {
+	case p.Status != http.StatusServiceUnavailable:
+		return &pageFault{Status: http.StatusInternalServerError, Title: "That failed", Detail: refused, cause: err}
+	case p.Title == api.Away:
+		return &pageFault{Status: p.Status, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
+	default:
+		return &pageFault{Status: p.Status, Title: strings.ToUpper(p.Title[:1]) + p.Title[1:], Detail: refused, Again: true, cause: err}
+	}
 }
 
 // missingTitle names shards that do not answer.

@@ -255,7 +255,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 			v.post(path, append(form, "delay", "soon")...).is(http.StatusUnprocessableEntity)
 
 			f.fails(t) // before anything is done
-			page = v.post(path, append(form, "delay", "2h")...).is(http.StatusServiceUnavailable).says("It stopped", "Redis cannot be reached", "Rescheduled 0 of 0", "Go on</button>").hides("data-goes-on", "by itself")
+			page = v.post(path, append(form, "delay", "2h")...).is(http.StatusServiceUnavailable).says("It stopped", "Redis refuses the daemon", "Rescheduled 0 of 0", "Go on</button>").hides("data-goes-on", "by itself")
 			f.works(t)
 			f.failsAfter(t, 20, "reschedule")
 			storetest.Eventually(t, "it goes on", func() bool { // the store looks at Redis again after a while
@@ -296,7 +296,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 		form = append(form, "m", fmt.Sprint("order.a:", n+i))
 	}
 	f.failsAfter(t, 20, "purge")
-	v.post("/ui/acts/found", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", "purge: 20 of 50 messages, then it stopped", `href="`+fromRoot(found)+`"`).hides("by itself")
+	v.post("/ui/acts/found", form...).is(http.StatusServiceUnavailable).says("Redis refuses the daemon", "purge: 20 of 50 messages, then it stopped", `href="`+fromRoot(found)+`"`).hides("by itself")
 	f.works(t)
 	wait(t, v, letters, `value="requeue"`)
 	form = append(v.get(letters).sent(), "act", "requeue")
@@ -304,7 +304,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 		form = append(form, "id", fmt.Sprint(i))
 	}
 	f.failsAfter(t, 1, "requeue")
-	page := v.post("/ui/acts/dead", form...).is(http.StatusServiceUnavailable).says("Redis cannot be reached", " of 501 dead letters of order.a, then it stopped", `href="`+fromRoot(letters)+`"`)
+	page := v.post("/ui/acts/dead", form...).is(http.StatusServiceUnavailable).says("Redis refuses the daemon", " of 501 dead letters of order.a, then it stopped", `href="`+fromRoot(letters)+`"`)
 	requeued := page.field(regexp.MustCompile(`Requeued (\d+) of`))
 	f.works(t)
 	c, err := storetest.Count(f.Admin, "order.a")

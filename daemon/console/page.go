@@ -3,7 +3,10 @@ package console
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/bellhopd/bellhop/daemon/doctor"
 )
 
 // pageBytes is what messages that are read at a time take in memory, with the JSON of one: find ends a page at 8 MiB of records, other
@@ -87,14 +90,17 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, f *
 	_, _ = w.Write(text) // an error means that the client is gone
 }
 
-// faultFor describes an error for a viewer; nil: one who is not known. The cause is shown to whoever
-// sees the whole store, and logged for the others.
+// faultFor describes an error for a viewer; nil: one who is not known. The cause and its remedy are shown to whoever
+// sees the whole store, and the cause is logged for the others.
 func (c *Console) faultFor(v *Viewer, err error) *pageFault {
 	f := *faultOf(err)
 	switch {
 	case f.cause == nil:
 	case v != nil && v.SeesStore():
 		f.Detail += " " + f.cause.Error()
+		if remedy := doctor.Remedy(f.cause); remedy != "" {
+			f.Detail = strings.TrimSuffix(f.Detail, ".") + "; " + remedy
+		}
 	default:
 		c.withheld.log(f.cause)
 		f.Detail += " The daemon's log says why."

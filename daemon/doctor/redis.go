@@ -49,7 +49,7 @@ func (s *server) persistence(ctx context.Context) {
 	}
 	switch fsync := config["appendfsync"]; {
 	case s.info["aof_last_write_status"] == "err":
-		s.report(check, Fail, "append-only file, and the last write to it failed", "see Redis's log; the disk may be full")
+		s.report(check, Fail, "append-only file, and the last write to it failed", diskRemedy)
 	case !known:
 		s.report(check, OK, "append-only file; how often it is synced is unknown, since this user may not run CONFIG GET", "")
 	case fsync == "no":

@@ -17,6 +17,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
+// Remedies of errors that the doctor also finds by itself.
+const (
+	masterRemedy = "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER if Sentinel watches it"
+	nodesRemedy  = "name several of the Cluster's nodes in BELLHOP_REDIS_URL, separated by commas"
+	diskRemedy   = "see Redis's log; the disk may be full"
+)
+
 // Remedy returns what to do about an error of the connection to Redis or to the archive's database, or of a Redis that
 // refuses writes. It is empty for any other error.
 func Remedy(err error) string {
@@ -41,6 +48,14 @@ func Remedy(err error) string {
 		return "'bellhop doctor' reports on the replicas"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
 		return "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"
+	case redis.HasErrorPrefix(err, "READONLY"):
+		return masterRemedy
+	case reach.Moved(err):
+		return nodesRemedy
+	case redis.HasErrorPrefix(err, "MISCONF"):
+		return diskRemedy
+	case redis.HasErrorPrefix(err, "max number of clients"):
+		return "end other clients of that Redis, or raise its maxclients"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "have messages handled, cancelled or purged, or raise maxmemory"
 	case errors.Is(err, reach.ErrNoRedis):

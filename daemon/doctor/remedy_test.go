@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -31,6 +33,11 @@ func TestRemedy(t *testing.T) {
 	locked := storetest.Server(t, "--requirepass", "secret")
 	full := storetest.Server(t, "--maxmemory", "1") // too little to have a share of 90 %
 	replica := storetest.Server(t, "--replicaof", "127.0.0.1 1")
+	nodes, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nodes.Stop)
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts for it
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +53,8 @@ func TestRemedy(t *testing.T) {
 		{"too few replicas", alone.URL(), "'bellhop doctor' reports on the replicas"},
 		{"no password", "redis://" + locked.Addr(), "BELLHOP_REDIS_PASSWORD_FILE"},
 		{"memory is full", full.URL(), "raise maxmemory"},
-		{"a replica", replica.URL(), "try again"},
+		{"a replica", replica.URL(), "set BELLHOP_REDIS_URL to its master"},
+		{"one node of a Cluster", nodes.Masters[0].URL(), "name several of the Cluster's nodes in BELLHOP_REDIS_URL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := publish(t, test.url)

@@ -11,7 +11,7 @@ func (s *server) cluster(isWhole bool) {
 	if isWhole || s.info["cluster_enabled"] != "1" {
 		return
 	}
-	s.report("cluster", Fail, "this is one node of a Redis Cluster, used as if it were all of it", "name several of its nodes in BELLHOP_REDIS_URL, separated by commas")
+	s.report("cluster", Fail, "this is one node of a Redis Cluster, used as if it were all of it", nodesRemedy)
 }
 
 // replicas reports whether a failover would lose acknowledged messages. Without
@@ -25,7 +25,7 @@ func (s *server) replicas(wanted int) int {
 	good, _ := strconv.Atoi(count)
 	switch {
 	case s.info["role"] == "slave":
-		s.report(check, Fail, "this server is itself a replica and takes no writes", "set BELLHOP_REDIS_URL to its master, or BELLHOP_REDIS_MASTER if Sentinel watches it")
+		s.report(check, Fail, "this server is itself a replica and takes no writes", masterRemedy)
 	case connected < wanted:
 		s.report(check, Fail, fmt.Sprintf("%d connected, but BELLHOP_WAIT_REPLICAS is %d: publishes are not acknowledged", connected, wanted),
 			"start replicas (REPLICAOF), or lower BELLHOP_WAIT_REPLICAS")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 )
 
 const (
@@ -69,6 +70,9 @@ func (g *Gate) readyz(c *call) error {
 	}
 	if _, denied := g.keys.Admit(c.r); denied != nil {
 		return errNotReady
+	}
+	if remedy := doctor.Remedy(err); remedy != "" {
+		return fmt.Errorf("%w: %w; %s", errNotReady, err, remedy)
 	}
 	return fmt.Errorf("%w: %w", errNotReady, err)
 }

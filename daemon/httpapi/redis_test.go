@@ -1,13 +1,20 @@
 package httpapi_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -145,6 +152,57 @@ func TestRedisReadOnly(t *testing.T) {
 		got := s.call("POST", topicPath+"/claim", "")
 		return got.status == 200 && len(read[api.Claimed](got).Messages) > 0
 	})
+}
+
+// Who may make calls is told why the daemon is not ready, and what to do.
+func TestReadyzNamesTheRemedy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		breaks func(*testing.T, *redisserver.Server)
+		says   []string
+	}{
+		"it is gone": {func(_ *testing.T, s *redisserver.Server) { s.Kill() }, []string{"connection refused", "start Redis there"}},
+		"it hangs": {func(t *testing.T, s *redisserver.Server) {
+			if err := s.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"Redis accepts connections and does not answer"}},
+		"it became a replica": {func(t *testing.T, s *redisserver.Server) {
+			if err := s.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"READONLY", "set BELLHOP_REDIS_URL to its master"}},
+		"it has another password": {lock, []string{"NOAUTH", "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := storetest.Server(t)
+			s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
+			storetest.Eventually(t, "it is ready", func() bool { return s.call("GET", "/readyz", "").status == 200 })
+			test.breaks(t, redis)
+			var last answer
+			if !storetest.Poll(time.Second, storetest.Deadline, func() bool {
+				last = s.call("GET", "/readyz", "")
+				return !slices.ContainsFunc(test.says, func(text string) bool { return !strings.Contains(string(last.body), text) })
+			}) {
+				t.Errorf("it answers %d: %s", last.status, last.body)
+			}
+		})
+	}
+}
+
+// lock gives a server a password, and ends all connections without it.
+func lock(t *testing.T, s *redisserver.Server) {
+	t.Helper()
+	admin := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer admin.Close()
+	err := admin.ConfigSet(t.Context(), "requirepass", "new").Err()
+	for _, kind := range []string{"normal", "pubsub"} {
+		err = errors.Join(err, admin.ClientKillByFilter(t.Context(), "TYPE", kind).Err())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Missing rights of the daemon's user at Redis are no fault of the client.
