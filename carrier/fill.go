@@ -23,7 +23,7 @@ const settleSlice = 10 * time.Millisecond
 // fillWhenDue makes occurrences of schedules each time a call of the carrier says that it is time, until ctx ends or another carrier has
 // the lease. A call that fails is repeated as the carrier's calls say so again, a second later.
 func (t *term) fillWhenDue(ctx context.Context) {
-	filling := outage.New(t.log, slog.LevelWarn, "cannot fill schedules; retrying", "filling schedules again")
+	filling := outage.New(t.log, slog.LevelWarn, "cannot fill schedules; retrying", "filling schedules again").Patient()
 	for {
 		select {
 		case <-ctx.Done():

@@ -46,6 +46,10 @@ func (m *mover) awaitBeats(ctx context.Context) {
 			silence.End("epoch", epoch)
 		case <-patience.C:
 			m.setHeard(0)
+			if m.shard.Trouble() != nil { // which is logged already
+				patience.Reset(m.patience())
+				continue
+			}
 			silence.Begin("for", m.patience().String())
 		}
 	}

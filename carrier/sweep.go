@@ -37,7 +37,7 @@ type round struct {
 func (t *term) sweep(ctx context.Context) {
 	var r round
 	var dropped time.Time // when it last looked for libraries
-	keeping := outage.New(t.log, slog.LevelWarn, "cannot keep house; retrying", "keeping house again")
+	keeping := outage.New(t.log, slog.LevelWarn, "cannot keep house; retrying", "keeping house again").Patient()
 	for pause := min(t.o.Sweep, sweepOn); ; {
 		select {
 		case <-ctx.Done():

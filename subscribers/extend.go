@@ -20,7 +20,7 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	var due time.Time // of the next extension; zero: nothing was leased
-	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again")
+	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again").Patient()
 	for {
 		select {
 		case <-ctx.Done():

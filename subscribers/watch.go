@@ -24,6 +24,7 @@ func newSummary(log *slog.Logger) *outage.Summary { return outage.NewSummary(log
 type shardWatch struct {
 	redis, carrier *outage.Notice
 
+	silent  bool           // the connection that no beat came over is being renewed
 	awaited *outage.Notice // begins unless the awaited event comes; nil: none is awaited
 	cancel  func()         // cancels awaited
 }
@@ -34,7 +35,7 @@ func newWatch(first store.Shard, log *slog.Logger) *watch {
 
 func newShardWatch(log *slog.Logger) *shardWatch {
 	return &shardWatch{
-		redis:   outage.New(log, slog.LevelError, "cannot subscribe to redis; retrying", "subscribed to redis again"),
+		redis:   outage.New(log, slog.LevelError, "cannot subscribe to redis; retrying", "subscribed to redis again").Patient(),
 		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard, so nothing scheduled becomes due; is one running?", "a carrier is heard again"),
 	}
 }
@@ -92,6 +93,10 @@ func (w *watch) of(shard store.Shard) *shardWatch {
 func (w *shardWatch) take(event store.Event, which []any) {
 	switch event.Kind {
 	case reach.Subscribed:
+		if w.silent {
+			w.carrier.Begin(append(which, "for", reach.Silence)...)
+		}
+		w.silent = false
 		w.await(w.carrier, append(which, "for", reach.Patience)...) // goes on if the connection was only renewed
 	case reach.Beat:
 		w.await(nil)
@@ -99,8 +104,9 @@ func (w *shardWatch) take(event store.Event, which []any) {
 		w.carrier.End(which...)
 	case reach.Silent:
 		w.redis.End(which...) // one that was only subscribed may break at once, as often as it is renewed
-		w.carrier.Begin(append(which, "for", reach.Silence)...)
+		w.silent = true       // whether the carrier is, or Redis, says the next connection
 	case reach.Broken:
+		w.silent = false
 		w.await(nil)
 		w.redis.Begin(append(which, "error", event.Err)...)
 	}

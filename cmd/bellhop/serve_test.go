@@ -95,6 +95,7 @@ func TestLoadingIsNoError(t *testing.T) {
 	m, variable := newManager(t)
 	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
 	m.await("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
+	p.await(1, "cannot stand for election; retrying\" ") // once that lasts
 	if err := client.ConfigSet(t.Context(), "key-load-delay", "0").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // Ack acknowledges a message and has its result kept. It tries again while Redis is away, until ctx ends: the message succeeded. It reports
 // whether the result is forgotten, since the memory of Redis is short. Errors as [subscribers.Delivery.AckWith].
 func Ack(ctx context.Context, log *slog.Logger, d *subscribers.Delivery, r notify.AckResult) (forgotten bool, err error) {
-	retry := outage.NewRetry(log, "cannot acknowledge a message that succeeded; retrying", "acknowledged the message that succeeded")
+	retry := outage.Retry{Notice: outage.New(log, slog.LevelError, "cannot acknowledge a message that succeeded; retrying", "acknowledged the message that succeeded")} // not patient: a call tries for long by itself
 	for tries := 1; ; tries++ {
 		forgotten, err := d.AckWith(context.WithoutCancel(ctx), r) // also after a stop
 		if notify.Retryable(err) && ctx.Err() == nil {

@@ -1,4 +1,4 @@
-// Package outage logs a fault that lasts: once when it begins, and once when it is
+// Package outage logs a fault that lasts: when it begins, when it has another kind of cause than all before, and when it is
 // over; and what happens often once in a while.
 package outage
 
@@ -17,10 +17,16 @@ type Notice struct {
 	level       slog.Level
 	begun, over string
 
-	mu    sync.Mutex
-	on    bool
-	state string
+	patience time.Duration // an outage that is over within it is logged as information, once
+
+	mu     sync.Mutex
+	began  time.Time // zero: there is no outage
+	state  string
+	causes map[string]bool // kinds of causes that were logged
 }
+
+// brief is how long an outage lasts that is over by itself, such as a planned failover.
+const brief = time.Second
 
 // New returns a notice that logs the message begun at a level when an outage begins,
 // and the message over as information when it ends. If over is empty, it logs no end.
@@ -28,8 +34,15 @@ func New(log *slog.Logger, level slog.Level, begun, over string) *Notice {
 	return &Notice{log: log, level: level, begun: begun, over: over}
 }
 
-// Begin begins an outage and logs it with keys and values. During an outage it does
-// nothing.
+// Patient has what is over within a second logged only as information, such as a planned failover. It is for a notice whose
+// outage is begun again and again while it lasts.
+func (n *Notice) Patient() *Notice {
+	n.patience = brief
+	return n
+}
+
+// Begin begins an outage and logs it with keys and values. During an outage it logs an error of another kind than those
+// before: what has to be done is another thing, too.
 func (n *Notice) Begin(args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,16 +50,22 @@ func (n *Notice) Begin(args ...any) {
 }
 
 func (n *Notice) begin(args []any) {
-	if n.on {
+	if n.began.IsZero() {
+		n.began = time.Now()
+	}
+	kind, text := causeOf(args)
+	if kind == unknown && len(n.causes) > 0 {
 		return
 	}
-	n.on, n.state = true, n.begun
-	for _, arg := range args {
-		if err, ok := arg.(error); ok {
-			n.state += ": " + err.Error()
-		}
+	n.state = n.begun + text
+	if n.causes[kind] || kind != timeout && time.Since(n.began) < n.patience {
+		return
 	}
 	n.log.Log(context.Background(), n.level, n.begun, args...)
+	if n.causes == nil {
+		n.causes = make(map[string]bool)
+	}
+	n.causes[kind] = true
 }
 
 // End ends the outage and logs that with keys and values. Without an outage it does
@@ -54,10 +73,13 @@ func (n *Notice) begin(args []any) {
 func (n *Notice) End(args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.on && n.over != "" {
+	if !n.began.IsZero() && n.over != "" {
+		if n.causes == nil {
+			args = append(args, "after", time.Since(n.began).Round(time.Millisecond).String(), "was", n.state)
+		}
 		n.log.Info(n.over, args...)
 	}
-	n.on, n.state = false, ""
+	n.began, n.state, n.causes = time.Time{}, "", nil
 }
 
 // State returns the message of the outage that lasts, with its error, as a status shows it.
@@ -104,9 +126,9 @@ type Retry struct {
 }
 
 // NewRetry returns the pause of a loop. It logs as the notice of [New] does, at the
-// level of errors.
+// level of errors, but what is over within a second only as information.
 func NewRetry(log *slog.Logger, begun, over string) *Retry {
-	return &Retry{Notice: New(log, slog.LevelError, begun, over)}
+	return &Retry{Notice: New(log, slog.LevelError, begun, over).Patient()}
 }
 
 // Wait takes the result of a call. After an error it waits, each time longer, or until

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,8 +137,59 @@ func TestRetry(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		r.Wait(ended, ended.Err())
-		if diff := cmp.Diff(begun+over+begun+over, said.String()); diff != "" {
-			t.Errorf("logged (-want +got):\n%s", diff)
+		got, last, _ := strings.Cut(said.String(), " after=")
+		if diff := cmp.Diff(begun+over+strings.TrimSpace(over), got); diff != "" || !strings.HasSuffix(last, "ms was=\"cannot sing; retrying: hoarse\"\n") {
+			t.Errorf("logged last %q, and (-want +got):\n%s", last, diff)
 		}
 	})
+}
+
+// A reply is an error that Redis answers.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// What has another kind of cause than before is logged again, once; that a connection broke says nothing new.
+func TestNoticeOfAnotherCause(t *testing.T) {
+	log, said := newLog()
+	n := outage.New(log, slog.LevelError, "cannot sing; retrying", "singing again")
+	refused, locked := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), reply("NOAUTH Authentication required.")
+	for _, err := range []error{refused, io.EOF, refused, locked, os.ErrDeadlineExceeded, refused, locked} {
+		n.Note(err)
+	}
+	if got, want := n.State(), "cannot sing; retrying: NOAUTH Authentication required."; got != want {
+		t.Errorf("the state is %q, want %q", got, want)
+	}
+	n.Note(nil)
+	const again = "level=ERROR msg=\"cannot sing; retrying\" error="
+	if diff := cmp.Diff(again+"\"dial: connection refused\"\n"+again+"\"NOAUTH Authentication required.\"\n"+again+"\"i/o timeout\"\n"+over, said.String()); diff != "" {
+		t.Errorf("logged (-want +got):\n%s", diff)
+	}
+}
+
+// A patient notice waits a second, unless a call took that long already, and then has the last error.
+func TestPatientNotice(t *testing.T) {
+	for name, test := range map[string]struct {
+		errs []error // one each 400 ms
+		want string
+	}{
+		"it is over within a second": {[]error{io.EOF, errHoarse, nil}, "level=INFO msg=\"singing again\" after=800ms was=\"cannot sing; retrying: hoarse\"\n"},
+		"it lasts":                   {[]error{io.EOF, io.EOF, io.EOF, errHoarse, errHoarse, nil}, begun + over},
+		"a call took long":           {[]error{os.ErrDeadlineExceeded, nil}, strings.Replace(begun, "hoarse", "\"i/o timeout\"", 1) + over},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, said := newLog()
+				n := outage.New(log, slog.LevelError, "cannot sing; retrying", "singing again").Patient()
+				for _, err := range test.errs {
+					n.Note(err)
+					<-time.After(400 * time.Millisecond)
+				}
+				if diff := cmp.Diff(test.want, said.String()); diff != "" {
+					t.Errorf("logged (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
