@@ -36,7 +36,7 @@ type findInput struct {
 var _ = define(Call{
 	Name: "find", Method: "GET", Path: "/v1/find", Tag: TagOperate, Status: http.StatusOK, Reply: api.Found{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Errors: []int{429}, Summary: "Find messages by what they hold, a page at a time",
-	Description: "Only topics that the token permits are looked at. An answer comes when the page is full, in about 100 ms if something is found by then, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
+	Description: "Only topics that the token permits are looked at. An answer comes when the page is full, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 }, func(ctx context.Context, s *Service, r *Request, in *findInput) (any, error) {
 	q, done, err := in.ask(s, r)
 	if err != nil {

@@ -113,8 +113,8 @@
 // It is answered with 410 if the message ended and nothing is kept of it, and with 404 at
 // once if it is unknown. 10,000 requests wait at a time, claims among them; further ones get a 503.
 //
-// A request to find is answered with a page of messages when it is full, in about 100 ms
-// if something is found by then, and after a second in any case: go on with its cursor,
+// A request to find is answered with a page of messages when it is full, and
+// after a second in any case: go on with its cursor,
 // and the same question. Package find describes questions. Searches of bodies are logged,
 // and two are under way at a time; further ones get a 429.
 //

@@ -211,6 +211,24 @@ func TestFindPages(t *testing.T) {
 }
 
 // Who may see some topics sees nothing of others, not even how many there are.
+// A page is full, or a second old, at whatever pace Redis answers.
+func TestPageIsFullOrASecondOld(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	storetest.Publish(t, db, notify.Message{Topic: "a", ID: "later", Delay: time.Hour}, dead("a", "1", "why"), dead("b", "2", "why"), notify.Message{Topic: "b", ID: "now"})
+	q, err := find.Parse("topic:a,b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for took, want := range map[time.Duration]int{999 * time.Millisecond: 3, 1001 * time.Millisecond: 0} {
+		f := timed(t, db)
+		f.Takes(took)
+		if page, err := f.Find(t.Context(), q, find.Options{Limit: 3}); err != nil || len(page.Messages) != want || page.Cursor == "" {
+			t.Errorf("after %v it finds %d messages, want %d: %v", took, len(page.Messages), want, err)
+		}
+	}
+}
+
 func TestFindMay(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db *notify.Store) {

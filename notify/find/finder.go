@@ -17,8 +17,7 @@ const (
 	// MaxOfBodies is how many searches of bodies a gateway permits a client at a time.
 	MaxOfBodies = 2
 
-	pageBytes = 8 << 20               // of records that fill a page unless Options say else
-	someAfter = 80 * time.Millisecond // so that what was found by then is there within 100
+	pageBytes = 8 << 20 // of records that fill a page unless Options say else
 	endAfter  = time.Second
 )
 
@@ -69,8 +68,8 @@ type Page struct {
 }
 
 // Find returns a page of the messages that a question asks for, by shard, by state, by topic, and
-// by time; leased ones and broadcasts that wait by time alone. It returns when the page is full, in about 100 ms
-// if it has something by then, and after a second in any case: read its Cursor. A cursor goes on with the same
+// by time; leased ones and broadcasts that wait by time alone. It returns when the page is full,
+// and after a second in any case: read its Cursor. A cursor goes on with the same
 // question at any later time; times from now count from its first page. Errors: a notify.Fault, or that of the
 // connection; or a notify.MissingError beside the page: those shards are passed over.
 func (f *Finder) Find(ctx context.Context, q Query, o Options) (Page, error) {
@@ -79,7 +78,7 @@ func (f *Finder) Find(ctx context.Context, q Query, o Options) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	if s.eager = true; s.limit == 0 {
+	if s.paged = true; s.limit == 0 {
 		s.limit = DefaultLimit
 	}
 	s.take = func(_ context.Context, _ store.Shard, found []notify.Info, _ time.Time) error {

@@ -20,12 +20,12 @@ const (
 	leastWork     = 128                    // members of a slice: 0.25 ms; a busy machine makes calls look longer
 	firstWork     = 64
 	mostWork      = 500
-	idWork        = 250           // topics in which a first slice looks for an id
-	namesPage     = 500           // names read in one call, so few that Redis is done within a millisecond
-	tallyPage     = 250           // the same if what is there is counted, in few places
-	tallyWork     = 750           // such names times places
-	bareNamesPage = 2000          // the same if nothing but names is read
-	tallyTime     = someAfter / 2 // of a call
+	idWork        = 250                   // topics in which a first slice looks for an id
+	namesPage     = 500                   // names read in one call, so few that Redis is done within a millisecond
+	tallyPage     = 250                   // the same if what is there is counted, in few places
+	tallyWork     = 750                   // such names times places
+	bareNamesPage = 2000                  // the same if nothing but names is read
+	tallyTime     = 40 * time.Millisecond // of a call
 )
 
 // CallTime is within which a shard must answer a call of a search. Tests give a busy machine more.
@@ -44,7 +44,7 @@ type search struct {
 	may    func(topic string) bool
 	limit  int  // 0: none
 	most   int  // matches of a slice
-	eager  bool // returns soon after it found something
+	paged  bool // ends when the records that it found fill a page
 	take   func(ctx context.Context, shard store.Shard, found []notify.Info, now time.Time) error
 	spares func(i *notify.Info, now time.Time) bool           // whether a match does not count; nil: none
 	enter  func(ctx context.Context, shard store.Shard) error // is called with each shard before the search looks at it; nil: nothing
@@ -159,8 +159,7 @@ func (s *search) run(ctx context.Context) error {
 
 // isEnough reports whether the search returns what it has.
 func (s *search) isEnough() bool {
-	took := s.since(s.began)
-	return s.limit > 0 && s.left <= 0 || s.eager && (s.size >= s.full || took > someAfter && s.left < s.limit) || took > endAfter
+	return s.limit > 0 && s.left <= 0 || s.paged && s.size >= s.full || s.since(s.began) > endAfter
 }
 
 // passOver notes a shard that does not answer, and returns any other error.
