@@ -191,6 +191,30 @@ func TestWaitingIsLogged(t *testing.T) {
 	}
 }
 
+// A Redis that hangs is not told as a carrier that is missing.
+func TestRedisHangs(t *testing.T) {
+	storetest.OneShard(t, "what several shards log is summed up")
+	server := storetest.Server(t)
+	db := storetest.At(t, server.URL(), "")
+	logs := started(t, server.URL(), "carrier", "subscriber", "listener")
+	beats := hear(t, db, db.KeysOf(topic).Beat())
+	storetest.Eventually(t, "all are subscribed", func() bool {
+		n, err := db.Client().PubSubNumSub(t.Context(), db.KeysOf(topic).Beat()).Result()
+		return err == nil && n[db.KeysOf(topic).Beat()] == 1+int64(len(logs))
+	})
+	for range 2 {
+		storetest.Receive(t, "a beat", beats.Channel())
+	}
+	send(t, server, syscall.SIGSTOP)
+	for name, log := range logs {
+		storetest.Eventually(t, name+" logs that redis hangs", func() bool { return log.count("level=ERROR") > 0 })
+		if log.count("no carrier is heard") > 0 {
+			t.Errorf("the %s logs:\n%s", name, log)
+		}
+	}
+	send(t, server, syscall.SIGCONT)
+}
+
 // A master that becomes a replica lets subscribe, and refuses the claim behind it: a subscription that is up in vain is logged once, and
 // renewed ever more rarely.
 func TestMasterBecomesAReplica(t *testing.T) {
