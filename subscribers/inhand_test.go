@@ -40,6 +40,12 @@ func wantInHand(t *testing.T, db *notify.Store, least bool, want store.Held) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for topic, l := range got.Oldest {
+		if want[l.Worker][topic] == 0 || l.ID == "" || time.Since(l.Since).Abs() > time.Hour {
+			t.Errorf("of %s %+v is the oldest", topic, l)
+		}
+	}
+	got.Oldest = nil
 	if diff := cmp.Diff(store.InHand{Of: want, Least: least}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -19,7 +19,7 @@ func (o *overview) seen(found findings) findings {
 	found.Fault = nil
 	found.Wrong = slices.DeleteFunc(slices.Clone(found.Wrong), func(f finding) bool {
 		switch f.Check {
-		case "blocked":
+		case "blocked", "leases":
 		case "schedules":
 			if !o.Has(calls.MaySchedule) {
 				return true

@@ -51,7 +51,7 @@ const Contents = "contents"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
-		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "listeners", "pushes", "schedules", "archive", Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "leases", "listeners", "pushes", "schedules", "archive", Contents,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,36 @@ func TestBarredKeys(t *testing.T) {
 	_, err = got[0].Bury(t.Context(), "because")
 	w.must(err)
 	w.expect("blocked", "warn blocked ledger: dead letters bar 1 key; of acct-7, 1 blocked, the oldest due <1m ago, behind first-of-acct-7 → see why, then requeue or purge what bars: bellhop keys ledger")
+}
+
+// A worker that hangs, but extends its lease, is reported, unless its attempt has an end.
+func TestLongLeases(t *testing.T) {
+	w := newWard(t)
+	storetest.Publish(t, w.store, notify.Message{Topic: "mail", ID: "hangs"}, notify.Message{Topic: "video", ID: "takes-long", TryTimeout: time.Hour})
+	claimer, err := subscribers.NewClaimer(w.store, subscribers.ClaimerOptions{Name: "mailer-1"})
+	w.must(err)
+	for _, topic := range []string{"mail", "video"} {
+		_, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Lease: time.Hour})
+		w.must(err)
+	}
+	w.expect("leases", "ok leases no worker has had a message without a try_timeout for more than 15m → ")
+	for _, topic := range []string{"mail", "video"} {
+		claims := w.store.KeysOf(topic).Claims()
+		all, err := w.store.Client().ZRangeWithScores(t.Context(), claims, 0, -1).Result()
+		w.must(err)
+		for _, one := range all { // a base, since when in ms, the topic and the worker
+			f := strings.Fields(one.Member.(string))
+			if f[2] != topic {
+				continue
+			}
+			since, err := strconv.ParseInt(f[1], 10, 64)
+			w.must(err)
+			f[1] = fmt.Sprint(since - (20 * time.Minute).Milliseconds())
+			w.must(w.store.Client().ZRem(t.Context(), claims, one.Member).Err())
+			w.must(w.store.Client().ZAdd(t.Context(), claims, redis.Z{Score: one.Score, Member: strings.Join(f, " ")}).Err())
+		}
+	}
+	w.expect("leases", "warn leases mail: mailer-1 has had hangs for 20m → if it hangs: bellhop cancel mail hangs --stop; publish with try_timeout, after which an attempt ends")
 }
 
 // Pushes that are paused, or whose endpoints fail, are reported.

@@ -16,10 +16,23 @@ func (h Held) add(worker, topic string, n int64) {
 	h[worker][topic] += n
 }
 
+// A Holding is a message that a worker has claimed and not settled.
+type Holding struct {
+	Topic, ID, Worker string
+	Since             time.Time // when it was claimed
+}
+
 // InHand says how many messages workers have claimed and not settled.
 type InHand struct {
-	Of    Held
-	Least bool // there may be more: some were not looked at
+	Of     Held
+	Oldest map[string]Holding // by topic, that which a worker that told its name has had longest
+	Least  bool               // there may be more: some were not looked at
+}
+
+func (h InHand) note(l Holding) {
+	if before, known := h.Oldest[l.Topic]; !known || l.Since.Before(before.Since) {
+		h.Oldest[l.Topic] = l
+	}
 }
 
 // By returns how many messages a worker has in hand of the topics that show permits.
@@ -36,11 +49,8 @@ func (h InHand) By(worker string, show func(topic string) bool) (sum int64) {
 // 5,000 leases of each shard, and at none of shards that are away. The error is that of the
 // connection, if no shard answers.
 func InHandOf(ctx context.Context, s *Store) (InHand, error) {
-	sum := InHand{Of: make(Held)}
-	shards, err := Gather(ctx, s, func(ctx context.Context, shard Shard) (one InHand, err error) {
-		of, all, err := shard.InHand(ctx)
-		return InHand{of, !all}, err
-	})
+	sum := InHand{Of: make(Held), Oldest: make(map[string]Holding)}
+	shards, err := Gather(ctx, s, func(ctx context.Context, shard Shard) (InHand, error) { return shard.InHand(ctx) })
 	if sum.Least = IsPartial(err); err != nil && !sum.Least {
 		return InHand{}, fmt.Errorf("count what is in hand: %w", err)
 	}
@@ -49,6 +59,9 @@ func InHandOf(ctx context.Context, s *Store) (InHand, error) {
 			for topic, n := range topics {
 				sum.Of.add(worker, topic, n)
 			}
+		}
+		for _, lease := range one.Oldest {
+			sum.note(lease)
 		}
 		sum.Least = sum.Least || one.Least
 	}
@@ -62,31 +75,35 @@ const (
 )
 
 // InHand returns how many messages workers have claimed and not settled, by the names that
-// they told, and whether it looked at all leases: it looks at 5,000 of a shard, those that end
+// they told. It looks at 5,000 leases of a shard, those that end
 // last. The error is that of the connection.
-func (s Shard) InHand(ctx context.Context) (held Held, all bool, err error) {
-	held = make(Held)
+func (s Shard) InHand(ctx context.Context) (InHand, error) {
+	h := InHand{Of: make(Held), Oldest: make(map[string]Holding)}
 	from, skip := "+inf", int64(0)
 	for range inHandPages {
 		began := time.Now()
 		r, err := s.Run(ctx, inHandScript, from, skip, inHandPage)
 		if err != nil {
-			return nil, false, err
+			return InHand{}, err
 		}
 		from, skip = r.Text(), r.Integer()
 		for r.More() {
 			topic, worker := r.Text(), r.Text()
-			held.add(worker, topic, r.Integer())
+			h.Of.add(worker, topic, r.Integer())
+			if since, id := r.Integer(), r.Text(); since > 0 {
+				h.note(Holding{Topic: topic, ID: id, Worker: worker, Since: time.UnixMilli(since)})
+			}
 		}
 		if err := r.End(); err != nil {
-			return nil, false, err
+			return InHand{}, err
 		}
 		if from == "" {
-			return held, true, nil
+			return h, nil
 		}
 		if err := Pause(ctx, time.Since(began)); err != nil {
-			return nil, false, err
+			return InHand{}, err
 		}
 	}
-	return held, false, nil
+	h.Least = true
+	return h, nil
 }

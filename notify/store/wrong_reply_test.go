@@ -498,9 +498,9 @@ func askings() []asking {
 			},
 		},
 		{
-			name: "in_hand", right: []any{"", int64(0), "t", "me", int64(2)}, takes: fewer,
+			name: "in_hand", right: []any{"", int64(0), "t", "me", int64(2), int64(0), ""}, takes: fewer,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, _, err := s.InHand(ctx)
+				_, err := s.InHand(ctx)
 				return err
 			},
 		},
