@@ -176,6 +176,36 @@ func TestExampleWorkersExtend(t *testing.T) {
 	}
 }
 
+// A worker tells its name, and why it failed.
+func TestExampleWorkersTellWhy(t *testing.T) {
+	t.Parallel()
+	want(t, "curl", "curl")
+	for name, test := range map[string]struct{ program, from, to, reason string }{
+		"worker.sh":  {"/bin/sh", "handle() {\n", "handle() {\n  return 3\n", "exit 3"},
+		"worker.mjs": {want(t, "node", "nodejs"), "async function handle(m, signal) {", "async function handle() {\n  throw new Error(\"no such customer\");\n", "Error: no such customer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storetest.Open(t)
+			carry(t, store)
+			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+			launch(t, h, test.program, written(t, name, test.from, test.to))
+			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", MaxAttempts: 1})
+			var died notify.Info
+			storetest.Eventually(t, "it is dead", func() bool {
+				died, _ = storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
+				return died.State == notify.Dead
+			})
+			if !strings.Contains(died.Reason, test.reason) {
+				t.Errorf("it died since %q", died.Reason)
+			}
+			storetest.Eventually(t, died.History[0].By+" is listed", func() bool {
+				return strings.Contains(string(h.want(client(t), http.StatusOK, "GET", "/v1/workers", "").body), `"name":"`+died.History[0].By+`"`)
+			})
+			stop(t, h)
+		})
+	}
+}
+
 // The handler of a message that is cancelled with stop is aborted in Node, and the message is gone; others go on.
 func TestExampleWorkerStops(t *testing.T) {
 	t.Setenv("LEASE", "9")

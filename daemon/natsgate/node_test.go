@@ -252,7 +252,7 @@ func nodeTakesLong(t *testing.T, dir string) {
 	conn, store, gate := open(t)
 	carry(t, store)
 	flag := filepath.Join(t.TempDir(), "flag")
-	long := changed(t, dir, "worker.mjs", `{"wait":"10s"}`, `{"wait":"1s"}`, "10_000", "100",
+	long := changed(t, dir, "worker.mjs", `wait: "10s"`, `wait: "1s"`, "10_000", "100",
 		"  console.log(`order", fmt.Sprintf("  if (m.string() === \"bad\") throw new Error(\"broken\");\n  console.log(\"begun\");\n"+
 			"  const { existsSync } = await import(\"node:fs\");\n  while (!existsSync(%q)) await sleep(100);\n  console.log(`order", flag))
 	e := startExample(t, dir, long, conn.ConnectedUrl(), "waiting")
@@ -279,7 +279,11 @@ func nodeTakesLong(t *testing.T, dir string) {
 	if n := strings.Count(e.text(), "begun"); n != 1 || gate.Stats().Returned != 0 || gate.Stats().Waits != 0 {
 		t.Errorf("it was handled %d times; counted %+v", n, gate.Stats())
 	}
-	if i := info(t, store, "bad"); i.State != notify.Dead || i.Reason != "Error: broken" {
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := info(t, store, "bad"); i.State != notify.Dead || i.Reason != "Error: broken" || i.History[0].By != fmt.Sprint(hostname, "-", e.Pid()) {
 		t.Errorf("got %+v", i)
 	}
 }

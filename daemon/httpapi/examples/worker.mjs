@@ -5,9 +5,12 @@
 //   node worker.mjs
 //
 // It needs Node 18 or newer and nothing else. Start as many as you like.
+import { hostname } from "node:os";
+
 const url = process.env.BELLHOP_URL ?? "http://127.0.0.1:8420";
 const topic = `${url}/v1/topics/order.timeout`;
 const lease = Number(process.env.LEASE ?? 30); // seconds: so long after its worker died, a message comes again
+const worker = encodeURIComponent(`${hostname()}-${process.pid}`); // as it stands in lists of workers, and with what it failed
 
 // What a handler throws to look at a message again later, which uses up no attempt.
 class Later extends Error {}
@@ -43,7 +46,8 @@ async function settle(m) {
     }
     console.error(err);
     // Delivered again after a backoff, or cancelled if it was to stop; if even the nack fails, when the lease ends.
-    await call(`${message}/nack?receipt=${m.receipt}`).catch(() => {});
+    const reason = encodeURIComponent(String(err).slice(0, 500));
+    await call(`${message}/nack?receipt=${m.receipt}&reason=${reason}`).catch(() => {});
   }
 }
 
@@ -53,7 +57,7 @@ process.once("SIGTERM", () => (stopping = true));
 while (!stopping) {
   try {
     // The call waits until there is a message, for at most 10s.
-    const { messages } = await call(`/claim?max=8&wait=10s&lease=${lease}s`);
+    const { messages } = await call(`/claim?max=8&wait=10s&lease=${lease}s&worker=${worker}`);
     await Promise.all(messages.map(settle));
   } catch (err) {
     console.error(`cannot claim; retrying: ${err.cause?.code ?? err.message}`);

@@ -6,6 +6,7 @@
 #
 # It needs curl only, 7.84 or newer. Start as many as you like.
 topic=${BELLHOP_URL:-http://127.0.0.1:8420}/v1/topics/order.timeout
+worker=$(uname -n)-$$ # as it stands in lists of workers, and with what it failed
 lease=${LEASE:-30} # seconds: so long after its worker died, a message comes again
 body=$(mktemp) || exit
 trap 'rm -f "$body"' EXIT
@@ -27,7 +28,7 @@ while [ -z "$stopping" ]; do
   : >"$body" # curl does not empty the file if no body comes
   # The call waits until there is a message, for at most 1m. Its other fields are in
   # the headers: -D FILE keeps them.
-  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt} %header{bellhop-late}' "$topic/claim?as=body&wait=1m&lease=${lease}s"); then
+  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt} %header{bellhop-late}' "$topic/claim?as=body&wait=1m&lease=${lease}s&worker=$worker"); then
     cat "$body" >&2
     sleep 1
     continue
@@ -43,7 +44,7 @@ while [ -z "$stopping" ]; do
   case $status in
   0) settle="ack?" ;;
   75) settle="nack?attempt=keep&delay=1s&" ;; # again after 1 s, and no attempt is used up
-  *) settle="nack?" ;;                        # again after a backoff
+  *) settle="nack?reason=exit+$status&" ;;    # again after a backoff
   esac
   call "$topic/messages/$1/${settle}receipt=$2"
 done

@@ -6,6 +6,7 @@
 //
 // Start as many as you like. If a worker is killed its messages come again when their
 // leases expire. At a SIGTERM it finishes what it has, and ends after at most 10 s.
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@nats-io/transport-node";
 
@@ -13,8 +14,8 @@ async function handle(m, signal) { // which is aborted where the message is canc
   console.log(`order ${m.headers.get("ce-id")} was not paid: ${m.string()}`);
 }
 
-const servers = process.env.NATS_URL ?? "nats://127.0.0.1:4222";
-const nc = await connect({ servers, maxReconnectAttempts: -1 });
+const claim = JSON.stringify({ wait: "10s", worker: `${hostname()}-${process.pid}` }); // as it stands in lists of workers
+const nc = await connect({ servers: process.env.NATS_URL ?? "nats://127.0.0.1:4222", maxReconnectAttempts: -1 });
 let stopping = false;
 process.once("SIGTERM", () => (stopping = true));
 
@@ -23,7 +24,7 @@ process.once("SIGTERM", () => (stopping = true));
 async function work() {
   while (!stopping) {
     const options = { timeout: 15_000, noMux: true };
-    const m = await nc.request("bellhop.claim.order.timeout", '{"wait":"10s"}', options).catch((err) => err);
+    const m = await nc.request("bellhop.claim.order.timeout", claim, options).catch((err) => err);
     const error = m.message ?? m.headers.get("Nats-Service-Error");
     if (error) await sleep(1000, console.error(`cannot claim; retrying: ${error}`));
     if (error || m.headers.get("Status") === "204") continue;

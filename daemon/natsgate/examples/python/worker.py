@@ -10,8 +10,12 @@ import asyncio
 import json
 import os
 import signal
+import socket
 
 import nats
+
+
+claim = {"wait": "10s", "worker": f"{socket.gethostname()}-{os.getpid()}"}  # as it stands in lists of workers
 
 
 async def handle(m):
@@ -22,8 +26,8 @@ async def settle(m):
     task = asyncio.create_task(handle(m))
     while not (await asyncio.wait([task], timeout=10))[0]:
         await m.respond(b"+WPI")  # extends the lease, which is 30 s
-    err = task.exception()  # again after a backoff
-    await m.respond(b"-NAK " + json.dumps({"reason": repr(err)}).encode() if err else b"+ACK")
+    # If it failed, again after a backoff.
+    await m.respond(b"-NAK " + json.dumps({"reason": repr(err)}).encode() if (err := task.exception()) else b"+ACK")
 
 
 # A claim waits for 10 s. With old_style it has an inbox of its own, so that bellhop notices
@@ -31,7 +35,7 @@ async def settle(m):
 async def work(nc, stopping):
     while not stopping.is_set():
         try:
-            m = await nc.request("bellhop.claim.order.timeout", b'{"wait":"10s"}', timeout=15, old_style=True)
+            m = await nc.request("bellhop.claim.order.timeout", json.dumps(claim).encode(), timeout=15, old_style=True)
             if error := m.headers.get("Nats-Service-Error"):
                 raise RuntimeError(error)
             if m.headers.get("Status") != "204":
