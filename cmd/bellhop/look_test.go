@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,9 @@ func TestVersion(t *testing.T) {
 	var b build
 	if s.json(&b, "version", "--json"); b.Go == "" || b.Platform == "" {
 		t.Errorf("got %+v", b)
+	}
+	if b.Commit == "" && !regexp.MustCompile(`^devel-[A-Za-z0-9_-]{12}$`).MatchString(b.Version) {
+		t.Errorf("a build of an unknown commit has the version %q", b.Version)
 	}
 }
 

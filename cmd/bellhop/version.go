@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"debug/elf"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -39,7 +42,39 @@ func thisBuild() build {
 			b.Modified = s.Value == "true"
 		}
 	}
+	if b.Version == develVersion {
+		b.Version = cmp.Or(buildID(), develVersion)
+	}
 	return b
+}
+
+// develVersion is what Go calls a build of which it does not know the commit.
+const develVersion = "(devel)"
+
+const shownOfHash = 12
+
+// buildID returns devel- and the hash of what this program is, by which it is told from other builds. It is empty where
+// the program has none, as on systems without ELF.
+func buildID() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	program, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer program.Close()
+	note := program.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	id, err := note.Data()
+	hash := id[bytes.LastIndexByte(id, '/')+1:] // of the content stands last
+	if err != nil || len(hash) < shownOfHash {
+		return ""
+	}
+	return "devel-" + string(hash[:shownOfHash])
 }
 
 func (a *app) versionCommand() *cobra.Command {
