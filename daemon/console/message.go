@@ -280,6 +280,11 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	if !v.Has(do.right) {
 		return "", 0, api.ErrForbidden
 	}
+	if v.r.PostForm.Get("act") == "stop" {
+		if err := v.sure("Stop the work on %s, and cancel it?", id); err != nil {
+			return "", 0, err
+		}
+	}
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)
 	c.caches.messages.Forget(record.Member(topic, id))

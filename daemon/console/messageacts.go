@@ -19,14 +19,14 @@ import (
 // messageActs are the acts on a message by the values of their buttons.
 var messageActs = map[string]struct {
 	right calls.Right
-	ends  bool // the message is gone then
+	ends  bool // the message is gone then, or soon
 	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
 }{
 	"cancel": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		was, err := c.pub.Cancel(ctx, topic, id)
 		return "Cancelled " + id + ", it was " + was.String(), err
 	}},
-	"stop": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"stop": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		done, err := api.CancelIt(ctx, c.pub, topic, id, false, true)
 		if done.Stopping {
 			return "Told the worker of " + id + " to stop", err

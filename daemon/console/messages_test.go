@@ -70,13 +70,15 @@ func TestMessageLife(t *testing.T) {
 	v.act("/ui/topics/order.a", path, "act", "purge").is(http.StatusConflict).says("Nothing was done")
 	v.act("/ui/topics/order.a", path, "act", "explode").is(http.StatusUnprocessableEntity)
 	v.get(path).says(`value="stop"`)
-	v.act(path, path, "act", "stop").did("Told the worker of m1 to stop", path)
+	v.act(path, path, "act", "stop").is(http.StatusOK).says("Stop the work on m1, and cancel it?")
+	v.get(path).says(`value="stop"`)
+	v.act(path, path, "act", "stop", "sure", "1").did("Told the worker of m1 to stop", "/ui/topics/order.a")
 	storetest.Eventually(t, "it is to stop", func() bool { return strings.Contains(v.get(path).body, "Its worker is to stop since") })
 	v.get(path).hides(`value="stop"`)
 	if err := d.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v.act(path, path, "act", "stop").is(http.StatusConflict)
+	v.act(path, path, "act", "stop", "sure", "1").is(http.StatusConflict)
 }
 
 func TestMessageActs(t *testing.T) {
