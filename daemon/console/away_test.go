@@ -65,8 +65,10 @@ func TestPagesNameTheRemedy(t *testing.T) {
 		says   []string
 	}{
 		"it is gone": {func(s *redisserver.Server, _ *redis.Client) error { s.Kill(); return nil }, []string{"Redis cannot be reached", "connection refused; start Redis there"}},
-		"it became a replica": {func(s *redisserver.Server, _ *redis.Client) error { return s.Follow(t.Context(), "127.0.0.1", "1") },
-			[]string{"Redis cannot be reached", "READONLY", "; set BELLHOP_REDIS_URL to its master"}},
+		"it became a replica": {
+			func(s *redisserver.Server, _ *redis.Client) error { return s.Follow(t.Context(), "127.0.0.1", "1") },
+			[]string{"Redis cannot be reached", "READONLY", "; set BELLHOP_REDIS_URL to its master"},
+		},
 		"it has another password": {func(_ *redisserver.Server, admin *redis.Client) error {
 			return errors.Join(admin.ConfigSet(t.Context(), "requirepass", "new").Err(), admin.ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
 		}, []string{"Redis refuses the daemon", "NOAUTH", "; check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"}},
