@@ -27,8 +27,8 @@ func (a *app) pushCommand() *cobra.Command {
 		Long: `Send the messages of topics to a URL. The daemons that have BELLHOP_PUSH_ALLOW work
 for a push as workers do: each message is a POST with its body, signed as Standard
 Webhooks says (https://www.standardwebhooks.com). An answer 2xx acknowledges it; 429
-and 503 with Retry-After put it off; 410 pauses the push; all else is a failed
-attempt. An endpoint that failed five times in a row is asked by one request at a
+and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses
+the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a
 time, while its messages are ready and use up no attempts.
 
 Or send them to a subject of NATS, from the daemons that have BELLHOP_NATS_URL, as
@@ -160,6 +160,8 @@ func pushState(p store.Push, now time.Time) string {
 		return "paused, " + p.Paused
 	case p.Failing != nil:
 		return "fails since " + text.Relative(p.Failing.Since, now)
+	case p.Closed != nil:
+		return "closed until " + text.Relative(p.Closed.Until, now)
 	}
 	return "works"
 }
@@ -209,6 +211,9 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 		if p.Paused == "" {
 			rows = append(rows, []string{"next try", nextTry(f.Next, now)})
 		}
+	}
+	if c := p.Closed; c != nil {
+		rows = append(rows, []string{"answer", c.Answer})
 	}
 	a.printRows(rows)
 	return nil

@@ -25,6 +25,13 @@ type Push struct {
 	Unheard    []string     `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
 	Paused     string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
 	Failing    *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
+	Closed     *PushClosure `json:"closed,omitempty" nullable:"false" doc:"the endpoint wants no request for some time, as its Retry-After says; messages wait; missing: it does"`
+}
+
+// PushClosure says until when the endpoint of a push wants no request.
+type PushClosure struct {
+	Until  time.Time `json:"until"`
+	Answer string    `json:"answer" example:"HTTP 429 Too Many Requests"`
 }
 
 // PushFailure says since when the endpoint of a push fails.
@@ -44,6 +51,9 @@ func PushOf(p store.Push) Push {
 	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
+	}
+	if p.Closed != nil {
+		shown.Closed = &PushClosure{Until: p.Closed.Until, Answer: p.Closed.Answer}
 	}
 	return shown
 }

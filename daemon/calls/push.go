@@ -91,7 +91,7 @@ var _ = define(Call{
 	Name: "putPush", Method: "PUT", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{},
 	NoNATS:  "its secrets would be read by who may subscribe there",
 	Request: api.PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL or to NATS",
-	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so.",
+	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
 	p, err := api.DecodePush(in.Name, r.Body)
 	if err != nil {

@@ -118,6 +118,8 @@ func (p *pushView) Headline() string {
 		return "Paused, " + p.Paused + ": its messages wait"
 	case p.Failing != nil:
 		return "Its endpoint has failed for " + short(p.Now.Sub(p.Failing.Since)) + ": its messages wait, and use up no attempts"
+	case p.Closed != nil:
+		return "Its endpoint wants no request for " + short(p.Closed.Until.Sub(p.Now)) + ": its messages wait, and use up no attempts"
 	case len(p.Unheard) > 0:
 		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait"
 	}

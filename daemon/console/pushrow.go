@@ -32,6 +32,8 @@ func (p pushRow) State() string {
 		return "paused"
 	case p.Failing != nil:
 		return "fails"
+	case p.Closed != nil:
+		return "closed"
 	case len(p.Unheard) > 0:
 		return "nobody listens"
 	}
@@ -48,15 +50,23 @@ func (p pushRow) Class() string {
 	return "late"
 }
 
-// Answer returns the last answer of an endpoint that fails, as far as there is room for it.
-func (p pushRow) Answer() string {
-	if p.Failing == nil {
-		return ""
+// LastAnswer returns the last answer of an endpoint that fails, or is closed.
+func (p pushRow) LastAnswer() string {
+	switch {
+	case p.Failing != nil:
+		return p.Failing.Answer
+	case p.Closed != nil:
+		return p.Closed.Answer
 	}
-	if text := []rune(p.Failing.Answer); len(text) > shownOfAnswers {
+	return ""
+}
+
+// Answer returns the last answer, as far as there is room for it.
+func (p pushRow) Answer() string {
+	if text := []rune(p.LastAnswer()); len(text) > shownOfAnswers {
 		return string(text[:shownOfAnswers]) + "…"
 	}
-	return p.Failing.Answer
+	return p.LastAnswer()
 }
 
 // mayPush reports whether a viewer may see and change a push.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -61,6 +62,9 @@ func (e *exam) pushOf(ctx context.Context, s service) func(topic string) *store.
 func (e *exam) overduePush(topic, found string, c notify.Counts, p *store.Push) {
 	const check = "overdue"
 	switch {
+	case p.Closed != nil && p.Paused == "" && p.Failing == nil:
+		e.warn(topic, check, found+fmt.Sprintf("the endpoint of their push %s wants no request before %s, by %s", p.Name, p.Closed.Until.Format(time.RFC3339), p.Closed.Answer),
+			"wait until then, or ask who runs it why")
 	case p.Paused != "" || p.Failing != nil:
 		e.warn(topic, check, found+"their push "+p.Name+" is paused, or fails", "see the check of pushes below")
 	case c.Leased > 0:

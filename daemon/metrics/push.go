@@ -39,6 +39,10 @@ func pushFigures() []figure[push.Stats] {
 			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.InFlight) },
 		},
 		{
+			desc("bellhop_push_closed", "Pushes whose endpoints want no request for some time, as their Retry-After says."),
+			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Closed) },
+		},
+		{
 			desc("bellhop_push_unheard", "Subjects of NATS to which messages are pushed, and on which nobody listens, as this process found."),
 			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Unheard) },
 		},

@@ -1,12 +1,16 @@
 package push_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -60,26 +64,191 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An endpoint that says when puts a message off, and no attempt is used up.
+// limited is an endpoint's answer that it wants no request for some time.
+func limited(code int, after string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", after)
+		w.WriteHeader(code)
+	}
+}
+
+// An endpoint that says when puts a message off, and no attempt is used up. A fraction is rounded up, and what is long is a day.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
+	for after, wait := range map[string]time.Duration{
+		"3600": time.Hour, "3599.01": time.Hour, "999999999999": 24 * time.Hour, "99999999999999999999999999": 24 * time.Hour,
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): time.Hour,
+	} {
+		for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(fmt.Sprint(after, code), func(t *testing.T) {
+				t.Parallel()
+				s, e, _ := opened(t)
+				e.says(limited(code, after))
+				storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a"})
+				storetest.Eventually(t, "it is put off", func() bool { return info(t, s, "a").State == notify.Scheduled })
+				if got := info(t, s, "a"); got.Attempts != 0 || got.Snoozed != 1 || time.Until(got.Due) > wait+time.Minute || time.Until(got.Due) < wait-time.Minute {
+					t.Errorf("got %+v", got)
+				}
+			})
+		}
+	}
+}
+
+// A time counts from the time of the answer, whatever this machine's clock says.
+func TestRetryAfterByTheClockOfTheEndpoint(t *testing.T) {
+	t.Parallel()
 	s, e, _ := opened(t)
-	for i, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "999999999999"} {
-		code := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[i%2]
-		e.says(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", after)
+	theirs := time.Now().Add(-1000 * time.Hour).UTC()
+	e.says(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", theirs.Format(http.TimeFormat))
+		limited(http.StatusTooManyRequests, theirs.Add(time.Hour).Format(http.TimeFormat))(w, r)
+	})
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a"})
+	storetest.Eventually(t, "it is put off", func() bool { return info(t, s, "a").State == notify.Scheduled })
+	if d := time.Until(info(t, s, "a").Due); d < 59*time.Minute || d > 61*time.Minute {
+		t.Errorf("it is due in %v", d)
+	}
+}
+
+// An endpoint that says when is asked by nobody before, in any daemon, also after a request that began earlier succeeds; the other
+// messages stay ready. Then one asks, and then the others.
+func TestRetryAfterClosesTheEndpoint(t *testing.T) {
+	t.Parallel()
+	s, e, first := openedWith(t, store.Push{Topics: []string{topic, "other"}, Timeout: time.Minute})
+	second, _ := run(t, s)
+	early := make(chan struct{})
+	e.says(func(http.ResponseWriter, *http.Request) { <-early })
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "early"})
+	storetest.Receive(t, "one is under way", e.got)
+	const wait = 3
+	var mu sync.Mutex
+	var closed time.Time // when the endpoint said so
+	asked := 0           // since then
+	e.says(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case closed.IsZero():
+			closed = time.Now()
+			limited(http.StatusTooManyRequests, fmt.Sprint(wait))(w, r)
+		case time.Since(closed) < wait*time.Second:
+			asked++
+		}
+	})
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a"})
+	storetest.Eventually(t, "it is known everywhere", func() bool { return first.Stats().Closed == 1 && second.Stats().Closed == 1 })
+	c := get(t, s, "crm").Closed
+	if c == nil || c.Answer != "HTTP 429 Too Many Requests" || c.Left > wait*time.Second || time.Until(c.Until) > time.Minute {
+		t.Errorf("got %+v", c)
+	}
+	close(early)
+	gone(t, s, "early")
+	for i := range 300 {
+		storetest.Publish(t, s, notify.Message{Topic: []string{topic, "other"}[i%2], ID: fmt.Sprint("m", i)})
+	}
+	for i := 0; i < 300; i += 2 {
+		gone(t, s, fmt.Sprint("m", i))
+	}
+	gone(t, s, "a")
+	mu.Lock()
+	defer mu.Unlock()
+	if asked > 0 {
+		t.Errorf("it was asked %d times while it wanted no request", asked)
+	}
+	if get(t, s, "crm").Closed != nil || get(t, s, "crm").Failing != nil || first.Stats().Closed+second.Stats().Closed != 0 {
+		t.Error("it is closed yet")
+	}
+}
+
+// An answer that breaks off behind its header counts as that says.
+func TestAnswerBreaksOff(t *testing.T) {
+	t.Parallel()
+	breaks := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(code)
+			fmt.Fprint(w, "so sor")
+		}
+	}
+	for code, state := range map[int]notify.State{
+		http.StatusOK: 0, http.StatusTooManyRequests: notify.Scheduled, http.StatusGone: notify.Ready, http.StatusUnprocessableEntity: notify.Dead,
+	} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			s, e, _ := opened(t)
+			e.says(breaks(code))
+			storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a", MaxAttempts: 1})
+			switch code {
+			case http.StatusOK:
+				gone(t, s, "a")
+				return
+			case http.StatusGone:
+				storetest.Eventually(t, "it is paused", func() bool { return get(t, s, "crm").Paused != "" })
+			}
+			storetest.Eventually(t, "it has its state", func() bool { return info(t, s, "a").State == state })
+			if reason := info(t, s, "a").Reason; state == notify.Dead && !strings.Contains(reason, "HTTP 422 Unprocessable Entity: so sor, and its answer breaks off: ") {
+				t.Errorf("the reason is %q", reason)
+			}
 		})
-		id := fmt.Sprintf("m%d", i)
-		storetest.Publish(t, s, notify.Message{Topic: topic, ID: id})
-		storetest.Eventually(t, "it is put off", func() bool { return info(t, s, id).State == notify.Scheduled })
-		wait := time.Hour
-		if i == 2 {
-			wait = 24 * time.Hour
+	}
+}
+
+// A kept connection that the endpoint has closed meanwhile is no failed attempt: the message is sent again over a new one.
+func TestKeptConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	s, e, _ := openedWith(t, store.Push{InFlight: 1, Timeout: time.Minute})
+	var mu sync.Mutex
+	met := make(map[string]bool) // connections
+	e.says(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if met[r.RemoteAddr] {
+			panic(http.ErrAbortHandler) // as one that it closes at the moment in which the request comes
 		}
-		if got := info(t, s, id); got.Attempts != 0 || got.Snoozed != 1 || time.Until(got.Due) > wait+time.Minute || time.Until(got.Due) < wait-time.Minute {
-			t.Errorf("%s: got %+v", after, got)
+		met[r.RemoteAddr] = true
+	})
+	for _, id := range []string{"a", "b", "c"} {
+		storetest.Publish(t, s, notify.Message{Topic: topic, ID: id, MaxAttempts: 1})
+		gone(t, s, id)
+	}
+}
+
+// All requests under way may say that an endpoint is gone: it is logged once.
+func TestGoneIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	s, e := storetest.Open(t), newEndpoint(t)
+	carry(t, s)
+	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL, Timeout: time.Minute})
+	var log bytes.Buffer
+	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := storetest.Run(t, p.Run)
+	answer := make(chan struct{})
+	e.says(func(w http.ResponseWriter, _ *http.Request) {
+		<-answer
+		w.WriteHeader(http.StatusGone)
+	})
+	for i := range store.DefaultPushInFlight {
+		storetest.Publish(t, s, notify.Message{Topic: topic, ID: fmt.Sprint("m", i)})
+	}
+	for range store.DefaultPushInFlight {
+		storetest.Receive(t, "all are under way", e.got)
+	}
+	close(answer)
+	storetest.Eventually(t, "all are ready", func() bool {
+		for i := range store.DefaultPushInFlight {
+			if info(t, s, fmt.Sprint("m", i)).State != notify.Ready {
+				return false
+			}
 		}
+		return true
+	})
+	stop()
+	if n := strings.Count(log.String(), "its endpoint is gone"); n != 1 {
+		t.Errorf("it is logged %d times:\n%s", n, log.String())
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 
 var (
 	errReplaced = errors.New("its push was changed")
-	errFails    = errors.New("the endpoint fails")
+	errNotAsked = errors.New("the endpoint fails, or wants no request for a while")
 )
 
 // A target is a push, and what is known of its endpoint.
@@ -40,10 +40,12 @@ type health struct {
 	failures int           // in a row, up to failuresInARow: then it fails
 	since    time.Time     // of the first of them
 	pause    time.Duration // between two requests while it fails
-	next     time.Time     // until which it is not asked
+	next     time.Time     // until which it is not asked, since it fails
+	closed   time.Time     // until which it wants no request; zero: one that came later was answered
 	asked    bool          // by the one request
 	noted    bool          // that it fails, in Redis
 	told     time.Time     // that it wants a message again at once
+	gone     bool          // it said so, and its push is paused, or about to be
 }
 
 // newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
@@ -56,10 +58,24 @@ func newTarget(push store.Push, before *target) *target {
 	}
 	if before == nil || !reflect.DeepEqual(before.Push, push) { // else what is noted, or is about to be, stays so
 		t.mu.Lock()
-		defer t.mu.Unlock()
 		t.noted = push.Failing != nil
+		t.mu.Unlock()
+	}
+	if push.Closed != nil { // as this daemon found, or another one
+		t.close(push.Closed.Left)
 	}
 	return t
+}
+
+// close notes that an endpoint wants no request for some time, and reports whether that ends later than was known.
+func (t *target) close(left time.Duration) (later bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until := time.Now().Add(left)
+	if later = until.Sub(t.closed) >= leastPause; later {
+		t.closed = until
+	}
+	return later
 }
 
 // request pushes a message to a URL.
@@ -75,7 +91,7 @@ func (p *Pusher) request(ctx context.Context, d *subscribers.Delivery) error {
 func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) error {
 	wait, only := t.enter()
 	if wait > 0 {
-		return subscribers.NotNow(errFails, wait)
+		return subscribers.NotNow(errNotAsked, wait)
 	}
 	if err := api.Carriable(d.Record); err != nil {
 		t.leave(only)
@@ -90,7 +106,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	switch {
 	case err == nil && a.IsDone():
 		p.done.Add(1)
-		p.succeeded(ctx, t)
+		p.succeeded(ctx, t, only)
 		return nil
 	case ctx.Err() != nil: // the lease is lost, or the daemon stops
 		t.leave(only)
@@ -101,7 +117,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		return fmt.Errorf("%v: %w", a, subscribers.Snooze(leastPause))
 	case err == nil && a.putsOff() && a.Retry >= leastPause:
 		p.putOff.Add(1)
-		p.succeeded(ctx, t)
+		p.close(ctx, t, only, a)
 		return fmt.Errorf("%v: %w", a, subscribers.Snooze(a.Retry))
 	case err == nil && a.Status == http.StatusGone:
 		t.leave(only)
@@ -130,12 +146,12 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 }
 
 // enter returns 0 if the endpoint may be asked now, or for how long it may not. Only says that this request alone asks it, since it
-// fails.
+// fails, or was closed.
 func (t *target) enter() (wait time.Duration, only bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch wait := time.Until(t.next); {
-	case t.failures < failuresInARow:
+	switch wait := max(time.Until(t.next), time.Until(t.closed)); {
+	case t.failures < failuresInARow && t.closed.IsZero():
 		return 0, false
 	case wait > 0:
 		return wait, false
@@ -158,6 +174,14 @@ func (t *target) isNews() bool {
 	return true
 }
 
+// isGone notes whether an endpoint is gone, and reports whether that is new.
+func (t *target) isGone(gone bool) (news bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news, t.gone = gone != t.gone, gone
+	return news
+}
+
 // leave ends a request that says nothing of the endpoint.
 func (t *target) leave(only bool) {
 	t.mu.Lock()
@@ -165,11 +189,15 @@ func (t *target) leave(only bool) {
 	t.asked = t.asked && !only
 }
 
-// succeeded notes that an endpoint works.
-func (p *Pusher) succeeded(ctx context.Context, t *target) {
+// succeeded notes that an endpoint works. One that is closed stays so, unless the request alone asked it: any other one began before.
+func (p *Pusher) succeeded(ctx context.Context, t *target, only bool) {
 	t.mu.Lock()
 	noted := t.noted
-	t.failures, t.since, t.pause, t.next, t.asked, t.noted = 0, time.Time{}, 0, time.Time{}, false, false
+	if only {
+		t.closed = time.Time{}
+	}
+	t.failures, t.since, t.pause, t.next, t.noted = 0, time.Time{}, 0, time.Time{}, false
+	t.asked = t.asked && !only && !t.closed.IsZero()
 	t.mu.Unlock()
 	if noted {
 		p.note(context.WithoutCancel(ctx), t, func(push *store.Push) { push.Failing = nil })
@@ -194,6 +222,9 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) (w
 		t.next = time.Now().Add(t.pause)
 	}
 	t.asked = t.asked && !only
+	if only {
+		t.closed = time.Time{}
+	}
 	note, since, next := fails && !t.noted, t.since, t.next
 	t.noted = fails
 	t.mu.Unlock()
@@ -224,9 +255,29 @@ func (p *Pusher) noteTry(ctx context.Context, t *target, pause time.Duration, be
 	}
 }
 
-// pause pauses the push of an endpoint that is gone.
+// close closes an endpoint for as long as it wants, in all daemons.
+func (p *Pusher) close(ctx context.Context, t *target, only bool, a Answer) {
+	later := t.close(a.Retry)
+	t.leave(only)
+	p.succeeded(ctx, t, false)
+	if !later {
+		return
+	}
+	p.o.Logger.Info("endpoint of a push wants no request for a while", "push", t.Name, "while", a.Retry, "answer", a.String())
+	if err := p.store.Home().ClosePush(context.WithoutCancel(ctx), t.Name, a.Retry, a.String()); err != nil {
+		p.o.Logger.Warn("cannot note that the endpoint of a push wants no request", "push", t.Name, "error", err)
+	}
+}
+
+// pause pauses the push of an endpoint that is gone, which all requests under way may say.
 func (p *Pusher) pause(ctx context.Context, t *target, a Answer) {
-	p.note(ctx, t, func(push *store.Push) { push.Paused = "the endpoint answered " + a.String() })
+	if !t.isGone(true) {
+		return
+	}
+	if !p.note(ctx, t, func(push *store.Push) { push.Paused = "the endpoint answered " + a.String() }) {
+		t.isGone(false) // so the next one says it
+		return
+	}
 	p.o.Logger.Warn("push paused, since its endpoint is gone", "push", t.Name, "answer", a.String())
 }
 

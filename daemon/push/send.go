@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -65,6 +66,7 @@ type Answer struct {
 	Again  bool          // it says when it wants to be asked again
 	Retry  time.Duration // after which it does; 0: at once
 	Took   time.Duration
+	Broken error // why the answer broke off behind its header; nil: it did not
 }
 
 // String returns the status and the text.
@@ -75,6 +77,9 @@ func (a Answer) String() string {
 	}
 	if a.Text != "" {
 		text += ": " + a.Text
+	}
+	if a.Broken != nil && !a.IsDone() {
+		text += fmt.Sprintf(", and its answer breaks off: %v", a.Broken)
 	}
 	return text
 }
@@ -120,9 +125,9 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 		_, err = io.CopyN(io.Discard, response.Body, maxRest)
 	}
 	a := Answer{Status: response.StatusCode, Text: readable(text), Took: time.Since(began)}
-	a.Retry, a.Again = retryAfter(response.Header.Get("Retry-After"))
-	if err != nil && !errors.Is(err, io.EOF) && !a.IsDone() {
-		return Answer{}, fmt.Errorf("%v, and its answer breaks off: %w", a, because(ctx, err))
+	a.Retry, a.Again = retryAfter(response.Header)
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.Broken = because(ctx, err)
 	}
 	return a, nil
 }
@@ -203,6 +208,7 @@ func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.
 			return nil, err
 		}
 	}
+	r.Header["Idempotency-Key"] = nil // not sent: has a request be repeated whose kept connection turns out to be closed
 	r.Header.Set("User-Agent", "Bellhop/"+p.o.Version)
 	r.Header.Set(standardwebhooks.HeaderWebhookID, id)
 	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
@@ -219,11 +225,21 @@ func readable(data []byte) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 }
 
-// retryAfter reads a header of seconds, or of a time, which may be past.
-func retryAfter(text string) (after time.Duration, there bool) {
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return time.Duration(min(seconds, uint64(maxPutOff/time.Second))) * time.Second, true
+// retryAfter reads the header Retry-After: seconds, of which a fraction is rounded up, or a time, which counts from the Date of the answer
+// where that has one, and may be past. It is a day at the most.
+func retryAfter(h http.Header) (after time.Duration, there bool) {
+	text := h.Get("Retry-After")
+	if whole, fraction, _ := strings.Cut(text, "."); isDigits(whole) && (fraction == "" || isDigits(fraction)) {
+		seconds, _ := strconv.ParseFloat(text, 64) // infinite beyond its range
+		return time.Duration(math.Ceil(min(seconds, maxPutOff.Seconds()))) * time.Second, true
 	}
 	at, err := http.ParseTime(text)
-	return min(max(time.Until(at), 0), maxPutOff), err == nil
+	now, noDate := http.ParseTime(h.Get("Date"))
+	if noDate != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), maxPutOff), err == nil
 }
+
+// isDigits reports whether a text is one of digits alone.
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -15,6 +16,7 @@ type Stats struct {
 	PutOff   int64    // messages put off by an endpoint without an attempt used up
 	InFlight int64    // messages handed on, and not settled
 	Failing  []string // pushes whose endpoints failed several times in a row
+	Closed   int      // pushes whose endpoints want no request for some time
 	Unheard  int      // subjects of NATS to which messages are pushed, and on which nobody listens
 	Found    int      // topics that patterns name, and that it works for
 	LeftOut  int64    // times that a beat named a topic of a pattern for which there was no room
@@ -35,6 +37,9 @@ func (p *Pusher) Stats() Stats {
 		t.mu.Lock()
 		if t.failures == failuresInARow && !slices.Contains(s.Failing, t.Name) {
 			s.Failing = append(s.Failing, t.Name)
+		}
+		if time.Now().Before(t.closed) {
+			s.Closed++
 		}
 		t.mu.Unlock()
 	}

@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -58,6 +60,7 @@ type Push struct {
 	Broadcasts bool          `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
 	Paused     string        `json:"paused,omitempty"`     // why; empty: it is not paused
 	Failing    *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
+	Closed     *PushClosure  `json:"-"`                    // the endpoint wants no request for some time; nil: it does
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.
@@ -65,6 +68,13 @@ type PushFailure struct {
 	Since  time.Time `json:"since"`
 	Answer string    `json:"answer"` // the last
 	Next   time.Time `json:"-"`      // when the daemon that asked last asks again, by Redis's clock, if there is a message; zero: unknown
+}
+
+// A PushClosure is until when the endpoint of a push wants no request.
+type PushClosure struct {
+	Until  time.Time     // by Redis's clock
+	Left   time.Duration // until then, when the push was read
+	Answer string        // with which the endpoint said so
 }
 
 // Check returns a joined Fault for each field that is wrong.
@@ -144,8 +154,21 @@ func (p *Push) checkURL() error {
 		return fault.New("url", "url: it names a user, and would show its password; leave USER:PASSWORD@ out, the requests are signed")
 	case u.Fragment != "":
 		return fault.New("url", "url %.100q: what follows # is not sent; leave it out", p.URL)
+	case strings.Contains(p.URL, " ") || !isASCII(u.RawQuery):
+		return fault.New("url", "url %.100q: a blank, and what is not ASCII in its query, would be sent as it is; write it as percent signs and hex, such as %%20", p.URL)
+	case u.Port() != "" && !isPort(u.Port()):
+		return fault.New("url", "url %.100q: no port is %s; write one of 1 to 65535", p.URL, u.Port())
 	}
 	return nil
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
 func (p *Push) checkSecrets() error {
@@ -214,7 +237,7 @@ func (s Shard) RemovePush(ctx context.Context, name string) error {
 // Replacing returns the push as it replaces the one of its name, nil if there is none: paused if that is, and without secrets of its own
 // with those of that.
 func (p Push) Replacing(before *Push) *Push {
-	p.Failing, p.Paused = nil, ""
+	p.Failing, p.Closed, p.Paused = nil, nil, ""
 	if before != nil {
 		p.Paused = before.Paused
 		if len(p.Secrets) == 0 && !p.IsNATS() {
@@ -271,7 +294,7 @@ func (s Shard) pushes(ctx context.Context, names ...string) (all []Push, seen st
 	if err != nil {
 		return nil, "", 0, err
 	}
-	tries := make(map[string]string)
+	tries, now := make(map[string]string), time.UnixMilli(r.Integer())
 	for seen = "0"; r.More(); {
 		name, text := r.Text(), r.Text()
 		p := Push{Name: name}
@@ -287,7 +310,7 @@ func (s Shard) pushes(ctx context.Context, names ...string) (all []Push, seen st
 		}
 	}
 	for i := range all {
-		all[i].Failing.tried(tries[all[i].Name])
+		all[i].tried(tries[all[i].Name], now)
 	}
 	slices.SortFunc(all, func(a, b Push) int { return strings.Compare(a.Name, b.Name) })
 	return all, seen, foreign, r.End()

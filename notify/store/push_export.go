@@ -24,11 +24,11 @@ var errSamePush = errors.New("the push is there as it is restored")
 func (s Shard) RestorePush(ctx context.Context, p Push) (Outcome, error) {
 	err := s.ChangePush(ctx, p.Name, func(before *Push) (*Push, error) {
 		restored := p.withDefaults()
-		restored.Failing = nil
+		restored.Failing, restored.Closed = nil, nil
 		if before == nil {
 			return &restored, nil
 		}
-		restored.Paused, restored.Failing = before.Paused, before.Failing
+		restored.Paused, restored.Failing, restored.Closed = before.Paused, before.Failing, before.Closed
 		if !reflect.DeepEqual(restored, *before) {
 			return nil, fault.New("name", "name %s: another push has this name, which stays; delete that one, or leave this out", p.Name)
 		}

@@ -17,7 +17,17 @@ var triedScript = script.New("tried")
 // PushTried notes what the failing endpoint of a push answered, and after which pause the caller asks it again, in the shard that is Home.
 // A push that does not fail stays as it is. The error is that of the connection.
 func (s Shard) PushTried(ctx context.Context, name string, pause time.Duration, answer string) error {
-	r, err := s.Run(ctx, triedScript, name, record.CeilMs(pause), answer)
+	return s.notePush(ctx, name, pause, answer, 0)
+}
+
+// ClosePush notes that the endpoint of a push wants no request for some time, and with which answer it said so, in the shard that is Home: all
+// daemons hear of that. One that is closed for longer stays so. The error is that of the connection.
+func (s Shard) ClosePush(ctx context.Context, name string, pause time.Duration, answer string) error {
+	return s.notePush(ctx, name, pause, answer, 1)
+}
+
+func (s Shard) notePush(ctx context.Context, name string, pause time.Duration, answer string, closes int) error {
+	r, err := s.Run(ctx, triedScript, name, record.CeilMs(pause), answer, closes)
 	if err != nil {
 		return fmt.Errorf("note a try of the push %s: %w", name, err)
 	}
@@ -25,11 +35,16 @@ func (s Shard) PushTried(ctx context.Context, name string, pause time.Duration, 
 	return r.End()
 }
 
-// tried fills in what tried.lua noted; nothing if that is foreign.
-func (f *PushFailure) tried(text string) {
+// tried fills in what tried.lua noted: of an endpoint that fails its last try, of any other that it is closed, if it still is. It fills in
+// nothing if that is foreign.
+func (p *Push) tried(text string, now time.Time) {
 	ms, answer, whole := strings.Cut(text, " ")
-	if at := record.TimeOf(ms); f != nil && whole && !at.IsZero() {
-		f.Next, f.Answer = at.UTC(), answer
+	switch at := record.TimeOf(ms).UTC(); {
+	case !whole || at.IsZero():
+	case p.Failing != nil:
+		p.Failing.Next, p.Failing.Answer = at, answer
+	case at.After(now):
+		p.Closed = &PushClosure{Until: at, Answer: answer, Left: at.Sub(now)}
 	}
 }
 

@@ -220,7 +220,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "logout", call: func(ctx context.Context, s store.Shard) error { return s.Logout(ctx, "id", time.Now()) }},
-		{name: "pushes", right: []any{"crm", `{"topics":["t"],"url":"https://x","secrets":["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]}`, "*", "1"}, call: func(ctx context.Context, s store.Shard) error {
+		{name: "pushes", right: []any{int64(1000), "crm", `{"topics":["t"],"url":"https://x","secrets":["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]}`, "*", "1"}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Pushes(ctx)
 			return err
 		}},

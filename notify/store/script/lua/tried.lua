@@ -1,9 +1,19 @@
--- Notes what the failing endpoint of a push answered last, and when the daemon that asked it asks again. Nobody is told of that: each daemon
--- knows its own. A push that does not fail by now stays as it is.
--- ARGV: the name of the push; ms until then; the answer.
--- Reply: 1, or 0 if the push does not fail.
-local name, pause, answer = unpack(ARGV)
-if not string.find(call('HGET', PUSHES, name) or '', '"failing":', 1, true) then return { 0 } end
+-- Notes what the endpoint of a push answered last, and when it is asked again. Of one that fails nobody is told: each daemon asks in its
+-- turn. One that wants no request until then is closed for all, which are told, unless it is closed for longer. A push that does not
+-- fail by now stays as it is otherwise.
+-- ARGV: the name of the push; ms until then; the answer; 1 to close it, or 0.
+-- Reply: 1, or 0 if nothing is noted.
+local name, pause, answer, closes = unpack(ARGV, 1, 4)
+local push, note = call('HGET', PUSHES, name), '*' .. name
 local _, now = clock()
-call('HSET', PUSHES, '*' .. name, text(now + tonumber(pause)) .. ' ' .. answer)
+local next = now + tonumber(pause)
+if not push then return { 0 } end
+if closes == '1' then
+  local before = tonumber(string.match(try('HGET', PUSHES, note) or '', '^%d+') or 0)
+  if before >= next then return { 0 } end
+elseif not string.find(push, '"failing":', 1, true) then
+  return { 0 }
+end
+call('HSET', PUSHES, note, text(next) .. ' ' .. answer)
+if closes == '1' then tell(PUSHES, name) end
 return { 1 }
