@@ -13,19 +13,20 @@ import (
 
 // Push is a push: the messages of its topics are sent to a URL or to NATS.
 type Push struct {
-	Name       string       `json:"name" example:"crm"`
-	Topics     []string     `json:"topics" nullable:"false" example:"[\"order.paid\"]"`
-	URL        string       `json:"url,omitempty" example:"https://crm.example/hook" doc:"without what follows ?, which may be a secret"`
-	To         string       `json:"to,omitempty" example:"nats:crm.paid" doc:"in place of url: nats:SUBJECT"`
-	Secrets    int          `json:"secrets" example:"1" doc:"how many sign each request; they are never shown"`
-	Broadcasts bool         `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
-	InFlight   int          `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
-	TimeoutMs  int64        `json:"timeout_ms" example:"10000" doc:"for an answer"`
-	Leased     *int64       `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, while a shard that has some is away, or if very many topics match"`
-	Unheard    []string     `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
-	Paused     string       `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
-	Failing    *PushFailure `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
-	Closed     *PushClosure `json:"closed,omitempty" nullable:"false" doc:"the endpoint wants no request for some time, as its Retry-After says; messages wait; missing: it does"`
+	Name       string            `json:"name" example:"crm"`
+	Topics     []string          `json:"topics" nullable:"false" example:"[\"order.paid\"]"`
+	URL        string            `json:"url,omitempty" example:"https://crm.example/hook" doc:"without what follows ?, which may be a secret"`
+	To         string            `json:"to,omitempty" example:"nats:crm.paid" doc:"in place of url: nats:SUBJECT"`
+	Secrets    int               `json:"secrets" example:"1" doc:"how many sign each request; they are never shown"`
+	Broadcasts bool              `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
+	InFlight   int               `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
+	TimeoutMs  int64             `json:"timeout_ms" example:"10000" doc:"for an answer"`
+	Leased     *int64            `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, while a shard that has some is away, or if very many topics match"`
+	Unheard    []string          `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
+	Stored     map[string]string `json:"stored,omitempty" nullable:"false" example:"{\"crm.paid\":\"ORDERS\"}" doc:"of these subjects the streams of NATS that store each try, and whose answers are passed over"`
+	Paused     string            `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
+	Failing    *PushFailure      `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
+	Closed     *PushClosure      `json:"closed,omitempty" nullable:"false" doc:"the endpoint wants no request for some time, as its Retry-After says; messages wait; missing: it does"`
 }
 
 // PushClosure says until when the endpoint of a push wants no request.

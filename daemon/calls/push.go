@@ -42,6 +42,7 @@ func (s *Service) pushOf(p store.Push) api.Push {
 	shown := api.PushOf(p)
 	if s.Pusher != nil {
 		shown.Unheard = s.Pusher.Unheard(&p)
+		shown.Stored = s.Pusher.Stored(shown.Unheard)
 	}
 	return shown
 }

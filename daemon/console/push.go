@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,9 +123,18 @@ func (p *pushView) Headline() string {
 	case p.Closed != nil:
 		return "Its endpoint wants no request for " + short(p.Closed.Until.Sub(p.Now)) + ": its messages wait, and use up no attempts"
 	case len(p.Unheard) > 0:
-		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait"
+		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait" + p.stored()
 	}
 	return "It works, as far as is known"
+}
+
+// stored names the streams that store each try of a message on which nobody listens.
+func (p *pushView) stored() string {
+	streams := slices.Compact(slices.Sorted(maps.Values(p.Stored)))
+	if len(streams) == 0 {
+		return ""
+	}
+	return ". Each try is stored by " + strings.Join(streams, ", ") + ": take the subject from that stream, or have a client listen"
 }
 
 // Next says when an endpoint that fails is asked again.

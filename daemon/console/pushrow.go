@@ -106,6 +106,7 @@ func (c *Console) pushRow(p *store.Push) pushRow {
 	row := pushRow{api.PushOf(*p)}
 	if pusher := c.o.Pusher(); pusher != nil {
 		row.Unheard = pusher.Unheard(p)
+		row.Stored = pusher.Stored(row.Unheard)
 	}
 	return row
 }

@@ -3,6 +3,7 @@ package natsgate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,6 +122,7 @@ type delivery struct {
 	of     *subscribers.Delivery
 	within time.Duration
 	needs  []string // subjects that NATS has to permit
+	stored string   // the stream that answered that it stores the message; empty: none did
 }
 
 // answered waits until the message is settled by an answer.
@@ -130,23 +132,47 @@ func (d *delivery) answered(ctx context.Context, answers <-chan *nats.Msg) error
 	for {
 		select {
 		case answer := <-answers:
+			if d.storedBy(answer) { // a client may answer yet
+				continue
+			}
 			settled, err := d.settled(ctx, answer)
 			if settled {
 				return err
 			}
 			timer.Reset(d.within)
 		case <-timer.C:
-			if slices.ContainsFunc(d.needs, d.conn.denies) {
-				return subscribers.NotNow(nats.ErrPermissionViolation, lostPause)
-			}
-			d.count.noAnswer.Add(1)
-			return subscribers.RetryAfter(errNoAnswer, 0)
+			return d.unanswered()
 		case <-d.conn.closed.Done():
 			return subscribers.NotNow(nats.ErrConnectionClosed, lostPause)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// unanswered returns why nobody answered in time.
+func (d *delivery) unanswered() error {
+	switch {
+	case slices.ContainsFunc(d.needs, d.conn.denies):
+		return subscribers.NotNow(nats.ErrPermissionViolation, lostPause)
+	case d.stored != "":
+		d.count.nobody.Add(1)
+		return &push.StoredError{Stream: d.stored}
+	}
+	d.count.noAnswer.Add(1)
+	return subscribers.RetryAfter(errNoAnswer, 0)
+}
+
+// storedBy notes the stream that stores messages of the subject, if the answer is that of JetStream, which comes before any client's.
+func (d *delivery) storedBy(answer *nats.Msg) bool {
+	var ack struct {
+		Stream string `json:"stream"`
+	}
+	if json.Unmarshal(answer.Data, &ack) != nil || ack.Stream == "" {
+		return false
+	}
+	d.stored = ack.Stream
+	return true
 }
 
 // settled returns what an answer makes of the message; false if it asks for more time.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -847,5 +848,37 @@ func TestDeliverTopicsOfAPattern(t *testing.T) {
 	}
 	if !seen["jobs.order.sent"] || !seen["jobs.order.new"] {
 		t.Errorf("got %v", seen)
+	}
+}
+
+// The answer of JetStream, which stores what is sent to the subject of a push, is passed over: that of a client counts, also if it comes
+// later. Without one the message stays ready, as where nobody listens, and the stream is named.
+func TestDeliverToASubjectThatAStreamStores(t *testing.T) {
+	t.Parallel()
+	n, db, js := startJetStream(t)
+	db = storetest.Unhurried(db)
+	makeStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"jobs.>"}})
+	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
+	p := store.Push{Name: "jobs", Topics: []string{topic}, To: "nats:jobs.>", InFlight: 1, Timeout: time.Second}
+	if err := db.Home().PutPush(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	m := body("a")
+	m.MaxAttempts = 1
+	storetest.Publish(t, db, m)
+	storetest.Eventually(t, "the stream is named", func() bool {
+		return d.pusher.Stored(d.pusher.Unheard(&p))[deliverSubject] == "ORDERS"
+	})
+	if i := info(t, db, "a"); i.State == notify.Dead || i.Attempts > 0 {
+		t.Errorf("got %+v", i)
+	}
+	if got := d.pusher.Test(t.Context(), p); got.OK || !strings.Contains(got.Answer, "the stream ORDERS stores") {
+		t.Errorf("the test says %+v", got)
+	}
+	got := subscribe(t, n.connect(), deliverSubject)
+	answer(t, wantDelivered(t, got, "a", 1), "+ACK")
+	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, db, "a") })
+	if s := d.Stats(); s.BadAnswers != 0 {
+		t.Errorf("counted %+v", s)
 	}
 }

@@ -41,7 +41,8 @@
 // group, answers as to the reply subject of a claimed message, below. No answer within the
 // time of the push, 30 s, uses up an attempt; +WPI restarts that time. While no client
 // listens messages stay as they are, and no attempt is used up: each subject is tried once a
-// second, and where there are many ten in all. Choose how many messages are in flight, 32 of
+// second, and where there are many ten in all. So it is where a stream stores the subject, whose
+// answer comes first and is passed over, and no client answers in time. Choose how many messages are in flight, 32 of
 // a topic for each daemon, so that the clients handle them in that time.
 //
 // # Requests

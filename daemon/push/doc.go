@@ -29,7 +29,8 @@
 //
 // A push to nats:SUBJECT is a request on that subject, answered as package natsgate says. While NATS is away nothing is claimed. While
 // nobody listens messages stay ready, and a subject is tried by one message a second, or of many ten in all. That a client vanished without
-// a word, NATS does not say: what was sent to it fails when the timeout is over, and has its place until then.
+// a word, NATS does not say: what was sent to it fails when the timeout is over, and has its place until then. A stream that stores the
+// subject answers first, which is passed over: without another answer in time it is as if nobody listened.
 //
 // # The request to a URL
 //

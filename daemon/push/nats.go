@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -34,6 +35,15 @@ type NATS interface {
 // ErrNobody is why a message was not handed on to NATS.
 var ErrNobody = errors.New("nobody listens over nats")
 
+// A StoredError is an ErrNobody: a stream of NATS answered that it stores what is sent to the subject, and nobody else answered.
+type StoredError struct{ Stream string }
+
+func (s *StoredError) Error() string {
+	return fmt.Sprintf("no client answers over nats, and the stream %s stores each try; have a client listen, or take the subject from that stream", s.Stream)
+}
+
+func (*StoredError) Unwrap() error { return ErrNobody }
+
 // A subject on which nobody listens is asked again by one message after a second; where there are many they take turns, ten a second. So
 // what it costs to wait for clients is bounded, and needs no help from NATS, which does not say when one comes.
 const (
@@ -46,6 +56,8 @@ type unheard struct {
 	mu   sync.Mutex
 	next map[string]time.Time // when each is asked again
 	last time.Time            // turn that was given
+
+	stored map[string]string // the stream that stores what is sent to a subject, if one does
 }
 
 // wait returns for how long a subject is not asked.
@@ -82,11 +94,22 @@ func (u *unheard) again(subject string) time.Duration {
 	return turn.Sub(now)
 }
 
+// store notes the stream that stores what is sent to a subject on which nobody listens.
+func (u *unheard) store(subject, stream string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stored == nil {
+		u.stored = make(map[string]string)
+	}
+	u.stored[subject] = stream
+}
+
 // forget notes that a subject is heard.
 func (u *unheard) forget(subject string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.next, subject)
+	delete(u.stored, subject)
 }
 
 // keep forgets all subjects but some.
@@ -94,6 +117,7 @@ func (u *unheard) keep(some map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.next, func(subject string, _ time.Time) bool { return !some[subject] })
+	maps.DeleteFunc(u.stored, func(subject, _ string) bool { return !some[subject] })
 }
 
 // forgetAll forgets what was found on another connection.
@@ -101,6 +125,7 @@ func (u *unheard) forgetAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	clear(u.next)
+	clear(u.stored)
 	u.last = time.Time{}
 }
 
@@ -109,6 +134,22 @@ func (u *unheard) forgetAll() {
 func (p *Pusher) Unheard(push *store.Push) []string {
 	subjects := p.unheardBy(func(t *target) bool { return t.Name == push.Name })
 	return subjects[:min(len(subjects), record.MaxTopics)]
+}
+
+// Stored returns the streams of NATS that store what is sent to some subjects on which nobody listens, by subject.
+func (p *Pusher) Stored(subjects []string) map[string]string {
+	p.unheard.mu.Lock()
+	defer p.unheard.mu.Unlock()
+	var streams map[string]string
+	for _, subject := range subjects {
+		if stream, is := p.unheard.stored[subject]; is {
+			if streams == nil {
+				streams = make(map[string]string)
+			}
+			streams[subject] = stream
+		}
+	}
+	return streams
 }
 
 // unheardBy returns the subjects of some pushes on which nobody listens, in order.
@@ -148,6 +189,10 @@ func (p *Pusher) deliver(ctx context.Context, d *subscribers.Delivery) error {
 	p.underWay.Add(1)
 	err := p.o.NATS.Deliver(ctx, subject, t.Timeout, d)
 	p.underWay.Add(-1)
+	var stored *StoredError
+	if errors.As(err, &stored) {
+		p.unheard.store(subject, stored.Stream)
+	}
 	if errors.Is(err, ErrNobody) {
 		return subscribers.NotNow(err, p.unheard.again(subject))
 	}
