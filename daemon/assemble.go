@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
@@ -132,6 +133,9 @@ func (p *process) addHTTP() error {
 	o.Alive = func() error { return p.parts.alive() }
 	o.Heard = p.heard
 	o.OnRequest, o.OnClaimed, o.Service = p.metrics.Request, p.claimed, p.service
+	if p.config.PushAllow != "" {
+		o.MaxConns = max(guard.DefaultMaxConns()-pushFiles(), 1)
+	}
 	gate, err := httpapi.New(p.store, o)
 	if err != nil {
 		return err
@@ -179,7 +183,7 @@ func (p *process) addNATS() error {
 func (p *process) addPush() error {
 	o := push.Options{
 		Allow: p.config.PushAllow, Version: p.options.Version, Logger: p.options.Logger, OnClaimed: p.claimed,
-		Grace: p.config.ShutdownTimeout / 2, Broadcasts: p.config.NamedListener(),
+		Files: pushFiles(), Grace: p.config.ShutdownTimeout / 2, Broadcasts: p.config.NamedListener(),
 	}
 	if p.nats != nil {
 		o.NATS = p.nats
@@ -196,6 +200,9 @@ func (p *process) addPush() error {
 	p.parts = append(p.parts, part{name: "push", run: pusher.Run, quiesce: pusher.Quiesce, alive: pusher.Alive})
 	return nil
 }
+
+// pushFiles returns how many files pushes to URLs may have open: a quarter of all.
+func pushFiles() int { return max(guard.Files()/4, 1) }
 
 // claimed counts a message that a gateway handed out.
 func (p *process) claimed(d subscribers.Delivery, late time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -47,6 +48,7 @@ type source[W any] struct {
 	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
 	sent  func(*W) time.Time                   // before the call that gave that lease; nil: when claim was called
 	ends  func(error) bool                     // reports whether an error of claim ends the engine
+	size  func(*W) int                         // bytes of the body, for terms.budget; nil: there is none
 	about func(*W) []any                       // names a piece of work in the log
 	shard func(*W) int                         // in which a piece of work is: those of several are not extended together; nil: all are in one
 	noun  string                               // what a piece of work is called
@@ -69,9 +71,10 @@ type batch[W any] struct {
 
 // terms are the limits under which an engine works.
 type terms struct {
-	concurrency int           // goroutines that handle
-	ahead       int           // pieces of work that are claimed before a goroutine is free, at the most
-	grace       time.Duration // of handlers, when the engine stops
+	concurrency int            // goroutines that handle
+	ahead       int            // pieces of work that are claimed before a goroutine is free, at the most
+	grace       time.Duration  // of handlers, when the engine stops
+	budget      *budget.Budget // of what is open; nil: none
 
 	// Work may be settled after its lease has ended, too, until a claim hands it out
 	// again. So claims settle: each claim first acknowledges what is done.
@@ -126,6 +129,7 @@ type engine[W any] struct {
 type job[W any] struct {
 	work    W // its receipt is guarded by engine.receipts and engine.mu
 	queued  time.Time
+	size    int                     // that the budget has it for
 	circuit int                     // the engine's when it was queued, or returned a NotNow; guarded by engine.mu
 	sent    time.Time               // before the call that gave the lease; guarded by engine.mu
 	lease   time.Duration           // from the claim on, and from each extension; guarded by engine.mu

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -66,6 +67,7 @@ func (e *engine[W]) close(j *job[W]) {
 // leave counts a job as open no longer. The mutex is held.
 func (e *engine[W]) leave(j *job[W]) {
 	e.open--
+	e.budget.Give(budget.Grant{Pieces: 1, Bytes: int64(j.size)})
 	if j.circuit == e.circuit {
 		e.fresh--
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -20,6 +21,10 @@ const defaultGrace = 20 * time.Second
 // long a lease is are settings of the topic: see notify.Settings.
 type HandleOptions struct {
 	Concurrency int // messages handled at the same time, up to 10000; zero: one
+
+	// Budget bounds what this and other handlers have in hand together; nil: each has as
+	// many as its Concurrency, and some claimed ahead.
+	Budget *budget.Budget
 
 	// MinAge is for how long messages are due before they are handled: those that no
 	// other subscriber of the topic claimed meanwhile. Then they are handled at once.

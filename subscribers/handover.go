@@ -75,8 +75,9 @@ func (e *engine[W]) hand(j *job[W], good bool) {
 }
 
 // begin queues work that was handed over, unless it was taken back. Where a NotNow asks for
-// rest, or what was queued was released, which it would overtake, it has the work be
-// released before the next claim, which would overtake that. The mutex is held.
+// rest, or what was queued was released, which it would overtake, or where the budget is used
+// up, it has the work be released before the next claim, which would overtake that. The
+// mutex is held.
 func (e *engine[W]) begin(j *job[W]) {
 	if e.from == 0 || j.at <= e.from {
 		e.dropped()
@@ -84,7 +85,8 @@ func (e *engine[W]) begin(j *job[W]) {
 	}
 	e.received, j.queued = j.at, time.Now()
 	e.leased[j] = true
-	if e.yields || time.Now().Before(e.openUntil) || e.probe && !e.probes() {
+	j.size = e.sizeOf(&j.work)
+	if e.yields || time.Now().Before(e.openUntil) || e.probe && !e.probes() || !e.budget.TryOne(j.size) {
 		e.refused = append(e.refused, j)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -51,11 +52,12 @@ type ListenOptions struct {
 	// Of a named listener. A broadcast that failed keeps its goroutine until its next
 	// attempt, so that none overtakes it with a Concurrency of one. One whose handler
 	// returns NotNow is released, and comes before those that were sent later.
-	Concurrency int           // broadcasts handled at the same time, up to 10000; zero: one
-	Lease       time.Duration // of a broadcast, extended while the handler runs; zero: 30s
-	BackoffMin  time.Duration // upper bound of the random wait after the first failed attempt; zero: 1s
-	BackoffMax  time.Duration // the same after many, as it doubles with each; zero: 10m
-	MaxAttempts int           // after which a broadcast is given up; zero: 10
+	Concurrency int            // broadcasts handled at the same time, up to 10000; zero: one
+	Lease       time.Duration  // of a broadcast, extended while the handler runs; zero: 30s
+	BackoffMin  time.Duration  // upper bound of the random wait after the first failed attempt; zero: 1s
+	BackoffMax  time.Duration  // the same after many, as it doubles with each; zero: 10m
+	MaxAttempts int            // after which a broadcast is given up; zero: 10
+	Budget      *budget.Budget // of what this and other handlers have in hand together; nil: none
 
 	// OnGivenUp is called when a broadcast is given up: out of attempts, or its handler returned ErrBury.
 	OnGivenUp func(b *Broadcast, reason string)

@@ -100,11 +100,12 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 		lease: func(*turn) (lease, most time.Duration) { return n.o.Lease, 0 },
 		sent:  func(t *turn) time.Time { return t.asked },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrNoListener) || errors.Is(err, notify.ErrInvalid) },
+		size:  func(t *turn) int { return len(t.Body) },
 		about: func(t *turn) []any { return []any{"topic", t.Topic, "id", t.ID, "attempt", t.attempt} },
 		shard: func(t *turn) int { return t.part.shard().Number() },
 		noun:  "broadcast",
 	}, terms{
-		concurrency: o.Concurrency, ahead: takeAhead, grace: l.o.Grace, claimsSettle: true,
+		concurrency: o.Concurrency, ahead: takeAhead, grace: l.o.Grace, claimsSettle: true, budget: o.Budget,
 	}, m.bell, l.o.Logger.With("name", o.Name))
 	return n
 }
@@ -113,8 +114,8 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 // named listener.
 func (o *ListenOptions) check(pattern string) error {
 	if o.Name == "" {
-		if o.Concurrency != 0 || o.Lease != 0 || o.MaxAttempts != 0 || o.BackoffMin != 0 || o.BackoffMax != 0 || o.OnGivenUp != nil {
-			return fault.New("name", "options of %s: concurrency, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
+		if o.Concurrency != 0 || o.Budget != nil || o.Lease != 0 || o.MaxAttempts != 0 || o.BackoffMin != 0 || o.BackoffMax != 0 || o.OnGivenUp != nil {
+			return fault.New("name", "options of %s: concurrency, budget, lease, backoff, attempts and OnGivenUp are for a named listener; give it a name", pattern)
 		}
 		return nil
 	}

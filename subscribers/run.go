@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -73,6 +74,7 @@ func (e *engine[W]) stopping(by time.Time) {
 // ends. Claimed work is handled until grace ends.
 func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	more, rung := false, false // the source rings first, when its connection is up
+	full := false              // the budget is used up
 	timer := time.NewTimer(stalled)
 	defer timer.Stop()
 	retry := newRetry(e.log)
@@ -80,9 +82,9 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 		if back := e.takeRefused(); len(back) > 0 {
 			_ = e.giveBack(grace, back, true)
 		}
-		if n, settle := e.wanted(); n > 0 && more || settle || e.claimsSettle && rung {
+		if n, settle := e.wanted(); n > 0 && more && !full || settle || e.claimsSettle && rung {
 			var err error
-			if more, err = e.claimOnce(ctx, grace); err != nil && e.ends(err) {
+			if more, full, err = e.claimOnce(ctx, grace); err != nil && e.ends(err) {
 				return err
 			}
 			rung = rung && err != nil
@@ -95,6 +97,7 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 		case <-e.rung:
 			more, rung = true, true
 		case <-e.freed:
+			full = false
 		case <-timer.C:
 			more = e.resume() || more
 			if back := e.takeQueued(stalled); len(back) > 0 {
@@ -175,14 +178,16 @@ func (e *engine[W]) free() int {
 func (e *engine[W]) probes() bool { return e.probe && e.fresh == 0 && e.open < e.concurrency }
 
 // claimOnce claims what is wanted now and queues it, unless there was another NotNow
-// meanwhile. It reports whether there may be more work now.
-func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error) {
+// meanwhile. It reports whether there may be more work now, and whether the budget is used up.
+func (e *engine[W]) claimOnce(ctx, grace context.Context) (more, full bool, err error) {
 	var js []*job[W]
 	e.mu.Lock()
 	n, notNows := e.free(), e.notNows
-	if n == 0 && !e.claimsSettle { // since a message was handed over
+	granted := e.budget.Take(n, e.freed)
+	full = n > 0 && granted.Pieces == 0
+	if n = granted.Pieces; n == 0 && !e.claimsSettle { // since a message was handed over, or for the budget
 		e.mu.Unlock()
-		return true, nil
+		return true, full, nil
 	}
 	if e.claimsSettle {
 		n := min(len(e.done), record.MaxClaim)
@@ -198,11 +203,12 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.done = append(js, e.done...)
-		return true, err
+		e.budget.Give(granted)
+		return true, full, err
 	}
 	e.drop(js)
 	e.claimed(got.more)
-	switch back, refused := e.enqueue(grace, sent, notNows, got); {
+	switch back, refused := e.enqueue(grace, sent, notNows, got, granted); {
 	case len(back) > 0:
 		_ = e.giveBack(grace, back, true)
 	case refused:
@@ -212,7 +218,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more bool, err error)
 		got.then()
 	}
 	e.claimAgain(got.again)
-	return got.more, nil
+	return got.more || full, full, nil
 }
 
 // claimed notes that a claim brought all there was, unless there may be more.
@@ -232,10 +238,12 @@ func (e *engine[W]) claimAgain(after time.Duration) {
 }
 
 // enqueue queues the work of a claim that was sent at a time, and starts goroutines
-// for it. After another NotNow it returns all of the work instead.
-func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, got batch[W]) (back []*job[W], refused bool) {
+// for it. After another NotNow it returns all of the work instead. What was granted for
+// the claim it gives back, but for what it queues.
+func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, got batch[W], granted budget.Grant) (back []*job[W], refused bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer func() { e.budget.Give(granted) }()
 	all, now := make([]*job[W], len(got.work)), time.Now()
 	for i := range got.work {
 		j := &job[W]{work: got.work[i], queued: now}
@@ -250,8 +258,20 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 	if notNows != e.notNows {
 		return all, true // it would overtake released work
 	}
+	for _, j := range all {
+		j.size = e.sizeOf(&j.work)
+		granted.Pieces, granted.Bytes = granted.Pieces-1, granted.Bytes-int64(j.size)
+	}
 	e.start(grace, all...)
 	return nil, false
+}
+
+// sizeOf returns what the budget counts of a piece of work.
+func (e *engine[W]) sizeOf(work *W) int {
+	if e.size == nil {
+		return 0
+	}
+	return e.size(work)
 }
 
 // start queues jobs, and starts goroutines for them unless the engine stops: then they

@@ -94,10 +94,11 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 		},
 		rests: func() { s.rest(w) }, dropped: func() { s.stats.dropped.Add(1) },
 		ends:  func(err error) bool { return errors.Is(err, notify.ErrUnfit) },
+		size:  func(d *Delivery) int { return len(d.Body) },
 		about: func(d *Delivery) []any { return []any{"id", d.ID, "attempt", d.Attempt} },
 		noun:  "message",
 	}, terms{
-		concurrency: o.Concurrency, ahead: record.MaxClaim, grace: s.o.Grace,
+		concurrency: o.Concurrency, ahead: record.MaxClaim, grace: s.o.Grace, budget: o.Budget,
 	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
 	return w
 }

@@ -22,14 +22,14 @@ type listening struct {
 
 // A running is one that runs.
 type running struct {
-	concurrency int
-	stop        context.CancelFunc
+	share
+	stop context.CancelFunc
 }
 
 // assign listens for the pushes of these targets, and for no others any more.
 func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 	for name, s := range l.running {
-		if t := targets[name]; t == nil || t.InFlight != s.concurrency {
+		if t := targets[name]; t == nil || t.share() != s.share {
 			s.stop()
 			delete(l.running, name)
 		}
@@ -39,7 +39,7 @@ func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 			continue
 		}
 		ctx, stop := context.WithCancel(ctx)
-		l.running[name] = running{t.InFlight, stop}
+		l.running[name] = running{t.share(), stop}
 		l.all.Go(func() {
 			l.listen(ctx, name, t)
 			l.left.Store(true) // if the push was removed while it registered
@@ -60,7 +60,7 @@ func (l *listening) forget(ctx context.Context) {
 // refused.
 func (l *listening) listen(ctx context.Context, name string, t *target) {
 	o := l.o.Broadcasts
-	o.Name, o.Concurrency = name, t.InFlight
+	o.Name, o.Concurrency, o.Budget = name, t.InFlight, t.room
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		err := l.listener.Listen(ctx, t.Topics[0], func(ctx context.Context, b *subscribers.Broadcast) error { return l.broadcast(ctx, name, b) }, o)
 		if err != nil && !errors.Is(err, notify.ErrNoListener) {

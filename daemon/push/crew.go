@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -26,9 +27,15 @@ type crew struct {
 	running    sync.WaitGroup          // subscribers
 }
 
+// A share is what a topic, or a name that listens, may have in flight.
+type share struct {
+	most int            // messages
+	of   *budget.Budget // of its endpoint
+}
+
 // A post is a topic of a crew.
 type post struct {
-	most  int                // messages in flight
+	share
 	found bool               // by a pattern: no push names it
 	end   context.CancelFunc // of the work; nil: it never began
 	busy  atomic.Int64       // messages that are handled
@@ -96,7 +103,7 @@ func (c *crew) man(topic string, p *post) error {
 			p.busy.Add(-1)
 		}()
 		return c.handle(ctx, d)
-	}, subscribers.HandleOptions{Concurrency: p.most, Until: until})
+	}, subscribers.HandleOptions{Concurrency: p.most, Budget: p.of, Until: until})
 	if c.working.Err() != nil { // the next subscriber has the topic
 		return nil
 	}
@@ -106,32 +113,32 @@ func (c *crew) man(topic string, p *post) error {
 // clock returns the time since the pusher was made, in ns.
 func (p *Pusher) clock() int64 { return int64(time.Since(p.made)) }
 
-// assign gives the crew the topics that pushes name, with the most in flight of each. It keeps those that patterns found for which found
+// assign gives the crew the topics that pushes name, with what each may have in flight. It keeps those that patterns found for which found
 // returns as much.
-func (c *crew) assign(named map[string]int, found func(topic string) int) error {
+func (c *crew) assign(named map[string]share, found func(topic string) share) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var faults []error
 	for topic, p := range c.posts {
-		most, is := named[topic]
+		its, is := named[topic]
 		if !is && (p.found || c.found < c.bound) {
-			most = found(topic)
+			its = found(topic)
 		}
 		switch {
-		case most == 0:
+		case its.most == 0:
 			c.drop(topic, p)
-		case most != p.most:
+		case its != p.share:
 			c.drop(topic, p)
-			faults = append(faults, c.add(topic, &post{most: most, found: !is}))
+			faults = append(faults, c.add(topic, &post{share: its, found: !is}))
 		default:
 			c.count(p, -1)
 			p.found = !is
 			c.count(p, 1)
 		}
 	}
-	for topic, most := range named {
+	for topic, its := range named {
 		if c.posts[topic] == nil {
-			faults = append(faults, c.add(topic, &post{most: most}))
+			faults = append(faults, c.add(topic, &post{share: its}))
 		}
 	}
 	return errors.Join(append(faults, c.begin())...)
@@ -176,7 +183,7 @@ func (c *crew) has(topic string) bool {
 
 // find adds a topic that a pattern names, if there is room. To make some, it lets that one go of those that patterns found which had
 // nothing for the longest time, where the new one is ready.
-func (c *crew) find(topic string, most int, ready bool) (room bool, err error) {
+func (c *crew) find(topic string, its share, ready bool) (room bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.posts[topic] != nil {
@@ -189,7 +196,7 @@ func (c *crew) find(topic string, most int, ready bool) (room bool, err error) {
 		}
 		c.drop(idlest, p)
 	}
-	return true, errors.Join(c.add(topic, &post{most: most, found: true}), c.begin())
+	return true, errors.Join(c.add(topic, &post{share: its, found: true}), c.begin())
 }
 
 // idlest returns the topic, of those that patterns found, that has had nothing for the longest time; nil if all are busy. The mutex is

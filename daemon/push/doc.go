@@ -54,6 +54,13 @@
 // to a minute. Until one succeeds its messages are ready and use up no attempts; one that was tried is behind those that are overdue, since
 // the endpoint may refuse it alone, but before those of its key. A broadcast keeps its place. What is known of that stands in Redis.
 //
+// # Bounds
+//
+// Requests, and the connections that are kept for more, have at most Options.Files open, in the daemon a quarter of all; those to one
+// endpoint (scheme, host and port), whatever its pushes and topics are, half of the requests. Bodies in flight are 64 MiB to one endpoint, or
+// of one push to NATS, and 256 MiB in all. Beyond that nothing is claimed: messages wait in Redis, or another daemon has them. Where this
+// process has no file left, no attempt is used up, and the endpoint does not count as failing.
+//
 // # Addresses
 //
 // The address that is dialled is judged at each connection, after the look-up: so neither a redirect, nor a name that changes its

@@ -12,7 +12,7 @@ import (
 func TestEnterBesideARequestThatHangs(t *testing.T) {
 	t.Parallel()
 	for pause, want := range map[time.Duration]time.Duration{0: leastPause, 8 * time.Second: 8 * time.Second, mostPause: mostPause} {
-		one := newTarget(store.Push{Name: "crm", Failing: &store.PushFailure{Since: time.Now()}}, nil)
+		one := newTarget(store.Push{Name: "crm", Failing: &store.PushFailure{Since: time.Now()}}, nil, nil)
 		one.pause = pause
 		if wait, only := one.enter(); wait != 0 || !only {
 			t.Errorf("after %v the first waits %v, %v", pause, wait, only)

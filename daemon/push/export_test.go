@@ -1,10 +1,12 @@
 package push
 
 import (
+	"context"
 	"crypto/x509"
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,3 +47,18 @@ func Sweep(p *Pusher) { p.sweep() }
 
 // UnheardOf returns the subjects on which nobody listens, of a pusher.
 func UnheardOf(p *Pusher) *Unheard { return (*Unheard)(&p.unheard) }
+
+// FailDials has a pusher that does not run yet dial in vain, for a reason, until works is called. It tells tries of each.
+func FailDials(p *Pusher, tries chan<- struct{}, because error) (works func()) {
+	transport := p.plain.Transport.(*http.Transport)
+	dial := transport.DialContext
+	var may atomic.Bool
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if may.Load() {
+			return dial(ctx, network, address)
+		}
+		tries <- struct{}{}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: because}
+	}
+	return func() { may.Store(true) }
+}

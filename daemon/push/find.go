@@ -174,7 +174,7 @@ func (p *Pusher) find(topic string, ready bool) (room bool) {
 	if t == nil || record.CheckTopic(topic) != nil {
 		return true
 	}
-	room, err := p.crewOf(t).find(topic, t.InFlight, ready)
+	room, err := p.crewOf(t).find(topic, t.share(), ready)
 	if err != nil {
 		p.o.Logger.Error("cannot push a topic", "push", t.Name, "topic", topic, "error", err)
 	}

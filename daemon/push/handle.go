@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -32,7 +33,11 @@ var (
 type target struct {
 	store.Push
 	*health
+	room *budget.Budget // of its endpoint
 }
+
+// share returns what each of its topics, or its name, may have in flight.
+func (t *target) share() share { return share{t.InFlight, t.room} }
 
 // health is what is known of an endpoint, also when its push or another one was changed meanwhile.
 type health struct {
@@ -49,8 +54,8 @@ type health struct {
 }
 
 // newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
-func newTarget(push store.Push, before *target) *target {
-	t := &target{push, new(health)}
+func newTarget(push store.Push, before *target, room *budget.Budget) *target {
+	t := &target{Push: push, health: new(health), room: room}
 	if before != nil && before.Name == push.Name && before.URL == push.URL && slices.Equal(before.Secrets, push.Secrets) {
 		t.health = before.health
 	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
@@ -129,6 +134,10 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		return errors.New(a.String())
 	case err == nil:
 		err = errors.New(a.String())
+	}
+	if isShort(err) { // of files, of which the endpoint has no fault
+		t.leave(only)
+		return subscribers.NotNow(err, leastPause)
 	}
 	wait, fails := p.failed(ctx, t, only, err)
 	switch {

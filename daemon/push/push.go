@@ -27,6 +27,7 @@ type Options struct {
 	NATS    NATS          // nil: it does not push to NATS
 	Grace   time.Duration // for what is under way, when Run ends; zero: that of a Subscriber
 	Version string        // of the program
+	Files   int           // that pushes to URLs may have open, for requests and kept connections; zero: 256
 	Logger  *slog.Logger  // nil: slog.Default(); to be silent: slog.New(slog.DiscardHandler)
 
 	// Broadcasts has the lease, the backoff and the attempts of broadcasts; the other fields are left out.
@@ -54,6 +55,7 @@ type Pusher struct {
 
 	web, nats crew // for pushes to URLs, and to NATS
 	unheard   unheard
+	rooms     rooms // of Run's goroutine
 	listening listening
 	handovers handovers
 
@@ -88,9 +90,9 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	o.Version = cmp.Or(o.Version, "dev")
+	o.Version, o.Files = cmp.Or(o.Version, "dev"), cmp.Or(o.Files, defaultFiles)
 	p := &Pusher{
-		o: o, allow: allow, store: s, secure: client(allow, false), plain: client(allow, true),
+		o: o, allow: allow, store: s, secure: client(allow, false, o.Files/8), plain: client(allow, true, o.Files/8), rooms: newRooms(o.Files - o.Files/4),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
 		made: time.Now(), bound: mostFound, idle: idleFound, full: newFull(o.Logger),
 		news: news{rung: make(chan struct{}, 1), todo: newTodo()},
@@ -170,7 +172,7 @@ func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.listening.
 
 // A roster is what the daemon works for.
 type roster struct {
-	web, nats      map[string]int     // topics, and most messages in flight of each
+	web, nats      map[string]share   // topics
 	pushes         map[string]*target // of messages, by name
 	targets, heard map[string]*target
 	patterns       tree
@@ -194,10 +196,11 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 		return false, err
 	}
 	r := roster{
-		web: make(map[string]int), nats: make(map[string]int), matched: make(map[bool][]record.Pattern),
+		web: make(map[string]share), nats: make(map[string]share), matched: make(map[bool][]record.Pattern),
 		pushes: make(map[string]*target), targets: make(map[string]*target), heard: make(map[string]*target),
 	}
 	p.mu.Lock()
+	p.rooms.keep(p.known)
 	for _, push := range p.known {
 		if push.IsNATS() {
 			r.reserved = append(r.reserved, push.Subject(">"))
@@ -207,9 +210,9 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 		case !push.IsNATS() && p.allow.IsNone():
 		case push.IsNATS() && p.refuses(&push): // it was put where no daemon was asked
 		case push.Broadcasts:
-			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()])
+			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()], p.rooms.of(&push))
 		default:
-			r.add(newTarget(push, p.pushes[push.Name]))
+			r.add(newTarget(push, p.pushes[push.Name], p.rooms.of(&push)))
 		}
 	}
 	changed = !reflect.DeepEqual(p.matched, r.matched)
@@ -221,7 +224,7 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 	if p.o.NATS != nil {
 		p.o.NATS.Reserve(r.reserved)
 	}
-	return changed, errors.Join(p.web.assign(r.web, p.inFlight(false)), p.nats.assign(r.nats, p.inFlight(true)))
+	return changed, errors.Join(p.web.assign(r.web, p.shareOf(false)), p.nats.assign(r.nats, p.shareOf(true)))
 }
 
 // readNamed reads pushes of some names: to read all each time that one is put takes ever longer while many are.
@@ -246,7 +249,7 @@ func (r *roster) add(t *target) {
 	for _, topic := range t.Topics {
 		pattern, _ := record.ParsePattern(topic) // the push was checked
 		if _, one := pattern.Topic(); one {
-			topics[topic], r.targets[topic] = t.InFlight, t
+			topics[topic], r.targets[topic] = t.share(), t
 			continue
 		}
 		r.patterns.add(pattern, t)
@@ -254,14 +257,13 @@ func (r *roster) add(t *target) {
 	}
 }
 
-// inFlight returns what returns how many messages of a topic that a pattern names for NATS, or for a URL, are in flight at the most; 0
-// where none does.
-func (p *Pusher) inFlight(nats bool) func(topic string) int {
-	return func(topic string) int {
+// shareOf returns what returns what a topic that a pattern names for NATS, or for a URL, may have in flight; none where none does.
+func (p *Pusher) shareOf(nats bool) func(topic string) share {
+	return func(topic string) share {
 		if t := p.matching(topic); t != nil && t.IsNATS() == nats {
-			return t.InFlight
+			return t.share()
 		}
-		return 0
+		return share{}
 	}
 }
 

@@ -36,8 +36,8 @@ const (
 	lostAfter      = 20 * time.Second // without an answer to that
 )
 
-// client returns a client that connects to allowed addresses alone.
-func client(allow Allow, plain bool) *http.Client {
+// client returns a client that connects to allowed addresses alone, and keeps up to so many connections that no request has.
+func client(allow Allow, plain bool, kept int) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:            dialer(allow, plain).DialContext,
@@ -47,6 +47,7 @@ func client(allow Allow, plain bool) *http.Client {
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: lostAfter}, // else one that was cut is kept until TCP gives up
 			IdleConnTimeout:        idleFor,
+			MaxIdleConns:           max(kept, 1), // zero would be any number
 			MaxIdleConnsPerHost:    idleOfEndpoint,
 			MaxResponseHeaderBytes: maxHeader,
 		},

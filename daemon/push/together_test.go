@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -36,7 +37,11 @@ func TestManyFailAtOnce(t *testing.T) {
 			storetest.Publish(t, s, notify.Message{Topic: numbered(i), ID: fmt.Sprint("m", n)})
 		}
 	}
-	run(t, s)
+	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Files: 8 * pushes * failures}) // so that all are under way at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, p.Run)
 	for range pushes * failures {
 		storetest.Receive(t, "all are pushed", e.got)
 	}

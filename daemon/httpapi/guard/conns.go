@@ -21,12 +21,17 @@ const reservedFiles = 256
 // files, less reservedFiles. Without a limit clients would take the last file, and the
 // carrier could not connect to Redis again.
 func DefaultMaxConns() int {
+	most := Files()
+	return max(most-reservedFiles, most/2, 1)
+}
+
+// Files returns the process's limit of open files.
+func Files() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return math.MaxInt32
 	}
-	most := int(min(files.Cur, math.MaxInt32))
-	return max(most-reservedFiles, most/2, 1)
+	return int(min(files.Cur, math.MaxInt32))
 }
 
 // probe detects within half a minute a client that is gone without closing its

@@ -126,7 +126,8 @@ func (c *checker) givenBack(w *ways, before, h *handout) bool {
 	if !before.kept() {
 		return false
 	}
-	failed := before.ended() <= h.at+doubt && !before.ok()
+	again := h.call.Webhook != "" && h.call.Receipt == before.call.Receipt // a kept connection was closed without an answer
+	failed := (again || before.ended() <= h.at+doubt) && !before.ok()
 	left := before.call.Target != "" && c.disturbed(before, h)
 	if failed || left {
 		w.add(0)
