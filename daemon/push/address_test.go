@@ -58,7 +58,7 @@ func TestNetsAreAllowed(t *testing.T) {
 	t.Parallel()
 	for allow, addresses := range map[string]map[string]string{
 		"":                        {"1.1.1.1": "write public", "127.0.0.1": "not public"},
-		"public":                  {"1.1.1.1": "", "http 1.1.1.1": "not be encrypted", "2606:4700::1111": "", "10.1.2.3": "not public", "::ffff:10.1.2.3": "not public", "fd00::1": "not public"},
+		"public":                  {"1.1.1.1": "", "http 1.1.1.1": "not be encrypted", "2606:4700::1111": "", "10.1.2.3": "not public", "::ffff:10.1.2.3": "not public", "::ffff:0:10.1.2.3": "not public", "fd00::1": "not public"},
 		"10.1.0.0/16":             {"10.1.2.3": "", "http 10.1.2.3": "", "::ffff:10.1.2.3": "", "10.2.0.1": "not public", "1.1.1.1": "write public"},
 		"public, 127.0.0.1,::1":   {"127.0.0.1": "", "::1": "", "127.0.0.2": "not public", "8.8.8.8": "", "http ::1": ""},
 		"fd00::/8,169.254.0.0/16": {"fd00::1": "", "169.254.169.254": "", "fe80::1": "not public"},

@@ -177,7 +177,7 @@ func TestPush(t *testing.T) {
 	s, e, _ := opened(t)
 	m := notify.Message{
 		Topic: topic, ID: "a~1", Body: []byte("verbatim \x00\xff\r\n"), ContentType: "text/plain; charset=utf-8", Key: "acct-7", Delay: 300 * time.Millisecond,
-		Headers: map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Shop": "ä 1"},
+		Headers: map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate": "a=1", "Shop": "ä 1"},
 	}
 	sent, err := storetest.Publisher(t, s).Publish(t.Context(), m)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestPush(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"webhook-id": topic + ":a~1", "Content-Type": m.ContentType, "Bellhop-Topic": topic, "Bellhop-Id": "a~1", "Bellhop-Attempt": "1", "Bellhop-Key": "acct-7",
-		"Bellhop-Due": sent.Due.UTC().Format(time.RFC3339Nano), "Bellhop-Header-Shop": "ä 1", "traceparent": m.Headers["traceparent"], "User-Agent": "Bellhop/1.2", "Bellhop-Receipt": "",
+		"Bellhop-Due": sent.Due.UTC().Format(time.RFC3339Nano), "Bellhop-Header-Shop": "ä 1", "traceparent": m.Headers["traceparent"], "tracestate": "a=1", "User-Agent": "Bellhop/1.2", "Bellhop-Receipt": "",
 	} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -193,8 +193,8 @@ func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.
 	if d.Receipt == 0 { // how late a broadcast is, is not known
 		r.Header.Del("Bellhop-Late-Ms")
 	}
-	for _, name := range []string{"traceparent", "tracestate"} {
-		if value, there := d.Headers[name]; there {
+	for name, value := range d.Headers { // HTTP keeps a name as Traceparent
+		if strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate") {
 			r.Header.Set(name, value)
 		}
 	}
