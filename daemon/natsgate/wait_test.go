@@ -64,7 +64,10 @@ func TestClaimWaits(t *testing.T) {
 	conn, store, gate := open(t)
 	carry(t, store)
 	first := claimWaiting(t, conn, `{"wait":"5m"}`)
-	waiting(t, gate, 1)
+	storetest.Eventually(t, "it is first in line", func() bool { // callers count as waiting before that, too
+		n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).Waiting(topic)).Result()
+		return err == nil && n == 1
+	})
 	second := claimWaiting(t, conn, `{"wait":"5m","max":10,"lease":"1h","worker":"shop-1"}`)
 	waiting(t, gate, 2)
 	later := body("later")
