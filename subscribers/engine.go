@@ -103,9 +103,7 @@ type engine[W any] struct {
 	claiming   bool             // a claim is under way
 	handed     []*job[W]        // handed over during it: they are younger than what it may bring
 	refused    []*job[W]        // handed over, to be released before the next claim: they are older than what that may bring
-	received   int64            // when the last hand-over was made that is not among handed, in us by Redis's clock
-	from       int64            // those made later are good: when the last claim found none on its way, by the same clock; 0: none did since the source rested
-	rested     int              // how often the source rested
+	box        mailbox          // of the hand-overs that are not among handed
 	queue      []*job[W]        // claimed, not begun
 	leased     map[*job[W]]bool // claimed, not settled
 	done       []*job[W]        // handled, not acknowledged

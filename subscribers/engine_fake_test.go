@@ -199,7 +199,7 @@ func (f *fake) call(ctx context.Context, kind string) error {
 }
 
 func (f *fake) claimPieces(ctx context.Context, n int, done []piece) (batch[piece], error) {
-	_, rests := f.lastReceived()
+	before := f.mailboxNow()
 	if err := f.call(context.WithoutCancel(ctx), "claim"); err != nil {
 		return batch[piece]{}, err
 	}
@@ -216,7 +216,7 @@ func (f *fake) claimPieces(ctx context.Context, n int, done []piece) (batch[piec
 		f.note("ack", "%v", done)
 	}
 	_ = pass(context.WithoutCancel(ctx), f.takes["answer"])
-	f.found(1, rests)
+	f.found(1, before)
 	return batch[piece]{work: got, more: more, again: f.after}, nil
 }
 
@@ -308,5 +308,5 @@ func (f *fake) handOver(id string, at int64, age time.Duration) bool {
 func (f *fake) dropsAndFrom() (drops int, from int64) {
 	f.engine.mu.Lock()
 	defer f.engine.mu.Unlock()
-	return f.drops, f.from
+	return f.drops, f.box.from
 }

@@ -44,6 +44,30 @@ func (s *sample) since(us int64) time.Duration {
 	return time.Since(s.read) - time.Duration(us-s.us)*time.Microsecond
 }
 
+// A mailbox knows which hand-overs of a topic to an inbox are good: those made after a call
+// found none on its way. When the inbox leaves the waiting list what is on its way is taken
+// back, and none is good until the next such call. Times are in us by Redis's clock.
+type mailbox struct {
+	received int64 // when the last one was made that was taken
+	from     int64 // of that call; 0: there was none since the inbox left
+	exits    int   // how often it left
+}
+
+// leave notes that the inbox leaves.
+func (m *mailbox) leave() { m.from, m.exits = 0, m.exits+1 }
+
+// found notes that a call at a time found no hand-over on its way, unless the inbox left
+// since the mailbox was as before.
+func (m *mailbox) found(now int64, before mailbox) {
+	if m.exits == before.exits {
+		m.from = now
+	}
+}
+
+// isOpen reports whether any hand-over may be good, and isGood whether one made at a time is.
+func (m *mailbox) isOpen() bool         { return m.from > 0 }
+func (m *mailbox) isGood(at int64) bool { return m.isOpen() && at > m.from }
+
 // takeOver begins to handle a message that was handed over. It does not block. It drops
 // one that it cannot read, that came before, or too late: its lease ends.
 func (w *worker) takeOver(h store.Handover) {
@@ -63,7 +87,7 @@ func (e *engine[W]) hand(j *job[W], good bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+record.MaxClaim
-	twice := j.at == e.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
+	twice := j.at == e.box.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
 	case twice || full || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
 		e.dropped()
@@ -79,11 +103,11 @@ func (e *engine[W]) hand(j *job[W], good bool) {
 // up, it has the work be released before the next claim, which would overtake that. The
 // mutex is held.
 func (e *engine[W]) begin(j *job[W]) {
-	if e.from == 0 || j.at <= e.from {
+	if !e.box.isGood(j.at) {
 		e.dropped()
 		return
 	}
-	e.received, j.queued = j.at, time.Now()
+	e.box.received, j.queued = j.at, time.Now()
 	e.leased[j] = true
 	j.size = e.sizeOf(&j.work)
 	if e.yields || time.Now().Before(e.openUntil) || e.probe && !e.probes() || !e.budget.TryOne(j.size) {
@@ -114,29 +138,26 @@ func (e *engine[W]) takeRefused() (back []*job[W]) {
 	return back
 }
 
-// found notes that a claim at a time by Redis's clock, in us, found no hand-over on its way: those made later are good, unless the source
-// rested since that was called, when it had rested so often.
-func (e *engine[W]) found(now int64, rests int) {
+// found notes that a claim found no hand-over on its way, as [mailbox.found] does.
+func (e *engine[W]) found(now int64, before mailbox) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if rests == e.rested {
-		e.from = now
-	}
+	e.box.found(now, before)
 }
 
-// leaves notes that the source rests: no hand-over is good until the next claim. It returns the time of the last one that was received.
+// leaves notes that the source rests, and returns the time of the last hand-over that was received.
 func (e *engine[W]) leaves() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.from, e.rested = 0, e.rested+1
-	return e.received
+	e.box.leave()
+	return e.box.received
 }
 
-// lastReceived returns the time of the last hand-over before the claim that is under way, and how often the source has rested.
-func (e *engine[W]) lastReceived() (at int64, rests int) {
+// mailboxNow returns the mailbox as it is before a claim.
+func (e *engine[W]) mailboxNow() mailbox {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.received, e.rested
+	return e.box
 }
 
 // takeOver takes a message that was handed over. It does not block. It drops one that it
@@ -151,7 +172,7 @@ func (p *polls) takeOver(h store.Handover) {
 		return
 	}
 	q := p.queue(h.Topic)
-	twice := h.At == q.received || slices.ContainsFunc(q.handed, func(other handed) bool { return other.At == h.At })
+	twice := h.At == q.box.received || slices.ContainsFunc(q.handed, func(other handed) bool { return other.At == h.At })
 	if err != nil || twice || full {
 		p.stats.drop(1)
 	} else {
@@ -167,16 +188,16 @@ func (p *polls) takeOver(h store.Handover) {
 // late, or was taken back when the inbox left, and refuses what no caller can take. The
 // mutex is held.
 func (p *polls) dealHanded(q *topicQueue) {
-	for !q.asking && q.from > 0 && len(q.handed) > 0 && q.firstFree() != nil {
+	for !q.asking && q.box.isOpen() && len(q.handed) > 0 && q.firstFree() != nil {
 		h := q.handed[0]
 		one, lease := q.firstToHand(h.Full)
 		if one == nil {
 			p.refuse(q)
 			continue
 		}
-		q.received, q.handed = h.At, q.handed[1:]
+		q.box.received, q.handed = h.At, q.handed[1:]
 		p.pending--
-		if h.At <= q.from || q.clock.since(h.At) >= record.HandoverLease {
+		if !q.box.isGood(h.At) || q.clock.since(h.At) >= record.HandoverLease {
 			p.stats.drop(1)
 			continue
 		}
@@ -192,7 +213,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 // refuse has the first message that was handed over be released before the next claim. The mutex is held.
 func (p *polls) refuse(q *topicQueue) {
 	h := q.handed[0]
-	q.received, q.handed, q.back = h.At, q.handed[1:], append(q.back, h.Delivery)
+	q.box.received, q.handed, q.back = h.At, q.handed[1:], append(q.back, h.Delivery)
 	p.stats.drop(1)
 }
 
@@ -231,10 +252,10 @@ func (p *polls) confirm(d Delivery) {
 	}
 }
 
-// refuse has the engine take no hand-overs any more, and returns those that it has not begun.
+// refuse has the engine take no hand-overs any more, and returns what it has not begun.
 func (e *engine[W]) refuse() []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.handlers = nil
-	return e.takeQueue()
+	return append(e.takeQueue(), e.refused...)
 }

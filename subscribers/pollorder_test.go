@@ -31,15 +31,19 @@ func TestOrderOfPolls(t *testing.T) {
 				p, _ := newPoller(t, db)
 				claimers = append(claimers, p)
 			}
-			const n = 500
-			publisher := storetest.Publisher(t, db)
+			const n, many = 500, 4
+			publisher, room := storetest.Publisher(t, db), make(chan bool, many)
 			storetest.Run(t, func(ctx context.Context) error {
 				for i, m := range numbered(n) {
-					m.Delay = time.Duration(i%3) * time.Millisecond
-					if _, err := publisher.Publish(ctx, m); err != nil {
+					select {
+					case room <- true: // so that callers wait now and then
+					case <-ctx.Done():
 						return nil
 					}
-					time.Sleep(time.Duration(i%5) * time.Millisecond) // so that callers wait now and then
+					m.Delay = time.Duration(i%3) * time.Millisecond
+					if _, err := publisher.Publish(ctx, m); err != nil {
+						return nil // the test ended
+					}
 				}
 				return nil
 			})
@@ -51,6 +55,10 @@ func TestOrderOfPolls(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, d := range ds {
+					select {
+					case <-room:
+					default: // it came again
+					}
 					if got++; d.Due.Before(due) {
 						again++
 						t.Logf("%s, due %v, came after %s, due %v", d.ID, d.Due, last.ID, due)

@@ -54,14 +54,12 @@ type topicQueue struct {
 	leaves bool    // it is leaving that
 	scans  int     // calls under way that may put the inbox there
 
-	away     error      // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
-	asking   bool       // a claim is under way
-	handed   []handed   // not dealt yet: they are younger than what that claim may bring
-	back     []Delivery // handed over, to be released before the next claim: they are older than what that may bring
-	received int64      // when the last hand-over was made that is not among handed, in us by Redis's clock
-	from     int64      // those made later are good: when the last call found none on its way, by the same clock; 0: none did since the inbox left
-	exits    int        // how often the inbox left
-	clock    sample     // of the last claim
+	away   error      // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
+	asking bool       // a claim is under way
+	handed []handed   // not dealt yet: they are younger than what that claim may bring
+	back   []Delivery // handed over, to be released before the next claim: they are older than what that may bring
+	box    mailbox    // of the hand-overs that are not among handed
+	clock  sample     // of the last claim
 }
 
 // A handed is a message that was handed over.
@@ -324,7 +322,7 @@ func (p *polls) start(q *topicQueue) {
 // back, and callers that come meanwhile claim. The mutex is held.
 func (q *topicQueue) leave() {
 	q.leaves, q.listed, q.rung = true, false, true
-	q.from, q.exits = 0, q.exits+1
+	q.box.leave()
 }
 
 // begin begins a task. The mutex is held.
@@ -400,10 +398,10 @@ func (p *polls) serve(q *topicQueue) {
 // not, they wait on. The mutex is held, but while Redis is called.
 func (p *polls) ask(q *topicQueue) (asked bool) {
 	terms, most := q.wanted()
-	beaten, received := q.beaten, q.received
+	beaten, before := q.beaten, q.box
 	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
 	p.mu.Unlock()
-	got, err := p.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow, Worker: terms.worker}, p.inbox, received)
+	got, err := p.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow, Worker: terms.worker}, p.inbox, before.received)
 	p.mu.Lock()
 	q.asking = false
 	q.listed = q.listed || got.short || err != nil
@@ -418,7 +416,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 	if got.onTheWay { // it rings when it arrives
 		p.ringAfter(q, handoverLost())
 	} else {
-		q.from = got.now
+		q.box.found(got.now, before)
 	}
 	if beaten && len(got.deliveries) > 0 {
 		p.fallbacks.Add(1)
@@ -446,7 +444,7 @@ func (p *polls) ask(q *topicQueue) (asked bool) {
 // meanwhile claim again. The mutex is held, but while Redis is called.
 func (p *polls) unlist(q *topicQueue, ds []Delivery) {
 	q.leave()
-	received := q.received
+	received := q.box.received
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()

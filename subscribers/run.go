@@ -40,10 +40,7 @@ func (e *engine[W]) run(ctx context.Context) error {
 		signal(e.handled)
 		helpers.Go(acknowledge)
 	}
-	_ = e.giveBack(grace, append(e.takeRefused(), e.takeQueued(0)...), true)
-	if came := e.refuse(); len(came) > 0 { // handed over before the source rested
-		_ = e.giveBack(grace, came, false)
-	}
+	_ = e.giveBack(grace, e.refuse(), true)
 	if e.rests != nil {
 		e.rests()
 	}

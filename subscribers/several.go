@@ -219,9 +219,9 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 	if one.over {
 		return 0, nil
 	}
-	topics, received, exits := make([]string, len(part)), make([]int64, len(part)), make([]int, len(part))
+	topics, received, before := make([]string, len(part)), make([]int64, len(part)), make([]mailbox, len(part))
 	for i, q := range part {
-		topics[i], received[i], exits[i] = q.topic, q.received, q.exits
+		topics[i], received[i], before[i] = q.topic, q.box.received, q.box
 		if !q.served && len(q.polls) == 1 {
 			q.rung = false // the scan finds what was rung for until now
 		}
@@ -247,8 +247,8 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 		if err == nil {
 			q.away, q.listed = nil, q.listed || taken == 0
 			q.clock.note(found.Now)
-			if !slices.Contains(found.OnTheWay, i) && q.exits == exits[i] {
-				q.from = found.Now
+			if !slices.Contains(found.OnTheWay, i) {
+				q.box.found(found.Now, before[i])
 			}
 		} else {
 			q.rung, q.listed = true, q.listed || !reach.NotExecuted(err)
@@ -294,7 +294,7 @@ func (p *polls) vacate(shard store.Shard) {
 	for some := range slices.Chunk(all, record.MaxTopics) {
 		topics, received := make([]string, len(some)), make([]int64, len(some))
 		for i, q := range some {
-			topics[i], received[i] = q.topic, q.received
+			topics[i], received[i] = q.topic, q.box.received
 		}
 		p.mu.Unlock()
 		_ = shard.Leave(ctx, p.inbox, topics, received)

@@ -47,8 +47,8 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	if w.isAged() {
 		inbox = reach.Inbox{}
 	}
-	received, rests := w.lastReceived()
-	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, received)
+	before := w.mailboxNow()
+	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, before.received)
 	more, again := !got.short, time.Duration(0)
 	switch {
 	case err != nil:
@@ -61,7 +61,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 		w.clock.note(got.now)
 	}
 	if err == nil && !got.onTheWay {
-		w.found(got.now, rests)
+		w.found(got.now, before)
 	}
 	return batch[Delivery]{work: got.deliveries, more: more, again: again, then: func() {
 		for _, bad := range got.unreadable {

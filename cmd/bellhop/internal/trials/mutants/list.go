@@ -510,7 +510,7 @@ var mutants = []mutant{
 		"what was taken back is handled when it arrives",
 		change{
 			"subscribers/handover.go",
-			"if h.At <= q.from || ",
+			"if !q.box.isGood(h.At) || ",
 			"if ",
 		},
 		ofSubscribers, "TestHandoverToACallerThatLeft",

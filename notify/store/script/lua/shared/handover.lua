@@ -75,8 +75,10 @@ function Handover.leave(topic, inbox, received, now)
   try('ZREM', waiting, inbox)
   if handed < 0 or handed == tonumber(received) then return end
   local ends = Leases.receipt_of(handed + UNCONFIRMED, 0)
-  for _, member in ipairs(call('ZRANGE', LEASED, text(ends), string.format('%.1f', ends + 9.9), 'BYSCORE')) do
-    local is_handed = topic_of(member) == topic and call('ZSCORE', LEASED, member) % 1 > 0
+  local found = call('ZRANGE', LEASED, text(ends), string.format('%.1f', ends + 9.9), 'BYSCORE', 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local member = found[i]
+    local is_handed = topic_of(member) == topic and found[i + 1] % 1 > 0
     if is_handed and not Extras.extra(try('HGET', EXTRAS, member), 'stop') then take_back(topic, member, math.floor(handed / 1000), now) end
   end
 end

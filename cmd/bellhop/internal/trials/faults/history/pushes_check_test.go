@@ -49,6 +49,10 @@ var wrongPushes = map[history.Rule]map[string]string{
 			0-2 p publish a ok due=50
 			70-75 h handle a ok attempt=1 receipt=1070 webhook=t:a REQUEST
 			80-85 h handle a ok attempt=2 receipt=1080 webhook=t:a REQUEST`,
+		"answered, and made again": `
+			0-2 p publish a ok due=50
+			70-75 h handle a ok attempt=1 receipt=1070 webhook=t:a REQUEST
+			80-85 h handle a ok attempt=1 receipt=1070 webhook=t:a REQUEST`,
 		"under way twice": `
 			0-2 p publish a ok due=50
 			70-300 h handle a ok attempt=1 receipt=1070 webhook=t:a REQUEST
@@ -88,6 +92,10 @@ var rightPushes = map[string]string{
 		70-75 h handle a no attempt=1 receipt=1070 webhook=t:a REQUEST
 		170-175 h handle a ok attempt=2 receipt=1170 webhook=t:a REQUEST
 		185-190 h handle b ok attempt=1 receipt=1185 webhook=t:b REQUEST`,
+	"made again, since a kept connection was closed": inKey + `
+		70-75 h handle a no attempt=1 receipt=1070 webhook=t:a REQUEST
+		80-85 h handle a ok attempt=1 receipt=1070 webhook=t:a REQUEST
+		95-99 h handle b ok attempt=1 receipt=1095 webhook=t:b REQUEST`,
 	"long after it was due, since the endpoint failed": `
 		0-2 p publish a ok due=50
 		70-75 h handle a no attempt=1 receipt=1070 webhook=t:a REQUEST
