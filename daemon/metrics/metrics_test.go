@@ -445,9 +445,10 @@ func TestRedisAway(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	m := full(t, store)
-	if got := together(scrape(t, m)); got["bellhop_redis_up"] != 1 || got[`bellhop_published_total{topic="orders"}`] != 2 {
-		t.Errorf("while it is there: %v", got["bellhop_redis_up"])
-	}
+	storetest.Eventually(t, "what Redis keeps is shown", func() bool {
+		got := together(scrape(t, m))
+		return got["bellhop_redis_up"] == 1 && got[`bellhop_published_total{topic="orders"}`] == 2
+	})
 	away := func() {
 		t.Helper()
 		got := together(scrape(t, m))
