@@ -53,7 +53,8 @@ const actMatches = 50
 // only counts. The act is for what was there when it began: it leaves alone what was published, or died,
 // since then, and so what it moved itself and what came back. Reschedule leaves alone what is due at the new time already,
 // what became due meanwhile if the new time is past, and what was tried or, with attempts used up, rescheduled meanwhile. Errors: a
-// notify.Fault, or that of the connection, a notify.MissingError or notify.ErrUnreplicated beside what is done.
+// notify.Fault, or that of the connection, a notify.MissingError or notify.ErrUnreplicated beside what is done: a shard that does not
+// answer is passed over, unless the act began there. With a Cursor the act goes on where it failed.
 func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bool) (Acted, error) {
 	if err := act.check(dryRun); err != nil {
 		return Acted{}, err

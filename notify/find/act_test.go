@@ -415,6 +415,68 @@ func TestStoppedActCounts(t *testing.T) {
 	})
 }
 
+// An act that Redis refuses in the middle goes on where it was, once Redis works again, and neither changes nor counts a message twice.
+func TestRefusedActGoesOn(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		u := storetest.UserOf(t, db)
+		goesOn(t, u.Store, func() { u.ACL(t, "-@all") }, func() { u.ACL(t, "+@all") })
+	})
+}
+
+// So does one whose Redis goes away.
+func TestActGoesOnAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 8} {
+		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {
+			t.Parallel()
+			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always") // everysec may lose what was answered
+			db := storetest.Following(storetest.With(t, notify.Config{URL: server.URL(), Prefix: "p", Shards: shards}))
+			goesOn(t, db, server.Kill, func() {
+				back, err := server.Restart(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(back.Stop)
+			})
+		})
+	}
+}
+
+// goesOn checks an act that fails behind some messages, in the first shard that has any, and goes on.
+func goesOn(t *testing.T, db *notify.Store, fails, works func()) {
+	t.Helper()
+	const n = 60
+	for i := range n {
+		storetest.Publish(t, db, notify.Message{Topic: fmt.Sprint("t", i), ID: "m", Delay: time.Hour})
+	}
+	calls := 0
+	db.Observe(func(script string, _ time.Duration, _ error) {
+		if script == "reschedule" {
+			if calls++; calls == 3 {
+				fails()
+			}
+		}
+	})
+	f, q, delay := finder(t, db), parse(t, "state:scheduled"), 2*time.Hour
+	failed, sum := 0, find.Acted{}
+	for o := (find.Options{}); ; {
+		done, err := f.Act(t.Context(), q, find.Act{Kind: find.Reschedule, Delay: &delay}, o, false)
+		sum.Matched, sum.Done = sum.Matched+done.Matched, sum.Done+done.Done
+		if err != nil {
+			failed++
+			works()
+		}
+		if o.Cursor = done.Cursor; o.Cursor == "" {
+			break
+		}
+	}
+	if failed != 1 {
+		t.Errorf("it failed %d times", failed)
+	}
+	want(t, "in all", sum, n, n)
+}
+
 // Acts leave alone what a token does not permit.
 func TestActMay(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,7 @@ type search struct {
 	shards  []store.Shard
 	at      position
 	missing *store.MissingError
+	failed  *position // of the first shard that this call passed over; nil: none
 	ended   bool
 
 	topics []string       // of the place, to look at next
@@ -127,7 +128,10 @@ func (s *search) progress() (looked, of int64, cursor string) {
 	if s.id != "" {
 		s.at.Of = max(s.at.Of, s.at.Looked+int64(len(s.topics)))
 	}
-	if !s.ended {
+	switch {
+	case s.failed != nil && len(s.missing.Shards) == len(s.shards): // no other one answered
+		s.at, cursor = *s.failed, s.failed.cursor()
+	case !s.ended:
 		s.at.Missing = s.missing.Shards
 		cursor = s.at.cursor()
 	}
@@ -162,10 +166,15 @@ func (s *search) isEnough() bool {
 	return s.limit > 0 && s.left <= 0 || s.paged && s.size >= s.full || s.since(s.began) > endAfter
 }
 
-// passOver notes a shard that does not answer, and returns any other error.
+// passOver notes a shard that does not answer, and where the search goes on if no other one does; it returns any other error.
 func (s *search) passOver(ctx context.Context, shard store.Shard, err error) error {
-	if ctx.Err() != nil || len(s.shards) == 1 || !reach.Retryable(err) || errors.Is(err, notify.ErrUnreplicated) {
+	isBegun := s.at.Began != 0 && s.shards[s.at.Shard].Number() == shard.Number() // an act goes on there, or it would do things twice
+	if ctx.Err() != nil || len(s.shards) == 1 || isBegun || !reach.Retryable(err) || errors.Is(err, notify.ErrUnreplicated) {
 		return err
+	}
+	if s.failed == nil {
+		at := s.at
+		at.Missing, s.failed = slices.Clone(s.missing.Shards), &at
 	}
 	if !slices.Contains(s.missing.Shards, shard.Number()) {
 		s.missing.Add(shard, err)

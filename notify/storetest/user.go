@@ -18,10 +18,16 @@ type User struct {
 // NewUser returns a user whom Redis refuses nothing either, until ACL changes that. The user is gone when the test ends.
 func NewUser(t testing.TB) *User {
 	t.Helper()
-	u := &User{Admin: Open(t), Name: "user-" + notify.NewID()}
+	return UserOf(t, Open(t))
+}
+
+// UserOf is NewUser for a store.
+func UserOf(t testing.TB, store *notify.Store) *User {
+	t.Helper()
+	u := &User{Admin: store, Name: "user-" + notify.NewID()}
 	u.ACL(t, "on", ">secret", "+@all", "~*", "&*")
 	t.Cleanup(func() { _ = u.Admin.Client().Do(context.Background(), "ACL", "DELUSER", u.Name).Err() })
-	u.Store = At(t, strings.Replace(URL(), "//", "//"+u.Name+":secret@", 1), u.Admin.Keys().Prefix())
+	u.Store = With(t, notify.Config{URL: strings.Replace(URL(), "//", "//"+u.Name+":secret@", 1), Prefix: store.Prefix(), Shards: len(store.KeysOfAll())})
 	awaitCalls(u.Store)
 	return u
 }
