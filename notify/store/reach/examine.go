@@ -226,7 +226,11 @@ func (s Shard) DeathsSince(ctx context.Context, topic string, since time.Time) (
 	if err != nil {
 		return 0, err
 	}
-	return d.client.ZCount(ctx, d.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
+	died, err := d.client.ZCount(ctx, d.keys.Dead(topic), strconv.FormatInt(since.UnixMilli(), 10), "+inf").Result()
+	if err != nil {
+		return 0, d.explain(ctx, err)
+	}
+	return died, nil
 }
 
 // Ring rings one subscriber for a topic.
@@ -245,7 +249,11 @@ func (s Shard) Time(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return onNode(ctx, d, func(node redis.UniversalClient) (time.Time, error) { return node.Time(ctx).Result() })
+	now, err := onNode(ctx, d, func(node redis.UniversalClient) (time.Time, error) { return node.Time(ctx).Result() })
+	if err != nil {
+		return time.Time{}, d.explain(ctx, err)
+	}
+	return now, nil
 }
 
 // ClockOffset returns by how much the clock of the shard's server is ahead of this host's:
@@ -256,7 +264,7 @@ func (s Shard) ClockOffset(ctx context.Context) (time.Duration, error) {
 		sent := time.Now()
 		there, err := s.Time(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("ask redis at %s for its time: %w", s.redis.Address(), err)
+			return 0, fmt.Errorf("ask for the time: %w", err)
 		}
 		if took := time.Since(sent); took < best {
 			best, offset = took, there.Sub(sent.Add(took/2))

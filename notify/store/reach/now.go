@@ -32,12 +32,11 @@ func (s *Redis) askTime(ctx context.Context) (err error) {
 		well = all
 	}
 	for _, d := range well {
-		told, no := d.handle().Time(ctx)
-		if no == nil {
+		var told time.Time
+		if told, err = d.handle().Time(ctx); err == nil {
 			s.clock.set(told)
 			return nil
 		}
-		err = d.explain(ctx, no)
 	}
 	return err
 }
