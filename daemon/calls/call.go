@@ -79,11 +79,17 @@ type Request struct {
 	in       any
 }
 
-// Do makes the call with a request whose parameters fill sets in an input.
+// Do makes the call with a request whose parameters fill sets in an input. The error is an api.ErrForbidden if the client may not use
+// its topic, or some topic of its pattern.
 func (c Call) Do(ctx context.Context, s *Service, r *Request, fill func(input reflect.Value) error) (any, error) {
 	in := reflect.New(c.Input)
 	if err := fill(in.Elem()); err != nil {
 		return nil, err
+	}
+	if topic := in.Elem().FieldByName("Topic"); topic.IsValid() && topic.String() != "" {
+		if err := r.AllowTopic(topic.String()); err != nil {
+			return nil, err
+		}
 	}
 	if limit := in.Elem().FieldByName("Limit"); limit.IsValid() {
 		if r.Most > 0 {

@@ -34,14 +34,10 @@ var _ = define(Call{
 	return reply(api.ForecastOf(f, missing), err)
 })
 
-// topicsLike returns the pattern, or those of the client if the pattern is empty, and checks
-// that the client may use its topics.
+// topicsLike returns the pattern of a request, or those of the client if there is none.
 func (c *Client) topicsLike(pattern string) ([]notify.Pattern, error) {
 	if pattern == "" {
 		return c.Patterns, nil
-	}
-	if err := c.AllowTopic(pattern); err != nil {
-		return nil, err
 	}
 	p, err := notify.ParsePattern(pattern)
 	return []notify.Pattern{p}, err

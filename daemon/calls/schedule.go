@@ -49,9 +49,6 @@ var _ = define(Call{
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
 	Description: "A schedule that is there all the time is in a page, and may be in several: after a restart of Redis the list begins anew.",
 }, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	from, err := parsePlace(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -155,9 +152,6 @@ var _ = define(Call{
 	Name: "showSchedule", Method: "GET", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedule{}, NATS: ByTopic,
 	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Show a schedule, when it fires next, and what it made last",
 }, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	return reply(in.shown(ctx, s))
 })
 
@@ -195,9 +189,6 @@ var _ = define(Call{
 	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Tell when a schedule fires next, or would by another rule",
 	Description: "With cron or every no schedule of the name needs to be there. One that is there has no times while it is paused, or at its end.",
 }, func(ctx context.Context, s *Service, r *Request, in *nextInput) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	tried, state, err := in.tried(ctx, s)
 	if err != nil {
 		return nil, err
@@ -212,9 +203,6 @@ var _ = define(Call{
 	Request: api.SchedulePut{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Add a schedule, or change one: publish a message again and again",
 	Description: "Occurrences are ordinary messages with the ids NAME~TIME, made ahead of their times by the elected carrier, each once. A change withdraws what was made ahead and waits as it was made, and goes on from now. One that is there as it is put stays as it is.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	schedule, err := api.DecodeSchedule(in.Topic, in.Name, r.Body)
 	if err != nil {
 		return nil, err
@@ -235,9 +223,6 @@ var _ = define(Call{
 	Request: api.SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
 	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others. The list has up to 10,000 schedules and 1 MiB, and over NATS max_payload if that is less.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	apply, err := api.DecodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
 	if err != nil {
 		return nil, err
@@ -249,9 +234,6 @@ var _ = define(Call{
 // changing returns a call that changes a schedule.
 func changing(change func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) func(context.Context, *Service, *Request, *ofSchedule) (any, error) {
 	return func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
-		if err := r.AllowTopic(in.Topic); err != nil {
-			return nil, err
-		}
 		return nil, change(s.Store.Of(in.Topic), ctx, in.Topic, in.Name, store.AnyRevision)
 	}
 }

@@ -28,9 +28,6 @@ var _ = define(Call{
 	Name: "countTopic", Method: "GET", Path: PathTopic, Tag: TagOperate, Status: http.StatusOK, Reply: api.Topic{}, NATS: ByTopic,
 	Summary: "Count the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	counts, err := s.Inspector.Count(ctx, in.Topic)
 	if err != nil {
 		return nil, err
@@ -48,9 +45,6 @@ var _ = define(Call{
 	Name: "listKeys", Method: "GET", Path: PathTopic + "/keys", Tag: TagOperate, Status: http.StatusOK, Reply: api.Keys{}, NATS: ByTopic, Lasts: true, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Summary: "List the keys of which messages are blocked, and what each waits for",
 }, func(ctx context.Context, s *Service, r *Request, in *keysInput) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	keys, all, err := store.ListKeys(ctx, s.Store, in.Topic, store.KeyOrder(in.Sort), in.Limit)
 	return reply(api.KeysOf(keys, all), err)
 })
@@ -60,13 +54,12 @@ type ofSettings struct {
 	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
 }
 
-// allow returns an api.ErrForbidden unless the client may use the topic, or for
-// notify.AllTopics all topics.
+// allow returns an api.ErrForbidden for notify.AllTopics unless the client may use all topics.
 func (in *ofSettings) allow(r *Request) error {
 	if in.Topic == notify.AllTopics {
 		return r.AllowAll()
 	}
-	return r.AllowTopic(in.Topic)
+	return nil
 }
 
 const settingsNATS = "settings.TOPIC, and defaults for the topic *, read them without data, and change them with data"
@@ -114,9 +107,6 @@ var _ = define(Call{
 	Rights: []Right{MayAdmin}, Summary: "Stop handing out the messages of a topic",
 	Description: "A topic that is paused already gets the end that is given, or none.",
 }, func(ctx context.Context, s *Service, r *Request, in *pauseInput) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	_, err := api.Pause(ctx, s.Store, s.Inspector, in.Topic, in.Until)
 	return nil, err
 })
@@ -125,9 +115,6 @@ var _ = define(Call{
 	Name: "resume", Method: "POST", Path: PathTopic + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
 	Rights: []Right{MayAdmin}, Summary: "Resume handing out the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	return nil, s.Inspector.Resume(ctx, in.Topic)
 })
 
@@ -140,9 +127,6 @@ var _ = define(Call{
 	Name: "listDead", Method: "GET", Path: PathTopic + "/dead", Tag: TagOperate, Status: http.StatusOK, Reply: api.Page{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MayConsume}, Summary: "List dead letters, oldest death first",
 }, func(ctx context.Context, s *Service, r *Request, in *deadListInput) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	return page(s.Inspector.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
 })
 
@@ -170,9 +154,6 @@ var _ = define(Call{
 func (in *deadInput) each(ctx context.Context, r *Request,
 	one func(context.Context, string, ...string) (int, error), all func(context.Context, string, func(int)) (int, error),
 ) (any, error) {
-	if err := r.AllowTopic(in.Topic); err != nil {
-		return nil, err
-	}
 	var n int
 	var err error
 	switch {

@@ -1,0 +1,42 @@
+package calls_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/notify"
+)
+
+// A call whose parameters name a topic is refused before it does anything, unless its client may use that. All others are known here,
+// since each has to judge by itself what it shows.
+func TestCallsAllowTopics(t *testing.T) {
+	pattern, err := notify.ParsePattern("others")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &calls.Client{Name: "keeper", Rights: []calls.Right{calls.MayAdmin}, Patterns: []notify.Pattern{pattern}}
+	var judging []string
+	for _, call := range calls.Table() {
+		if _, named := call.Input.FieldByName("Topic"); !named {
+			judging = append(judging, call.Name)
+			continue
+		}
+		_, err := call.Do(t.Context(), nil, &calls.Request{Client: client}, func(input reflect.Value) error {
+			input.FieldByName("Topic").SetString("orders")
+			return nil
+		})
+		if !errors.Is(err, api.ErrForbidden) {
+			t.Errorf("%s: %v, want %v", call.Name, err, api.ErrForbidden)
+		}
+	}
+	want := []string{
+		"act", "carrier", "deletePush", "find", "history", "listPushes", "listTopics", "pausePush", "pruneArchive", "putPush", "resumePush", "rotateSecret", "showPush", "testPush", "workers",
+	}
+	if !slices.Equal(judging, want) {
+		t.Errorf("these name no topic: %q, want %q", judging, want)
+	}
+}
