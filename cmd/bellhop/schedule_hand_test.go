@@ -80,7 +80,7 @@ func TestScheduleNext(t *testing.T) {
 	contains(t, out, "2199-04-01 02:30:00 +0200 (in ")
 	var next struct{ Next []string }
 	s.json(&next, append([]string{"schedule", "next", "--json", "--number", "1000"}, rule...)...)
-	if len(next.Next) != 1000 || next.Next[8] != "2199-12-01T02:30:00+01:00" {
+	if len(next.Next) != 1000 || next.Next[8] != "2199-12-01T01:30:00Z" {
 		t.Errorf("got %d times, %v", len(next.Next), next.Next[:9])
 	}
 	contains(t, s.call("schedule", "next", "--at", "2020-01-01T00:00:00Z"), "it does not fire: it is at its end\n")

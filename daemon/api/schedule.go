@@ -63,20 +63,20 @@ type ScheduleState struct {
 	Made     int64        `json:"made" doc:"how many occurrences were made, those among them that overlap=skip dropped"`
 	Missed   int64        `json:"missed" doc:"how many never were"`
 	Taken    int64        `json:"taken" doc:"how many had an id that was in use"`
-	Next     []string     `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"the next five times at which it fires, in its zone"`
+	Next     []time.Time  `json:"next" nullable:"false" doc:"the next five times at which it fires, but those whose message was cancelled or moved"`
 	Last     []Occurrence `json:"last" nullable:"false" doc:"the last twenty occurrences that were made, by time; those ahead are messages"`
 }
 
 // ScheduleNext is when a schedule fires next.
 type ScheduleNext struct {
-	Next []string `json:"next" nullable:"false" example:"[\"2030-01-02T02:30:00+01:00\"]" doc:"in its zone; fewer than were asked for: it is at its end, or paused"`
+	Next []time.Time `json:"next" nullable:"false" doc:"but those whose message was cancelled or moved; fewer than were asked for: it is at its end, or paused"`
 }
 
 // NextOf returns up to n times after now at which a schedule fires.
 func NextOf(s *store.Schedule, state *store.ScheduleState, now time.Time, n int) ScheduleNext {
-	next := ScheduleNext{Next: []string{}}
+	next := ScheduleNext{Next: []time.Time{}}
 	for _, at := range s.Following(state, now, n) {
-		next.Next = append(next.Next, at.Format(time.RFC3339))
+		next.Next = append(next.Next, at.UTC())
 	}
 	return next
 }

@@ -298,7 +298,7 @@ func (s *Schedule) OccurrenceID(at time.Time) string {
 }
 
 // Fires calls on with each time after one at which the schedule fires, in its zone, and whether its occurrence was made: with none while it is
-// paused, and with no more than its count lets it make.
+// paused, with no more than its count lets it make, and not with those whose id was in use, or whose message was cancelled or moved.
 func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.Time, bool] {
 	return func(on func(at time.Time, isMade bool) bool) {
 		rule, err := s.Rule()
@@ -314,19 +314,19 @@ func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.T
 			}
 			after = state.Cursor
 		}
-		made, left := make(map[int64]bool, len(state.Occurrences)), s.Count-int(state.Made)
-		for _, one := range state.Occurrences {
-			made[one.At.Unix()] = true
+		made, left := make(map[int64]*Made, len(state.Occurrences)), s.Count-int(state.Made)
+		for i := range state.Occurrences {
+			made[state.Occurrences[i].At.Unix()] = &state.Occurrences[i]
 		}
 		for at, ok := rule.Next(after); ok; at, ok = rule.Next(at) {
-			isMade := made[at.Unix()]
-			if !isMade {
+			one := made[at.Unix()]
+			if one == nil {
 				if s.Count > 0 && left <= 0 {
 					return
 				}
 				left--
 			}
-			if !on(at.In(zone), isMade) {
+			if (one == nil || one.comes()) && !on(at.In(zone), one != nil) {
 				return
 			}
 		}
@@ -336,7 +336,7 @@ func (s *Schedule) Fires(state *ScheduleState, after time.Time) iter.Seq2[time.T
 // madeBetween returns the times after one and up to another at which a rule fires and whose occurrences were made, in order.
 func (state *ScheduleState) madeBetween(rule *calendar.Rule, after, upto time.Time) (times []time.Time) {
 	for _, one := range state.Occurrences {
-		if !one.At.After(after) || one.At.After(upto) {
+		if !one.At.After(after) || one.At.After(upto) || !one.comes() {
 			continue
 		}
 		if at, _ := rule.Next(one.At.Add(-time.Second)); at.Equal(one.At) {
@@ -345,6 +345,9 @@ func (state *ScheduleState) madeBetween(rule *calendar.Rule, after, upto time.Ti
 	}
 	return times
 }
+
+// comes reports whether an occurrence that is to come will, at its time.
+func (m *Made) comes() bool { return !m.Taken && !m.Off }
 
 // Following returns up to n of the times that Fires has.
 func (s *Schedule) Following(state *ScheduleState, after time.Time, n int) (times []time.Time) {

@@ -56,6 +56,7 @@ type Made struct {
 	Due       time.Time `json:"due"`                // of its message; zero in a Backfill if it is Taken, or is not made
 	Published time.Time `json:"published,omitzero"` // when it was made; zero: it was not
 	Taken     bool      `json:"-"`                  // since its id was in use
+	Off       bool      `json:"-"`                  // it is to come, and its message was cancelled or moved; a page looks no further than its first five, or the first
 }
 
 // PutSchedule puts a schedule, or changes the one of its name: what that made ahead is withdrawn, as far as it waits as it was made, and it
@@ -232,7 +233,7 @@ func readState(text string) (s ScheduleState) {
 	for word := range strings.FieldsSeq(rest) {
 		var at, due, made int64
 		if n, _ := fmt.Sscanf(word, "%d,%d,%d", &at, &due, &made); n == 3 {
-			one := Made{At: time.Unix(at, 0).UTC(), Due: time.UnixMilli(due).UTC(), Taken: made == 0}
+			one := Made{At: time.Unix(at, 0).UTC(), Due: time.UnixMilli(due).UTC(), Taken: made == 0, Off: strings.HasSuffix(word, "-")}
 			if !one.Taken {
 				one.Published = time.UnixMilli(made).UTC()
 			}

@@ -252,6 +252,51 @@ func TestPutSchedule(t *testing.T) {
 	storetest.Empty(t, r.db)
 }
 
+// What was cancelled or moved, or whose id was in use, is not among the times that follow: of a schedule, and of those in pages.
+func TestFollowing(t *testing.T) {
+	t.Parallel()
+	r := openRecurring(t)
+	sent := hourly(r, "sent")
+	sent.Message.Broadcast = true
+	pub := storetest.Publisher(t, r.db)
+	storetest.Publish(t, r.db, notify.Message{Topic: r.topic, ID: r.id("x", 4), Due: r.at(5)})
+	for _, s := range []*store.Schedule{hourly(r, "x"), sent} {
+		s.Spec.From = r.at(0)
+		r.put(s)
+		r.fills(r.only(), 0, 1, 2, 3, 4)
+		_, err := pub.Cancel(t.Context(), r.topic, r.id(s.Name, 0))
+		r.must(err)
+		_, err = pub.RescheduleAt(t.Context(), r.topic, r.id(s.Name, 2), r.at(9))
+		r.must(err)
+	}
+	follow := func(l store.Listed, n int) (hours []int) {
+		for _, at := range l.Schedule.Following(&l.State, time.Now(), n) {
+			hours = append(hours, int(at.Sub(r.base)/time.Hour))
+		}
+		return hours
+	}
+	for name, want := range map[string][]int{"x": {1, 3, 5, 6}, "sent": {1, 3, 4, 5}} {
+		schedule, state, _, err := r.shard.Schedule(t.Context(), r.topic, name)
+		r.must(err)
+		page, _, err := r.shard.Schedules(t.Context(), r.topic, "")
+		r.must(err)
+		all, err := r.shard.AllSchedules(t.Context(), 9, store.Mark{})
+		r.must(err)
+		is := func(l store.Listed) bool { return l.Schedule.Name == name }
+		listed := page[slices.IndexFunc(page, is)]
+		dated := all.Schedules[slices.IndexFunc(all.Schedules, func(d store.DatedSchedule) bool { return is(d.Listed) })].Listed
+		if got := follow(store.Listed{Schedule: schedule, State: state}, 4); !slices.Equal(got, want) {
+			t.Errorf("%s fires at %v, want %v", name, got, want)
+		}
+		if got := follow(listed, 4); !slices.Equal(got, want) {
+			t.Errorf("%s in a page fires at %v, want %v", name, got, want)
+		}
+		if got := follow(dated, 1); !slices.Equal(got, want[:1]) {
+			t.Errorf("%s of all fires at %v, want %v", name, got, want[:1])
+		}
+	}
+}
+
 // Pages of schedules have each of a topic.
 func TestSchedules(t *testing.T) {
 	t.Parallel()

@@ -46,8 +46,8 @@ var mutants = []mutant{
 		"a changed schedule withdraws what was moved",
 		change{
 			lua + "shared/schedules.lua",
-			" or tonumber(score) ~= one.due",
-			"",
+			"due_of(s.topic, member) ~= one.due or",
+			"not due_of(s.topic, member) or",
 		},
 		ofStore, "TestWithdraw",
 	},

@@ -73,13 +73,30 @@ local function member_of(s, time)
   return s.topic .. ':' .. s.name .. '~' .. string.gsub(Ends.rfc3339(time * 1000), '%.000Z$', 'Z')
 end
 
+-- When the message of an occurrence is due, in ms, if it waits for that: nobody cancelled it, and it is not carried yet.
+local function due_of(topic, member)
+  return tonumber(try('ZSCORE', scheduled_of(topic), member) or try('ZSCORE', BROADCASTS, member) or nil)
+end
+
 -- Whether the message of an occurrence waits as it was made: nobody cancelled, moved or replaced it, and it is not carried yet.
 function Schedules.waits(s, one)
   local member = member_of(s, one.time)
-  local score = try('ZSCORE', scheduled_of(s.topic), member) or try('ZSCORE', BROADCASTS, member)
-  if not score or tonumber(score) ~= one.due or one.at == 0 then return false end
+  if due_of(s.topic, member) ~= one.due or one.at == 0 then return false end
   local head = string.match(call('HGET', MESSAGES, member) or '', '^[^\n]*')
   return Messages.published_of(head) == one.at and string.find(head, '"' .. HEADER_SCHEDULE .. '":', 1, true) ~= nil
+end
+
+-- The state of a schedule as it is shown: of what was made ahead, and was cancelled or moved since, AT has a - behind it. Behind the first of so many
+-- that wait for their times, nothing is looked at.
+function Schedules.shown(topic, name, state, now, most)
+  local s = { topic = topic, name = name }
+  local line, made = string.match(state, '^([^\n]*)\n?(.*)$')
+  return line .. '\n' .. string.gsub(made, ' (%d+),(%d+),(%d+)', function(time, due, at)
+    if most == 0 or tonumber(time) * 1000 <= now then return nil end
+    if due_of(topic, member_of(s, tonumber(time))) ~= tonumber(due) then return ' ' .. time .. ',' .. due .. ',' .. at .. '-' end
+    most = most - 1
+    return nil
+  end)
 end
 
 local function forget(s, member)
