@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ Each is made once, whichever daemon is killed.`,
 		Example: `  bellhop schedule put invoices daily --cron '30 2 * * *' --zone Europe/Berlin \
     --body ''
   bellhop schedule put reports often --every 15m --overlap skip --body ''
-  bellhop schedule list invoices
+  bellhop schedule list
   bellhop schedule show invoices daily
   bellhop schedule pause invoices daily`,
 	}, "put, apply, list, show, next, run, backfill, pause, resume or delete",
@@ -207,19 +208,25 @@ func labelled(label string, texts []string) (rows [][]string) {
 
 func (a *app) scheduleListCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
-		Use:     "list TOPIC",
-		Short:   "List the schedules of a topic",
-		Long:    `List the schedules of a topic, when each fires, and when next.`,
-		Example: "  bellhop schedule list invoices\n  bellhop schedule list invoices --json | jq '.[].state.next[0]'",
-		Args:    takes("TOPIC"),
+		Use:   "list [TOPIC]",
+		Short: "List the schedules of a topic, or of all",
+		Long:  `List the schedules of a topic, or of all topics, when each fires, and when next.`,
+		Example: `  bellhop schedule list
+  bellhop schedule list invoices
+  bellhop schedule list --json | jq '.[].state.next[0]'`,
+		Args: takes("[TOPIC]"),
 
 		ValidArgsFunction: a.first(a.topicsLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := record.CheckTopic(args[0]); err != nil {
-			return err
+		topic := strings.Join(args, "")
+		if len(args) > 0 {
+			if err := record.CheckTopic(topic); err != nil {
+				return err
+			}
 		}
-		all, err := s.store.Of(args[0]).EachSchedule(ctx, args[0])
+		all, err := store.EachSchedule(ctx, s.store, topic)
+		missing, err := partly(err)
 		if err != nil {
 			return err
 		}
@@ -227,32 +234,48 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		shown := make([]api.Schedule, len(all))
-		rows := [][]string{{"NAME", "FIRES", "NEXT", "MADE", "MISSED"}}
-		for i := range all {
-			one := &all[i]
-			shown[i] = api.ScheduleOf(&one.Schedule, one.State, now)
-			next := "never"
-			switch times := one.Schedule.Following(&one.State, now, 1); {
-			case one.Err != nil:
-				next = "it cannot be read; put it again"
-			case !one.State.Paused.IsZero():
-				next = "paused"
-			case len(times) > 0:
-				next = a.when(times[0], now)
-			}
-			rows = append(rows, []string{one.Schedule.Name, api.Fires(&one.Schedule), next, fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
-		}
-		switch {
-		case a.json:
-			return a.printJSON(shown)
-		case len(all) == 0:
-			fmt.Fprintln(a.out, "no schedule")
-			return nil
+		return errors.Join(a.printSchedules(all, topic, now), missing)
+	})
+}
+
+// printSchedules prints schedules of a topic, or of all if it is empty.
+func (a *app) printSchedules(all []store.Listed, topic string, now time.Time) error {
+	shown := make([]api.Schedule, len(all))
+	rows := [][]string{{"TOPIC", "NAME", "FIRES", "NEXT", "MADE", "MISSED"}}
+	for i := range all {
+		one := &all[i]
+		shown[i] = api.ScheduleOf(&one.Schedule, one.State, now)
+		rows = append(rows, []string{one.Schedule.Topic, one.Schedule.Name, api.Fires(&one.Schedule), a.nextOf(one, now), fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
+	}
+	switch {
+	case a.json:
+		return a.printJSON(shown)
+	case len(all) == 0:
+		fmt.Fprintln(a.out, "no schedule")
+		return nil
+	case topic != "":
+		for i := range rows {
+			rows[i] = rows[i][1:]
 		}
 		a.printRows(rows, 0, 1, 2)
 		return nil
-	})
+	}
+	a.printRows(rows, 0, 1, 2, 3)
+	return nil
+}
+
+// nextOf says when a schedule of a list fires next.
+func (a *app) nextOf(l *store.Listed, now time.Time) string {
+	times := l.Schedule.Following(&l.State, now, 1)
+	switch {
+	case l.Err != nil:
+		return "it cannot be read; put it again"
+	case !l.State.Paused.IsZero():
+		return "paused"
+	case len(times) > 0:
+		return a.when(times[0], now)
+	}
+	return "never"
 }
 
 // scheduleChangeCommand returns a command that changes a schedule.

@@ -37,6 +37,19 @@ func TestSchedule(t *testing.T) {
 	if len(all) != 2 || all[0].Zone != "Europe/Berlin" || all[0].MaxAttempts != 3 || len(all[0].State.Next) != 5 || all[1].EveryMs != 900_000 || all[1].Count != 9 || all[1].Overlap != "skip" {
 		t.Errorf("got %+v", all)
 	}
+	s.call("schedule", "put", "bills", "often", "--every", "1h", "--body", "")
+	out = strings.Join(strings.Fields(s.call("schedule", "list")), " ")
+	for at, want := range []string{"TOPIC NAME FIRES NEXT MADE MISSED bills often every 1h ", " invoices daily 30 2 * * * in Europe/Berlin ", " invoices often every 15m, 9 times "} {
+		i := strings.Index(out, want)
+		if i < 0 || at == 0 && i > 0 {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+		out = out[max(i, 0):]
+	}
+	s.json(&all, "schedule", "list", "--json")
+	if len(all) != 3 || all[0].Topic != "bills" || all[1].Name != "daily" || all[1].MaxAttempts != 3 || all[2].Name != "often" {
+		t.Errorf("got %+v", all)
+	}
 	contains(t, s.call("schedule", "delete", "invoices", "daily"), "deleted invoices daily\n")
 	contains(t, s.fails(exitFailed, "schedule", "show", "invoices", "daily"), "no schedule of the topic has this name")
 	contains(t, s.fails(exitFailed, "schedule", "pause", "invoices", "daily"), "no schedule of the topic has this name")

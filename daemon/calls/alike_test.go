@@ -247,6 +247,8 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "receivers", values: map[string]any{"topic": "shop.read", "id": "none"}, has: "urn:bellhop:not-found"},
 		{call: "listSchedules", values: map[string]any{"topic": "shop.read"}, has: `{"schedules":[{"topic":"shop.read","name":"daily","at":["2199-01-02T03:04:05Z"]`},
 		{call: "listSchedules", values: map[string]any{"topic": "shop.read", "cursor": "x"}, has: "it is none of a list of schedules"},
+		{call: "listAllSchedules", values: map[string]any{"limit": 1}, has: `"name":"daily","at":["2199-01-02T03:04:05Z"]`},
+		{call: "listAllSchedules", values: map[string]any{"cursor": "1s0"}, has: "it is none of a list of schedules"},
 		{call: "showSchedule", values: map[string]any{"topic": "shop.read", "name": "daily"}, has: `"next":["2199-01-02T03:04:05Z"]`},
 		{call: "showSchedule", values: map[string]any{"topic": "shop.read", "name": "none"}, has: "urn:bellhop:not-found"},
 		{call: "nextOfSchedule", values: map[string]any{"topic": "shop.read", "name": "daily"}, has: `{"next":["2199-01-02T03:04:05Z"]}`},

@@ -34,7 +34,7 @@ func TestCallsAllowTopics(t *testing.T) {
 		}
 	}
 	want := []string{
-		"act", "carrier", "deletePush", "find", "history", "listPushes", "listTopics", "pausePush", "pruneArchive", "putPush", "resumePush", "rotateSecret", "showPush", "testPush", "workers",
+		"act", "carrier", "deletePush", "find", "history", "listAllSchedules", "listPushes", "listTopics", "pausePush", "pruneArchive", "putPush", "resumePush", "rotateSecret", "showPush", "testPush", "workers",
 	}
 	if !slices.Equal(judging, want) {
 		t.Errorf("these name no topic: %q, want %q", judging, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -41,33 +42,54 @@ type listSchedulesInput struct {
 	paged
 }
 
-// scheduleBodies is how many bytes of bodies a page of schedules has at the most, beside its first one.
-const scheduleBodies = 4 << 20
+// How much a page of schedules has at the most.
+const (
+	scheduleBodies = 4 << 20     // bytes of bodies, beside its first one
+	listedFor      = time.Second // of reading, where few are of topics that the token permits
+)
 
 var _ = define(Call{
 	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
 	Description: "A schedule that is there all the time is in a page, and may be in several: after a restart of Redis the list begins anew.",
 }, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
-	from, err := parsePlace(in.Cursor)
+	return reply(listSchedules(ctx, s, r, in.Topic, in.paged, []store.Shard{s.Store.Of(in.Topic)}))
+})
+
+var _ = define(Call{
+	Name: "listAllSchedules", Method: "GET", Path: "/v1/schedules", Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: Plain, Long: true,
+	Rights: []Right{MaySchedule}, Summary: "List the schedules of all topics, a page at a time, in no order",
+	Description: "A token gets those of the topics that it permits. A page may have fewer than asked for, or none: the list goes on as long as there is a cursor. As of one topic, a schedule may be in several pages.",
+}, func(ctx context.Context, s *Service, r *Request, in *paged) (any, error) {
+	shards, err := s.Store.Shards(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return reply(listSchedules(ctx, s, r, "", *in, shards))
+})
+
+// listSchedules returns a page of the schedules of a topic, or of all topics that the client may see, in some shards.
+func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in paged, shards []store.Shard) (list api.Schedules, err error) {
+	from, err := parsePlace(in.Cursor, len(shards))
+	if err != nil {
+		return list, err
+	}
 	now, err := s.Store.Now(ctx)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	room := int64(scheduleBodies)
 	if r.Room > 0 {
 		room = min(room, r.Room)
 	}
-	list := api.Schedules{Schedules: []api.Schedule{}}
+	list.Schedules = []api.Schedule{}
+	began := time.Now()
 	for more := true; more && list.Cursor == ""; {
-		page, next, err := s.Store.Of(in.Topic).Schedules(ctx, in.Topic, from.cursor)
+		page, next, err := shards[from.shard].Schedules(ctx, topic, from.cursor)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
-		slices.SortFunc(page, func(a, b store.Listed) int { return strings.Compare(a.Schedule.Name, b.Schedule.Name) })
+		page = permitted(r, page)
 		for i := from.listedOf(page); i < len(page); i++ {
 			size := int64(len(page[i].Schedule.Message.Body))
 			if n := len(list.Schedules); n >= in.Limit || n > 0 && size > room {
@@ -77,14 +99,26 @@ var _ = define(Call{
 			room -= size
 			list.Schedules = append(list.Schedules, shownOf(&page[i], now))
 		}
-		from, more = place{cursor: next}, next != ""
-		if isFull := len(list.Schedules) >= in.Limit || room <= 0; more && isFull && list.Cursor == "" {
+		from, more = from.next(next, len(shards))
+		if isFull := len(list.Schedules) >= in.Limit || room <= 0 || time.Since(began) > listedFor; more && isFull && list.Cursor == "" {
 			list.Cursor = from.String()
 		}
 	}
 	r.Most = len(list.Schedules)
 	return list, nil
-})
+}
+
+// permitted returns those of a page of schedules, by topic and name, that a client may see.
+func permitted(r *Request, page []store.Listed) []store.Listed {
+	if may := r.May(); may != nil {
+		page = slices.DeleteFunc(page, func(l store.Listed) bool { return !may(l.Schedule.Topic) })
+	}
+	slices.SortFunc(page, func(a, b store.Listed) int { return strings.Compare(memberOf(&a), memberOf(&b)) })
+	return page
+}
+
+// memberOf returns the name of a schedule among those of all topics.
+func memberOf(l *store.Listed) string { return record.Member(l.Schedule.Topic, l.Schedule.Name) }
 
 // shownOf returns a schedule of a page as it is shown.
 func shownOf(l *store.Listed, now time.Time) api.Schedule {
@@ -95,49 +129,64 @@ func shownOf(l *store.Listed, now time.Time) api.Schedule {
 	return shown
 }
 
-// A place is where a list of schedules goes on: in a page of the store, whose schedules by their names are listed up to one.
+// A place is where a list of schedules goes on: in a page of a shard, whose schedules by their names are listed up to one.
 type place struct {
+	shard  int    // its index among those that are listed
 	cursor string // of the page
 	listed uint64 // how many are
 	sum    uint64 // of their names
 }
 
-// parsePlace reads what String wrote, or nothing.
-func parsePlace(text string) (place, error) {
+// parsePlace reads what String wrote of so many shards, or nothing.
+func parsePlace(text string, shards int) (place, error) {
 	if text == "" {
 		return place{}, nil
 	}
 	m := places.FindStringSubmatch(text)
+	shard := 0
 	if m != nil {
-		if _, err := strconv.ParseUint(m[2], 10, 64); err != nil { // Redis would refuse it
+		shard, _ = strconv.Atoi(m[1])                                                 // zero if there is none
+		if _, err := strconv.ParseUint(m[3], 10, 64); err != nil || shard >= shards { // Redis would refuse it
 			m = nil
 		}
 	}
 	if m == nil {
 		return place{}, fault.New("cursor", "cursor %.100q: it is none of a list of schedules; leave it out to begin anew", text)
 	}
-	listed, _ := strconv.ParseUint(m[3], 10, 64) // zero if there is none
-	sum, _ := strconv.ParseUint(m[4], 10, 64)
-	return place{m[1], listed, sum}, nil
+	listed, _ := strconv.ParseUint(m[4], 10, 64)
+	sum, _ := strconv.ParseUint(m[5], 10, 64)
+	return place{shard, m[2], listed, sum}, nil
 }
 
 // places matches what String wrote.
-var places = regexp.MustCompile(`^((\d+)(?:_[0-9a-f]*)?)(?:-(\d+)-(\d+))?$`)
+var places = regexp.MustCompile(`^(?:(\d+)s)?((\d+)(?:_[0-9a-f]*)?)(?:-(\d+)-(\d+))?$`)
 
 func (p place) String() string {
-	if p.listed == 0 {
-		return p.cursor
+	text := cmp.Or(p.cursor, "0")
+	if p.shard > 0 {
+		text = fmt.Sprintf("%ds%s", p.shard, text)
 	}
-	return fmt.Sprintf("%s-%d-%d", cmp.Or(p.cursor, "0"), p.listed, p.sum)
+	if p.listed == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s-%d-%d", text, p.listed, p.sum)
+}
+
+// next returns the place behind its page, which has the cursor of the next one, among so many shards; false: that was the last.
+func (p place) next(cursor string, shards int) (place, bool) {
+	if cursor != "" {
+		return place{shard: p.shard, cursor: cursor}, true
+	}
+	return place{shard: p.shard + 1}, p.shard+1 < shards
 }
 
 // behind returns the place behind the first schedules of its page.
 func (p place) behind(first []store.Listed) place {
 	sum := fnv.New64a()
 	for i := range first {
-		_, _ = sum.Write([]byte(first[i].Schedule.Name + "\n")) // a hash has no errors
+		_, _ = sum.Write([]byte(memberOf(&first[i]) + "\n")) // a hash has no errors
 	}
-	return place{p.cursor, uint64(len(first)), sum.Sum64()}
+	return place{p.shard, p.cursor, uint64(len(first)), sum.Sum64()}
 }
 
 // listedOf returns how many of its page were listed: none if the page begins with others now, which is then listed anew.

@@ -47,7 +47,7 @@ func (e *exam) schedules(ctx context.Context) {
 		e.worst = max(e.worst, f.Verdict)
 		e.on(f)
 	}
-	e.reportRest(check, len(wrong), 0, "schedule", "bellhop schedule list TOPIC")
+	e.reportRest(check, len(wrong), 0, "schedule", "bellhop schedule list")
 	for _, f := range over[:min(len(over), named)] {
 		e.on(f)
 	}

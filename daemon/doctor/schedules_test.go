@@ -113,7 +113,7 @@ func TestSchedulesBehind(t *testing.T) {
 			unread++
 		}
 	}
-	if last := got[len(got)-1]; unread < 4 || len(got) != 6 || last != "warn schedules and 2 more schedules → bellhop schedule list TOPIC" {
+	if last := got[len(got)-1]; unread < 4 || len(got) != 6 || last != "warn schedules and 2 more schedules → bellhop schedule list" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -76,6 +76,42 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// The schedules of all topics that a token permits are listed a page at a time, in all shards.
+func TestListAllSchedules(t *testing.T) {
+	t.Parallel()
+	s := serveOn(t, storetest.Sharded(t, 4), httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" schedule >\nb "+tokenOf("b")+" schedule t.1,t.4\nc "+tokenOf("c")+" publish >\n")})
+	const topics, of = 12, 5
+	shards := make(map[int]bool)
+	for i := range topics {
+		topic := fmt.Sprint("t.", i)
+		shards[s.store.Of(topic).Number()] = true
+		for n := range of {
+			s.call("PUT", fmt.Sprintf("/v1/topics/%s/schedules/s%d", topic, n), `{"every":"1h","body":"x"}`, "Authorization: Bearer "+tokenOf("a")).is(200)
+		}
+	}
+	for token, want := range map[string]int{"a": topics * of, "b": 2 * of} {
+		seen := make(map[string]int)
+		for cursor := ""; ; {
+			page := read[api.Schedules](s.call("GET", "/v1/schedules?limit=4"+cursor, "", "Authorization: Bearer "+tokenOf(token)).is(200))
+			for _, one := range page.Schedules {
+				seen[one.Topic+" "+one.Name]++
+			}
+			if len(page.Schedules) > 4 {
+				t.Errorf("a page has %d", len(page.Schedules))
+			}
+			if page.Cursor == "" {
+				break
+			}
+			cursor = "&cursor=" + page.Cursor
+		}
+		if len(seen) != want || token == "b" && (seen["t.1 s0"] != 1 || seen["t.4 s4"] != 1) || len(shards) != 4 {
+			t.Errorf("%s of %d shards gets %d schedules, want %d: %v", token, len(shards), len(seen), want, seen)
+		}
+	}
+	s.call("GET", "/v1/schedules?cursor=4s0", "", "Authorization: Bearer "+tokenOf("a")).is(422).says("it is none of a list of schedules")
+	s.call("GET", "/v1/schedules", "", "Authorization: Bearer "+tokenOf("c")).is(403).says("this needs schedule")
+}
+
 // All that is wrong with a schedule is said at once, and changes nothing.
 func TestWrongSchedule(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ var mayCall = map[string][]string{
 	"find":   {"publish", "consume"}, "act": {"admin"},
 	"pause": {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
 	"listTopics": {}, "countTopic": {}, "forecast": {}, "history": {"admin"}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
-	"listSchedules": {"schedule"}, "showSchedule": {"schedule"}, "nextOfSchedule": {"schedule"}, "putSchedule": {"schedule"}, "applySchedules": {"schedule"}, "deleteSchedule": {"schedule"}, "pauseSchedule": {"schedule"}, "resumeSchedule": {"schedule"}, "runSchedule": {"schedule"}, "backfillSchedule": {"schedule"},
+	"listSchedules": {"schedule"}, "listAllSchedules": {"schedule"}, "showSchedule": {"schedule"}, "nextOfSchedule": {"schedule"}, "putSchedule": {"schedule"}, "applySchedules": {"schedule"}, "deleteSchedule": {"schedule"}, "pauseSchedule": {"schedule"}, "resumeSchedule": {"schedule"}, "runSchedule": {"schedule"}, "backfillSchedule": {"schedule"},
 	"listPushes": {"push"}, "showPush": {"push"}, "putPush": {"push"}, "deletePush": {"push"}, "pausePush": {"push"}, "resumePush": {"push"}, "testPush": {"push"},
 	"rotateSecret": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},

@@ -74,6 +74,7 @@
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
 //	bellhop.list-schedules.TOPIC     nothing, to list its schedules
+//	bellhop.list-all-schedules       the same of all topics
 //	bellhop.show-schedule.TOPIC      {"name":"daily"}
 //	bellhop.next-of-schedule.TOPIC   the same, and {"n":12}, or with a rule: {"name":"try","cron":"30 2 * * *"}
 //	bellhop.apply-schedules.TOPIC    {"schedules":[{"name":"daily","every":"24h","body":""}],"prune":true}

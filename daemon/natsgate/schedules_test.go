@@ -56,7 +56,7 @@ func TestScheduleOfLargeBody(t *testing.T) {
 		return request(t, conn, "bellhop.apply-schedules."+topic, `{"schedules":[{"name":"a","every":"1h","body":"`+strings.Repeat("x", bytes)+`"}]}`)
 	}
 	wantRefused(t, apply(1025), 413, "schedule 1: invalid body: it has 1025 bytes; at most 1024 are allowed")
-	if there, err := db.Of(topic).EachSchedule(t.Context(), topic); err != nil || len(there) > 0 {
+	if there, err := store.EachSchedule(t.Context(), db, topic); err != nil || len(there) > 0 {
 		t.Errorf("got %v, %v", there, err)
 	}
 	read[api.SchedulesApplied](t, apply(1024))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,12 +155,21 @@ func (p *applying) delete(ctx context.Context, l *Listed) error {
 	return nil
 }
 
-// EachSchedule returns the schedules of a topic by their names, each once. The error is that of the connection.
-func (s Shard) EachSchedule(ctx context.Context, topic string) ([]Listed, error) {
-	return eachSchedule(ctx, topic, s.Schedules)
+// EachSchedule returns the schedules of a topic by their names, each once; those of all topics, by these, if it is empty. Errors: that of the
+// connection, or a MissingError beside the schedules of the shards that answered.
+func EachSchedule(ctx context.Context, s *Store, topic string) ([]Listed, error) {
+	if topic != "" {
+		return eachSchedule(ctx, topic, s.Of(topic).Schedules)
+	}
+	parts, err := Gather(ctx, s, func(ctx context.Context, shard Shard) ([]Listed, error) {
+		return eachSchedule(ctx, "", shard.Schedules)
+	})
+	all := slices.Concat(parts...)
+	slices.SortFunc(all, byName)
+	return all, err
 }
 
-// eachSchedule does so by pages as read returns them.
+// eachSchedule returns the schedules of a shard that are in pages as read returns them.
 func eachSchedule(ctx context.Context, topic string, read func(ctx context.Context, topic, cursor string) ([]Listed, string, error)) (all []Listed, err error) {
 	for cursor := ""; ; {
 		page, next, err := read(ctx, topic, cursor)
@@ -171,6 +181,11 @@ func eachSchedule(ctx context.Context, topic string, read func(ctx context.Conte
 			break
 		}
 	}
-	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(a.Schedule.Name, b.Schedule.Name) })
-	return slices.CompactFunc(all, func(a, b Listed) bool { return a.Schedule.Name == b.Schedule.Name }), nil
+	slices.SortFunc(all, byName)
+	return slices.CompactFunc(all, func(a, b Listed) bool { return byName(a, b) == 0 }), nil
+}
+
+// byName orders schedules by their topics, and of one by their names.
+func byName(a, b Listed) int {
+	return cmp.Or(strings.Compare(a.Schedule.Topic, b.Schedule.Topic), strings.Compare(a.Schedule.Name, b.Schedule.Name))
 }

@@ -36,7 +36,7 @@ func TestPruneReadsNoBodies(t *testing.T) {
 			t.Errorf("dry run %v: Redis answered %d bytes", isDry, bytes)
 		}
 	}
-	if left, err := s.Of("bills").EachSchedule(t.Context(), "bills"); err != nil || len(left) > 0 {
+	if left, err := store.EachSchedule(t.Context(), s, "bills"); err != nil || len(left) > 0 {
 		t.Errorf("%d schedules are left, %v", len(left), err)
 	}
 }

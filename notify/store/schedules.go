@@ -167,7 +167,7 @@ type Listed struct {
 	Err      error // why it cannot be read; of the schedule only topic and name are set
 }
 
-// Schedules returns a page of the schedules of a topic, in no order, and the cursor of the next: empty at the end, as at the beginning. One
+// Schedules returns a page of the schedules of a topic, or of all of the shard if that is empty, in no order, and the cursor of the next: empty at the end, as at the beginning. One
 // that is there all the time is in a page, and may be in several, so after a restart of Redis, which begins anew. The error is that of the
 // connection.
 func (s Shard) Schedules(ctx context.Context, topic, cursor string) (page []Listed, next string, err error) {
@@ -189,11 +189,11 @@ func (s Shard) schedules(ctx context.Context, topic, cursor string, size int, ba
 	next = nextIn(r)
 	var large []int
 	for r.More() {
-		name, text, state := r.Text(), r.Text(), r.Text()
+		of, name, text, state := r.Text(), r.Text(), r.Text(), r.Text()
 		if text == "" {
 			large = append(large, len(page))
 		}
-		page = append(page, listed(topic, name, text, state))
+		page = append(page, listed(of, name, text, state))
 	}
 	if err := r.End(); err != nil {
 		return nil, "", err

@@ -233,11 +233,11 @@ func askings() []asking {
 			_, _, _, err := s.Schedule(ctx, "t", "daily")
 			return unlessNoSchedule(err)
 		}},
-		{name: "schedules", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
+		{name: "schedules", right: []any{"7", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Schedules(ctx, "t", "")
 			return err
 		}},
-		{name: "schedules, without messages", right: []any{"7", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
+		{name: "schedules, without messages", right: []any{"7", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.BareSchedules(ctx, "t", "")
 			return err
 		}},
