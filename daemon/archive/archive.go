@@ -116,7 +116,7 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	}
 	a := &Archive{store: s, o: o}
 	a.writers.free = make(chan struct{}, mostWriters)
-	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the outbox; retrying", "reading the outbox again")
+	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the outbox; retrying", "reading the outbox again").Patient()
 	a.trouble = outage.NewMany(o.Logger, slog.LevelError, "cannot archive what ended; retrying", "archiving what ended again")
 	var err error
 	if a.config, err = o.config(); err != nil {

@@ -57,7 +57,7 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	}
 	g.link = link{log: o.Logger, urls: RedactURLs(o.URL), count: &g.count}
 	g.notices = notices{log: o.Logger, kinds: make(map[string]*outage.Notice)}
-	g.unheard = outage.NewMany(o.Logger, slog.LevelError, "cannot receive hints for nats; retrying", "receiving hints for nats again")
+	g.unheard = outage.NewMany(o.Logger, slog.LevelError, "cannot receive hints for nats; retrying", "receiving hints for nats again").Patient()
 	const wait = "nats does not take broadcasts; they wait"
 	g.unconfirmed = outage.NewMany(o.Logger, slog.LevelWarn, wait, "over: "+wait)
 	g.change = make(chan struct{})

@@ -1,37 +1,36 @@
 package outage
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 )
 
-// A Many logs one kind of outage that many members may have at the same time, such as the
-// shards that share a server: once when the first has it, and once when none has it any
-// more. It is safe for concurrent use.
+// A Many logs one kind of outage that many members may have at the same time, such as the shards that share a server: when
+// the first has it, when one has another kind of cause than all before, and once when none has it any more. It is safe for
+// concurrent use.
 type Many struct {
-	log         *slog.Logger
-	level       slog.Level
-	begun, over string
-
-	mu   sync.Mutex
-	have map[int]bool
+	mu     sync.Mutex
+	notice *Notice
+	have   map[int]bool
 }
 
-// NewMany returns a notice that logs the message begun at a level when an outage begins,
-// and the message over as information when it ends.
+// NewMany returns a notice that logs as that of [New] does.
 func NewMany(log *slog.Logger, level slog.Level, begun, over string) *Many {
-	return &Many{log: log, level: level, begun: begun, over: over, have: make(map[int]bool)}
+	return &Many{notice: New(log, level, begun, over), have: make(map[int]bool)}
 }
 
-// Begin notes that a member has the outage. The first logs it with keys and values.
+// Patient has what is over within a second logged only as information, as [Notice.Patient] does.
+func (m *Many) Patient() *Many {
+	m.notice.Patient()
+	return m
+}
+
+// Begin notes that a member has the outage, with keys and values.
 func (m *Many) Begin(member int, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.have) == 0 {
-		m.log.Log(context.Background(), m.level, m.begun, args...)
-	}
 	m.have[member] = true
+	m.notice.Begin(args...)
 }
 
 // End notes that a member does not have the outage. The last that had it logs that.
@@ -39,7 +38,7 @@ func (m *Many) End(member int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.have[member] && len(m.have) == 1 {
-		m.log.Info(m.over)
+		m.notice.End()
 	}
 	delete(m.have, member)
 }
@@ -48,7 +47,9 @@ func (m *Many) End(member int) {
 func (m *Many) Forget(member int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.have, member)
+	if delete(m.have, member); len(m.have) == 0 {
+		m.notice.forget()
+	}
 }
 
 // Reset takes all members out. It logs nothing.
@@ -56,4 +57,5 @@ func (m *Many) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.have)
+	m.notice.forget()
 }

@@ -79,8 +79,17 @@ func (n *Notice) End(args ...any) {
 		}
 		n.log.Info(n.over, args...)
 	}
-	n.began, n.state, n.causes = time.Time{}, "", nil
+	n.clear()
 }
+
+// forget ends the outage, and logs nothing.
+func (n *Notice) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.clear()
+}
+
+func (n *Notice) clear() { n.began, n.state, n.causes = time.Time{}, "", nil }
 
 // State returns the message of the outage that lasts, with its error, as a status shows it.
 // Without an outage it is empty.

@@ -168,6 +168,31 @@ func TestNoticeOfAnotherCause(t *testing.T) {
 	}
 }
 
+// Of many that have an outage each kind of cause is logged once, whoever has it, and the end when none has it any more. What is forgotten is
+// logged anew.
+func TestManyOfAnotherCause(t *testing.T) {
+	log, said := newLog()
+	m := outage.NewMany(log, slog.LevelError, "cannot sing; retrying", "singing again")
+	refused, locked := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), reply("NOAUTH Authentication required.")
+	for member, err := range []error{refused, io.EOF, refused, locked, refused, locked} {
+		m.Begin(member, "error", err)
+	}
+	for member := range 6 {
+		m.End(member)
+	}
+	const again = "level=ERROR msg=\"cannot sing; retrying\" error="
+	want := again + "\"dial: connection refused\"\n" + again + "\"NOAUTH Authentication required.\"\n" + over
+	m.Begin(1, "error", errHoarse)
+	m.Forget(1)
+	m.Begin(2, "error", errHoarse)
+	m.Reset()
+	m.End(2)
+	m.Begin(2, "error", errHoarse)
+	if diff := cmp.Diff(want+begun+begun+begun, said.String()); diff != "" {
+		t.Errorf("logged (-want +got):\n%s", diff)
+	}
+}
+
 // A patient notice waits a second, unless a call took that long already, and then has the last error.
 func TestPatientNotice(t *testing.T) {
 	for name, test := range map[string]struct {
