@@ -75,7 +75,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		c.caches.pieces.Clear() // they show what was before
 		c.logAct(v, a, did, n, err)
 		if err == nil {
-			c.setDone(w, r, did)
+			c.setDone(w, r, did, v.made)
 			lead(w, r, cmp.Or(v.instead, backOf(r)))
 			return
 		}

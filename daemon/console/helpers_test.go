@@ -259,6 +259,7 @@ func (s shown) did(what, path string) {
 	for _, c := range cookies {
 		if c.Name == console.DoneCookie {
 			said, _, _ = signing.New(s.store).Open(s.t.Context(), console.DoneCookie, c.Value)
+			said, _, _ = strings.Cut(said, "\n")
 		}
 	}
 	if said != what {

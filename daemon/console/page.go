@@ -62,6 +62,7 @@ type frame struct {
 	Version   string
 	Fault     *pageFault // in place of what could not be read
 	Done      string     // what an act did
+	Made      string     // address of the page of what it published; empty: none
 	Back      string     // address of the page with the form of an act; empty: none
 	Data      any
 }

@@ -93,6 +93,11 @@ func deadPath(topic, reason string) string {
 	return "dead/letters?" + q.Encode()
 }
 
+// receiversPath returns the address of the page that shows who has a broadcast.
+func receiversPath(topic, id string) string {
+	return "broadcasts/of?" + url.Values{"topic": {topic}, "id": {id}}.Encode()
+}
+
 // removePath returns the address of the page that asks whether to remove a listener.
 func removePath(name string) string { return "broadcasts/remove?name=" + url.QueryEscape(name) }
 

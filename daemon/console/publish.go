@@ -85,6 +85,7 @@ func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast
 		return "", 0, err
 	}
 	c.forget(topic)
+	v.makes(topic, m.ID, broadcast)
 	did := "Published "
 	if broadcast {
 		did = "Broadcast "

@@ -189,16 +189,28 @@ func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
 
 // scheduleActs are what can be done to a schedule, by the names of their buttons.
 var scheduleActs = []struct {
-	name, did string
-	do        func(s store.Shard, ctx context.Context, topic, name string, revision int64) error
+	name string
+	do   func(ctx context.Context, c *Console, v *visit, topic, name string) (did string, err error)
 }{
-	{"run", "Ran", func(s store.Shard, ctx context.Context, topic, name string, _ int64) error {
-		_, _, err := s.RunSchedule(ctx, topic, name)
-		return err
+	{"run", func(ctx context.Context, c *Console, v *visit, topic, name string) (string, error) {
+		of, _, _, err := c.store.Of(topic).Schedule(ctx, topic, name)
+		if err != nil {
+			return "", err
+		}
+		p, err := api.RunSchedule(ctx, c.store, topic, name)
+		v.makes(topic, p.ID, of.Message.Broadcast)
+		return "Ran the schedule " + name + " of " + topic + ": published " + p.ID + ", " + p.State.String(), err
 	}},
-	{"pause", "Paused", store.Shard.PauseSchedule},
-	{"resume", "Resumed", store.Shard.ResumeSchedule},
-	{"delete", "Deleted", store.Shard.DeleteSchedule},
+	{"pause", changing("Paused", store.Shard.PauseSchedule)},
+	{"resume", changing("Resumed", store.Shard.ResumeSchedule)},
+	{"delete", changing("Deleted", store.Shard.DeleteSchedule)},
+}
+
+// changing returns what changes a schedule, and says that it did.
+func changing(did string, do func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) func(context.Context, *Console, *visit, string, string) (string, error) {
+	return func(ctx context.Context, c *Console, _ *visit, topic, name string) (string, error) {
+		return did + " the schedule " + name + " of " + topic, do(c.store.Of(topic), ctx, topic, name, store.AnyRevision)
+	}
 }
 
 // scheduleAct runs, pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.
@@ -217,9 +229,10 @@ var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", 
 			}
 			v.instead = schedulesPath(topic)
 		}
-		err := noSchedule(one.do(c.store.Of(topic), ctx, topic, name, store.AnyRevision))
+		did, err := one.do(ctx, c, v, topic, name)
+		err = noSchedule(err)
 		c.forgetSchedule(topic, name)
-		return one.did + " the schedule " + name + " of " + topic, oneIf(err), err
+		return did, oneIf(err), err
 	}
 	return "", 0, fault.New("act", "act: a button named run, pause, resume or delete says what to do; go back, and take one")
 }}

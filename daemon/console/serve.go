@@ -50,7 +50,7 @@ const mostRead = 2 * time.Minute
 // show answers with the whole page.
 func (c *Console) show(w http.ResponseWriter, v *visit, p page) {
 	f := c.frame(v, p)
-	f.Done = c.takeDone(w, v.r)
+	f.Done, f.Made = c.takeDone(w, v.r)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Now().Add(mostRead)) // over HTTP/2 nothing goes behind a deadline
 	data, err := p.read(v.r.Context(), c, v)

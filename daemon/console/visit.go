@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -12,6 +13,17 @@ type visit struct {
 	*Viewer
 	r       *http.Request
 	instead string // address of the page to which an act leads, in place of that which its form names; empty: there
+	made    string // address of the page of what an act published; empty: it published nothing, or nothing that the viewer may see
+}
+
+// makes notes what an act published.
+func (v *visit) makes(topic, id string, broadcast bool) {
+	switch {
+	case broadcast && v.Has(calls.MayPublish, calls.MayListen):
+		v.made = receiversPath(topic, id)
+	case !broadcast && v.Has(calls.MayPublish, calls.MayConsume):
+		v.made = messagePath(topic, id)
+	}
 }
 
 // query returns a parameter of the address.
