@@ -18,7 +18,7 @@ type mover struct {
 	o      Options
 	log    *slog.Logger // o.Logger; of several shards one that names the shard, and sums up what happens to many at once
 	shares *shares      // of all movers of the Carrier
-	beats  chan int64   // epochs of carriers that are heard
+	beats  chan heardBeat
 	loop   *progress.Loop
 	policy string // that lets Redis evict messages, as its terms found it; empty: it evicts nothing
 
@@ -29,7 +29,7 @@ type mover struct {
 func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *mover {
 	return &mover{
 		shard: shard, redis: callsTo(shard), o: o, log: log, shares: shares,
-		beats: make(chan int64, 1), loop: progress.New("carrier", bound()),
+		beats: make(chan heardBeat, 1), loop: progress.New("carrier", bound()),
 	}
 }
 

@@ -6,12 +6,13 @@ import (
 
 // State is what a carrier does at the moment, by the clock of this machine.
 type State struct {
-	Shard    int       // number of the shard
-	Carrying bool      // it is elected, as far as it knows: while it cannot reach Redis it may be deposed
-	Epoch    int64     // number of its last election; zero: it never was elected
-	Since    time.Time // when it was elected, or began to stand by; zero: Run was not called yet
-	Heard    int64     // epoch of the carrier, in any process, of the last beat received; zero: none was for twice the lease
-	Progress time.Time // when its loop last came around; zero: it does not run
+	Shard    int           // number of the shard
+	Carrying bool          // it is elected, as far as it knows: while it cannot reach Redis it may be deposed
+	Epoch    int64         // number of its last election; zero: it never was elected
+	Since    time.Time     // when it was elected, or began to stand by; zero: Run was not called yet
+	Heard    int64         // epoch of the carrier, in any process, of the last beat received; zero: none was for twice the lease
+	Ahead    time.Duration // how far Redis's clock is ahead of this machine's, as the last two beats that agreed told
+	Progress time.Time     // when its loop last came around; zero: it does not run
 
 	Kept     int64         // messages, dead ones too, and broadcasts in the store, by a look every tenth beat; zero while standing by
 	Lateness time.Duration // of the last message made ready: from its due time until then, in us
@@ -52,6 +53,13 @@ func (m *mover) setHeard(epoch int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.Heard = epoch
+}
+
+// setAhead sets how far Redis's clock is ahead.
+func (m *mover) setAhead(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Ahead = d
 }
 
 // setKept sets how many messages and broadcasts the store holds.

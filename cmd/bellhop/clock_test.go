@@ -115,6 +115,8 @@ func TestTimesByTheClockOfRedis(t *testing.T) {
 			s := newShellAhead(t, ahead)
 			p := s.start("serve")
 			p.await(1, "msg=elected")
+			p.await(1, "redis's clock is off this host's")
+			contains(t, s.feed("", "doctor", "--quick").out, "Redis's clock is 1h "+map[bool]string{true: "ahead of", false: "behind"}[ahead > 0]+" this host's")
 			contains(t, s.call("publish", "t", "--id", "1", "--delay", "5h", "--body", "x"), "(in 5h0m)")
 			contains(t, s.call("reschedule", "t", "1", "--delay", "6h"), "(in 6h0m)")
 			contains(t, s.call("inspect", "t", "1"), "(in 6h0m)")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
@@ -165,11 +166,8 @@ func stillMoving(ctx context.Context, shards []store.Shard) (still []store.Shard
 	return still, nil
 }
 
-// Above these limits a finding is a warning.
-const (
-	maxOffset = time.Second            // of Redis's clock from this host's
-	maxApart  = 100 * time.Millisecond // of the clocks of masters: broadcasts of several shards are in order by them
-)
+// maxApart is how far the clocks of masters may be apart: broadcasts of several shards are in order by them.
+const maxApart = 100 * time.Millisecond
 
 // clock reports how far the clocks of the servers are off this host's, and off each other.
 func (e *exam) clock(ctx context.Context) {
@@ -181,11 +179,11 @@ func (e *exam) clock(ctx context.Context) {
 		case err != nil:
 			s.report(check, Fail, err.Error(), "the user needs +time")
 			return
-		case offset.Abs() > maxOffset:
-			s.report(check, Warn, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)),
+		case offset.Abs() > carrier.MaxSkew:
+			s.report(check, Warn, fmt.Sprintf("Redis's clock is %s this host's", ahead(offset)),
 				"run an NTP client on both hosts: Redis's clock decides when an absolute due time has come; delays are not affected")
 		case len(e.servers) == 1:
-			s.report(check, OK, fmt.Sprintf("Redis's clock is %s off this host's", millis(offset)), "")
+			s.report(check, OK, fmt.Sprintf("Redis's clock is %s this host's", ahead(offset)), "")
 		}
 		offsets = append(offsets, offset)
 	})
@@ -194,9 +192,9 @@ func (e *exam) clock(ctx context.Context) {
 	}
 	apart := slices.Max(offsets) - slices.Min(offsets)
 	if apart > maxApart {
-		e.report(check, Warn, fmt.Sprintf("the clocks of the servers are up to %s apart", millis(apart)),
+		e.report(check, Warn, fmt.Sprintf("the clocks of the servers are up to %s apart", short(apart)),
 			"run an NTP client on all of them: a delay is counted by the clock of the topic's shard")
 		return
 	}
-	e.report(check, OK, fmt.Sprintf("the clocks of the servers are up to %s apart", millis(apart)), "")
+	e.report(check, OK, fmt.Sprintf("the clocks of the servers are up to %s apart", short(apart)), "")
 }

@@ -22,6 +22,22 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
+// short returns a duration as millis does, but from a second on as rough does.
+func short(d time.Duration) string {
+	if d < time.Second {
+		return millis(d)
+	}
+	return rough(d.Round(time.Second))
+}
+
+// ahead says how far a clock is ahead of another.
+func ahead(d time.Duration) string {
+	if d < 0 {
+		return short(-d) + " behind"
+	}
+	return short(d) + " ahead of"
+}
+
 func millis(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)
 }

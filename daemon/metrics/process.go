@@ -112,6 +112,7 @@ func moverFigures(labels prometheus.Labels) []figure[carrier.State] {
 		fallbacks("ring", func(s carrier.State) int64 { return s.Repeated }),
 		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
 		gauge("bellhop_carrier_heard", "Whether a carrier's beat reached this process, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
+		gauge("bellhop_redis_clock_ahead_seconds", "How far Redis's clock is ahead of this host's, as beats tell; negative: behind.", func(s carrier.State) float64 { return s.Ahead.Seconds() }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
 		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
