@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -51,8 +52,9 @@ type term struct {
 	lookout lookout
 	sampler sampler
 
-	fills   chan struct{}  // schedules are to be filled
-	settled *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
+	fills     chan struct{}  // schedules are to be filled
+	unsettled *outage.Notice // they cannot be settled
+	settled   *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
 
 	renewing sync.Mutex // guards what follows
 	cursor   string     // of the schedules whose occurrences by older rules of zones are withdrawn next
@@ -63,6 +65,7 @@ func newTerm(m *mover, e store.Election) *term {
 	return &term{
 		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, sent: e.Sent, batch: m.o.Batch, ready: "0",
 		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), settled: &lateNow,
+		unsettled: outage.New(m.log, slog.LevelWarn, "cannot settle schedules; what they made is carried as it is", "settling schedules again"),
 	}
 }
 

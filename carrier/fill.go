@@ -49,13 +49,16 @@ func (t *term) noteSchedules(ctx context.Context, m store.Carried) {
 		}
 	}
 	if !m.Settle {
+		if t.settled != nil {
+			t.unsettled.End()
+		}
 		t.settled = &lateLater
 		return
 	}
 	whole, err := t.fill(ctx, true, time.Now().Add(settleSlice))
 	switch {
 	case err != nil:
-		t.log.Warn("cannot settle schedules; what they made is carried as it is", "error", err)
+		t.unsettled.Begin("error", err)
 		t.settled = nil
 	case whole:
 		t.settled = &lateLater

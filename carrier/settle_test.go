@@ -44,3 +44,24 @@ func TestSettlesAtLength(t *testing.T) {
 		}
 	}
 }
+
+// That schedules cannot be settled, as while Redis is full, is logged once, and once that they are again.
+func TestUnsettledIsLogged(t *testing.T) {
+	t.Parallel()
+	var log logged
+	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
+		s.full, s.late = true, 1
+		start(t, a)
+		logs := func(begun, over int) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if log.count("cannot settle schedules") != begun || log.count("settling schedules again") != over {
+				t.Errorf("want %d and %d lines, got %q", begun, over, log.lines)
+			}
+		}
+		logs(1, 0)
+		s.set(func() { s.full = false })
+		logs(1, 1)
+	}, Options{Logger: log.logger()})
+}

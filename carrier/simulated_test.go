@@ -36,6 +36,7 @@ type simulated struct {
 	due    []time.Time
 	old    int // schedules of older rules of zones, and then
 	late   int // schedules that are to be settled
+	full   bool
 	notes  map[string]store.Standby
 	noted  map[string]time.Time
 	ears   []*ear
@@ -202,6 +203,9 @@ func (s *simulated) fill(ctx context.Context, token string, settle bool, fills [
 	defer s.lock("fill")()
 	if err := s.deposes(token); err != nil || !settle {
 		return store.Filled{Whole: true}, err
+	}
+	if s.full {
+		return store.Filled{}, reach.ErrFull
 	}
 	s.late -= len(fills)
 	f := store.Filled{Now: time.UnixMicro(micros(time.Now())), Made: slices.Repeat([]string{"made"}, len(fills)), Whole: s.late == 0}

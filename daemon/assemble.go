@@ -60,7 +60,11 @@ func (p *process) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	p.store.Observe(p.metrics.Observe)
+	full := newFullness(p.options.Logger)
+	p.store.Observe(func(script string, took time.Duration, err error) {
+		p.metrics.Observe(script, took, err)
+		full.observe(script, err)
+	})
 	p.addSettings()
 	noArchive := p.addArchive()
 	if p.service, err = calls.NewService(p.store, p.archive, p.options.Logger); err == nil {

@@ -118,6 +118,11 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 	case store.IsBehind:
 		note(&r.wrong, Warn, fmt.Sprintf("nobody made what fires since %s, %s ago", next.Format(time.RFC3339), rough(now.Sub(next))),
 			"see the check of the carrier above; a live carrier then does what the schedule says of those that are missed")
+	case store.GoesOn:
+		if late := now.Sub(d.Look); !d.Look.IsZero() && late > tooLate {
+			note(&r.wrong, Warn, fmt.Sprintf("its next occurrences should have been made %s ago", rough(late)),
+				"see the checks of memory and of the carrier above: while Redis is full, or nobody carries, none are made")
+		}
 	case store.IsOver:
 		note(&r.over, OK, "it never fires again, "+ended(s, &d.State)+"; if it has served, remove it: bellhop schedule delete "+name, "")
 	}

@@ -100,6 +100,12 @@ func TestSchedulesBehind(t *testing.T) {
 	w.expect("schedules", fmt.Sprintf("warn schedules bills hourly: nobody made what fires since %s, 3h ago → "+
 		"see the check of the carrier above; a live carrier then does what the schedule says of those that are missed", since.UTC().Format(time.RFC3339)))
 
+	w.state("bills", "hourly", "cursor", time.Now().Unix())
+	late := time.Now().Add(-150 * time.Second).UnixMilli()
+	w.must(w.store.Client().ZAddXX(t.Context(), w.store.KeysOf("bills").Schedules(), redis.Z{Member: "bills:hourly", Score: float64(late)}).Err())
+	w.expect("schedules", "warn schedules bills hourly: its next occurrences should have been made 2m ago → "+
+		"see the checks of memory and of the carrier above: while Redis is full, or nobody carries, none are made")
+
 	for i := range 6 {
 		name := fmt.Sprint("n", i)
 		w.schedule("foreign", name, func(*store.Schedule) {})
