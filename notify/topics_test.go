@@ -311,9 +311,25 @@ func pages(t testing.TB, pub client, limit int, ps []notify.Pattern) (all []noti
 // withoutTimes returns counts without the fields that no test can predict.
 func withoutTimes(all []notify.Counts) []notify.Counts {
 	for i := range all {
-		all[i].Overdue = 0
+		all[i].Overdue, all[i].Behind = 0, 0
 	}
 	return all
+}
+
+// Without a carrier a message that is due is still scheduled, and counts tell for how long.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	store := storetest.Open(t)
+	pub := clientOf(t, store)
+	publish(t, pub, message("later", future))
+	publish(t, pub, message("late", future))
+	if c := count(t, pub, topic); c.Scheduled != 2 || c.Behind != 0 {
+		t.Errorf("got %+v", c)
+	}
+	do(t, store, []any{"ZADD", store.KeysOf(topic).Scheduled(topic), redisTime(t, store).Add(-time.Minute).UnixMilli(), topic + ":late"})
+	if c := count(t, pub, topic); c.Scheduled != 2 || c.Behind < time.Minute || c.Behind > anHour || c.Overdue != 0 {
+		t.Errorf("got %+v", c)
+	}
 }
 
 // A message that is ready, and due by the later time before the clock was set back, is

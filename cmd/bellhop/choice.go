@@ -16,6 +16,7 @@ import (
 
 const (
 	badAfter      = time.Minute // a topic is in trouble once a ready message is overdue for so long
+	behindAfter   = time.Second // a carrier makes ready what is due before that
 	surveyed      = 200         // topics read of each index, and by name, to choose the worst
 	topicsPerPage = 1000        // counted at a time, if all topics are
 	rateInterval  = time.Second // between the two counts of a rate
@@ -68,12 +69,13 @@ type topicRow struct {
 	per *rates // nil if unknown
 }
 
-// late returns how long the oldest ready message has been due; -1 if none is ready or the topic is paused.
+// late returns how long the oldest message has been due that is ready, or that no carrier made ready; -1 if there is none, or the
+// topic is paused.
 func (r topicRow) late() time.Duration {
-	if r.Ready == 0 || r.Paused {
+	if r.Ready == 0 && r.Behind < behindAfter || r.Paused {
 		return -1
 	}
-	return r.Overdue
+	return max(r.Overdue, r.Behind)
 }
 
 // bad reports whether a topic is in trouble.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,7 +24,8 @@ func (a *app) carrierCommand() *cobra.Command {
 		Use:   "carrier",
 		Short: "Show which carrier is elected, and what is due next",
 		Long: `Show which carrier is elected, and what is due next. Each of several shards has a
-carrier of its own: then show a row for each.`,
+carrier of its own: then show a row for each. Exits with 1 if none is elected, or none
+of a shard.`,
 		Example: `  bellhop carrier`,
 		Args:    takes(),
 	})
@@ -37,12 +39,22 @@ carrier of its own: then show a row for each.`,
 		case err != nil:
 			return err
 		case missing != nil || len(all) > 1:
-			return cmp.Or(a.printCarriers(all, a.now(ctx, s)), missing)
+			err = a.printCarriers(all, a.now(ctx, s))
 		case a.json:
-			return a.printJSON(all[0].Carrier)
+			err = a.printJSON(all[0].Carrier)
+		default:
+			err = a.printCarrier(all[0].status, a.now(ctx, s))
 		}
-		return a.printCarrier(all[0].status, a.now(ctx, s))
+		return cmp.Or(err, missing, vacancy(all))
 	})
+}
+
+// vacancy returns errReported if a shard has no carrier.
+func vacancy(all []shardCarrier) error {
+	if slices.ContainsFunc(all, func(c shardCarrier) bool { return c.Name == "" }) {
+		return errReported
+	}
+	return nil
 }
 
 // printCarrier prints the carrier of a store of one shard.

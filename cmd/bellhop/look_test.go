@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
@@ -142,7 +144,10 @@ func TestServeAndCarrier(t *testing.T) {
 	storetest.OneShard(t, "the carriers of several are shown as a table")
 	t.Parallel()
 	s := newShell(t, "BELLHOP_CARRIER_LEASE=1m")
-	contains(t, s.call("carrier"), "none is elected")
+	none := s.feed("", "carrier")
+	if contains(t, none.out, "none is elected"); none.code != exitFailed || none.err != "" {
+		t.Errorf("exit %d, %s", none.code, none.err)
+	}
 	p := s.start("serve")
 	p.await(1, "msg=elected")
 	contains(t, s.call("carrier"), "epoch       1", "lease ends  in ", "next due    -")
@@ -153,7 +158,7 @@ func TestServeAndCarrier(t *testing.T) {
 	}
 	p.stop()
 	contains(t, p.said(), "msg=\"stepped down\"", "msg=stopped")
-	contains(t, s.call("carrier"), "none is elected", "next due  20")
+	contains(t, s.feed("", "carrier").out, "none is elected", "next due  20")
 }
 
 func TestTopics(t *testing.T) {
@@ -190,6 +195,19 @@ func TestTopicsWithoutCarrier(t *testing.T) {
 	})
 	if r := s.feed("", "topics", "--json"); r.err != "" {
 		t.Errorf("for a program: %s", r.err)
+	}
+	s.call("publish", "late", "--id", "a", "--delay", "1h", "--body", "x")
+	db := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
+	due := redis.Z{Score: float64(time.Now().Add(-90 * time.Second).UnixMilli()), Member: "late:a"}
+	if err := db.Client().ZAddXX(t.Context(), db.KeysOf("late").Scheduled("late"), due).Err(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.call("topics", "late"), "late   1      0      0       0     0        1m3")
+	if got := s.names("--bad"); !slices.Equal(got, []string{"late"}) {
+		t.Errorf("in trouble are %q", got)
+	}
+	if c := s.counts("late"); c.BehindMs < 90_000 || c.OverdueMs != 0 {
+		t.Errorf("got %+v", c)
 	}
 	s.start("serve").await(1, "msg=elected")
 	storetest.Eventually(t, "a carrier is elected", func() bool { return s.feed("", "topics").err == "" })

@@ -64,7 +64,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	rows := strings.Split(strings.TrimSpace(s.call("carrier")), "\n")
+	rows := strings.Split(strings.TrimSpace(s.feed("", "carrier").out), "\n")
 	if len(rows) != 9 || !strings.HasPrefix(rows[8], "7      none     -") {
 		t.Errorf("got %q", rows)
 	}

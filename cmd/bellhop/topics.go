@@ -29,8 +29,8 @@ func (a *app) topicsCommand() *cobra.Command {
 		Short: "Count the messages of each topic, or show and change settings",
 		Long: `Count the messages of each topic, or of those that match a pattern: scheduled,
 ready, leased and dead ones, those that are blocked by others of their keys, if
-there are any, and waiting subscribers. Overdue is how long the oldest ready
-message has been due. Leased is followed by the topic's concurrency, if it has
+there are any, and waiting subscribers. Overdue is how long the oldest message
+that is ready, or that no carrier made ready, has been due. Leased is followed by the topic's concurrency, if it has
 one. Late is how late the last message was claimed, or that
 the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
 ones that are kept. --watch counts each second, shows the worst topics first, and how
@@ -255,12 +255,12 @@ func cellsOf(rows []topicRow, columns []int) [][]string {
 	return cells
 }
 
-// overdue returns how long the oldest ready message of a topic has been due.
+// overdue returns how long the oldest message of a topic that is ready, or that no carrier made ready, has been due.
 func overdue(c notify.Counts) string {
-	if c.Ready == 0 {
+	if c.Ready == 0 && c.Behind < behindAfter {
 		return "-"
 	}
-	return text.Rough(c.Overdue)
+	return text.Rough(max(c.Overdue, c.Behind))
 }
 
 func perSecond(per *rates, of func(rates) float64) string {

@@ -32,12 +32,21 @@ type topicRow struct {
 	Link string
 }
 
-// Late returns for how long the oldest ready message has been due; empty: there is none.
+// isWaiting reports whether a message is due: it is ready, or no carrier made it ready.
+func (c counted) isWaiting() bool { return c.Ready > 0 || c.Behind >= snapshots.Rhythm }
+
+// IsBehind reports whether the oldest that is due is one that no carrier made ready.
+func (c counted) IsBehind() bool { return c.Behind >= snapshots.Rhythm && c.Behind > c.Overdue }
+
+// late returns for how long the oldest that is due has been so.
+func (c counted) late() time.Duration { return max(c.Overdue, c.Behind) }
+
+// Late returns late as text; empty: nothing is due.
 func (c counted) Late() string {
-	if c.Ready == 0 {
+	if !c.isWaiting() {
 		return ""
 	}
-	return short(c.Overdue)
+	return short(c.late())
 }
 
 // Sign returns the worst that is to be said of a topic: a class of the style, which is its
@@ -46,7 +55,7 @@ func (c counted) Sign() string {
 	switch {
 	case c.Paused:
 		return "paused"
-	case c.Ready > 0 && c.Overdue >= lateAfter:
+	case c.isWaiting() && c.late() >= lateAfter:
 		return "late"
 	case c.Dead > 0:
 		return "dead"
@@ -85,10 +94,10 @@ func (c counted) Out() string {
 // overdue returns what the order overdue compares: paused topics are behind the others.
 func (c counted) overdue() time.Duration {
 	switch {
-	case c.Ready == 0:
+	case !c.isWaiting():
 		return -2
 	case c.Paused:
 		return -1
 	}
-	return c.Overdue
+	return c.late()
 }

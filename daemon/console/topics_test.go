@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
@@ -62,6 +64,19 @@ func TestTopicsSort(t *testing.T) {
 	v.get("/ui/topics?pattern=%22%3E%3Cscript%3E").is(http.StatusUnprocessableEntity).says("pattern").hides("<script>alert", `"><script>`)
 	v.get("/ui/topics?sort=size").is(http.StatusUnprocessableEntity).says("use overdue, ready, dead, rate or name")
 	v.get("/ui/topics?sort=name&after=%00").is(http.StatusUnprocessableEntity).says("follow the links")
+}
+
+// A topic whose messages no carrier made ready is late, in the list and on its page.
+func TestTopicWithoutCarrier(t *testing.T) {
+	s := open(t)
+	storetest.Publish(t, s.store, notify.Message{Topic: "bills", ID: "1", Delay: time.Hour})
+	due := redis.Z{Score: float64(time.Now().Add(-2 * time.Hour).UnixMilli()), Member: "bills:1"}
+	if err := s.store.Client().ZAddXX(t.Context(), s.store.KeysOf("bills").Scheduled("bills"), due).Err(); err != nil {
+		t.Fatal(err)
+	}
+	v := s.visitor()
+	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n late">2 h</td>`)
+	v.get("/ui/topics/bills").is(http.StatusOK).says("Late: no carrier made ready what has been due for 2 h")
 }
 
 func TestTopicsPage(t *testing.T) {

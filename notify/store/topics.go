@@ -36,6 +36,7 @@ type Counts struct {
 	Acked         int64         `json:"acked"`     // ever
 	Overdue       time.Duration `json:"-"`         // how long the oldest ready message has been due
 	OldestBlocked time.Duration `json:"-"`         // how long the oldest blocked message has been due
+	Behind        time.Duration `json:"-"`         // how long the oldest scheduled message has been due: no carrier made it ready
 
 	Broadcasts int64 `json:"broadcasts"` // that wait for their due time
 	Sent       int64 `json:"sent"`       // broadcasts, ever
@@ -71,7 +72,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
 			Dropped: r.Integer(), Blocked: r.Integer(), Keys: r.Integer(), OldestBlocked: time.Duration(r.Integer()) * time.Millisecond,
-			Concurrency: r.Integer(), Rate: Rate(r.Integer()), PausedUntil: timeIn(r.Integer()),
+			Concurrency: r.Integer(), Rate: Rate(r.Integer()), PausedUntil: timeIn(r.Integer()), Behind: time.Duration(r.Integer()) * time.Millisecond,
 		})
 	}
 	return all, r.End()
