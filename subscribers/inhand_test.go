@@ -77,6 +77,28 @@ func TestInHand(t *testing.T) {
 	}
 }
 
+// Counts have how long a worker has had a message.
+func TestOldestLease(t *testing.T) {
+	t.Parallel()
+	db := storetest.Sharded(t, 1)
+	publishTo(t, db, "a", 2)
+	publishTo(t, db, "b", 2)
+	takeFrom(t, called(t, db, "anna"), "a", 1)
+	counts, err := storetest.Inspector(t, db).Count(t.Context(), "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, "it has had it for some time", func() bool {
+		if err := store.NoteLeases(t.Context(), db, counts); err != nil {
+			t.Fatal(err)
+		}
+		return counts[0].OldestLease > 0
+	})
+	if counts[0].OldestLease > time.Hour || counts[1].OldestLease != 0 {
+		t.Errorf("got %+v", counts)
+	}
+}
+
 // Pages end between messages of one claim, and what is beyond the bound is told.
 func TestMuchInHand(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -224,6 +225,19 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 	v.rate(t.rows, time.Now())
 	t.arrange(c)
 	return nil
+}
+
+// hold notes for how long workers have had messages of the topics that are shown.
+func (t *shownTopics) hold(ctx context.Context, s *session) error {
+	counts := make([]notify.Counts, len(t.rows))
+	for i, row := range t.rows {
+		counts[i] = row.Counts
+	}
+	err := store.NoteLeases(ctx, s.store, counts)
+	for i, one := range counts {
+		t.rows[i].Counts = one
+	}
+	return err
 }
 
 // sum describes the totals of all topics that match.

@@ -31,7 +31,7 @@ func (a *app) topicsCommand() *cobra.Command {
 ready, leased and dead ones, those that are blocked by others of their keys, if
 there are any, and waiting subscribers. Overdue is how long the oldest message
 that is ready, or that no carrier made ready, has been due. Leased is followed by the topic's concurrency, if it has
-one. Late is how late the last message was claimed, or that
+one. Held is how long a worker that told its name has had one of these. Late is how late the last message was claimed, or that
 the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
 ones that are kept. --watch counts each second, shows the worst topics first, and how
 many messages are published, acknowledged and broadcast per second.
@@ -98,6 +98,9 @@ func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
 	}
 	if err == nil && f.sort == "rate" {
 		err = shown.rate(ctx, s, f)
+	}
+	if err == nil {
+		err = shown.hold(ctx, s)
 	}
 	if err != nil {
 		return err
@@ -194,6 +197,12 @@ var topicColumns = []struct {
 		}
 		return strconv.FormatInt(r.Leased, 10)
 	}},
+	{"HELD", 7, func(r topicRow) string {
+		if r.OldestLease == 0 {
+			return "-"
+		}
+		return text.Rough(r.OldestLease)
+	}},
 	{"DEAD", 1, func(r topicRow) string { return strconv.FormatInt(r.Dead, 10) }},
 	{"WAITING", 2, func(r topicRow) string { return strconv.FormatInt(r.Waiting, 10) }},
 	{"OVERDUE", 1, func(r topicRow) string { return overdue(r.Counts) }},
@@ -208,8 +217,11 @@ var topicColumns = []struct {
 // isBlocked reports whether messages of the topic are blocked.
 func (r topicRow) isBlocked() bool { return r.Blocked > 0 }
 
+// isHeld reports whether a worker that told its name has a message of the topic.
+func (r topicRow) isHeld() bool { return r.OldestLease > 0 }
+
 // firstRate is the first column of the rates, which are not always known.
-const firstRate = 11
+const firstRate = 12
 
 // leastTopic is the width of a name for which other columns are left out.
 const leastTopic = 16
@@ -223,8 +235,10 @@ func topicTable(rows []topicRow, width int) (lines []string, left string) {
 	if rows[0].per == nil {
 		kept = kept[:firstRate]
 	}
-	if !slices.ContainsFunc(rows, topicRow.isBlocked) {
-		kept = slices.DeleteFunc(kept, func(i int) bool { return topicColumns[i].head == "BLOCKED" })
+	for head, has := range map[string]func(topicRow) bool{"BLOCKED": topicRow.isBlocked, "HELD": topicRow.isHeld} {
+		if !slices.ContainsFunc(rows, has) {
+			kept = slices.DeleteFunc(kept, func(i int) bool { return topicColumns[i].head == head })
+		}
 	}
 	cells, out := cellsOf(rows, kept), []string{}
 	for width > 0 && len(kept) > 2 {
@@ -313,6 +327,9 @@ func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
 	a.clear()
 	for {
 		shown, err := a.count(ctx, s, f)
+		if err == nil {
+			err = shown.hold(ctx, s)
+		}
 		switch {
 		case err == nil && shown.missing == nil:
 			counting.End()

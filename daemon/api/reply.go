@@ -252,12 +252,13 @@ type Topic struct {
 	OverdueMs       int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
 	BehindMs        int64 `json:"behind_ms" doc:"how long its oldest scheduled message has been due: no carrier made it ready" example:"0"`
 	OldestBlockedMs int64 `json:"oldest_blocked_ms" doc:"how long its oldest blocked message has been due" example:"1500"`
+	OldestLeaseMs   int64 `json:"oldest_lease_ms" doc:"for how long a worker that told its name has had a message; 0: none has" example:"0"`
 	LatenessMs      int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
 }
 
 // TopicOf returns the counts of a topic in their JSON form.
 func TopicOf(c notify.Counts) Topic {
-	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), BehindMs: Ms(c.Behind), OldestBlockedMs: Ms(c.OldestBlocked), LatenessMs: Ms(c.Lateness)}
+	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), BehindMs: Ms(c.Behind), OldestBlockedMs: Ms(c.OldestBlocked), OldestLeaseMs: Ms(c.OldestLease), LatenessMs: Ms(c.Lateness)}
 }
 
 // Topics counts the messages of topics, by name: one page.

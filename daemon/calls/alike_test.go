@@ -343,7 +343,7 @@ func plain(t *testing.T, data []byte) string {
 	json.HTMLEscape(&escaped, data)
 	text := escaped.String()
 	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "", `"in":"body",`, "").Replace(text)
-	for _, name := range []string{"overdue_ms", "behind_ms", "oldest_blocked_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
+	for _, name := range []string{"overdue_ms", "behind_ms", "oldest_blocked_ms", "oldest_lease_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}
 	return text

@@ -21,6 +21,9 @@ var _ = define(Call{
 }, func(ctx context.Context, s *Service, r *Request, in *topicsInput) (any, error) {
 	counts, next, err := s.Inspector.TopicsAfter(ctx, in.Cursor, in.Limit, r.Patterns...)
 	missing, err := api.MissingOf(err)
+	if err == nil {
+		err = store.NoteLeases(ctx, s.Store, counts)
+	}
 	return reply(api.TopicsOf(counts, next, missing), err)
 })
 
@@ -29,6 +32,9 @@ var _ = define(Call{
 	Summary: "Count the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
 	counts, err := s.Inspector.Count(ctx, in.Topic)
+	if err == nil {
+		err = store.NoteLeases(ctx, s.Store, counts)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
+	"github.com/bellhopd/bellhop/notify"
 )
 
 const (
@@ -19,11 +21,39 @@ type counted snapshots.Counted
 // rated returns what is known of some topics, in their order. Errors: see [snapshots.Snapshots.Count].
 func (c *Console) rated(ctx context.Context, topics []string) ([]counted, error) {
 	counts, err := c.snapshots.Rated(ctx, topics)
-	all := make([]counted, len(counts))
+	all, isLeased := make([]counted, len(counts)), false
 	for i, one := range counts {
-		all[i] = counted(one)
+		all[i], isLeased = counted(one), isLeased || one.Leased > 0
+	}
+	if isLeased {
+		c.hold(ctx, all)
 	}
 	return all, err
+}
+
+// hold notes for how long workers have had messages of topics. Where that cannot be read the counts stand without.
+func (c *Console) hold(ctx context.Context, all []counted) {
+	there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
+	if err != nil {
+		return
+	}
+	now := c.now(ctx)
+	for i := range all {
+		one := []notify.Counts{all[i].Counts}
+		there.hand.Note(one, now)
+		all[i].Counts = one[0]
+	}
+}
+
+// heldAfter is how long a worker has a message until pages say so.
+const heldAfter = time.Minute
+
+// Held says for how long a worker that told its name has had a message; empty: not for long.
+func (c counted) Held() string {
+	if c.OldestLease < heldAfter {
+		return ""
+	}
+	return short(c.OldestLease)
 }
 
 // A topicRow is a topic in a table.

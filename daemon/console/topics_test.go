@@ -15,6 +15,8 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // inertOnly are texts that run something where a page does not escape them.
@@ -77,6 +79,30 @@ func TestTopicWithoutCarrier(t *testing.T) {
 	v := s.visitor()
 	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n late">2 h</td>`)
 	v.get("/ui/topics/bills").is(http.StatusOK).says("Late: no carrier made ready what has been due for 2 h")
+}
+
+// A topic of which a worker has had a message for long says so, in the list and on its page.
+func TestTopicWithAnOldLease(t *testing.T) {
+	s := open(t)
+	storetest.Publish(t, s.store, notify.Message{Topic: "mail", ID: "1"})
+	claimer := subscriberstest.Claimer(t, s.store, subscribers.ClaimerOptions{Name: "mailer-1"})
+	ds, err := claimer.Claim(t.Context(), "mail", subscribers.ClaimOptions{Lease: time.Hour})
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	client, claims := s.store.Client(), s.store.KeysOf("mail").Claims()
+	all, err := client.ZRangeWithScores(t.Context(), claims, 0, 0).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, since := strings.Fields(all[0].Member.(string))[0], time.Now().Add(-20*time.Minute).UnixMilli()
+	client.Del(t.Context(), claims)
+	if err := client.ZAdd(t.Context(), claims, redis.Z{Score: all[0].Score, Member: fmt.Sprintf("%s %d mail mailer-1", base, since)}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	v := s.visitor()
+	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n">1 for 20 min</td>`)
+	v.get("/ui/topics/mail").is(http.StatusOK).says("<dd>1 for 20 min</dd>")
 }
 
 func TestTopicsPage(t *testing.T) {

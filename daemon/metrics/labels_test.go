@@ -249,3 +249,22 @@ func TestFaultsOfTopics(t *testing.T) {
 		}
 	}
 }
+
+// How long workers have had messages is shown for topics with a label, and as other for those without one.
+func TestOldestLeases(t *testing.T) {
+	store := storetest.Open(t)
+	publish(t, store, "vip", 1, 0)
+	publish(t, store, "quiet", 1, 0)
+	claimer := subscriberstest.Claimer(t, store)
+	m := newMetrics(t, store, metrics.Options{TopicLimit: 1, Topics: []string{"vip"}})
+	noise(t, store, 10)
+	for _, topic := range []string{"vip", "quiet"} {
+		if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour}); err != nil || len(ds) != 1 {
+			t.Fatalf("claimed %v, %v", ds, err)
+		}
+	}
+	storetest.Eventually(t, "workers have had messages for some time", func() bool {
+		got := together(scrape(t, m))
+		return got[series("bellhop_oldest_lease_seconds", "vip")] > 0 && got[series("bellhop_oldest_lease_seconds", "other")] > 0
+	})
+}

@@ -420,8 +420,8 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Request("publish", http.StatusCreated, time.Millisecond)
 	publish(t, store, topic, 2, 0)
 	claimer := subscriberstest.Claimer(t, store)
-	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})
-	if err != nil || len(ds) != 1 {
+	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
+	if err != nil || len(ds) != 2 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	if _, err := ds[0].Bury(t.Context(), "for a test"); err != nil {

@@ -27,7 +27,7 @@ type redisState struct {
 
 	last cache.Value[*reading]
 
-	took, known, claimed, death, shards, layout *prometheus.Desc
+	took, known, claimed, death, lease, shards, layout *prometheus.Desc
 
 	pool    []poolFigure
 	byTopic []topicFigure
@@ -44,6 +44,7 @@ type reading struct {
 	recurs bool // there are schedules, or were
 	counts []notify.Counts
 	deaths map[string]time.Time // newest deaths, by label
+	leases map[string]time.Duration
 }
 
 // several reports whether the store has several shards.
@@ -99,6 +100,7 @@ func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh ti
 		known:   desc("bellhop_topics", "Topics that Bellhop knows."),
 		claimed: desc("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic"),
 		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown for the topics with the newest ones.", "topic"),
+		lease:   desc("bellhop_oldest_lease_seconds", "How long a worker has had a message of a topic; shown for topics of which one that told its name has one.", "topic"),
 		pool:    poolFigures(),
 		byTopic: topicFigures(overdue),
 		overdue: overdue,
@@ -224,6 +226,9 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	}
 	for label, at := range now.deaths {
 		constant(r.death, prometheus.GaugeValue, float64(at.UnixMilli())/1000, label)
+	}
+	for label, age := range now.leases {
+		constant(r.lease, prometheus.GaugeValue, age.Seconds(), label)
 	}
 }
 
@@ -377,8 +382,18 @@ func (r *redisState) count(ctx context.Context, mine *reading) error {
 		}
 		counts = append(counts, others(quiet, names)...)
 	}
+	var hand store.InHand
+	if survey.Leased > 0 {
+		once, end = step()
+		hand, err = store.InHandOf(once, r.store)
+		end()
+		if err != nil && whole {
+			return err
+		}
+	}
 	mine.topics, mine.recurs = survey.Topics, survey.Schedules > 0
 	mine.counts, mine.deaths = r.topics.update(survey, counts, whole)
+	mine.leases = r.topics.oldestLeases(hand, survey.Now)
 	return nil
 }
 

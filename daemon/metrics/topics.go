@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // other is the label of the topics without one of their own.
@@ -120,6 +121,20 @@ func newestDeaths(s notify.Survey, named map[string]bool) map[string]time.Time {
 		}
 	}
 	return deaths
+}
+
+// oldestLeases returns for how long workers have had what they have had longest, by label.
+func (t *topics) oldestLeases(hand store.InHand, now time.Time) map[string]time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	oldest := make(map[string]time.Duration)
+	for topic, lease := range hand.Oldest {
+		if !t.named[topic] {
+			topic = other
+		}
+		oldest[topic] = max(oldest[topic], now.Sub(lease.Since))
+	}
+	return oldest
 }
 
 // measure averages the traffic of the counted topics, and forgets all others.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,30 @@ func (h InHand) note(l Holding) {
 	if before, known := h.Oldest[l.Topic]; !known || l.Since.Before(before.Since) {
 		h.Oldest[l.Topic] = l
 	}
+}
+
+// Note sets the OldestLease of counts at a time by Redis's clock.
+func (h InHand) Note(counts []Counts, now time.Time) {
+	for i := range counts {
+		if oldest, known := h.Oldest[counts[i].Topic]; known {
+			counts[i].OldestLease = max(now.Sub(oldest.Since), 0)
+		}
+	}
+}
+
+// NoteLeases sets the OldestLease of counts as far as InHandOf knows, which it does not ask if nothing is leased. The error is that of the
+// connection.
+func NoteLeases(ctx context.Context, s *Store, counts []Counts) error {
+	if !slices.ContainsFunc(counts, func(c Counts) bool { return c.Leased > 0 }) {
+		return nil
+	}
+	hand, err := InHandOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	now, err := s.Now(ctx)
+	hand.Note(counts, now)
+	return err
 }
 
 // By returns how many messages a worker has in hand of the topics that show permits.

@@ -51,6 +51,8 @@ type Counts struct {
 	Rate Rate `json:"rate"` // of claims; 0: without a limit
 
 	Dropped int64 `json:"dropped"` // ever: messages that ended without a dead letter, because they ask for that, and broadcasts that expired
+
+	OldestLease time.Duration `json:"-"` // how long a worker that told its name has had a message: only NoteLeases sets it
 }
 
 // Topics returns the counts of topics, in their order and at one moment; those of a
