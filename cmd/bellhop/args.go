@@ -31,9 +31,13 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// explainValue says what a flag for a number, or for true or false, takes, where it got
-// something else.
+// explainValue says what a flag for a number, or for true or false, takes, where it got something else, and what is used in
+// place of a flag that is gone.
 func explainValue(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "watch" {
+		return misused("watch", "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return err

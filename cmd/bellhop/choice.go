@@ -38,7 +38,6 @@ type choice struct {
 	sort     string           // of orders
 	limit    int              // 0: none
 	bad      bool             // only those that are in trouble
-	watch    bool
 }
 
 // check parses the pattern, sets the default order, and rejects invalid flags. The error is a notify.ErrInvalid.
@@ -50,7 +49,7 @@ func (c *choice) check(args []string) error {
 		}
 		c.patterns = []notify.Pattern{p}
 	}
-	if c.sort == "" && (c.watch || c.bad) {
+	if c.sort == "" && c.bad {
 		c.sort = "overdue"
 	} else if c.sort == "" {
 		c.sort = "name"
@@ -142,7 +141,7 @@ func (a *app) count(ctx context.Context, s *session, c choice) (t shownTopics, e
 	if err := t.note(err); err != nil {
 		return t, err
 	}
-	if len(c.patterns) == 0 && (c.bad || c.watch || c.sort == "overdue" || c.sort == "rate") {
+	if len(c.patterns) == 0 && (c.bad || c.sort == "overdue" || c.sort == "rate") {
 		return t, t.countWorst(ctx, s, c, survey)
 	}
 	return t, t.countAll(ctx, a, s, c, survey.Topics)
@@ -198,8 +197,7 @@ func (t *shownTopics) countAll(ctx context.Context, a *app, s *session, c choice
 
 // rate computes the rates per second, from a second count.
 func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
-	var v view
-	v.rate(t.rows, time.Now())
+	began := time.Now()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -213,16 +211,19 @@ func (t *shownTopics) rate(ctx context.Context, s *session, c choice) error {
 	if err := t.note(err); err != nil {
 		return err
 	}
+	seconds := time.Since(began).Seconds()
 	now := make(map[string]notify.Counts, len(counts))
 	for _, one := range counts {
 		now[one.Topic] = one
 	}
 	for i, row := range t.rows {
+		t.rows[i].per = &rates{}
 		if one, there := now[row.Topic]; there {
-			t.rows[i].Counts = one
+			t.rows[i] = topicRow{Counts: one, per: &rates{
+				float64(one.Published-row.Published) / seconds, float64(one.Acked-row.Acked) / seconds, float64(one.Sent-row.Sent) / seconds,
+			}}
 		}
 	}
-	v.rate(t.rows, time.Now())
 	t.arrange(c)
 	return nil
 }

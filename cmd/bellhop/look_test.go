@@ -48,6 +48,7 @@ func TestUsage(t *testing.T) {
 		"nonsense":           "bellhop: unknown command \"nonsense\" for \"bellhop\"\nbellhop: run 'bellhop --help'\n",
 		"topics x y":         "bellhop: unexpected argument \"y\"\nbellhop: run 'bellhop topics --help'\n",
 		"topics --x":         "bellhop: unknown flag: --x\nbellhop: run 'bellhop topics --help'\n",
+		"shards --watch":     "bellhop: unknown flag: --watch: watch repeats a command, as in: watch bellhop topics --sort overdue\nbellhop: run 'bellhop shards --help'\n",
 		"serve x":            "bellhop: unexpected argument \"x\"\nbellhop: run 'bellhop serve --help'\n",
 		"bench --messages 9": "bellhop: invalid messages 9: use 100 or more\n",
 		"bench --body 0":     "bellhop: invalid body 0: use 1 to 262144\n",
@@ -211,19 +212,6 @@ func TestTopicsWithoutCarrier(t *testing.T) {
 	}
 	s.start("serve").await(1, "msg=elected")
 	storetest.Eventually(t, "a carrier is elected", func() bool { return s.feed("", "topics").err == "" })
-}
-
-func TestTopicsWatch(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	s.publish("t", 1)
-	p := s.start("topics", "--watch")
-	p.await(2, "SENT/S")
-	p.signal(os.Interrupt)
-	p.ends(exitDone)
-	p = s.start("topics", "--watch", "--json")
-	p.await(2, `[{"topic":"t"`)
-	p.stop()
 }
 
 // timed are the checks that may warn on a busy machine.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +15,18 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func (a *app) shardsCommand() *cobra.Command {
-	var watch bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "shards",
 		Short: "Show where each shard is, who carries it, and what it holds",
 		Long: `Show the shards of the store: the hash tag of each, in a Redis Cluster its slot, the
 server that holds it, its carrier with the number of the election, how many messages
 and scheduled broadcasts it keeps, how many were ever published, and how late the
-next message is that should have been made ready. --watch looks each second, and
-shows how many are published per second.
+next message is that should have been made ready.
 
 Below is where the root is, which says how many shards there are. Home is shard 0:
 it holds what a store has once, such as the registry of named listeners.
@@ -40,15 +35,10 @@ A shard that is away has a row that says so, and the exit code is 1.
 
 bellhop topics --shard TOPIC shows which shard a topic is in.`,
 		Example: `  bellhop shards
-  bellhop shards --watch
   bellhop shards --json | jq '.shards | group_by(.server) | map(length)'`,
 		Args: takes(),
 	})
-	c.Flags().BoolVar(&watch, "watch", false, "look again each second, until Ctrl-C")
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		if watch {
-			return a.watchShards(ctx, s)
-		}
 		shown, err := lookAtShards(ctx, s)
 		if err != nil {
 			return err
@@ -66,17 +56,16 @@ bellhop topics --shard TOPIC shows which shard a topic is in.`,
 
 // A shardRow is a shard as it is shown, and printed as JSON.
 type shardRow struct {
-	Shard     int      `json:"shard"`
-	Tag       string   `json:"tag"`
-	Slot      *int     `json:"slot,omitempty"` // nil: it is not in a Cluster
-	Server    string   `json:"server"`
-	Carrier   string   `json:"carrier"` // empty: none is elected
-	Epoch     int64    `json:"epoch"`
-	Kept      int64    `json:"kept"`
-	Published int64    `json:"published"`
-	Rate      *float64 `json:"published_per_second,omitempty"` // nil: unknown
-	LateMs    int64    `json:"late_ms"`
-	Error     string   `json:"error,omitempty"` // the shard is away
+	Shard     int    `json:"shard"`
+	Tag       string `json:"tag"`
+	Slot      *int   `json:"slot,omitempty"` // nil: it is not in a Cluster
+	Server    string `json:"server"`
+	Carrier   string `json:"carrier"` // empty: none is elected
+	Epoch     int64  `json:"epoch"`
+	Kept      int64  `json:"kept"`
+	Published int64  `json:"published"`
+	LateMs    int64  `json:"late_ms"`
+	Error     string `json:"error,omitempty"` // the shard is away
 
 	err error
 }
@@ -161,9 +150,6 @@ func (t shownShards) lines(width int) []string {
 	const server, carrier = 3, 4 // their columns
 	rows := [][]string{{"SHARD", "TAG", "SLOT", "SERVER", "CARRIER", "EPOCH", "KEPT", "PUBLISHED", "LATE"}}
 	for _, row := range t.Shards {
-		if row.Rate != nil {
-			rows[0][7] = "PUB/S"
-		}
 		rows = append(rows, row.cells())
 	}
 	return append(append(text.LayOut(rows, width, server, carrier), ""), text.Wrap(terminal.Escape(t.sum()), width)...)
@@ -182,9 +168,6 @@ func (r shardRow) cells() []string {
 		kept, published = strconv.FormatInt(r.Kept, 10), strconv.FormatInt(r.Published, 10)
 		if r.Carrier != "" {
 			who, epoch = r.Carrier, strconv.FormatInt(r.Epoch, 10)
-		}
-		if r.Rate != nil {
-			published = fmt.Sprintf("%.0f", *r.Rate)
 		}
 		if r.LateMs > 0 {
 			late = text.Rough(time.Duration(r.LateMs) * time.Millisecond)
@@ -206,57 +189,6 @@ func (t shownShards) sum() string {
 		root = "the root is away: " + t.Root.Error
 	}
 	return fmt.Sprintf("%s on %s, home is shard 0; %s kept; %s", text.Plural(len(t.Shards), "shard"), text.Plural(len(on), "server"), text.Plural(kept, "message"), root)
-}
-
-// watchShards prints the shards each second until ctx ends. It retries while Redis is unavailable.
-func (a *app) watchShards(ctx context.Context, s *session) error {
-	var before shownShards
-	var taken time.Time
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	looking := outage.New(s.log, slog.LevelError, "cannot look; retrying", "looking again")
-	a.clear()
-	for {
-		shown, err := lookAtShards(ctx, s)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !notify.Retryable(err):
-			return err
-		case err != nil:
-			looking.Note(err)
-		default:
-			looking.End()
-			now := time.Now()
-			shown.rate(before, now.Sub(taken))
-			before, taken = shown, now
-			if err := a.showShards(ctx, s, shown); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// rate computes how many were published per second since the look before.
-func (t shownShards) rate(before shownShards, since time.Duration) {
-	for i, row := range before.Shards {
-		if now := &t.Shards[i]; row.err == nil && now.err == nil {
-			now.Rate = new(float64(now.Published-row.Published) / since.Seconds())
-		}
-	}
-}
-
-// showShards prints the shards of one look of several.
-func (a *app) showShards(ctx context.Context, s *session, shown shownShards) error {
-	if a.json {
-		return a.printJSON(shown)
-	}
-	return a.redraw(append(a.headOf(ctx, s), append([]string{""}, shown.lines(text.Columns(a.out))...)...))
 }
 
 // A topicShard is where a topic is, and the channels that tell programs of any language of it.

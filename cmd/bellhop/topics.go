@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -33,13 +31,14 @@ there are any, and waiting subscribers. Overdue is how long the oldest message
 that is ready, or that no carrier made ready, has been due. Leased is followed by the topic's concurrency, if it has
 one. Held is how long a worker that told its name has had one of these. Late is how late the last message was claimed, or that
 the topic is paused. Bcast is the number of scheduled broadcasts; Log is that of sent
-ones that are kept. --watch counts each second, shows the worst topics first, and how
-many messages are published, acknowledged and broadcast per second.
+ones that are kept.
 
---sort is name, or overdue, dead, ready or rate, highest first. --bad shows only
-topics that are overdue for a minute, are paused, or have dead letters. If there are
-very many topics, --watch, --bad, --sort overdue and --sort rate, without a pattern,
-count only the worst topics and the first ones by name; the last line covers all.
+--sort is name, or overdue, dead, ready or rate, highest first. Rate counts twice, a
+second apart, and shows how many messages are published, acknowledged and broadcast
+per second. --bad shows only topics that are overdue for a minute, are paused, or have
+dead letters. If there are very many topics, --bad, --sort overdue and --sort rate,
+without a pattern, count only the worst topics and the first ones by name; the last
+line covers all.
 
 --shard TOPIC shows instead in which shard a topic is, where that is, and the
 channels of Redis that tell programs of any language of the topic.
@@ -51,7 +50,7 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 		Example: `  bellhop topics
   bellhop topics 'order.>' --sort ready --limit 20
   bellhop topics --bad
-  bellhop topics --watch
+  watch bellhop topics --sort overdue
   bellhop topics --json | jq '.[] | select(.dead > 0)'
   bellhop topics set order.timeout attempts=5
   bellhop topics settings order.timeout`,
@@ -59,12 +58,11 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 	})
 	c.AddCommand(a.topicsSetCommand(), a.topicsSettingsCommand())
 	flags := c.Flags()
-	flags.BoolVar(&f.watch, "watch", false, "count again each second, until Ctrl-C")
-	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --watch or --bad overdue)")
+	flags.StringVar(&f.sort, "sort", "", "order: name, overdue, dead, ready or rate (name; with --bad overdue)")
 	flags.IntVar(&f.limit, "limit", 0, "show at most so many topics")
 	flags.BoolVar(&f.bad, "bad", false, "show only topics that are in trouble")
 	flags.StringVar(&shardOf, "shard", "", "show the shard of this `TOPIC`, and its channels")
-	for _, other := range []string{"watch", "sort", "limit", "bad"} {
+	for _, other := range []string{"sort", "limit", "bad"} {
 		c.MarkFlagsMutuallyExclusive("shard", other)
 	}
 	_ = c.RegisterFlagCompletionFunc("shard", a.found(a.topicsLike)) // fails for no flag
@@ -86,11 +84,8 @@ func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
 		return err
 	}
 	defer s.store.Close()
-	switch {
-	case shardOf != "":
+	if shardOf != "" {
 		return a.printTopicShard(ctx, s, shardOf)
-	case f.watch:
-		return a.watchTopics(ctx, s, f)
 	}
 	shown, err := a.count(ctx, s, f)
 	if err == nil {
@@ -293,88 +288,4 @@ func late(c notify.Counts) string {
 		return "-"
 	}
 	return text.Lateness(c.Lateness)
-}
-
-// view is the live view of topics.
-type view struct {
-	before map[string]notify.Counts
-	taken  time.Time
-}
-
-// rate computes the rates per second since the rows before these.
-func (v *view) rate(rows []topicRow, now time.Time) {
-	next := make(map[string]notify.Counts, len(rows))
-	seconds := now.Sub(v.taken).Seconds()
-	for i, r := range rows {
-		next[r.Topic] = r.Counts
-		rows[i].per = &rates{}
-		if before, known := v.before[r.Topic]; known {
-			rows[i].per = &rates{
-				float64(r.Published-before.Published) / seconds, float64(r.Acked-before.Acked) / seconds, float64(r.Sent-before.Sent) / seconds,
-			}
-		}
-	}
-	v.before, v.taken = next, now
-}
-
-// watchTopics prints the topics each second until ctx ends: in place on a
-// terminal, one below the other elsewhere. It retries while Redis is unavailable.
-func (a *app) watchTopics(ctx context.Context, s *session, f choice) error {
-	var v view
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	counting := outage.New(s.log, slog.LevelError, "cannot count; retrying", "counting again")
-	a.clear()
-	for {
-		shown, err := a.count(ctx, s, f)
-		if err == nil {
-			err = shown.hold(ctx, s)
-		}
-		switch {
-		case err == nil && shown.missing == nil:
-			counting.End()
-		case err == nil && (a.json || !text.IsTerminal(a.out)):
-			counting.Note(shown.missing)
-		}
-		v.rate(shown.rows, time.Now())
-		shown.arrange(f)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !notify.Retryable(err):
-			return err
-		case err != nil && (a.json || !text.IsTerminal(a.out)):
-			counting.Note(err)
-		case a.json:
-			err = a.printJSON(topicsJSON(shown.rows))
-		default:
-			err = a.draw(ctx, s, shown, err)
-		}
-		if err != nil && !notify.Retryable(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// draw prints the topics, or the error of their count.
-func (a *app) draw(ctx context.Context, s *session, shown shownTopics, fault error) error {
-	width, lines := text.Columns(a.out), a.headOf(ctx, s)
-	switch {
-	case fault != nil:
-		lines = append(append(lines, ""), text.Wrap(terminal.Escape(fault.Error()), width)...)
-	case len(shown.rows) == 0:
-		lines = append(append(lines, text.Wrap(shown.sum(), width)...), "", "no topic")
-	default:
-		rows, left := topicTable(shown.rows, width)
-		lines = append(append(append(lines, text.Wrap(shown.sum()+left, width)...), ""), rows...)
-	}
-	if shown.missing != nil {
-		lines = append(append(lines, ""), text.Wrap(terminal.Escape(shown.missing.Error()), width)...)
-	}
-	return a.redraw(lines)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -117,10 +116,6 @@ func TestWorstOfManyTopics(t *testing.T) {
 	if n := len(s.names()); n != many+1 {
 		t.Errorf("all are %d", n)
 	}
-	p := s.start("topics", "--watch", "--limit", "1")
-	p.await(2, "\nzz.worst ")
-	p.signal(os.Interrupt)
-	p.ends(exitDone)
 }
 
 // At 80 columns no line is wider; columns that are left out are named, and shortened names have an ….
