@@ -53,7 +53,8 @@ type term struct {
 	sampler sampler
 
 	fills     chan struct{}  // schedules are to be filled
-	unsettled *outage.Notice // they cannot be settled
+	back      chan struct{}  // Redis's clock was set back
+	unsettled *outage.Notice // schedules cannot be settled
 	settled   *time.Duration // how late schedules may be, or they are settled before anything is carried; nil: it is carried in any case
 
 	renewing sync.Mutex // guards what follows
@@ -64,7 +65,7 @@ type term struct {
 func newTerm(m *mover, e store.Election) *term {
 	return &term{
 		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, sent: e.Sent, batch: m.o.Batch, ready: "0",
-		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), settled: &lateNow,
+		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), back: make(chan struct{}, 1), settled: &lateNow,
 		unsettled: outage.New(m.log, slog.LevelWarn, "cannot settle schedules; what they made is carried as it is", "settling schedules again"),
 	}
 }
@@ -81,6 +82,7 @@ func (t *term) carry(ctx context.Context) error {
 	beside.Go(func() { t.agree(besideCtx) })
 	beside.Go(func() { t.forgetHistory(besideCtx) })
 	beside.Go(func() { t.fillWhenDue(besideCtx) })
+	beside.Go(func() { t.watchStopped(besideCtx) })
 	beside.Go(func() {
 		t.redis.nudges(besideCtx, func(e store.Event) {
 			nudge(e, nudges)
@@ -220,7 +222,12 @@ func (t *term) call(whole context.Context) (next int64, err error) {
 // measure gives the clock a sample, and returns how long a call took Redis.
 func (t *term) measure(m store.Carried, began time.Time) time.Duration {
 	ended := time.Now()
-	t.clock.sample(began, ended, m.Took, m.Now)
+	if t.clock.sample(began, ended, m.Took, m.Now) < setBack {
+		select {
+		case t.back <- struct{}{}:
+		default:
+		}
+	}
 	if m.Took == 0 { // a beat does not say, and Redis 7.2 and newer stop the clock inside a script
 		return max(ended.Sub(began)-t.clock.trip, 0)
 	}

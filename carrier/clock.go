@@ -20,14 +20,19 @@ type clock struct {
 
 // sample takes a sample: a call between began and ended, of which Redis took took,
 // and at whose beginning Redis's clock was at, in us. If the best sample so far
-// cannot explain it, the clock was set or is another Redis's: then it replaces that.
-func (c *clock) sample(began, ended time.Time, took time.Duration, at int64) {
+// cannot explain it, the clock was set or is another Redis's: then it replaces that, and
+// by how much is returned.
+func (c *clock) sample(began, ended time.Time, took time.Duration, at int64) (set time.Duration) {
 	trip := max(ended.Sub(began)-took, 0)
 	local := began.Add(trip / 2)
 	off := time.Duration(at-c.redis)*time.Microsecond - local.Sub(c.local)
-	if trip <= c.trip || ended.Sub(c.local) > trust || off.Abs() > trip+c.trip {
+	if !c.local.IsZero() && off.Abs() > trip+c.trip {
+		set = off
+	}
+	if trip <= c.trip || ended.Sub(c.local) > trust || set != 0 {
 		*c = clock{trip, local, at}
 	}
+	return set
 }
 
 // when returns when to send a call so that it arrives at a time of Redis's clock, in us.

@@ -37,9 +37,17 @@ func TestClock(t *testing.T) {
 		t.Errorf("after a long time: send at %v, want %v", got, want)
 	}
 	// And one that only a clock that was set explains.
-	c.sample(at(21_000), at(21_200), 0, 90_000_000)
+	if set := c.sample(at(21_000), at(21_200), 0, 90_000_000); set < 83*time.Second {
+		t.Errorf("it was set by %v", set)
+	}
 	if got, want := when(90_200_000), 21_200*time.Millisecond; got != want {
 		t.Errorf("after the clock was set: send at %v, want %v", got, want)
+	}
+	if set := c.sample(at(22_000), at(22_002), 0, 10_900_000); set > -79*time.Second {
+		t.Errorf("it was set back by %v", set)
+	}
+	if set := c.sample(at(23_000), at(23_200), 0, 11_900_000); set != 0 {
+		t.Errorf("it was not set, and by %v", set)
 	}
 	if got := c.when(record.Never); got.Before(start.Add(24 * time.Hour)) {
 		t.Errorf("never is %v", got)

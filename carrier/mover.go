@@ -36,24 +36,25 @@ func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *m
 // calls are what the loop of a mover asks of its shard, and how it ends a sleep. Tests give it
 // others, whose Redis and time are simulated.
 type calls struct {
-	elect    func(ctx context.Context, name string, lease time.Duration, carries int) (store.Election, error)
-	carry    func(context.Context, store.Carry) (store.Carried, error)
-	sweep    func(context.Context, store.Sweep) (store.Swept, error)
-	fill     func(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error)
-	renew    func(ctx context.Context, token, version, cursor string) (next string, err error)
-	resign   func(ctx context.Context, token, to string, before int) (was bool, err error)
-	withdraw func(ctx context.Context, name string) error
-	nudges   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
-	vacant   func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
-	drop     func(context.Context) ([]string, error)         // libraries of functions that nobody uses
-	repair   func(context.Context) error                     // home's: writes the root again if that is lost
-	adopt    func(context.Context) error                     // takes over home's settings for all topics
-	rest     func(until time.Time)                           // until a time that is at most fine away
+	elect     func(ctx context.Context, name string, lease time.Duration, carries int) (store.Election, error)
+	carry     func(context.Context, store.Carry) (store.Carried, error)
+	sweep     func(context.Context, store.Sweep) (store.Swept, error)
+	fill      func(ctx context.Context, token string, settle bool, fills []store.Fill) (store.Filled, error)
+	renew     func(ctx context.Context, token, version, cursor string) (next string, err error)
+	schedules func(ctx context.Context, most int, after store.Mark) (store.SchedulePage, error)
+	resign    func(ctx context.Context, token, to string, before int) (was bool, err error)
+	withdraw  func(ctx context.Context, name string) error
+	nudges    func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
+	vacant    func(ctx context.Context, on func(store.Event)) // and beats, until ctx ends
+	drop      func(context.Context) ([]string, error)         // libraries of functions that nobody uses
+	repair    func(context.Context) error                     // home's: writes the root again if that is lost
+	adopt     func(context.Context) error                     // takes over home's settings for all topics
+	rest      func(until time.Time)                           // until a time that is at most fine away
 }
 
 func callsTo(shard store.Shard) calls {
 	return calls{
-		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, renew: shard.RenewZones, resign: shard.Resign, withdraw: shard.Withdraw,
+		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, renew: shard.RenewZones, schedules: shard.AllSchedules, resign: shard.Resign, withdraw: shard.Withdraw,
 		nudges: func(ctx context.Context, on func(store.Event)) { shard.Store().Subscribe(ctx, on, shard.HeadChannel()) },
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())

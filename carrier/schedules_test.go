@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -516,4 +517,38 @@ func TestChangedWhileLeased(t *testing.T) {
 	if state := awaitMade(t, db, "tick", paused.Made+2); state.Missed != 0 {
 		t.Errorf("got %+v", state)
 	}
+}
+
+// Schedules that were filled while Redis's clock was ahead are counted and logged, once, by the carrier that is elected then, and no more once
+// they are resumed.
+func TestStoppedByAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	ahead := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	for _, name := range []string{"often", "seldom"} {
+		s := store.Schedule{Topic: topic, Name: name, Spec: calendar.Spec{Every: 2 * time.Second}}
+		if _, err := db.Of(topic).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: ahead, Fell: ahead}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, db, store.Schedule{Name: "fine", Spec: calendar.Spec{Every: time.Hour}})
+	var log journal
+	c, _ := watch(t, db, carrier.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	stopped := func() (n int) {
+		for _, state := range c.States() {
+			n += state.Stopped
+		}
+		return n
+	}
+	storetest.Eventually(t, "both are told", func() bool {
+		return stopped() == 2 && log.has("level=WARN", "redis's clock was ahead when schedules were filled", "schedules=2", "first="+topic+":")
+	})
+	for _, name := range []string{"often", "seldom"} {
+		if err := db.Of(topic).ResumeSchedule(t.Context(), topic, name, store.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Eventually(t, "they go on", func() bool {
+		return stopped() == 0 && log.has("level=INFO", "all schedules go on that a clock that was ahead had stopped")
+	})
 }

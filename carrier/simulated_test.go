@@ -101,12 +101,13 @@ func (s *simulated) redis() calls {
 			return nil
 		},
 		fill: s.fill, renew: s.renewZones,
-		nudges: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
-		vacant: func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
-		drop:   func(context.Context) ([]string, error) { return nil, nil },
-		repair: func(context.Context) error { return nil },
-		adopt:  func(context.Context) error { return nil },
-		rest:   func(until time.Time) { time.Sleep(time.Until(until)) },
+		schedules: func(context.Context, int, store.Mark) (store.SchedulePage, error) { return store.SchedulePage{}, nil },
+		nudges:    func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, false) },
+		vacant:    func(ctx context.Context, on func(store.Event)) { s.hear(ctx, on, true) },
+		drop:      func(context.Context) ([]string, error) { return nil, nil },
+		repair:    func(context.Context) error { return nil },
+		adopt:     func(context.Context) error { return nil },
+		rest:      func(until time.Time) { time.Sleep(time.Until(until)) },
 	}
 }
 

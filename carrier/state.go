@@ -15,6 +15,7 @@ type State struct {
 	Progress time.Time     // when its loop last came around; zero: it does not run
 
 	Kept     int64         // messages, dead ones too, and broadcasts in the store, by a look every tenth beat; zero while standing by
+	Stopped  int           // schedules that make nothing until Redis's clock is as late again as when they were filled; zero while standing by
 	Lateness time.Duration // of the last message made ready: from its due time until then, in us
 
 	Moved     int64 // messages made ready and broadcasts sent, since New
@@ -42,7 +43,7 @@ func (m *mover) setRole(epoch int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.Carrying, m.state.Since = epoch != 0, time.Now()
-	m.state.Kept = 0
+	m.state.Kept, m.state.Stopped = 0, 0
 	if epoch != 0 {
 		m.state.Epoch = epoch
 	}
@@ -67,6 +68,13 @@ func (m *mover) setKept(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.Kept = n
+}
+
+// setStopped sets how many schedules are stopped by a clock that was ahead.
+func (m *mover) setStopped(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.Stopped = n
 }
 
 // addRepeated counts rings that a beat repeated.

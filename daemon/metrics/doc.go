@@ -43,13 +43,14 @@
 //
 // bellhop_schedules, _behind_seconds and _unreadable_total, and bellhop_occurrences_made_total, _missed_total, _taken_total and
 // _refused_total are of all schedules of the store, and have no label: bellhop doctor names the schedule that an alert is
-// about. Counters go on where a schedule is deleted, and are left out while a shard is away.
+// about. Counters go on where a schedule is deleted, and are left out while a shard is away. bellhop_schedules_stopped is the
+// elected carrier's: the clock of Redis was ahead when these were filled.
 //
 // # Shards
 //
 // In a store of several shards these have a label shard, from 0 on: bellhop_redis_up,
 // bellhop_is_carrier, bellhop_carrier_elected, _heard, _epoch, _kept, _lateness_seconds and
-// _progress_timestamp_seconds, bellhop_fallbacks_total of the parts carrier and ring,
+// _progress_timestamp_seconds, bellhop_schedules_stopped, bellhop_fallbacks_total of the parts carrier and ring,
 // bellhop_oldest_overdue_seconds of single topics, and bellhop_shard_published_total, which
 // such a store alone has: it shows how even the traffic is. What is about the memory of
 // Redis has a label server instead. A store of one shard has none of these labels. Of a

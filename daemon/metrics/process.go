@@ -115,6 +115,7 @@ func moverFigures(labels prometheus.Labels) []figure[carrier.State] {
 		gauge("bellhop_redis_clock_ahead_seconds", "How far Redis's clock is ahead of this host's, as beats tell; negative: behind.", func(s carrier.State) float64 { return s.Ahead.Seconds() }),
 		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
 		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
+		gauge("bellhop_schedules_stopped", "Schedules that make nothing until Redis's clock is as late again as it was when they were filled, as the elected carrier last looked; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Stopped) }),
 		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
 		gauge("bellhop_carrier_progress_timestamp_seconds", "When the loop of the carrier last came around, elected or standing by.", func(s carrier.State) float64 {
 			if s.Progress.IsZero() {
