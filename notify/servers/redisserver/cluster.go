@@ -65,6 +65,37 @@ func startNode(ctx context.Context, dir string, timeout time.Duration, args []st
 	}, args...)})
 }
 
+// Grow adds a master without slots and without a replica, and waits until all nodes know each other. What it takes and the errors are those of StartCluster.
+func (c *Cluster) Grow(ctx context.Context, dir string, timeout time.Duration, args ...string) (*Server, error) {
+	s, err := startNode(ctx, dir, timeout, args)
+	if err != nil {
+		return nil, err
+	}
+	c.Masters = append(c.Masters, s)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.meet(ctx, s); err != nil {
+		return nil, fmt.Errorf("join a node to a cluster: %w", err)
+	}
+	for _, s := range c.all() {
+		if err := c.complete(ctx, s); err != nil {
+			return nil, fmt.Errorf("join a node to a cluster: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// meet has a node know those that the first master knows.
+func (c *Cluster) meet(ctx context.Context, s *Server) error {
+	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
+	if err != nil {
+		return err
+	}
+	return ask(ctx, s, func(node *redis.Client) error {
+		return node.Do(ctx, "cluster", "meet", host, port, c.Masters[0].o.bus).Err()
+	})
+}
+
 // Stop stops all nodes.
 func (c *Cluster) Stop() {
 	for _, s := range c.all() {
@@ -86,10 +117,6 @@ func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Maste
 // join joins the nodes to one cluster. Each has an epoch of its own: of two masters with the same one, one takes a greater one when it
 // hears of the other, and so a master that was replaced and comes back empty could take its slots again.
 func (c *Cluster) join(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(c.Masters[0].Addr())
-	if err != nil {
-		return err
-	}
 	for i, s := range c.all() {
 		err := ask(ctx, s, func(node *redis.Client) error {
 			if err := node.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
@@ -97,12 +124,13 @@ func (c *Cluster) join(ctx context.Context) error {
 			}
 			if i < len(c.Masters) {
 				from, to := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
-				if err := node.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
-					return err
-				}
+				return node.ClusterAddSlotsRange(ctx, from, to).Err()
 			}
-			return node.Do(ctx, "cluster", "meet", host, port, c.Masters[0].o.bus).Err()
+			return nil
 		})
+		if err == nil {
+			err = c.meet(ctx, s)
+		}
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,4 +197,30 @@ func TestClusterPlannedFailover(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	c.endure(t, func(_, replica *redisserver.Server) { c.takesOver(t, replica) }, func(*redisserver.Server, *redisserver.Server) {})
+}
+
+// A cluster gets a fourth master, and redis-cli moves shards to it while everything runs, that of a topic with traffic among them: nothing that was
+// acknowledged is lost.
+func TestClusterGrows(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	config := notify.Config{URL: c.URL(), Shards: 16}
+	l := newLedger()
+	stop := play(t, config, l)
+	added, err := c.Grow(t.Context(), t.TempDir(), never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "redis-cli", "--cluster", "rebalance", c.Masters[0].Addr(), "--cluster-use-empty-masters").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := open(t, config)
+	if n, err := connect(t, added).Exists(t.Context(), s.KeysOf(mails).Topics()).Result(); err != nil || n != 1 {
+		t.Errorf("the new master does not hold the shard of %s: %v", mails, err)
+	}
+	before := l.promises()
+	storetest.Eventually(t, "publishes are acknowledged", func() bool { return l.promises() > before+500 })
+	stop()
+	l.check(t)
 }
