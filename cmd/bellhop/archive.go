@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -122,7 +123,7 @@ func (a *app) printArchived(page archive.Page) error {
 	}
 	rows := [][]string{{"ENDED", "TOPIC", "ID", "STATE", "ATTEMPTS", "REASON"}}
 	for _, r := range page.Rows {
-		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), text.Dash(r.Reason)})
+		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), text.Dash(store.Headline(r.Reason))})
 	}
 	a.printRows(rows, 1, 2, 5)
 	if page.Cursor != "" {
@@ -172,7 +173,7 @@ func (a *app) printArchivedRow(r archive.Row, now time.Time) error {
 		row("id", r.ID)
 		row("state", r.State)
 		row("ended", a.when(r.Ended, now))
-		row("reason", r.Reason)
+		rowOfLines(row, "reason", r.Reason)
 		row("attempts used", strconv.Itoa(r.Attempts))
 		row("first due", a.when(r.FirstDue, now))
 		row("published", a.when(r.Published, now))

@@ -10,7 +10,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // archiveFlags are the flags that select rows of the archive.
@@ -72,19 +71,13 @@ type askTime func() (time.Time, error)
 // ago reads a time of RFC 3339, or how long before now it was; zero if it is empty. Only
 // for the latter it asks for the time. The error is a notify.Fault, or why that is unknown.
 func ago(field, text string, now askTime) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if before, err := fields.ParseDuration(field, text); err == nil && before >= 0 {
-		at, err := now()
-		if err != nil {
-			err = fmt.Errorf("%s %s: it counts back from the time of Redis, which is unknown: %w; write a time such as 2030-01-02T15:04:05Z", field, text, err)
-		}
-		return at.Add(-before), err
-	}
-	at, err := fields.ParseTime(field, text)
+	moment, err := fields.ParseMoment(field, text)
 	if err != nil {
-		err = fault.New(field, "%s %.100q: write a time such as 2030-01-02T15:04:05Z, or how long ago, such as 24h", field, text)
+		return time.Time{}, err
+	}
+	at, err := moment.Time(now)
+	if err != nil {
+		err = fmt.Errorf("%s %s: it counts back from the time of Redis, which is unknown: %w; write a time such as 2030-01-02T15:04:05Z", field, text, err)
 	}
 	return at, err
 }

@@ -143,6 +143,24 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// A reason of several lines, such as a traceback, is shown in lines, and a list has its last one.
+func TestArchivedTraceback(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s.archived("t", 1)
+	s.publish("trace", 1)
+	s.call("work", "trace", "--count", "1", "--", "sh", "-c", `printf 'Traceback (most recent call last):\n  File "a.py"\nValueError: no such card\n' >&2; exit 65`)
+	storetest.Eventually(t, "the archive has it", func() bool { return len(s.search("--topic", "trace").Messages) == 1 })
+	id := s.search("--topic", "trace").Messages[0].ID
+	if out := s.call("archive", "search", "--topic", "trace"); !strings.Contains(out, ": ValueError: no such card") || strings.Contains(out, "Traceback") {
+		t.Errorf("got %s", out)
+	}
+	for _, args := range [][]string{{"archive", "show", "trace", id}, {"inspect", "trace", id}} {
+		out := s.call(args...)
+		contains(t, out, "Traceback (most recent call last):\n", "\n                 File \"a.py\"\n", "\n               ValueError: no such card")
+	}
+}
+
 // What was removed from Redis is published again from the archive, unless its id is in use.
 func TestArchiveRequeue(t *testing.T) {
 	t.Parallel()

@@ -280,7 +280,7 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 	}
 	row("behind", behind)
 	row("died", a.when(i.Died, now))
-	row("reason", i.Reason)
+	rowOfLines(row, "reason", i.Reason)
 	row("attempts used", fmt.Sprint(i.Attempts))
 	row("put off", fmt.Sprint(i.Snoozed))
 	row("expires", a.when(i.Expires, now))
@@ -309,6 +309,16 @@ func rowsTo(w io.Writer) func(name, value string) {
 	return func(name, value string) {
 		if value != "" && value != "-" && value != "0" {
 			terminal.Printf(w, "%s\t%s\n", name, value)
+		}
+	}
+}
+
+// rowOfLines writes a row of each line of a text, such as a traceback, the first one with the name.
+func rowOfLines(row func(name, value string), name, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.TrimSpace(line) != "" {
+			row(name, line)
+			name = ""
 		}
 	}
 }

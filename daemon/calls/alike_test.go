@@ -277,6 +277,7 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "testPush", values: map[string]any{"name": "crm"}, has: "BELLHOP_PUSH_ALLOW is empty"},
 		{call: "deletePush", values: map[string]any{"name": "none"}, has: "no push has this name"},
 		{call: "forecast", values: map[string]any{"topic": "shop.read", "bucket": "1d", "count": 2}, has: `"later":3,"recurring":[0,0]`},
+		{call: "history", values: map[string]any{"from": "9d", "to": "192h"}, has: `"samples":[]`},
 		{call: "history", values: map[string]any{"from": "2030-01-02T00:00:00Z", "to": "2030-01-02T01:00:00Z"}, has: `"samples":[]`},
 		{call: "find", values: map[string]any{"q": "topic:shop.read id:a"}, has: `"looked":`},
 		{call: "act", values: map[string]any{"act": "purge", "q": "topic:shop.read state:dead", "dry_run": true}, has: `"matched":2`},

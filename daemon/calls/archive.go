@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -22,19 +24,20 @@ var archiveReaders = []Right{MayArchive, MayBodies}
 
 // archiveFilter are the parameters that select rows of the archive.
 type archiveFilter struct {
-	Topic  string    `query:"topic" is:"pattern" maxLength:"128" pattern:"^([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?$|^>$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
-	ID     string    `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
-	State  string    `query:"state" enum:"dead,dropped,acked,removed" doc:"how it ended"`
-	Reason string    `query:"reason" maxLength:"1024" example:"timeout" doc:"a part of the reason"`
-	Header string    `query:"header" is:"header" pattern:"^[!#$%&'*+.^_\x60|~0-9A-Za-z-]+:" example:"Tenant:acme" doc:"a header of the message, as NAME:VALUE, with its whole value"`
-	Body   string    `query:"body" maxLength:"1024" example:"4711" doc:"a part of the body; needs the right archive-bodies"`
-	From   time.Time `query:"from" example:"2030-01-02T00:00:00Z" doc:"ended then or later"`
-	To     time.Time `query:"to" example:"2030-01-03T00:00:00Z" doc:"ended before"`
+	Topic  string `query:"topic" is:"pattern" maxLength:"128" pattern:"^([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?$|^>$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
+	ID     string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
+	State  string `query:"state" enum:"dead,dropped,acked,removed" doc:"how it ended"`
+	Reason string `query:"reason" maxLength:"1024" example:"timeout" doc:"a part of the reason"`
+	Header string `query:"header" is:"header" pattern:"^[!#$%&'*+.^_\x60|~0-9A-Za-z-]+:" example:"Tenant:acme" doc:"a header of the message, as NAME:VALUE, with its whole value"`
+	Body   string `query:"body" maxLength:"1024" example:"4711" doc:"a part of the body; needs the right archive-bodies"`
+
+	From fields.Moment `query:"from" example:"2030-01-02T00:00:00Z" doc:"ended then or later: a time, or how long ago, such as 24h"`
+	To   fields.Moment `query:"to" example:"2030-01-03T00:00:00Z" doc:"ended before: a time, or how long ago"`
 }
 
 // query returns the rows that a filter selects, of those that the client may see.
-func (f archiveFilter) query(s *Service, r *Request) (archive.Query, error) {
-	q := archive.Query{ID: f.ID, State: f.State, Reason: f.Reason, Body: f.Body, From: f.From, To: f.To}
+func (f archiveFilter) query(ctx context.Context, s *Service, r *Request) (archive.Query, error) {
+	q := archive.Query{ID: f.ID, State: f.State, Reason: f.Reason, Body: f.Body}
 	if s.Archive == nil {
 		return q, api.ErrNoArchive
 	}
@@ -54,7 +57,10 @@ func (f archiveFilter) query(s *Service, r *Request) (archive.Query, error) {
 		name, value, _ := strings.Cut(f.Header, ":")
 		q.Headers = map[string]string{name: value}
 	}
-	return q, q.Check()
+	var errFrom, errTo error
+	q.From, errFrom = s.timeOf(ctx, f.From)
+	q.To, errTo = s.timeOf(ctx, f.To)
+	return q, cmp.Or(errFrom, errTo, q.Check())
 }
 
 type searchInput struct {
@@ -68,7 +74,7 @@ var _ = define(Call{
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Search the archive, a page at a time, newest end first",
 	Description: "All filters that are given must hold. Only topics that the token permits are searched. Bodies and results come, and body is a filter, only with the right archive-bodies.",
 }, func(ctx context.Context, s *Service, r *Request, in *searchInput) (any, error) {
-	q, err := in.query(s, r)
+	q, err := in.query(ctx, s, r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +111,11 @@ type allOrFilter struct {
 }
 
 // selected returns the rows that a call is to change.
-func (in allOrFilter) selected(s *Service, r *Request) (archive.Query, error) {
+func (in allOrFilter) selected(ctx context.Context, s *Service, r *Request) (archive.Query, error) {
 	if in.archiveFilter == (archiveFilter{}) && !in.All {
 		return archive.Query{}, fault.New("all", "all: no filter is given; give one, such as topic, or all=true for everything")
 	}
-	return in.query(s, r)
+	return in.query(ctx, s, r)
 }
 
 type requeueInput struct {
@@ -122,7 +128,7 @@ var _ = define(Call{
 	Rights: archiveReaders, And: []Right{MayPublish}, Errors: []int{404}, Summary: "Publish messages of the archive again, due now",
 	Description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
 }, func(ctx context.Context, s *Service, r *Request, in *requeueInput) (any, error) {
-	q, err := in.selected(s, r)
+	q, err := in.selected(ctx, s, r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +140,7 @@ var _ = define(Call{
 	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove messages from the archive, such as those of a person who asks for it",
 	Description: "The answer has a cursor while there may be more: repeat the call then.",
 }, func(ctx context.Context, s *Service, r *Request, in *allOrFilter) (any, error) {
-	q, err := in.selected(s, r)
+	q, err := in.selected(ctx, s, r)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +148,8 @@ var _ = define(Call{
 })
 
 type pruneInput struct {
-	Before time.Time `query:"before" required:"true" example:"2030-01-02T00:00:00Z" doc:"ended before this time"`
-	Limit  int       `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"at most this many by this call, beside whole months"`
+	Before fields.Moment `query:"before" required:"true" example:"2030-01-02T00:00:00Z" doc:"ended before this time, or so long ago, such as 8760h"`
+	Limit  int           `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"at most this many by this call, beside whole months"`
 }
 
 var _ = define(Call{
@@ -157,7 +163,11 @@ var _ = define(Call{
 	if s.Archive == nil {
 		return nil, api.ErrNoArchive
 	}
-	return changed(s.Archive.Prune(ctx, in.Before, in.Limit))
+	before, err := s.timeOf(ctx, in.Before)
+	if err != nil {
+		return nil, err
+	}
+	return changed(s.Archive.Prune(ctx, before, in.Limit))
 })
 
 // changed answers with what a call changed. Where it failed and can be gone on with, the

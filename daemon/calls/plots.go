@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -50,14 +51,16 @@ const (
 )
 
 type historyInput struct {
-	From time.Time     `query:"from" example:"2030-01-02T00:00:00Z" doc:"from then on; missing: an hour before to, or 300 steps if step is given"`
-	To   time.Time     `query:"to" example:"2030-01-02T01:00:00Z" doc:"until before that; missing: until now"`
+	From fields.Moment `query:"from" example:"2030-01-02T00:00:00Z" doc:"from then on: a time, or how long ago, such as 24h; missing: an hour before to, or 300 steps if step is given"`
+	To   fields.Moment `query:"to" example:"2030-01-02T01:00:00Z" doc:"until before that: a time, or how long ago; missing: until now"`
 	Step time.Duration `query:"step" shortest:"1s" longest:"168h" example:"1m" doc:"time that a sample covers, at most 1,000 of them; missing: about a 300th of the time asked for"`
 }
 
 // span returns the time that is asked for. What is to come has no history.
 func (in *historyInput) span(now time.Time) (from, to time.Time) {
-	from, to = in.From, in.To
+	told := func() (time.Time, error) { return now, nil }
+	from, _ = in.From.Time(told)
+	to, _ = in.To.Time(told)
 	if to.IsZero() {
 		to = now
 		if !from.Before(now) {

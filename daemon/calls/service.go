@@ -1,12 +1,15 @@
 package calls
 
 import (
+	"context"
 	"log/slog"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
@@ -44,4 +47,9 @@ func NewService(store *notify.Store, a *archive.Archive, logger *slog.Logger) (*
 	return &Service{
 		Store: store, Publisher: pub, Inspector: inspector, Finder: finder, Forecasts: forecast.NewCache(store), Archive: a, Logger: logger,
 	}, nil
+}
+
+// timeOf returns a time by Redis's clock; zero: there is none. The error is that of the connection.
+func (s *Service) timeOf(ctx context.Context, m fields.Moment) (time.Time, error) {
+	return m.Time(func() (time.Time, error) { return s.Store.Now(ctx) })
 }

@@ -114,6 +114,8 @@ func TestArchive(t *testing.T) {
 		"state=dead&body=EUR":            {"a", "d"},
 		"state=acked":                    nil,
 		"from=" + past:                   {"a", "b", "c", "d"},
+		"from=24h":                       {"a", "b", "c", "d"},
+		"to=1d":                          nil,
 		"from=" + future:                 nil,
 		"from=" + past + "&to=" + future: {"a", "b", "c", "d"},
 		"to=" + past:                     nil,

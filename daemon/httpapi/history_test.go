@@ -55,13 +55,14 @@ func TestWrongHistory(t *testing.T) {
 		"from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z": "use a time before to",
 		"from=2020-01-02T00:00:00Z&step=1s":                 "more than 1000 samples",
 		"step=1ms":                                          "step",
-		"from=today":                                        "from",
+		"from=today":                                        "or how long ago, such as 24h",
 	} {
 		s.as("all", "GET", "/v1/history?"+query).is(422).says(says)
 	}
 	s.as("some", "GET", "/v1/history").is(403)
 	s.as("looks", "GET", "/v1/history").is(403)
 	s.as("all", "GET", "/v1/history").is(200)
+	s.as("all", "GET", "/v1/history?from=2d&to=0s").is(200)
 }
 
 func TestHistoryWithAShardAway(t *testing.T) {

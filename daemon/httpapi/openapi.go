@@ -69,7 +69,15 @@ func document(doc *huma.OpenAPI, op calls.Call) {
 		if field.Type == reflect.TypeFor[time.Duration]() || field.Type == reflect.TypeFor[*time.Duration]() {
 			field.Type = reflect.TypeFor[string]() // 90s, 1h30m
 		}
-		o.Parameters = append(o.Parameters, documentParam(p, huma.SchemaFromField(schemas, field, ""), field))
+		isMoment := field.Type == reflect.TypeFor[fields.Moment]()
+		if isMoment {
+			field.Type = reflect.TypeFor[string]()
+		}
+		described := documentParam(p, huma.SchemaFromField(schemas, field, ""), field)
+		if isMoment {
+			described.Schema.Pattern = momentGrammar
+		}
+		o.Parameters = append(o.Parameters, described)
 	}
 	if op.Request != nil || op.RequestType != "" {
 		o.RequestBody = &huma.RequestBody{Required: op.RequestType != "*/*", Content: content(schemas, op.Request, op.RequestType)}
@@ -112,6 +120,9 @@ func needs(op calls.Call) string {
 // durationGrammar is that of notify.ParseDuration. The format duration of JSON
 // Schema is another one, PT1H30M.
 const durationGrammar = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)d(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$`
+
+// momentGrammar is that of a fields.Moment: a time with an offset, or a duration.
+const momentGrammar = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$|` + durationGrammar
 
 // documentParam describes a parameter, and adds what a schema's tags cannot say.
 func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField) *huma.Param {

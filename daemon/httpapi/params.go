@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -44,10 +45,13 @@ func hasFault(faults []error, name string) bool {
 	return slices.ContainsFunc(fault.All(errors.Join(faults...)), func(f *notify.Fault) bool { return f.Field == name })
 }
 
+// times are the types of parameters that may have an offset, with a +.
+var times = []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[fields.Moment]()}
+
 // setParam reads the text of a parameter into the input.
 func setParam(p calls.Param, input reflect.Value, text string) error {
 	err := p.Set(input, text)
-	if err != nil && strings.Contains(text, " ") && input.FieldByIndex(p.Index).Type() == reflect.TypeFor[time.Time]() {
+	if err != nil && strings.Contains(text, " ") && slices.Contains(times, input.FieldByIndex(p.Index).Type()) {
 		return fault.Renamed(p.Name, fmt.Errorf("%w; in a query + stands for a space, write it as %%2B", err))
 	}
 	return err

@@ -183,6 +183,10 @@ func (f Field) Set(of reflect.Value, text string) error {
 		d, err := f.duration(text)
 		*into = d
 		return err
+	case *Moment:
+		m, err := ParseMoment(f.Name, text)
+		*into = m
+		return err
 	case *time.Time:
 		t, err := f.time(text)
 		*into = t
