@@ -18,7 +18,7 @@ type ArchiveRow struct {
 	FirstDue     *time.Time `json:"first_due,omitempty" doc:"due time of its first attempt"`
 	Published    *time.Time `json:"published,omitempty"`
 	Size         int        `json:"size" doc:"of its body in bytes"`
-	Fault        string     `json:"fault,omitempty" doc:"why its record was unreadable; the body is all of it"`
+	Fault        string     `json:"fault,omitempty" doc:"why its record was unreadable, and the body is all of it; or why its row in the database is"`
 	Store        string     `json:"store,omitempty" doc:"id of the store that it ended in"`
 	asked.Options
 	Result

@@ -75,8 +75,8 @@ type Archive struct {
 
 	inspector *notify.Inspector
 
-	stored, failed atomic.Int64
-	away           away
+	stored, failed, unreadable atomic.Int64
+	away                       away
 }
 
 // away are the shards whose last call to the database failed, in a term that runs.
@@ -143,14 +143,15 @@ func (a *Archive) Address() string { return Redact(a.o.URL) }
 
 // Stats are what an archive did since it was made.
 type Stats struct {
-	Stored int64 // rows that were new to the database
-	Failed int64 // batches that the database did not take, and connections that it refused
-	Away   bool  // the last call to the database failed of a shard that this process archives
+	Stored     int64 // rows that were new to the database
+	Failed     int64 // batches that the database did not take, and connections that it refused
+	Unreadable int64 // rows that were read and are unreadable: somebody else wrote them
+	Away       bool  // the last call to the database failed of a shard that this process archives
 }
 
 // Stats returns the statistics of the archive.
 func (a *Archive) Stats() Stats {
-	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Away: a.away.some()}
+	return Stats{Stored: a.stored.Load(), Failed: a.failed.Load(), Unreadable: a.unreadable.Load(), Away: a.away.some()}
 }
 
 // Backlog returns how far the archive is behind, in all shards. The error is that of the
@@ -172,7 +173,7 @@ type Row struct {
 	notify.Record        // with when it was published and first due; without the body, if the reader may not read that
 	Result        []byte // of an acknowledgement; nil: none, or the reader may not read it
 	Size          int    // of the body in bytes
-	Fault         string // why the record was unreadable: the body is all of it; empty: it was not
+	Fault         string // why the record was unreadable, and the body is all of it; or why the row is; empty: neither is
 }
 
 // A Page is a part of what a query selects, newest first.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -59,7 +60,7 @@ func (a *Archive) Search(ctx context.Context, q Query, limit int, cursor string,
 	}
 	var page Page
 	err = a.within(ctx, "search", func(tx pgx.Tx) error {
-		page, err = readPage(ctx, tx, s, limit, bodies)
+		page, err = a.readPage(ctx, tx, s, limit, bodies)
 		return err
 	})
 	return page, err
@@ -77,7 +78,7 @@ func (a *Archive) Show(ctx context.Context, topic, id string, bodies bool) ([]Ro
 	s.add("id = ?", id)
 	var page Page
 	err := a.within(ctx, "show", func(tx pgx.Tx) (err error) {
-		page, err = readPage(ctx, tx, s, MaxPage, bodies)
+		page, err = a.readPage(ctx, tx, s, MaxPage, bodies)
 		return err
 	})
 	if err == nil && len(page.Rows) == 0 {
@@ -103,8 +104,9 @@ func (q Query) page(limit int, cursor string) (*selection, error) {
 	return s, nil
 }
 
-// readPage reads up to limit rows of a selection, until they fill a page.
-func readPage(ctx context.Context, tx pgx.Tx, s *selection, limit int, bodies bool) (page Page, err error) {
+// readPage reads up to limit rows of a selection, until they fill a page. One whose columns somebody else wrote may be unreadable: its
+// Fault says so, and it is counted.
+func (a *Archive) readPage(ctx context.Context, tx pgx.Tx, s *selection, limit int, bodies bool) (page Page, err error) {
 	s.args = append(s.args, bodies, limit+1)
 	n := len(s.args)
 	rows, err := tx.Query(ctx, fmt.Sprintf(`SELECT ended, topic, id, store, entry, state, reason, attempts, history, published, due,
@@ -119,9 +121,13 @@ func readPage(ctx context.Context, tx pgx.Tx, s *selection, limit int, bodies bo
 			page.Cursor = placeOf(&page.Rows[len(page.Rows)-1]).cursor()
 			return page, nil
 		}
-		row, err := scan(rows)
+		row, columns, err := scan(rows)
 		if err != nil {
 			return page, err
+		}
+		if bad := row.parse(&columns); bad != nil {
+			row.Fault = "row: " + bad.Error()
+			a.unreadable.Add(1)
 		}
 		size += len(row.Body) + len(row.Result)
 		page.Rows = append(page.Rows, row)
@@ -129,32 +135,42 @@ func readPage(ctx context.Context, tx pgx.Tx, s *selection, limit int, bodies bo
 	return page, rows.Err()
 }
 
+// unparsed are columns of a row that may be unreadable.
+type unparsed struct {
+	history, headers, options []byte
+	published, due            pgtype.Timestamptz // which may be infinite
+}
+
 // scan reads a row.
-func scan(rows pgx.Rows) (r Row, err error) {
-	var history, headers, asked []byte
-	var published, due *time.Time
-	err = rows.Scan(&r.Ended, &r.Topic, &r.ID, &r.Store, &r.Entry, &r.State, &r.Reason, &r.Attempts, &history, &published, &due,
-		&r.ContentType, &headers, &asked, &r.Size, &r.Fault, &r.Body, &r.Result)
-	if err != nil {
-		return r, err
-	}
-	r.Ended, r.Record.Published, r.FirstDue = r.Ended.UTC(), utc(published), utc(due)
+func scan(rows pgx.Rows) (r Row, u unparsed, err error) {
+	err = rows.Scan(&r.Ended, &r.Topic, &r.ID, &r.Store, &r.Entry, &r.State, &r.Reason, &r.Attempts, &u.history, &u.published, &u.due,
+		&r.ContentType, &u.headers, &u.options, &r.Size, &r.Fault, &r.Body, &r.Result)
+	r.Ended = r.Ended.UTC()
+	return r, u, err
+}
+
+// parse sets what the unparsed columns have. The error says which are unreadable.
+func (r *Row) parse(u *unparsed) error {
 	var o options
-	r.History, err = historyOf(history)
-	err = errors.Join(err, json.Unmarshal(headers, &r.Headers), json.Unmarshal(asked, &o))
+	history, errHistory := historyOf(u.history)
+	published, errPublished := utc(u.published)
+	due, errDue := utc(u.due)
+	err := errors.Join(errHistory, errPublished, errDue, json.Unmarshal(u.headers, &r.Headers), json.Unmarshal(u.options, &o))
 	if len(r.Headers) == 0 {
 		r.Headers = nil
 	}
 	o.into(&r.Record)
-	if err != nil {
-		return r, fmt.Errorf("row of %s: %w", record.Member(r.Topic, r.ID), err)
-	}
-	return r, nil
+	r.History, r.Record.Published, r.FirstDue = history, published, due
+	return err
 }
 
-func utc(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
+// utc returns a time in UTC; zero for none.
+func utc(t pgtype.Timestamptz) (time.Time, error) {
+	if t.InfinityModifier != pgtype.Finite {
+		return time.Time{}, fmt.Errorf("a time is %v", t.InfinityModifier)
 	}
-	return t.UTC()
+	if !t.Valid {
+		return time.Time{}, nil
+	}
+	return t.Time.UTC(), nil
 }

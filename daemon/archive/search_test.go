@@ -60,6 +60,24 @@ func TestRow(t *testing.T) {
 	}
 }
 
+// A row that something else wrote is shown as unreadable, by its id, and hides no other.
+func TestUnreadableRow(t *testing.T) {
+	a, url := open(t)
+	write(t, a, "store1", dead(1), dead(2), dead(3), dead(4), dead(5))
+	for id, set := range map[string]string{"m1": "history = '7'", "m2": "headers = '[]'", "m3": "options = '7'", "m4": "published = 'infinity'"} {
+		archivetest.Exec(t, url, "UPDATE bellhop.messages SET "+set+" WHERE id = '"+id+"'")
+	}
+	found := search(t, a, archive.Query{}, 100)
+	for _, row := range found {
+		if (row.Fault == "") != (row.ID == "m5") {
+			t.Errorf("the fault of %s is %q", row.ID, row.Fault)
+		}
+	}
+	if n := a.Stats().Unreadable; len(found) != 5 || n != 4 {
+		t.Errorf("got %q, of which %d are counted as unreadable", ids(found), n)
+	}
+}
+
 // What is stored twice is one row; what has another key is another row.
 func TestTwice(t *testing.T) {
 	a, _ := open(t)

@@ -41,6 +41,10 @@ func archiveFigures() []figure[archive.Stats] {
 			desc("bellhop_archive_failed_total", "Times that this process could not connect to the archive or store in it, and tried again."),
 			prometheus.CounterValue, func(s archive.Stats) float64 { return float64(s.Failed) },
 		},
+		{
+			desc("bellhop_archive_unreadable_total", "Rows of the archive that this process read and that are unreadable, since something else wrote them; each answer names them."),
+			prometheus.CounterValue, func(s archive.Stats) float64 { return float64(s.Unreadable) },
+		},
 	}
 }
 
