@@ -103,7 +103,7 @@ func (s *Redis) LoadFunctions(ctx context.Context) (all []Loaded, err error) {
 			continue
 		}
 		one := Loaded{Server: server.Address}
-		if one.Loaded, err = provide(ctx, server.node); err == nil {
+		if one.Loaded, err = provide(ctx, server.node, load); err == nil {
 			one.Deleted, err = dropLibraries(ctx, server.node)
 		}
 		if err != nil {

@@ -57,6 +57,20 @@ func commandsOf(t *testing.T, client redis.UniversalClient, names ...string) (ca
 	return calls
 }
 
+// refusalsOf returns how often a server refused a command.
+func refusalsOf(t *testing.T, client redis.UniversalClient, name string) int {
+	t.Helper()
+	info, err := client.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "cmdstat_"+name+":")
+	_, rest, _ = strings.Cut(rest, "rejected_calls=")
+	text, _, _ := strings.Cut(rest, ",")
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
 // Functions that are deleted under load are loaded again, and no call fails or is carried out twice.
 func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -108,13 +122,27 @@ func TestOperatorLoadsFunctions(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
-	s := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())), "p"))
+	s := storetest.Following(storetest.At(t, addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())), "p"))
 	if err := publishAndAck(t.Context(), s.Home()); err != nil {
 		t.Fatal(err)
 	}
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused == nil || !strings.Contains(f.Refused.Error(), "function|load") {
 		t.Errorf("functions: %v, %v", f, err)
 	}
+	for range 5 {
+		s.LoadAgain()
+		if err := publishAndAck(t.Context(), s.Home()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := refusalsOf(t, root.Client(), "function|load"); n != 1 {
+		t.Errorf("the text of the library was sent %d times, and refused", n)
+	}
+	s.Abandon()
+	storetest.Eventually(t, "behind a new connection it is sent again", func() bool {
+		s.LoadAgain()
+		return publishAndAck(t.Context(), s.Home()) == nil && refusalsOf(t, root.Client(), "function|load") > 1
+	})
 	operator := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "operator", reach.LoadRights()), "p"))
 	for _, loaded := range []bool{true, false} {
 		all, err := operator.LoadFunctions(t.Context())

@@ -23,6 +23,7 @@ type way struct {
 	check   *fitCheck    // the last look; guarded by background.mu
 	looks   atomic.Int64 // how often the library was found to be this version's; negative: another look is due
 	refused atomic.Pointer[refusedWay]
+	denied  atomic.Pointer[error] // the user may not load the library; nil: that is unknown, as behind each new connection
 }
 
 // A refusedWay is why a server runs scripts, and until when.
@@ -60,6 +61,7 @@ func (all *ways) to(address string) *way {
 func (all *ways) doubt() {
 	all.all.Range(func(_, w any) bool {
 		one := w.(*way)
+		one.denied.Store(nil)
 		one.doubt(one.looks.Load())
 		return true
 	})
@@ -97,7 +99,7 @@ func (d *shard) look(ctx context.Context, node redis.UniversalClient, w *way) (l
 }
 
 func (w *way) look(ctx context.Context, node redis.UniversalClient) error {
-	switch _, err := provide(ctx, node); {
+	switch _, err := provide(ctx, node, w.load); {
 	case hasNone(err):
 		w.refuse(err)
 	case err != nil:
@@ -114,15 +116,31 @@ func hasNone(err error) bool {
 	return isForeign(err) || redis.HasErrorPrefix(err, "OOM") || refuses(err, "'function|") || isUnknown(err) || isThere(err)
 }
 
-// provide loads the library into a server that has none of its name, and reports whether it did. What was
+// load loads the library, whose text is long. A user who may not do that does not send it again: somebody else has to load it.
+func (w *way) load(ctx context.Context, node redis.UniversalClient) error {
+	if denied := w.denied.Load(); denied != nil {
+		return *denied
+	}
+	err := load(ctx, node)
+	if refuses(err, "'function|load'") {
+		w.denied.Store(&err)
+	}
+	return err
+}
+
+func load(ctx context.Context, node redis.UniversalClient) error {
+	return node.FunctionLoad(ctx, script.LibraryText()).Err()
+}
+
+// provide has the library loaded into a server that has none of its name, and reports whether it was. What was
 // there is this version's to the letter, or the error is a LibraryError.
-func provide(ctx context.Context, node redis.UniversalClient) (loaded bool, err error) {
+func provide(ctx context.Context, node redis.UniversalClient, load func(context.Context, redis.UniversalClient) error) (loaded bool, err error) {
 	for range 3 { // others may load and delete it meanwhile
 		var there bool
 		if there, err = find(ctx, node); there || err != nil {
 			return false, err
 		}
-		if err = node.FunctionLoad(ctx, script.LibraryText()).Err(); !isThere(err) {
+		if err = load(ctx, node); !isThere(err) {
 			return err == nil, err
 		}
 	}
