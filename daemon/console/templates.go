@@ -22,10 +22,10 @@ func execute(name, block string, data any) ([]byte, error) {
 }
 
 // unmasked returns a page in which each character that is not shown but changes what is shown around it, such as one that turns
-// text, is written as Go would: a foreign name could pass for another by these.
+// text or ends a line, is written as Go would: a foreign name could pass for another by these.
 func unmasked(page []byte) []byte {
 	masks := func(r rune) bool {
-		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Bidi_Control, r) || r == '\uFEFF'
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r == '\uFEFF'
 	}
 	if !bytes.ContainsFunc(page, masks) { // as nearly every page
 		return page

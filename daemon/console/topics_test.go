@@ -260,6 +260,25 @@ func TestHostileTextIsInertOnTopics(t *testing.T) {
 	v.get("/ui/topics/x").is(http.StatusOK).hides("<script>alert", "<img src=x", "<svg/onload", "<b>bold", "<iframe")
 }
 
+// Characters that break a line, or turn what follows, are shown as escapes also where a page repeats what it was asked.
+func TestAskedForTextIsLegible(t *testing.T) {
+	s := open(t)
+	const odd = "a\u2028b\u2029c\u0085d\u202ee"
+	storetest.Publish(t, s.store, notify.Message{Topic: "t", ID: "1"})
+	v := s.visitor()
+	for path, shown := range map[string]string{
+		"/ui/dead/letters?topic=t&reason=" + urlOf(odd):        "<strong>",
+		"/ui/find/act?act=cancel&q=" + urlOf(`body~"`+odd+`"`): "<code>",
+	} {
+		page := v.get(path).is(http.StatusOK)
+		_, text, _ := strings.Cut(page.body, shown)
+		text, _, _ = strings.Cut(text, "</")
+		if !strings.Contains(text, `a\u2028b\u2029c\u0085d\u202ee`) {
+			t.Errorf("%s shows %q", path, text)
+		}
+	}
+}
+
 func TestTenThousandTopics(t *testing.T) {
 	s := open(t)
 	storetest.Fill(t, s.store, 10_000, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%05d", i), ID: "1"} })
