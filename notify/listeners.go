@@ -178,7 +178,7 @@ func (n *ListenerInfo) measure(ctx context.Context, s store.Shard, r store.Regis
 		return err
 	}
 	n.Held, n.HeldBy, n.Active = at.Held, at.Owners, at.Active
-	behind, err := behindIn(logs, r, at.Places)
+	behind, err := store.BehindIn(logs, r, at.Places)
 	if err != nil {
 		return err
 	}
@@ -204,36 +204,12 @@ func (i *Inspector) RemoveListener(ctx context.Context, name string) error {
 	return nil
 }
 
-// lagLogs is how many logs are read to see how far a listener is behind: those where
-// it is furthest behind.
-const lagLogs = 50
-
-// behindIn returns the positions of a listener in the logs that have newer broadcasts.
-// The error is a Fault for a foreign pattern.
-func behindIn(logs []store.LogEnd, r store.Registration, places map[string]Position) (behind []store.LogPlace, err error) {
-	p, err := ParsePattern(r.Pattern)
-	if err != nil {
-		return nil, err
-	}
-	for _, log := range logs {
-		at := store.LogPlace{Topic: log.Topic, Place: r.Start, From: max(r.Start, r.Floor)}
-		if place, ok := places[log.Topic]; ok {
-			at.Place, at.From = place, place
-		}
-		if p.Match(log.Topic) && log.Last > at.Place {
-			behind = append(behind, at)
-		}
-	}
-	return behind, nil
-}
-
 // lag fills in since when a listener is behind, and what it missed or may miss.
 func (n *ListenerInfo) lag(ctx context.Context, s store.Shard, behind []store.LogPlace) error {
 	if len(behind) == 0 {
 		return nil
 	}
-	slices.SortFunc(behind, func(a, b store.LogPlace) int { return cmp.Compare(a.Place, b.Place) })
-	lags, err := s.Lag(ctx, behind[:min(len(behind), lagLogs)])
+	lags, err := s.Lag(ctx, behind[:min(len(behind), store.MostLags)])
 	for _, log := range lags {
 		if at := log.First; at > 0 && (n.Oldest.IsZero() || at.Time().Before(n.Oldest)) {
 			n.Oldest = at.Time()

@@ -210,7 +210,7 @@ func (p *part) claim(ctx context.Context, free int, done []turn) (batch[turn], e
 	case err != nil:
 		return batch[turn]{}, err
 	case got.Gone:
-		return batch[turn]{more: true}, p.gone(ctx, got.StoreID)
+		return batch[turn]{more: true}, p.gone(ctx, got)
 	}
 	p.called = false
 	p.left = p.left && (free == 0 || len(got.Gaps)+len(got.Broadcasts) == free)
@@ -256,13 +256,20 @@ func (p *part) noteRung(ctx context.Context) error {
 	return nil
 }
 
-// gone handles a registration that is gone. In the same store the name was removed. In
+// errChanged is why a listener ends whose name has another registration: what it has in hand is still its own.
+var errChanged = fmt.Errorf("it is registered anew: %w", notify.ErrNoListener)
+
+// gone handles a registration that is gone. In the same store the name was removed, or that of a push has another pattern. In
 // another one Redis lost all its data, or that of the shard: gone registers the name anew and reports what it
 // may have missed as a gap. The gap begins behind the broadcasts that were handed out
 // and handled. Leased ones may still be handled, at least as long as their lease would
 // have lasted.
-func (p *part) gone(ctx context.Context, id string) error {
-	if id == p.at.Load().StoreID {
+func (p *part) gone(ctx context.Context, got store.Taken) error {
+	switch {
+	case got.StoreID != p.at.Load().StoreID:
+	case got.Changed:
+		return fmt.Errorf("listen as %s: %w", p.name, errChanged)
+	default:
 		return fmt.Errorf("listen as %s: it was removed: %w", p.name, notify.ErrNoListener)
 	}
 	home, err := p.enroll(ctx, p.hubs(), p.pattern, p.o)
@@ -302,7 +309,7 @@ func (p *part) findAgain(ctx context.Context) {
 	}
 	got, err := p.take(ctx, p.at.Load(), 0, nil, nil, nil)
 	if err == nil && got.Gone {
-		err = p.gone(ctx, got.StoreID)
+		err = p.gone(ctx, got)
 	}
 	if err != nil && !errors.Is(err, notify.ErrNoListener) {
 		p.log.Warn("cannot register the name again; what is missed until it listens again is not reported", "error", err)

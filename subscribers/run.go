@@ -32,7 +32,7 @@ func (e *engine[W]) run(ctx context.Context) error {
 		helpers.Go(acknowledge)
 	}
 	err := e.claimLoop(ctx, grace)
-	if err != nil && !errors.Is(err, notify.ErrUnfit) { // then this process has no right to its work any more
+	if err != nil && !errors.Is(err, notify.ErrUnfit) && !errors.Is(err, errChanged) { // then this process has no right to its work any more
 		e.stopping(time.Now().Add(reach.SettleFor))
 		interrupt(err)
 	}

@@ -51,7 +51,7 @@ send each broadcast to the URL.`,
 			return s.PausePush(ctx, name, "by an operator")
 		}),
 		a.pushChangeCommand("resume", "Resume a push", "resumed", func(s store.Shard, ctx context.Context, name string) error { return s.PausePush(ctx, name, "") }),
-		a.pushChangeCommand("delete", "Remove a push; messages stay as they are", "deleted", store.Shard.RemovePush),
+		a.pushChangeCommand("delete", "Remove a push; messages stay, broadcasts not yet sent are dropped", "deleted", store.Shard.RemovePush),
 	)
 }
 
@@ -63,7 +63,10 @@ func (a *app) pushPutCommand() *cobra.Command {
 		Short: "Add a push, or replace one",
 		Long: `Add a push, or replace the one of that name, which stays paused if it is. Without
 --secret-file it keeps its secrets. With two secrets each request has two
-signatures, while receivers change from one to the other.`,
+signatures, while receivers change from one to the other.
+
+A push of broadcasts sends those from its put on. With another pattern it goes on
+where it stood; what that does not match, and was still to be sent, is dropped.`,
 		Example: `  bellhop push put crm --topic paid --url https://x.example --secret-file x.key
   bellhop push put crm --topic paid,sent --url https://x.example --in-flight 8
   bellhop push put jobs --topic 'mail,job.*' --to 'nats:jobs.>'
@@ -98,10 +101,15 @@ signatures, while receivers change from one to the other.`,
 		if err := s.config.Nats(s.log).CheckSubject(p.Subject(">")); p.IsNATS() && err != nil {
 			return err
 		}
-		if err := s.store.Home().PutPush(ctx, p); err != nil {
+		var put *store.Push
+		err = s.store.Home().ChangePush(ctx, p.Name, func(before *store.Push) (*store.Push, error) {
+			put = p.Replacing(before)
+			return put, nil
+		})
+		if err != nil {
 			return err
 		}
-		return a.printPush(ctx, s, p.Name)
+		return a.printPush(ctx, s, p.Name, put.Dropped)
 	})
 }
 
@@ -178,15 +186,16 @@ next. Several daemons ask in their turn: that is when the one that asked last do
 
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error { return a.printPush(ctx, s, args[0]) })
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error { return a.printPush(ctx, s, args[0], nil) })
 }
 
-// printPush prints a push.
-func (a *app) printPush(ctx context.Context, s *session, name string) error {
+// printPush prints a push, and the topics of which a change of it dropped broadcasts.
+func (a *app) printPush(ctx context.Context, s *session, name string, dropped []string) error {
 	p, err := s.store.Home().Push(ctx, name)
 	if err != nil {
 		return err
 	}
+	p.Dropped = dropped
 	leased, err := store.PushLeased(ctx, s.store, &p)
 	if err != nil && !store.IsPartial(err) {
 		return err
@@ -214,6 +223,9 @@ func (a *app) printPush(ctx context.Context, s *session, name string) error {
 	}
 	if c := p.Closed; c != nil {
 		rows = append(rows, []string{"answer", c.Answer})
+	}
+	if len(p.Dropped) > 0 {
+		rows = append(rows, []string{"dropped", "what was still to be sent of " + strings.Join(p.Dropped, ", ")})
 	}
 	a.printRows(rows)
 	return nil

@@ -165,3 +165,29 @@ func TestPushToNATS(t *testing.T) {
 	serve.ends(0)
 	contains(t, s.call("topics"), "sms.de  0")
 }
+
+// A put that changes the pattern of a push of broadcasts says what is dropped by that.
+func TestPushPutDrops(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "crm.key")
+	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newShell(t)
+	s.serve()
+	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
+	put := func(pattern string) string {
+		t.Helper()
+		return s.call("push", "put", "crm", "--broadcasts", "--topic", pattern, "--url", "https://x.example", "--secret-file", secret)
+	}
+	put("prices.*")
+	s.broadcast("prices.gold a")
+	storetest.Eventually(t, "it is sent", func() bool {
+		grown, err := db.Of("prices.gold").Grown(t.Context(), 0, 1, "prices.gold")
+		return err == nil && len(grown.Logs) == 1
+	})
+	if out := put("prices.>"); strings.Contains(out, "dropped") {
+		t.Errorf("the new pattern matches all: %s", out)
+	}
+	contains(t, put("news.*"), "dropped     what was still to be sent of prices.gold\n")
+}

@@ -26,6 +26,7 @@ type Push struct {
 	Stored     map[string]string `json:"stored,omitempty" nullable:"false" example:"{\"crm.paid\":\"ORDERS\"}" doc:"of these subjects the streams of NATS that store each try, and whose answers are passed over"`
 	Paused     string            `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
 	Failing    *PushFailure      `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
+	Dropped    []string          `json:"dropped,omitempty" nullable:"false" example:"[\"prices.gold\"]" doc:"in the answer to a put, topics of which broadcasts were still to be sent that the new pattern does not match: these are dropped"`
 	Closed     *PushClosure      `json:"closed,omitempty" nullable:"false" doc:"the endpoint wants no request for some time, as its Retry-After says; messages wait; missing: it does"`
 }
 
@@ -49,7 +50,7 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused}
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Dropped: p.Dropped}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
 	}

@@ -123,7 +123,7 @@ var _ = define(Call{
 
 var _ = define(Call{
 	Name: "deletePush", Method: "DELETE", Path: pathPush, Tag: TagOperate, Status: http.StatusNoContent, NATS: Plain,
-	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Remove a push; messages stay as they are",
+	Rights: []Right{MayPush}, Errors: []int{404}, Summary: "Remove a push; messages stay, broadcasts not yet sent are dropped",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
 	if _, err := in.find(ctx, s, r); err != nil {
 		return nil, err

@@ -165,7 +165,11 @@ var pushActs = []struct {
 		return "Resumed the push " + p.Name, c.store.Home().PausePush(ctx, p.Name, "")
 	}},
 	{"delete", func(ctx context.Context, c *Console, v *visit, p *store.Push) (string, error) {
-		if err := v.sure("Delete the push %s? Its messages stay as they are.", p.Name); err != nil {
+		left := "Its messages stay as they are."
+		if p.Broadcasts {
+			left = "What it has still to send is dropped."
+		}
+		if err := v.sure("Delete the push %s? %s", p.Name, left); err != nil {
 			return "", err
 		}
 		v.instead = "pushes"

@@ -23,13 +23,14 @@ type listening struct {
 // A running is one that runs.
 type running struct {
 	share
-	stop context.CancelFunc
+	pattern string
+	stop    context.CancelFunc
 }
 
 // assign listens for the pushes of these targets, and for no others any more.
 func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 	for name, s := range l.running {
-		if t := targets[name]; t == nil || t.share() != s.share {
+		if t := targets[name]; t == nil || t.share() != s.share || t.Topics[0] != s.pattern {
 			s.stop()
 			delete(l.running, name)
 		}
@@ -39,7 +40,7 @@ func (l *listening) assign(ctx context.Context, targets map[string]*target) {
 			continue
 		}
 		ctx, stop := context.WithCancel(ctx)
-		l.running[name] = running{t.share(), stop}
+		l.running[name] = running{t.share(), t.Topics[0], stop}
 		l.all.Go(func() {
 			l.listen(ctx, name, t)
 			l.left.Store(true) // if the push was removed while it registered

@@ -47,6 +47,24 @@ func broadcast(t *testing.T, s *notify.Store, topic, id string) {
 	}
 }
 
+// sent sends a broadcast, and waits until it is in its log.
+func sent(t *testing.T, s *notify.Store, topic, id string) {
+	t.Helper()
+	end := func() notify.Position {
+		grown, err := s.Of(topic).Grown(t.Context(), 0, 1, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(grown.Logs) == 0 {
+			return 0
+		}
+		return grown.Logs[0].Last
+	}
+	before := end()
+	broadcast(t, s, topic, id)
+	storetest.Eventually(t, id+" of "+topic+" is sent", func() bool { return end() > before })
+}
+
 // wantBroadcasts receives broadcasts in their order.
 func wantBroadcasts(t *testing.T, e *endpoint, ids ...string) {
 	t.Helper()
@@ -162,6 +180,103 @@ func TestBroadcastsOfAnotherPattern(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitListener(t, s, "")
+}
+
+// What is sent between the put of a push and the first daemon is pushed.
+func TestBroadcastsBeforeDaemon(t *testing.T) {
+	t.Parallel()
+	s, e := storetest.Open(t), newEndpoint(t)
+	carry(t, s)
+	sent(t, s, "prices.gold", "before")
+	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Broadcasts: true})
+	sent(t, s, "prices.gold", "a")
+	sent(t, s, "prices.tin", "b")
+	run(t, s)
+	got := []string{receive(t, e), receive(t, e)}
+	if slices.Sort(got); !slices.Equal(got, []string{"prices.gold:a", "prices.tin:b"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// receive returns the id of a broadcast that is pushed.
+func receive(t *testing.T, e *endpoint) string {
+	t.Helper()
+	return storetest.Receive(t, "a broadcast is pushed", e.got).Header.Get("webhook-id")
+}
+
+// A paused push whose pattern changes gets what it had still to get, of other topics what was sent since it stood there, and once. What
+// the new pattern does not match is dropped, and that is said.
+func TestBroadcastsOfChangedPattern(t *testing.T) {
+	t.Parallel()
+	s, e := listening(t)
+	sent(t, s, "news.eu", "old")
+	broadcast(t, s, "prices.gold", "done")
+	wantBroadcasts(t, e, "prices.gold:done")
+	storetest.Eventually(t, "it is acknowledged", func() bool {
+		all, err := storetest.Inspector(t, s).Listeners(t.Context())
+		return err == nil && all[0].Held == 0
+	})
+	if err := s.Home().PausePush(t.Context(), "crm", "for a test"); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"prices.gold", "prices.tin", "prices.lead", "news.eu"} {
+		sent(t, s, topic, "new")
+	}
+	changed := func(pattern string) (dropped []string) {
+		t.Helper()
+		var put *store.Push
+		err := s.Home().ChangePush(t.Context(), "crm", func(before *store.Push) (*store.Push, error) {
+			before.Topics, put = []string{pattern}, before
+			return before, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return put.Dropped
+	}
+	if dropped := changed(">"); len(dropped) > 0 {
+		t.Errorf("dropped are %v of more topics", dropped)
+	}
+	if dropped := changed("*.gold"); !slices.Equal(dropped, []string{"news.eu", "prices.lead", "prices.tin"}) {
+		t.Errorf("dropped are %v", dropped)
+	}
+	changed("*.*")
+	if err := s.Home().PausePush(t.Context(), "crm", ""); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{receive(t, e), receive(t, e), receive(t, e), receive(t, e)}
+	if slices.Sort(got); !slices.Equal(got, []string{"news.eu:new", "prices.gold:new", "prices.lead:new", "prices.tin:new"}) {
+		t.Errorf("got %v", got)
+	}
+	broadcast(t, s, "news.eu", "last")
+	wantBroadcasts(t, e, "news.eu:last")
+}
+
+// What is under way while the pattern changes is pushed once.
+func TestBroadcastUnderWayAtChange(t *testing.T) {
+	t.Parallel()
+	s, e := listening(t)
+	hold, answer := make(chan struct{}), make(chan struct{})
+	e.says(func(w http.ResponseWriter, _ *http.Request) {
+		close(hold)
+		<-answer
+		w.WriteHeader(http.StatusOK)
+	})
+	broadcast(t, s, "prices.gold", "a")
+	storetest.Receive(t, "a is under way", hold)
+	e.says(status(http.StatusOK))
+	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.>"}, URL: e.URL, Broadcasts: true})
+	awaitListener(t, s, "prices.>")
+	broadcast(t, s, "prices.tin", "b")
+	close(answer)
+	wantBroadcasts(t, e, "prices.gold:a", "prices.tin:b")
+	storetest.Eventually(t, "both are acknowledged", func() bool {
+		all, err := storetest.Inspector(t, s).Listeners(t.Context())
+		return err == nil && all[0].Held == 0
+	})
+	if len(e.got) > 0 {
+		t.Errorf("%s is pushed again", receive(t, e))
+	}
 }
 
 // A name that was left in a shard when its push went is removed by the daemons.

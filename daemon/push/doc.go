@@ -21,9 +21,10 @@
 //
 // # Broadcasts
 //
-// A push of broadcasts is a named listener to one topic or pattern, which all daemons share: each broadcast goes to the URL at least once,
-// in the order of its topic where one daemon pushes one at a time, and later what was sent while it was paused, or no daemon ran, as long as
-// the log keeps that. Its lease, its attempts and the pauses between them are those that the daemon has for named listeners.
+// A push of broadcasts is a named listener to one topic or pattern, push.NAME, which all daemons share: each broadcast from its put on goes to
+// the URL at least once, in the order of its topic where one daemon pushes one at a time, and later what was sent while it was paused, or no
+// daemon ran, as long as the log keeps that. With another pattern it goes on where it stood: what that matches, and was sent since then. What
+// was still to be sent of other topics is dropped, as the answer to the put says. Its lease, its attempts and the pauses between them are those that the daemon has for named listeners.
 //
 // # NATS
 //

@@ -55,17 +55,17 @@ func parseRegistration(text string) (Registration, error) {
 // ErrNoListener is the error of a named listener that does not exist, or was removed.
 var ErrNoListener = errors.New("no such listener")
 
-// Register registers a named listener in a shard, unless it is registered there already:
-// its Pattern, and where it begins in words and behind which position. That is the end
+// Register registers a named listener in a shard, unless it is registered there already,
+// that of a push with the same pattern: its Pattern, and where it begins in words and behind which position. That is the end
 // of the shard's logs, if they end before. In other shards than the first the registration
 // there says when the name Began. Register returns the registration that holds, and the
 // time by the shard's clock as a position. The error is that of the connection, says
-// that the registration is foreign, or is an ErrNoListener: the name is that of a push
-// that is not there.
+// that the registration is foreign, or is an ErrNoListener: the name would be that of a
+// push that is not there.
 func (s Shard) Register(ctx context.Context, name string, wanted Registration) (registered Registration, now record.Position, err error) {
 	push := ""
 	if s == s.store.Home() {
-		push = pushListening(name, wanted.Pattern)
+		push = pushListening(name)
 	}
 	args := []any{name, wanted.Pattern, wanted.From, int64(wanted.Start), push}
 	if wanted.Began > 0 {
@@ -76,7 +76,7 @@ func (s Shard) Register(ctx context.Context, name string, wanted Registration) (
 		return Registration{}, 0, err
 	}
 	if r.Left() == 0 && r.End() == nil {
-		return Registration{}, 0, fmt.Errorf("the push that listens as %s was removed, or has another pattern: %w", name, ErrNoListener)
+		return Registration{}, 0, fmt.Errorf("names that begin with %s are those of pushes, and no push %s sends the broadcasts of %s; use another name: %w", pushListener, push, wanted.Pattern, ErrNoListener)
 	}
 	text := r.Text()
 	now = r.Position()
@@ -153,7 +153,8 @@ func (g LogGap) Member() string {
 
 // Taken is the result of a take.
 type Taken struct {
-	Gone    bool   // the registration is gone: nothing was done
+	Gone    bool   // the registration is gone: nothing was handed out
+	Changed bool   // if Gone: the name has another one, so what was asked for was settled
 	StoreID string // if Gone: the id of the store
 
 	Until      int64 // the end of the lease in ms, and the receipt of each broadcast
@@ -186,8 +187,8 @@ func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
-	if r.Left() == 1 {
-		got := Taken{Gone: true, StoreID: r.StoreID()}
+	if r.Left() == 2 {
+		got := Taken{Gone: true, StoreID: r.StoreID(), Changed: r.Flag()}
 		return got, r.End()
 	}
 	got := Taken{Until: r.Integer(), Broadcasts: takenIn(r), Gaps: gapsIn(r), More: r.Texts()}

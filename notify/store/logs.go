@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -124,6 +126,29 @@ type LogPlace struct {
 	Place record.Position // of the last broadcast that was handed out
 	From  record.Position // entries trimmed behind it are missed
 }
+
+// BehindIn returns the places of a named listener in the logs that have newer broadcasts, where it is furthest behind first. The error is
+// a Fault for a foreign pattern.
+func BehindIn(logs []LogEnd, r Registration, places map[string]record.Position) (behind []LogPlace, err error) {
+	p, err := record.ParsePattern(r.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, log := range logs {
+		at := LogPlace{Topic: log.Topic, Place: r.Start, From: max(r.Start, r.Floor)}
+		if place, ok := places[log.Topic]; ok {
+			at.Place, at.From = place, place
+		}
+		if p.Match(log.Topic) && log.Last > at.Place {
+			behind = append(behind, at)
+		}
+	}
+	slices.SortFunc(behind, func(a, b LogPlace) int { return cmp.Compare(a.Place, b.Place) })
+	return behind, nil
+}
+
+// MostLags is of how many logs a caller asks for the lag at once: those where a listener is furthest behind.
+const MostLags = 50
 
 // A LogLag is how far a named listener is behind in a log.
 type LogLag struct {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/url"
 	"regexp"
 	"slices"
@@ -61,6 +60,7 @@ type Push struct {
 	Paused     string        `json:"paused,omitempty"`     // why; empty: it is not paused
 	Failing    *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
 	Closed     *PushClosure  `json:"-"`                    // the endpoint wants no request for some time; nil: it does
+	Dropped    []string      `json:"-"`                    // topics of which ChangePush dropped broadcasts that were still to be sent
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.
@@ -110,12 +110,8 @@ func (p *Push) checkTopics() error {
 	return errors.Join(fault.Renamed("topics", bad), record.CheckListener(p.Listener()))
 }
 
-// Listener returns the name under which a push of broadcasts listens: one for each pattern, since a name keeps its pattern.
-func (p *Push) Listener() string {
-	of := fnv.New32a()
-	_, _ = of.Write([]byte(p.Topics[0])) // never fails
-	return fmt.Sprintf("push.%s.%08x", p.Name, of.Sum32())
-}
+// Listener returns the name under which a push of broadcasts listens.
+func (p *Push) Listener() string { return pushListener + p.Name }
 
 // subjectGrammar is that of a literal subject of NATS, or of one whose last token stands for the topic.
 var subjectGrammar = regexp.MustCompile(`^nats:[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.>)?$`)
@@ -317,7 +313,8 @@ func (s Shard) pushes(ctx context.Context, names ...string) (all []Push, seen st
 }
 
 // ChangePush changes the push of a name, in the shard that is Home. change gets it, nil if there is none, and returns what
-// becomes of it, to which ChangePush adds the defaults: nil removes it. change is called again where another change came in between. Errors: those of change; a Fault for a
+// becomes of it, to which ChangePush adds the defaults: nil removes it. change is called again where another change came in between. A push of
+// broadcasts gets those that are sent from then on; with another pattern it begins where it stood. Errors: those of change; a Fault for a
 // topic that another push has or can match, or for too many pushes; an ErrUnreplicated, or that of the connection.
 func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (*Push, error)) error {
 	for {
@@ -325,32 +322,27 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 		if err != nil {
 			return err
 		}
-		before, obsolete := pushNamed(all, name), ""
-		if before != nil && before.Broadcasts {
-			obsolete = before.Listener()
-		}
-		after, err := change(before)
+		before := pushNamed(all, name)
+		after, err := change(pushNamed(slices.Clone(all), name)) // which may return it
 		if err != nil {
 			return err
 		}
-		text := ""
 		if after != nil {
 			after.Name = name
 			if err := errors.Join(after.Check(), besides(all, after)); err != nil {
 				return err
 			}
 			*after = after.withDefaults()
-			if after.Broadcasts && after.Listener() == obsolete {
-				obsolete = ""
-			}
-			data, _ := json.Marshal(after) // of types that always can
-			text = string(data)
 		}
-		switch done, err := s.putPush(ctx, seen, name, text, obsolete); {
+		listens, from, err := s.store.listensAs(ctx, before, after)
+		if err != nil {
+			return err
+		}
+		switch done, err := s.putPush(ctx, seen, name, after, from); {
 		case err != nil:
 			return err
-		case done && obsolete != "":
-			return s.store.unregisterElsewhere(ctx, obsolete) // behind the change, or a daemon would register it again
+		case done && listens:
+			return s.store.listenElsewhere(ctx, name, after) // behind the change, or a daemon would register it again
 		case done:
 			return nil
 		}
@@ -388,9 +380,20 @@ func besides(all []Push, p *Push) error {
 	return nil
 }
 
-// putPush writes a push as JSON, or removes it, and what it listens under no more, unless pushes were changed since.
-func (s Shard) putPush(ctx context.Context, seen, name, text, obsolete string) (done bool, err error) {
-	r, err := s.Run(ctx, pushScript, seen, name, text, obsolete)
+// putPush writes a push, or removes it, and what it listens under, from a position, 0 for now, unless pushes were changed since.
+func (s Shard) putPush(ctx context.Context, seen, name string, p *Push, from record.Position) (done bool, err error) {
+	text, pattern, begin := "", "", ""
+	if p != nil {
+		data, _ := json.Marshal(p) // of types that always can
+		text = string(data)
+		if p.Broadcasts {
+			pattern = p.Topics[0]
+		}
+	}
+	if from > 0 {
+		begin = strconv.FormatInt(int64(from), 10)
+	}
+	r, err := s.Run(ctx, pushScript, seen, name, text, pattern, begin)
 	if err != nil {
 		return false, fmt.Errorf("change the push %s: %w", name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -119,8 +120,8 @@ func (dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 var errDead = errors.New("dead")
 
-// What a push of broadcasts listened under goes with it, or with its pattern, also where who changes it dies right behind that. A process that
-// hears of it late does not bring the name back.
+// What a push of broadcasts listens under comes and goes with it, also where who changes it dies right behind that. A process that hears of a
+// change late does not bring the name, or the pattern, back.
 func TestPushListenerGoesWithPush(t *testing.T) {
 	t.Parallel()
 	messages := broadcasts("crm", "order.*")
@@ -138,9 +139,13 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 			t.Errorf("before there is the push: %v", err)
 		}
 		for _, p := range []*store.Push{crm, eu} {
-			if err := errors.Join(home.PutPush(t.Context(), *p), register(p)); err != nil {
+			if err := home.PutPush(t.Context(), *p); err != nil {
 				t.Fatal(err)
 			}
+		}
+		want := map[string]string{crm.Listener(): "prices.*", eu.Listener(): "prices.*"}
+		if got := patterns(t, home); !maps.Equal(got, want) {
+			t.Errorf("put, and %v are registered, want %v", got, want)
 		}
 		s.Client().AddHook(dying{})
 		err := home.ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) { return after, nil })
@@ -150,8 +155,50 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 		if err := register(crm); !errors.Is(err, notify.ErrNoListener) {
 			t.Errorf("%s, then registered: %v", what, err)
 		}
-		if names, err := home.ListenerNames(t.Context()); err != nil || !slices.Equal(names, []string{eu.Listener()}) {
-			t.Errorf("%s: left are %q, %v", what, names, err)
+		delete(want, crm.Listener())
+		if after != nil && after.Broadcasts {
+			want[crm.Listener()] = after.Topics[0]
+		}
+		if got := patterns(t, home); !maps.Equal(got, want) {
+			t.Errorf("%s, and %v are registered, want %v", what, got, want)
+		}
+	}
+}
+
+// patterns returns the patterns of the named listeners of a shard.
+func patterns(t *testing.T, s store.Shard) map[string]string {
+	t.Helper()
+	all, err := s.Listeners(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string, len(all))
+	for _, l := range all {
+		got[l.Name] = l.Pattern
+	}
+	return got
+}
+
+// A push of the deaths of a topic has them broadcast in all shards, from its put on, and no more once it has another pattern.
+func TestPushOfDeaths(t *testing.T) {
+	t.Parallel()
+	s := storetest.Sharded(t, 8)
+	shards, err := s.Shards(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"$dead.mail", "$dead.>", "prices.*"} {
+		if err := s.Home().PutPush(t.Context(), *broadcasts("crm", pattern)); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{pattern: "1"}
+		if pattern == "prices.*" {
+			want = map[string]string{}
+		}
+		for _, shard := range shards {
+			if hooks, err := s.Client().HGetAll(t.Context(), shard.Keys().Hooks()).Result(); err != nil || !maps.Equal(hooks, want) {
+				t.Errorf("%s: shard %d has %v, %v", pattern, shard.Number(), hooks, err)
+			}
 		}
 	}
 }
@@ -171,7 +218,7 @@ func TestRemovePushAgain(t *testing.T) {
 	}
 	// That of a push from before the first shard lost its data stays, so that the push goes on there when it is put again.
 	lost := broadcasts("lost", "prices.*").Listener()
-	others := []string{eu.Listener(), "push.crm", "push.crm.deadbeef", "crm", lost}
+	others := []string{eu.Listener(), "crm", "push", lost}
 	for _, name := range append(others, crm.Listener()) {
 		at := store.Registration{Pattern: "prices.*", From: "now", Began: notify.Position(time.Now().UnixMicro())}
 		if name == lost {
