@@ -132,8 +132,9 @@ func delayOf(err error, otherwise time.Duration) time.Duration {
 // delay is ByBackoff or any other negative one. No attempt is used up, nothing is wrong,
 // and nothing else is held up. Wrap it to say why.
 //
-// A message may not be put off past its time to live, and without one up to 1000 times:
-// then it is rejected, with that as the reason. Of a named listener a broadcast waits in
+// A message is put off to the end of its time to live at the latest, and expires there:
+// why is kept among its attempts. Without one it is put off up to 1000 times: then it is
+// rejected, with that as the reason. Of a named listener a broadcast waits in
 // the process that has it, up to 1000 times. A listener without a name ends with the
 // error, as with any other.
 func Snooze(delay time.Duration) error { return &snooze{max(delay, ByBackoff)} }

@@ -100,11 +100,11 @@ func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delive
 // is rejected for that reason.
 func (w *worker) reject(ctx context.Context, j *job[Delivery], err error, reason string) {
 	if delay, put := snoozeOf(err); put {
-		refused := w.nack(ctx, j, store.Nack{Delay: delay, Reason: reason, Keep: true})
+		refused := w.nack(ctx, j, store.Nack{Delay: delay, Reason: reason, Keep: true, ToEnd: true})
 		if refused == nil {
 			return
 		}
-		reason = refused.Error()
+		reason += "; " + refused.Error()
 	}
 	_ = w.nack(ctx, j, store.Nack{Delay: delayOf(err, ByBackoff), Reason: reason, Bury: errors.Is(err, ErrBury)})
 }

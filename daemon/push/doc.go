@@ -43,8 +43,9 @@
 // # The answer
 //
 //	2xx                            the message is done
-//	429, 503 with a Retry-After    it is put off for so long, a day at the most, and no attempt is used up; below 1 s it may count as below,
-//	                               from 1 s on no daemon asks the endpoint before: other messages stay ready, then one asks, then all
+//	429, 503 with a Retry-After    it is put off for so long, a day or to the end of its time to live at the most, and no attempt is used
+//	                               up; below 1 s it may count as below, from 1 s on no daemon asks the endpoint before: other messages
+//	                               stay ready, then one asks, then all
 //	410                            the push is paused, with that as the reason, and the message is ready
 //	413, 415, 422, 431             the attempt failed, by the message; of the endpoint that says nothing
 //	all else, or none in time      the attempt failed: the reason has the status and up to 1 KiB of the answer

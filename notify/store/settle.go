@@ -54,6 +54,7 @@ type Nack struct {
 	Reason string        // kept if the message dies
 	Bury   bool          // the message dies at once
 	Keep   bool          // no attempt is used up: the message is only put off; excludes Bury
+	ToEnd  bool          // with Keep: to the end of its time to live at the latest, and then the reason is kept among its attempts
 }
 
 // Nacked is what became of a rejected message.
@@ -73,6 +74,8 @@ func (n *Nack) how() string {
 	switch {
 	case n.Bury:
 		return "bury"
+	case n.Keep && n.ToEnd:
+		return "wait"
 	case n.Keep:
 		return "keep"
 	}

@@ -50,10 +50,11 @@ function Attempts.note_holders(list)
   if #list > 0 then try('ZADD', CLAIMS, unpack(list)) end
 end
 
--- Uses up an attempt of a message whose value in ATTEMPTS was read before, and keeps what is known of the last MOST that failed, if keeps
--- is 1: when it ended, in ms, how long it took, who had it, and why it failed. Name is that of the worker if it tells it, or ''. Returns
--- how many are used up, a foreign value means that none is left; and 1 if memory was short, so that this attempt is not kept, or 0.
-function Attempts.use_up(member, before, receipt, name, ended, reason, keeps, now)
+-- Uses up so many attempts of a message whose value in ATTEMPTS was read before, 1 or 0, and keeps what is known of the last MOST that
+-- failed, if keeps is 1: when it ended, in ms, how long it took, who had it, and why it failed. Name is that of the worker if it tells it,
+-- or ''. Returns how many are used up, a foreign value means that none is left; and 1 if memory was short, so that this attempt is not
+-- kept, or 0.
+function Attempts.note(uses, member, before, receipt, name, ended, reason, keeps, now)
   local MOST, LONGEST = 10, 1024
   local used, lines, forgetful = Leases.used_in(before), '', 0
   if not used then return math.huge, 0 end
@@ -72,8 +73,13 @@ function Attempts.use_up(member, before, receipt, name, ended, reason, keeps, no
       forgetful = 1
     end
   end
-  if try('HSET', ATTEMPTS, member, text(used + 1) .. lines) then return used + 1, forgetful end
+  if try('HSET', ATTEMPTS, member, text(used + uses) .. lines) then return used + uses, forgetful end
   return math.huge, 0
+end
+
+-- Uses up one attempt.
+function Attempts.use_up(...)
+  return Attempts.note(1, ...)
 end
 
 -- Takes back that an attempt was used up.

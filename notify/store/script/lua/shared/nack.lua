@@ -12,10 +12,10 @@ local function due_again(c)
   return math.ceil(c.us / 1000) + wait
 end
 
--- Uses up an attempt. Returns how many are used up, and 1 if memory was short.
-local function use_up(c)
+-- Uses up an attempt, or none. Returns how many are used up, and 1 if memory was short.
+local function use_up(c, uses)
   local history = Settings.get('history', c.own, c.common)
-  local used, forgetful = Attempts.use_up(c.member, c.before, c.lease, c.worker, c.now, c.reason, history, c.now)
+  local used, forgetful = Attempts.note(uses or 1, c.member, c.before, c.lease, c.worker, c.now, c.reason, history, c.now)
   return used < math.huge and used or 0, forgetful
 end
 
@@ -36,17 +36,25 @@ function Nack.retry(c)
   return { 'scheduled', used, due, forgetful }
 end
 
--- Puts the message off.
-function Nack.put_off(c)
+-- Puts the message off: past the end of its time to live not at all, or, if it is to wait, to that end, and then why is kept.
+function Nack.put_off(c, waits)
   local member, due, noted = c.member, due_again(c), c.noted
   local snoozed = Extras.extra(noted, 'snoozed') or 0
   local expiry = tonumber(try('ZSCORE', EXPIRIES, member) or nil)
-  if Leases.has_expired(expiry, c.now) then return { 'expires', 0 } end
-  if expiry and due >= expiry then return { 'expires', expiry } end
+  local over = Leases.has_expired(expiry, c.now)
+  local ends = waits and expiry and (over or due >= expiry)
+  if ends then
+    due = expiry
+  elseif over then
+    return { 'expires', 0 }
+  elseif expiry and due >= expiry then
+    return { 'expires', expiry }
+  end
   if not expiry and snoozed >= MOST_OFTEN then return { 'often', snoozed } end
   Leases.turn_receipts(c.topic)
   if not Places.put_scheduled(c.topic, { due, member }, due) then return Places.foreign_scheduled(c.topic) end
   Seats.put_off(c.topic, member)
+  if ends then use_up(c, 0) end
   Extras.put_extra(member, 'snoozed', snoozed + 1)
   if noted and string.find(noted, ' progress=', 1, true) then Extras.drop_progress({ member }) end
   no_longer_leased(c)
