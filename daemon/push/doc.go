@@ -37,8 +37,8 @@
 //
 // A POST with the body and the content type of the message. Its headers are those of a claim with as=body (package httpapi), but for the
 // receipt, and of a broadcast Bellhop-Late-Ms; traceparent and tracestate of the message are sent under their own names, too. Each request
-// is signed as Standard Webhooks says (https://www.standardwebhooks.com): webhook-id is TOPIC:ID, the same for all attempts;
-// webhook-timestamp the time of the request by the clock of the daemon; webhook-signature has one signature for each secret.
+// is signed as Standard Webhooks says (https://www.standardwebhooks.com): webhook-id is TOPIC:ID, the same for all attempts,
+// with %2E for a dot before a token of ten digits or more, which could pass for the time in what is signed; webhook-timestamp the time of the request by the clock of the daemon; webhook-signature has one signature for each secret.
 //
 // # The answer
 //

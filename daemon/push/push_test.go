@@ -221,6 +221,34 @@ func TestSignature(t *testing.T) {
 	}
 }
 
+// No request can be taken apart as one with another id, time and body: a dot that a time could follow is none in webhook-id.
+func TestSignatureIsOfOneID(t *testing.T) {
+	t.Parallel()
+	s, e, _ := opened(t)
+	const at = "1732128000"
+	for id, want := range map[string]string{
+		"a":                           "a",
+		"a.17":                        "a.17",
+		"a.x" + at:                    "a.x" + at,
+		at:                            at,
+		"a." + at:                     "a%2E" + at,
+		"a." + at + "." + at + ".x.1": "a%2E" + at + "%2E" + at + ".x.1",
+	} {
+		storetest.Publish(t, s, notify.Message{Topic: topic, ID: id, Body: []byte("200.x")})
+		r := storetest.Receive(t, "it is pushed", e.got)
+		w, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Header.Get("webhook-id"); got != topic+":"+want || r.Header.Get("Bellhop-Id") != id {
+			t.Errorf("%s has the webhook-id %q and the id %q", id, got, r.Header.Get("Bellhop-Id"))
+		}
+		if err := w.Verify(r.body, r.Header); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 // Two pushers share the messages, each of which goes to one; when one of them ends the other has all.
 func TestPushersShare(t *testing.T) {
 	t.Parallel()

@@ -198,7 +198,7 @@ func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.
 			r.Header.Set(name, value)
 		}
 	}
-	id := record.Member(d.Topic, d.ID)
+	id := webhookID(d)
 	signatures := make([]string, len(push.Secrets))
 	for i, secret := range push.Secrets {
 		key, err := standardwebhooks.NewWebhook(secret)
@@ -215,6 +215,24 @@ func (p *Pusher) requestOf(ctx context.Context, push *store.Push, d subscribers.
 	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	return r, nil
+}
+
+// timeDigits is how many digits the seconds of a time have at least.
+const timeDigits = 10
+
+// webhookID returns TOPIC:ID. The dot before a token of digits that could pass for a time is written as %2E, which neither may have: what is
+// signed is ID.TIME.BODY, so that else one request could be taken apart as another one, whose id ends there, with another time and body.
+func webhookID(d subscribers.Delivery) string {
+	tokens := strings.Split(record.Member(d.Topic, d.ID), ".")
+	id := tokens[0]
+	for _, token := range tokens[1:] {
+		dot := "."
+		if len(token) >= timeDigits && isDigits(token) {
+			dot = "%2E"
+		}
+		id += dot + token
+	}
+	return id
 }
 
 // readable returns an answer as one line of text; nothing where it is no text.
