@@ -86,7 +86,7 @@ func (p *Pusher) checkURL(text string) error {
 	case p.allow.IsNone():
 		return api.ErrPushOff
 	case u.Scheme == "http" && len(p.allow.nets) == 0:
-		return fault.New("url", "url %s: http is not encrypted, and no net is named in BELLHOP_PUSH_ALLOW; use https", text)
+		return fault.New("url", "url %s: http is not encrypted, and no net is named in BELLHOP_PUSH_ALLOW; use https", api.ShownURL(text))
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 		if err := p.allow.check(ip, u.Scheme == "http"); err != nil {

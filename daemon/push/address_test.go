@@ -101,3 +101,18 @@ func TestSwitchedOff(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A test of a URL that is not allowed any more does not show its query.
+func TestQueryIsHidden(t *testing.T) {
+	t.Parallel()
+	p, err := push.New(storetest.Open(t), push.Options{Allow: "public"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"http://crm.example/hook?token=7", "https://10.0.0.1/hook?token=7"} {
+		got := p.Test(t.Context(), store.Push{Name: "crm", Topics: []string{topic}, URL: url, Secrets: []string{secret}, Timeout: time.Second})
+		if got.OK || strings.Contains(got.Answer, "token") {
+			t.Errorf("%s: %+v", url, got)
+		}
+	}
+}
