@@ -360,6 +360,9 @@ func besides(all []Push, p *Push) error {
 			continue
 		}
 		n++
+		if other.Broadcasts && p.Broadcasts && other.URL == p.URL && other.Topics[0] == p.Topics[0] {
+			return fault.New("topics", "topics: the push %s sends the broadcasts of %s to this url, too; change or delete that one", other.Name, p.Topics[0])
+		}
 		if other.Broadcasts || p.Broadcasts {
 			continue
 		}

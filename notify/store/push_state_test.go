@@ -95,7 +95,7 @@ func TestPushTried(t *testing.T) {
 
 // broadcasts returns a push of the broadcasts of a pattern.
 func broadcasts(name, pattern string) *store.Push {
-	p := &store.Push{Name: name, Topics: []string{pattern}, URL: "https://crm.example", Broadcasts: true}
+	p := &store.Push{Name: name, Topics: []string{pattern}, URL: "https://" + name + ".example", Broadcasts: true}
 	p.Secrets = []string{"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
 	return p
 }
@@ -200,6 +200,24 @@ func TestPushOfDeaths(t *testing.T) {
 				t.Errorf("%s: shard %d has %v, %v", pattern, shard.Number(), hooks, err)
 			}
 		}
+	}
+}
+
+// The broadcasts of a pattern go to a URL once, whatever the names of pushes.
+func TestPushBroadcastsOnce(t *testing.T) {
+	t.Parallel()
+	home := storetest.Open(t).Home()
+	first, again := broadcasts("crm", "prices.*"), broadcasts("again", "prices.*")
+	if err := errors.Join(home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *again)); err != nil {
+		t.Fatal(err)
+	}
+	again.URL = first.URL
+	if err := home.PutPush(t.Context(), *again); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "the push crm sends the broadcasts of prices.* to this url, too") {
+		t.Error(err)
+	}
+	again.Topics = []string{"news.*"}
+	if err := home.PutPush(t.Context(), *again); err != nil {
+		t.Error(err)
 	}
 }
 
