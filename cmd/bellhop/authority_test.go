@@ -82,7 +82,7 @@ func TestPushTrustsAnAuthorityOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	contains(t, string(out), "HTTP 200 OK after ")
+	contains(t, string(out), " ms: HTTP 200 OK")
 	if id := storetest.Receive(t, "the test came", got); !strings.HasPrefix(id, "order.paid:test~") {
 		t.Errorf("got %q", id)
 	}

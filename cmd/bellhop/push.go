@@ -288,10 +288,14 @@ BELLHOP_NATS_URL names the NATS.`,
 			return err
 		}
 		got := pusher.Test(ctx, p)
+		went := "ok"
+		if !got.OK {
+			went = "failed"
+		}
 		if a.json {
 			err = a.printJSON(got)
 		} else {
-			terminal.Printf(a.out, "%s after %d ms\n", got.Answer, got.TookMs)
+			terminal.Printf(a.out, "%s after %d ms: %s\n", went, got.TookMs, got.Answer)
 		}
 		if !got.OK {
 			err = errors.Join(err, errReported)

@@ -105,7 +105,7 @@ func TestPush(t *testing.T) {
 	contains(t, s.call("push", "show", "crm"), "in flight  1, at most 8 a topic and daemon\n")
 	contains(t, s.fails(exitFailed, "push", "test", "crm"), "")
 	s.env = append(s.env, "BELLHOP_PUSH_ALLOW=127.0.0.1")
-	contains(t, s.call("push", "test", "crm"), "HTTP 200 OK after ")
+	contains(t, s.call("push", "test", "crm"), "ok after ", " ms: HTTP 200 OK\n")
 	status.Store(http.StatusBadGateway)
 	contains(t, s.fails(exitFailed, "push", "test", "crm"), "")
 	var list api.Pushes

@@ -191,7 +191,7 @@ func (c *Console) testPush(ctx context.Context, p *store.Push) (did string, err 
 	if !t.OK {
 		return "", &pageFault{Status: http.StatusBadGateway, Title: "The test of " + p.Name + " failed", Detail: fmt.Sprintf("After %s: %s", took, t.Answer)}
 	}
-	return fmt.Sprintf("Tested the push %s: %s after %s", p.Name, t.Answer, took), nil
+	return fmt.Sprintf("Tested the push %s, which took %s: %s", p.Name, took, t.Answer), nil
 }
 
 // pushAct pauses, resumes, tests or deletes a push: the form has a button of that name, whose value is the name of the push.

@@ -178,7 +178,7 @@ func TestPushIsTested(t *testing.T) {
 	if one := storetest.Receive(t, "it is tested", got); one != `order.a {"test":true}` {
 		t.Errorf("got %q", one)
 	}
-	v.get(path).says("Tested the push crm: HTTP 200 OK: &lt;b&gt; after ").hides("<b>")
+	v.get(path).says("Tested the push crm, which took ", ": HTTP 200 OK: &lt;b&gt;").hides("<b>")
 	status.Store(http.StatusInternalServerError)
 	v.act(path, "/ui/acts/pushes", "test", "crm").is(http.StatusBadGateway).says("The test of crm failed", "HTTP 500 Internal Server Error: &lt;b&gt;").hides("<b>", "whsec")
 }
