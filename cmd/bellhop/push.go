@@ -126,6 +126,9 @@ func (a *app) pushListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := s.store.Home().NoteUnsent(ctx, all); err != nil {
+			return err
+		}
 		list := api.Pushes{Pushes: make([]api.Push, len(all))}
 		rows := [][]string{{"NAME", "TOPICS", "TO", "STATE"}}
 		now := a.now(ctx, s)
@@ -161,6 +164,9 @@ func pushTo(p store.Push) string {
 	return api.ShownURL(p.URL)
 }
 
+// unsent is the state of a push that no daemon sends.
+const unsent = "no daemon sends it"
+
 // pushState says what a push does.
 func pushState(p store.Push, now time.Time) string {
 	switch {
@@ -170,6 +176,8 @@ func pushState(p store.Push, now time.Time) string {
 		return "fails since " + text.Relative(p.Failing.Since, now)
 	case p.Closed != nil:
 		return "closed until " + text.Relative(p.Closed.Until, now)
+	case p.Unsent:
+		return unsent
 	}
 	return "works"
 }
@@ -195,6 +203,11 @@ func (a *app) printPush(ctx context.Context, s *session, name string, dropped []
 	if err != nil {
 		return err
 	}
+	one := []store.Push{p}
+	if err := s.store.Home().NoteUnsent(ctx, one); err != nil {
+		return err
+	}
+	p = one[0]
 	p.Dropped = dropped
 	leased, err := store.PushLeased(ctx, s.store, &p)
 	if err != nil && !store.IsPartial(err) {
@@ -215,6 +228,9 @@ func (a *app) printPush(ctx context.Context, s *session, name string, dropped []
 		{"timeout", fault.Short(p.Timeout)},
 		{"state", pushState(p, now)},
 	}
+	if pushState(p, now) == unsent {
+		rows = append(rows, []string{"remedy", "run a daemon with " + sentBy(p)})
+	}
 	if f := p.Failing; f != nil {
 		rows = append(rows, []string{"answer", f.Answer})
 		if p.Paused == "" {
@@ -229,6 +245,14 @@ func (a *app) printPush(ctx context.Context, s *session, name string, dropped []
 	}
 	a.printRows(rows)
 	return nil
+}
+
+// sentBy names the setting without which a daemon does not send a push.
+func sentBy(p store.Push) string {
+	if p.IsNATS() {
+		return "BELLHOP_NATS_URL"
+	}
+	return "BELLHOP_PUSH_ALLOW=public, or the net of the URL"
 }
 
 // inFlight says how many messages of a push are leased, if that is known, and of how many at the most.

@@ -65,7 +65,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL+"/hook?token=7", "--secret-file", secret)
-	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  0, at most 32 a topic and daemon\n", "timeout    10s\n", "state      works\n")
+	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  0, at most 32 a topic and daemon\n", "timeout    10s\n", "state      no daemon sends it\n", "remedy     run a daemon with BELLHOP_PUSH_ALLOW=public, or the net of the URL\n")
 	if strings.Contains(out, "whsec") || strings.Contains(out, "token=7") {
 		t.Errorf("a secret is shown: %s", out)
 	}
@@ -73,6 +73,13 @@ func TestPush(t *testing.T) {
 	contains(t, s.call("push", "pause", "crm"), "paused crm\n")
 	contains(t, s.call("push", "list"), "NAME  TOPICS", "crm   order.paid,order.sent  "+endpoint.URL+"  paused, by an operator\n")
 	contains(t, s.call("push", "resume", "crm"), "resumed crm\n")
+	contains(t, s.call("push", "list"), endpoint.URL+"  no daemon sends it\n")
+	sender := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1", "BELLHOP_PREFIX="+s.setting("BELLHOP_PREFIX"))
+	serve := sender.start("serve")
+	serve.await(1, "msg=elected")
+	contains(t, s.call("push", "show", "crm"), "state      works\n")
+	serve.signal(syscall.SIGTERM)
+	serve.ends(0)
 	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
 	failing := func(p *store.Push) (*store.Push, error) {
 		p.Failing = &store.PushFailure{Answer: "HTTP 500 Internal Server Error: " + strings.Repeat("x", 200)}

@@ -88,7 +88,7 @@ func TestExportSchedulesAndPushes(t *testing.T) {
 	contains(t, again.err, "name daily: the topic invoices has another schedule of this name, which stays", "name mail: another push has this name, which stays")
 	contains(t, to.call("schedule", "show", "invoices", "daily"), "every 1h")
 	contains(t, to.call("push", "show", "mail"), "nats:other")
-	contains(t, to.call("push", "show", "crm"), "state      works")
+	contains(t, to.call("push", "show", "crm"), "state      no daemon sends it")
 }
 
 // A schedule of every second that moves while daemons run at both ends goes on: each second is handled once, at one of them.

@@ -21,6 +21,7 @@ type Push struct {
 	Broadcasts bool              `json:"broadcasts,omitempty" doc:"it sends the broadcasts of one topic or pattern, in place of messages"`
 	InFlight   int               `json:"in_flight" example:"32" doc:"most messages of a topic that each daemon has handed on, and that are not settled"`
 	TimeoutMs  int64             `json:"timeout_ms" example:"10000" doc:"for an answer"`
+	Unsent     bool              `json:"unsent,omitempty" doc:"no daemon runs that sends pushes to URLs, or to NATS where to is given; messages wait"`
 	Leased     *int64            `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, while a shard that has some is away, or if very many topics match"`
 	Unheard    []string          `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
 	Stored     map[string]string `json:"stored,omitempty" nullable:"false" example:"{\"crm.paid\":\"ORDERS\"}" doc:"of these subjects the streams of NATS that store each try, and whose answers are passed over"`
@@ -50,7 +51,7 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Dropped: p.Dropped}
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Unsent: p.Unsent, Dropped: p.Dropped}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
 	}

@@ -269,7 +269,7 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true},
 		{call: "deleteSchedule", values: map[string]any{"name": "daily"}, changes: true, has: "no schedule of the topic has this name"},
 		{call: "listPushes", has: `{"pushes":[{"name":"crm","topics":["shop.pushed"],"url":"https://crm.example/hook?…","secrets":1,`},
-		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000,"leased":1,"failing":{"since":"2199-01-02T03:04:05Z","answer":"HTTP 502 Bad Gateway","next":"20`},
+		{call: "showPush", values: map[string]any{"name": "crm"}, has: `"in_flight":32,"timeout_ms":10000,"unsent":true,"leased":1,"failing":{"since":"2199-01-02T03:04:05Z","answer":"HTTP 502 Bad Gateway","next":"20`},
 		{call: "showPush", values: map[string]any{"name": "none"}, has: "urn:bellhop:not-found"},
 		{call: "pausePush", values: map[string]any{"name": "crm"}},
 		{call: "listPushes", has: `"paused":"by `},

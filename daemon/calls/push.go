@@ -64,6 +64,9 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Store.Home().NoteUnsent(ctx, all); err != nil {
+		return nil, err
+	}
 	list := api.Pushes{Pushes: []api.Push{}}
 	for _, p := range all {
 		if allowTopics(r, p.Topics) == nil {
@@ -81,7 +84,11 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	shown := s.pushOf(p)
+	one := []store.Push{p}
+	if err := s.Store.Home().NoteUnsent(ctx, one); err != nil {
+		return nil, err
+	}
+	shown := s.pushOf(one[0])
 	if shown.Leased, err = store.PushLeased(ctx, s.Store, &p); store.IsPartial(err) {
 		err = nil
 	}
@@ -118,7 +125,9 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	return api.PushOf(*put), nil
+	one := []store.Push{*put}
+	err = s.Store.Home().NoteUnsent(ctx, one)
+	return reply(api.PushOf(one[0]), err)
 })
 
 var _ = define(Call{

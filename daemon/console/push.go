@@ -122,10 +122,20 @@ func (p *pushView) Headline() string {
 		return "Its endpoint has failed for " + short(p.Now.Sub(p.Failing.Since)) + ": its messages wait, and use up no attempts"
 	case p.Closed != nil:
 		return "Its endpoint wants no request for " + short(p.Closed.Until.Sub(p.Now)) + ": its messages wait, and use up no attempts"
+	case p.Unsent:
+		return "No daemon sends it: run one with " + p.needs()
 	case len(p.Unheard) > 0:
 		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait" + p.stored()
 	}
 	return "It works, as far as is known"
+}
+
+// needs names the setting without which a daemon does not send the push.
+func (p *pushView) needs() string {
+	if p.To != "" {
+		return "BELLHOP_NATS_URL"
+	}
+	return "BELLHOP_PUSH_ALLOW, which names its net, or public"
 }
 
 // stored names the streams that store each try of a message on which nobody listens.

@@ -34,6 +34,8 @@ func (p pushRow) State() string {
 		return "fails"
 	case p.Closed != nil:
 		return "closed"
+	case p.Unsent:
+		return "no daemon sends it"
 	case len(p.Unheard) > 0:
 		return "nobody listens"
 	}
@@ -98,7 +100,13 @@ func (c *Console) failingPushes(ctx context.Context, v *visit) []pushRow {
 
 // allPushes returns all pushes, by name.
 func (c *Console) allPushes(ctx context.Context) ([]store.Push, error) {
-	return c.caches.pushes.Get(ctx, cache.Keep{Age: relisted}, c.store.Home().Pushes)
+	return c.caches.pushes.Get(ctx, cache.Keep{Age: relisted}, func(ctx context.Context) ([]store.Push, error) {
+		all, err := c.store.Home().Pushes(ctx)
+		if err == nil {
+			err = c.store.Home().NoteUnsent(ctx, all)
+		}
+		return all, err
+	})
 }
 
 // pushRow returns the row of a push, with what this daemon found of it.

@@ -9,7 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// pushes reports pushes that are paused, or whose endpoints fail.
+// pushes reports pushes that are paused, that no daemon sends, or whose endpoints fail.
 func (e *exam) pushes(ctx context.Context, s service) {
 	const check = "pushes"
 	var all []store.Push
@@ -20,15 +20,21 @@ func (e *exam) pushes(ctx context.Context, s service) {
 			return
 		}
 	}
+	if err := e.store.Home().NoteUnsent(ctx, all); err != nil {
+		e.report(check, Warn, err.Error(), "fix what Redis reports")
+		return
+	}
 	rows := 0
 	for _, p := range all {
-		if p.Paused == "" && p.Failing == nil {
+		if p.Paused == "" && p.Failing == nil && !p.Unsent {
 			continue
 		}
 		switch rows++; {
 		case rows > named:
 		case p.Paused != "":
 			e.report(check, Warn, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
+		case p.Unsent && p.Failing == nil:
+			e.report(check, Warn, p.Name+": no daemon sends it; its messages wait", "run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL")
 		default:
 			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait",
 				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer), "bellhop push test "+p.Name)
@@ -36,7 +42,7 @@ func (e *exam) pushes(ctx context.Context, s service) {
 	}
 	e.reportRest(check, rows, 0, "push", "bellhop push list")
 	if rows == 0 {
-		e.report(check, OK, fmt.Sprintf("%d, none is paused or fails", len(all)), "")
+		e.report(check, OK, fmt.Sprintf("%d, none is paused, fails or lacks a daemon", len(all)), "")
 	}
 }
 

@@ -223,15 +223,32 @@ func TestLongLeases(t *testing.T) {
 	w.expect("leases", "warn leases mail: mailer-1 has had hangs for 20m → if it hangs: bellhop cancel mail hangs --stop; publish with try_timeout, after which an attempt ends")
 }
 
-// Pushes that are paused, or whose endpoints fail, are reported.
+// sendPushes has a daemon be there that may send pushes to URLs.
+func (w *ward) sendPushes() {
+	w.t.Helper()
+	channel := w.store.Home().PushersChannel(false)
+	storetest.Run(w.t, func(ctx context.Context) error {
+		w.store.Subscribe(ctx, func(store.Event) {}, channel)
+		return nil
+	})
+	storetest.Eventually(w.t, "a daemon may send pushes", func() bool {
+		n, err := w.store.Listening(w.t.Context(), channel)
+		return err == nil && n == 1
+	})
+}
+
+// Pushes that are paused, that no daemon sends, or whose endpoints fail, are reported.
 func TestPushes(t *testing.T) {
 	w := newWard(t)
 	storetest.Publish(t, w.store, notify.Message{Topic: "a"})
-	w.expect("pushes", "ok pushes 0, none is paused or fails → ")
+	w.expect("pushes", "ok pushes 0, none is paused, fails or lacks a daemon → ")
 	for _, name := range []string{"crm", "mail", "shop"} {
 		w.must(w.store.Home().PutPush(t.Context(), store.Push{Name: name, Topics: []string{name}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}}))
 	}
-	w.expect("pushes", "ok pushes 3, none is paused or fails → ")
+	lacks := "no daemon sends it; its messages wait → run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL"
+	w.expect("pushes", "warn pushes crm: "+lacks, "warn pushes mail: "+lacks, "warn pushes shop: "+lacks)
+	w.sendPushes()
+	w.expect("pushes", "ok pushes 3, none is paused, fails or lacks a daemon → ")
 	w.must(w.store.Home().PausePush(t.Context(), "crm", "by an operator"))
 	w.must(w.store.Home().ChangePush(t.Context(), "mail", func(p *store.Push) (*store.Push, error) {
 		p.Failing = &store.PushFailure{Since: time.Now().Add(-5*time.Minute - 30*time.Second), Answer: "HTTP 500 Internal Server Error"}

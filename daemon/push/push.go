@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/progress"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -128,11 +129,17 @@ func (p *Pusher) Run(ctx context.Context) error {
 	if p.o.NATS != nil {
 		all.Go(func() { p.serveNATS(ctx) })
 	}
+	channels := []reach.Channel{p.store.Home().PushesChannel(), p.store.Every().BeatChannel()}
+	for nats, may := range map[bool]bool{false: !p.allow.IsNone(), true: p.o.NATS != nil} {
+		if may {
+			channels = append(channels, p.store.Home().PushersChannel(nats))
+		}
+	}
 	all.Go(func() {
 		p.store.Subscribe(ctx, func(e store.Event) {
 			p.loop.Note()
 			p.news.note(e, p)
-		}, p.store.Home().PushesChannel(), p.store.Every().BeatChannel())
+		}, channels...)
 	})
 	retry := outage.NewRetry(p.o.Logger, "cannot read the pushes; retrying", "pushes are read again")
 	for ctx.Err() == nil {

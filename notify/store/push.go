@@ -60,6 +60,7 @@ type Push struct {
 	Paused     string        `json:"paused,omitempty"`     // why; empty: it is not paused
 	Failing    *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
 	Closed     *PushClosure  `json:"-"`                    // the endpoint wants no request for some time; nil: it does
+	Unsent     bool          `json:"-"`                    // no daemon runs that sends such pushes, as NoteUnsent found
 	Dropped    []string      `json:"-"`                    // topics of which ChangePush dropped broadcasts that were still to be sent
 }
 

@@ -48,6 +48,24 @@ func (p *Push) tried(text string, now time.Time) {
 	}
 }
 
+// NoteUnsent notes in pushes whether a daemon runs that sends pushes to URLs, or to NATS, as each of them asks for. Whether its net is allowed
+// is known to that daemon alone. The error is that of the connection to the shard that is Home.
+func (s Shard) NoteUnsent(ctx context.Context, pushes []Push) error {
+	sent := make(map[bool]bool, 2)
+	for i := range pushes {
+		p := &pushes[i]
+		if _, known := sent[p.IsNATS()]; !known {
+			n, err := s.store.Listening(ctx, s.PushersChannel(p.IsNATS()))
+			if err != nil {
+				return err
+			}
+			sent[p.IsNATS()] = n > 0
+		}
+		p.Unsent = !sent[p.IsNATS()]
+	}
+	return nil
+}
+
 // PushTopics returns the topics of a push of messages, in order: those that it names, and those that there are of its patterns. Of very many it
 // returns some, and reports that these are not all. Errors: that of the connection; a MissingError beside the topics of other shards.
 func PushTopics(ctx context.Context, s *Store, p *Push) (topics []string, all bool, err error) {

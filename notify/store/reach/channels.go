@@ -79,6 +79,15 @@ func (s Shard) OutboxChannel() Channel { return s.channel(script.Keys.Outbox) }
 // PushesChannel returns the channel that tells that a push was changed.
 func (s Shard) PushesChannel() Channel { return s.channel(script.Keys.Pushes) }
 
+// PushersChannel returns the channel that a daemon is subscribed to while it may send pushes to URLs, or those to NATS. It receives nothing.
+func (s Shard) PushersChannel(nats bool) Channel {
+	to := "push.url"
+	if nats {
+		to = "push.nats"
+	}
+	return s.HereChannel(to)
+}
+
 // EndedChannel returns the channel that announces the ends of messages that are awaited.
 func (s Shard) EndedChannel() Channel { return s.channel(script.Keys.Ended) }
 
