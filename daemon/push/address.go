@@ -47,8 +47,8 @@ func ParseAllow(text string) (Allow, error) {
 // IsNone reports whether no address is allowed.
 func (a Allow) IsNone() bool { return !a.public && len(a.nets) == 0 }
 
-// check returns why an address may not be dialled; plain says that the connection has no TLS.
-func (a Allow) check(address netip.Addr, plain bool) error {
+// check returns why an address, which errors call shown, may not be dialled; plain says that the connection has no TLS.
+func (a Allow) check(address netip.Addr, shown string, plain bool) error {
 	address = address.Unmap().WithZone("")
 	for _, of := range a.nets {
 		if of.Contains(address) {
@@ -57,11 +57,11 @@ func (a Allow) check(address netip.Addr, plain bool) error {
 	}
 	switch {
 	case !isPublic(address):
-		return fmt.Errorf("the address %v is not public; name its net in BELLHOP_PUSH_ALLOW, or push elsewhere", address)
+		return fmt.Errorf("%s is not public; name its net in BELLHOP_PUSH_ALLOW, or push elsewhere", shown)
 	case !a.public:
-		return fmt.Errorf("the address %v is not allowed; write public, or its net, into BELLHOP_PUSH_ALLOW", address)
+		return fmt.Errorf("%s is not allowed; write public, or its net, into BELLHOP_PUSH_ALLOW", shown)
 	case plain:
-		return fmt.Errorf("http to %v would not be encrypted; use https, or name its net in BELLHOP_PUSH_ALLOW", address)
+		return fmt.Errorf("http to %s would not be encrypted; use https, or name its net in BELLHOP_PUSH_ALLOW", shown)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (p *Pusher) checkURL(text string) error {
 		return fault.New("url", "url %s: http is not encrypted, and no net is named in BELLHOP_PUSH_ALLOW; use https", api.ShownURL(text))
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
-		if err := p.allow.check(ip, u.Scheme == "http"); err != nil {
+		if err := p.allow.check(ip, fmt.Sprintf("the address %v", ip.Unmap()), u.Scheme == "http"); err != nil {
 			return fault.New("url", "url: %w", err)
 		}
 	}
@@ -97,7 +97,7 @@ func (p *Pusher) checkURL(text string) error {
 }
 
 // control returns a function that lets a dialer connect to allowed addresses alone. It is called with the address of each attempt,
-// after the look-up.
+// after the look-up, and does not tell it.
 func (a Allow) control(plain bool) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		host, _, err := net.SplitHostPort(address)
@@ -108,7 +108,7 @@ func (a Allow) control(plain bool) func(network, address string, _ syscall.RawCo
 		if err != nil {
 			return err
 		}
-		return a.check(ip, plain)
+		return a.check(ip, "the address of its host", plain)
 	}
 }
 

@@ -82,6 +82,28 @@ func TestNetsAreAllowed(t *testing.T) {
 	}
 }
 
+// Why a request failed does not tell where its host leads, nor which server was asked.
+func TestLookUpIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for allow, url := range map[string]string{"public": "https://localhost:1/", "127.0.0.1,::1": "http://localhost:1/", "127.0.0.1": "https://nowhere.invalid/"} {
+		p, err := push.New(s, push.Options{Allow: allow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := store.Push{Name: "x", Topics: []string{topic}, URL: url, Secrets: []string{secret}, Timeout: store.DefaultPushTimeout}
+		got := p.Test(t.Context(), one)
+		if got.OK || !strings.Contains(got.Answer, "localhost:1: ") && !strings.Contains(got.Answer, "nowhere.invalid: ") {
+			t.Errorf("%s: %+v", url, got)
+		}
+		for _, told := range []string{"127.0.0.1", "::1", " on "} {
+			if strings.Contains(got.Answer, told) {
+				t.Errorf("%s: the answer has %q: %s", url, told, got.Answer)
+			}
+		}
+	}
+}
+
 // A pusher that may push nowhere asks Redis nothing.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,9 @@ import (
 )
 
 // CheckAddress returns why an address may not be dialled.
-func CheckAddress(a Allow, address netip.Addr, plain bool) error { return a.check(address, plain) }
+func CheckAddress(a Allow, address netip.Addr, plain bool) error {
+	return a.check(address, address.String(), plain)
+}
 
 // ResolveBy has a resolver look up the names of endpoints.
 func (p *Pusher) ResolveBy(r *net.Resolver) {

@@ -118,7 +118,7 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 	began := time.Now()
 	response, err := by.Do(r)
 	if err != nil {
-		return Answer{}, because(ctx, err)
+		return Answer{}, because(ctx, r.URL.Host, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -128,7 +128,7 @@ func (p *Pusher) Send(ctx context.Context, push *store.Push, d subscribers.Deliv
 	a := Answer{Status: response.StatusCode, Text: readable(text), Took: time.Since(began)}
 	a.Retry, a.Again = retryAfter(response.Header)
 	if err != nil && !errors.Is(err, io.EOF) {
-		a.Broken = because(ctx, err)
+		a.Broken = because(ctx, r.URL.Host, err)
 	}
 	return a, nil
 }
@@ -167,14 +167,23 @@ func (p *Pusher) Test(ctx context.Context, push store.Push) api.PushTest {
 	return t
 }
 
-// because returns why a request failed: the time that was over, or the error without the address, which may hold a token.
-func because(ctx context.Context, err error) error {
+// because returns why a request to a host failed: the time that was over, or the error without the URL, which may hold a token, and
+// without what looking up the host told, which is not for each client.
+func because(ctx context.Context, host string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
 		err = of.Err
+	}
+	var op *net.OpError
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &lookup):
+		err = &net.DNSError{Err: lookup.Err, Name: lookup.Name, IsTimeout: lookup.IsTimeout, IsTemporary: lookup.IsTemporary, IsNotFound: lookup.IsNotFound}
+	case errors.As(err, &op):
+		err = fmt.Errorf("%s %s: %w", op.Op, host, op.Err)
 	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return fmt.Errorf("%w; add that authority to those of the daemon's machine, or name a file with it in SSL_CERT_FILE", err)
