@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 const pathPush = "/v1/push/{name}"
@@ -25,6 +26,33 @@ func (in *ofPush) find(ctx context.Context, s *Service, r *Request) (store.Push,
 		return store.Push{}, err
 	}
 	return p, allowTopics(r, p.Topics)
+}
+
+// mostOfClient is how many pushes have topics of one client that may not use all topics, so that others have places, too.
+const mostOfClient = 100
+
+// fits returns a Fault if the push is new and the client has too many.
+func (in *ofPush) fits(ctx context.Context, s *Service, r *Request) error {
+	if r.CoversAll() {
+		return nil
+	}
+	all, err := s.Store.Home().Pushes(ctx)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, p := range all {
+		if p.Name == in.Name {
+			return nil
+		}
+		if allowTopics(r, p.Topics) == nil {
+			n++
+		}
+	}
+	if n >= mostOfClient {
+		return fault.New("name", "name: %d pushes have topics of this token, and no more are possible; give one of them more topics", n)
+	}
+	return nil
 }
 
 // allowTopics returns an api.ErrForbidden unless the client may use all of some topics.
@@ -99,10 +127,13 @@ var _ = define(Call{
 	Name: "putPush", Method: "PUT", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{},
 	NoNATS:  "its secrets would be read by who may subscribe there",
 	Request: api.PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL or to NATS",
-	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so.",
+	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so. A token that does not permit all topics has at most 100.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
 	p, err := api.DecodePush(in.Name, r.Body)
 	if err != nil {
+		return nil, err
+	}
+	if err := in.fits(ctx, s, r); err != nil {
 		return nil, err
 	}
 	var put *store.Push

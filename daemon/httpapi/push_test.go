@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -166,4 +167,20 @@ func TestPushRights(t *testing.T) {
 		method, path, _ := strings.Cut(call, " ")
 		s.call(method, pushPath+path, "", c).is(403)
 	}
+}
+
+// One token does not take the places of all others.
+func TestPushesOfAToken(t *testing.T) {
+	t.Parallel()
+	s := pushing(t, "public", httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" push order.*\nb "+tokenOf("b")+" push mail.*\nc "+tokenOf("c")+" push >\n")})
+	put := func(token, name, topic string) answer {
+		return s.call("PUT", "/v1/push/"+name, `{"topics":["`+topic+`"],"url":"https://crm.example","secrets":["`+pushSecret+`"]}`, "Authorization: Bearer "+tokenOf(token))
+	}
+	for i := range 100 {
+		put("a", fmt.Sprint("p", i), fmt.Sprint("order.", i)).is(200)
+	}
+	put("a", "more", "order.more").is(422).says("name: 100 pushes have topics of this token")
+	put("a", "p7", "order.seven").is(200)
+	put("b", "mail", "mail.in").is(200)
+	put("c", "more", "order.more").is(200)
 }
