@@ -37,7 +37,8 @@ FILE may also have what show --json prints, the elements of list --json, and tho
 lines of bellhop export that have "kind":"schedule"; how far they are is ignored.`,
 		Example: `  echo '{"topic":"mail","name":"digest","every":"24h","body":""}' > all.jsonl
   bellhop schedule apply all.jsonl --prune --dry-run
-  bellhop schedule list mail --json | jq -c '.[]' > mail.jsonl`,
+  bellhop schedule list mail --json | jq -c '.schedules[]' \
+    > mail.jsonl`,
 		Args: takes("FILE"),
 	})
 	c.Flags().BoolVar(&prune, "prune", false, "delete other schedules of the topics that FILE names")

@@ -44,9 +44,9 @@ func TestScheduleApply(t *testing.T) {
 	list := func() (all []api.Schedule) {
 		t.Helper()
 		for _, topic := range []string{"mail", "news"} {
-			var page []api.Schedule
+			var page api.Schedules
 			s.json(&page, "schedule", "list", topic, "--json")
-			all = append(all, page...)
+			all = append(all, page.Schedules...)
 		}
 		return all
 	}
@@ -136,8 +136,8 @@ func TestScheduleApplyRefuses(t *testing.T) {
 	}
 	contains(t, s.fails(exitFailed, "schedule", "apply", filepath.Join(t.TempDir(), "none")), "no such file")
 	contains(t, s.fails(exitUsage, "schedule", "apply"), "FILE is missing")
-	var all []api.Schedule
-	if s.json(&all, "schedule", "list", "mail", "--json"); len(all) != 1 || all[0].Name != "old" {
+	var all api.Schedules
+	if s.json(&all, "schedule", "list", "mail", "--json"); len(all.Schedules) != 1 || all.Schedules[0].Name != "old" {
 		t.Errorf("got %+v", all)
 	}
 }
@@ -235,8 +235,9 @@ func TestScheduleApplyAtOnce(t *testing.T) {
 		defer mu.Unlock()
 		return maps.Clone(got)
 	})
-	var shown []api.Schedule
-	if s.json(&shown, "schedule", "list", "ticks", "--json"); len(shown) != 1 || shown[0].State.Missed != 0 || shown[0].State.Taken != 0 {
+	var list api.Schedules
+	s.json(&list, "schedule", "list", "ticks", "--json")
+	if shown := list.Schedules; len(shown) != 1 || shown[0].State.Missed != 0 || shown[0].State.Taken != 0 {
 		t.Errorf("got %+v", shown)
 	}
 }

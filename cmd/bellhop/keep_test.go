@@ -111,7 +111,7 @@ func TestWorkers(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("workers"), "nobody is there")
-	if out := s.call("workers", "--json"); out != "[]\n" {
+	if out := s.call("workers", "--json"); out != `{"workers":[]}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	storetest.Beat(t, storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")))
@@ -120,11 +120,12 @@ func TestWorkers(t *testing.T) {
 	p.await(1, "began")
 	contains(t, s.call("inspect", "t", "1"), "state         leased\n", "leased by     shop-1\n", "leased since  ")
 	s.listen("prices.*")
-	var all []api.Worker
+	var list api.Workers
 	storetest.Eventually(t, "both are there", func() bool {
-		s.json(&all, "workers", "--json")
-		return len(all) == 2
+		s.json(&list, "workers", "--json")
+		return len(list.Workers) == 2
 	})
+	all := list.Workers
 	out := s.call("workers")
 	contains(t, out, "NAME ", " KIND ", " HOST ", " SINCE ", " LEASED ", " VERSION ", " TOPICS\n", "shop-1 ", " worker ", " listener ", "prices.*\n")
 	for _, w := range all {

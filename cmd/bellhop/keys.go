@@ -14,9 +14,7 @@ import (
 )
 
 func (a *app) keysCommand() *cobra.Command {
-	var order string
-	var limit int
-	c := a.jsonFlag(&cobra.Command{
+	c := callCommand(a, "listKeys", &cobra.Command{
 		Use:   "keys TOPIC",
 		Short: "List the keys of a topic of which messages are blocked",
 		Long: `List the keys of a topic of which messages are blocked, those with the most of
@@ -26,36 +24,35 @@ its key, until it is requeued, purged or replaced: see the setting on_dead.`,
 		Example: `  bellhop keys ledger
   bellhop keys ledger --sort oldest --limit 5
   bellhop keys ledger --json | jq -r '.keys[].key'`,
-		Args: takes("TOPIC"),
-	})
-	c.Flags().StringVar(&order, "sort", string(store.MostBlocked), "order: blocked, or oldest for the one that has waited longest first")
-	c.Flags().IntVar(&limit, "limit", 20, "show at most so many keys, up to 500")
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{string(store.MostBlocked), string(store.OldestBlocked)}, cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		keys, all, err := store.ListKeys(ctx, s.store, args[0], store.KeyOrder(order), limit)
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printJSON(api.KeysOf(keys, all))
-		case len(keys) == 0:
+	}, func(ctx context.Context, s *session, _ []string, keys api.Keys) error {
+		if len(keys.Keys) == 0 {
 			fmt.Fprintln(a.out, "no message is blocked")
 			return nil
 		}
-		a.printRows(keyRows(keys, a.now(ctx, s)), 0, 3)
-		if more := all - int64(len(keys)); more > 0 {
+		a.printRows(keyRows(keys.Keys, a.now(ctx, s)), 0, 3)
+		if more := keys.All - int64(len(keys.Keys)); more > 0 {
 			fmt.Fprintf(a.out, "\nand %s more; see --limit\n", text.Plural(more, "key"))
 		}
 		return nil
-	})
+	}, "sort", "limit")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{string(store.MostBlocked), string(store.OldestBlocked)}, cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
+	return c
 }
 
 // keyRows returns the table of keys.
-func keyRows(keys []store.Key, now time.Time) [][]string {
+func keyRows(keys []api.BlockedKey, now time.Time) [][]string {
 	rows := [][]string{{"KEY", "BLOCKED", "OLDEST", "BEHIND"}}
 	ago := func(t time.Time) string { return text.Distance(t, now) }
 	for _, k := range keys {
-		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(k.Oldest, now), text.Dash(api.Behind(k.Seats, ago))})
+		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(timeOf(k.Oldest), now), text.Dash(api.Behind(k.Behind, ago))})
 	}
 	return rows
+}
+
+// timeOf returns a time of a reply; zero: it has none.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }

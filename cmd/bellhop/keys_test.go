@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	contains(t, s.call("publish", "ledger", "--key", "acct-8", "--id", "late", "--if-busy", "drop", "--body", "x"), "ledger late dropped: another of its key is under way\n")
-	contains(t, s.fails(exitUsage, "keys", "ledger", "--sort", "newest"), `sort "newest"`, "blocked or oldest")
-	contains(t, s.fails(exitUsage, "keys", "ledger", "--limit", "501"), "limit 501", "1 to 500")
+	contains(t, s.fails(exitUsage, "keys", "ledger", "--sort", "newest"), `sort "newest"`, "use blocked, oldest")
+	contains(t, s.fails(exitUsage, "keys", "ledger", "--limit", "501"), "limit \"501\"", "from 1 to 500")
 	contains(t, s.fails(exitUsage, "keys"), "TOPIC is missing")
 }

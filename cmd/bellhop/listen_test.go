@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -544,7 +545,7 @@ func TestListeners(t *testing.T) {
 	s := newShell(t)
 	s.serve()
 	contains(t, s.call("listeners"), "no named listener")
-	if out := s.call("listeners", "--json"); out != "[]\n" {
+	if out := s.call("listeners", "--json"); out != `{"listeners":[]}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	s.listen("t.>", "--name", "away", "--from", "beginning").stop()
@@ -554,7 +555,9 @@ func TestListeners(t *testing.T) {
 	here.await(1, "began")
 	var names []notify.ListenerInfo
 	storetest.Eventually(t, "it is known who listens", func() bool {
-		s.json(&names, "listeners", "--json")
+		var list api.Listeners
+		s.json(&list, "listeners", "--json")
+		names = list.Listeners
 		return len(names) == 2 && len(names[1].By) == 1 && len(names[1].HeldBy) == 1
 	})
 	if here := names[1]; here.Name != "here" || here.Held != 1 || !here.Active || names[0].From != "beginning" || names[0].By != nil {

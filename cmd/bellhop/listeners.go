@@ -25,8 +25,8 @@ is behind, who listens under it now and holds how many of the leased ones, and w
 the oldest broadcast was sent that it has not received yet. The log keeps broadcasts as long as
 BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 		Example: `  bellhop listeners
-  bellhop listeners --json | jq '.[] | select(.active | not)'
-  bellhop listeners --json | jq '.[] | {name, held_by}'
+  bellhop listeners --json | jq '.listeners[] | select(.active | not)'
+  bellhop listeners --json | jq '.listeners[] | {name, held_by}'
   bellhop listeners of prices sale-7
   bellhop listeners remove billing`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -38,20 +38,24 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 	})
 	c.AddCommand(a.listenersRemoveCommand(), a.listenersOfCommand())
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		names, err := s.inspector.Listeners(ctx)
-		missing, err := partly(err)
-		if err != nil {
-			return err
+		all := api.Listeners{Listeners: []notify.ListenerInfo{}}
+		params := map[string]string{"limit": "500"}
+		for more := true; more; more = params["cursor"] != "" {
+			page, err := ask[api.Listeners](ctx, s, "listeners", params)
+			if err != nil {
+				return err
+			}
+			all.Listeners, params["cursor"], all.Missing = append(all.Listeners, page.Listeners...), page.Cursor, page.Missing
 		}
-		if a.json {
-			return cmp.Or(a.printJSON(names), missing)
-		}
-		if len(names) == 0 {
+		switch {
+		case a.json:
+			return cmp.Or(a.printJSON(all), missingOf(all.Missing))
+		case len(all.Listeners) == 0:
 			fmt.Fprintln(a.out, "no named listener")
-			return missing
+		default:
+			a.printRows(listenerRows(all.Listeners, a.now(ctx, s)), 0, 1, 2, 5, 6)
 		}
-		a.printRows(listenerRows(names, a.now(ctx, s)), 0, 1, 2, 5, 6)
-		return missing
+		return missingOf(all.Missing)
 	})
 }
 
@@ -100,7 +104,7 @@ the name end with an error.`,
 }
 
 func (a *app) listenersOfCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "receivers", &cobra.Command{
 		Use:   "of TOPIC ID",
 		Short: "List how far the named listeners are with a broadcast",
 		Long: `List the named listeners that get a broadcast, and how far each is with it: waiting, it
@@ -108,16 +112,7 @@ lacks the broadcast still; leased, a process of it has the broadcast; done, it w
 or given up. A broadcast is found while it waits, and while the log of its topic keeps it.`,
 		Example: `  bellhop listeners of prices sale-7
   bellhop listeners of prices sale-7 --json | jq .listeners`,
-		Args: takes("TOPIC", "ID"),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		b, err := receivers.Look(ctx, s.store, args[0], args[1])
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(b)
-		}
+	}, func(ctx context.Context, s *session, _ []string, b receivers.Report) error {
 		now := a.now(ctx, s)
 		if b.State == receivers.Scheduled {
 			terminal.Printf(a.out, "scheduled, due %s\n", text.Relative(b.Due, now))

@@ -1,19 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -35,15 +38,16 @@ Each is made once, whichever daemon is killed.`,
 	}, "put, apply, list, show, next, run, backfill, pause, resume or delete",
 		a.schedulePutCommand(), a.scheduleApplyCommand(), a.scheduleListCommand(), a.scheduleShowCommand(), a.scheduleNextCommand(),
 		a.scheduleRunCommand(), a.scheduleBackfillCommand(),
-		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused", store.Shard.PauseSchedule),
-		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed", store.Shard.ResumeSchedule),
-		a.scheduleChangeCommand("delete", "Delete a schedule; what it made ahead is withdrawn", "deleted", store.Shard.DeleteSchedule),
+		a.scheduleChangeCommand("pause", "Pause a schedule; what it made ahead is withdrawn", "paused"),
+		a.scheduleChangeCommand("resume", "Have a schedule go on from now", "resumed"),
+		a.scheduleChangeCommand("delete", "Delete a schedule; what it made ahead is withdrawn", "deleted"),
 	)
 }
 
+// ofMessage are the fields of a SchedulePut that flags of a message give.
+var ofMessage = []string{"mode", "key", "if_busy", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "headers", "content_type", "body", "body_base64"}
+
 func (a *app) schedulePutCommand() *cobra.Command {
-	var asked api.ScheduleRequest
-	var count int
 	f := publishFlags{without: []string{"id", "delay", "due", "if_exists", "max_wait", "spread", "then", "unique_for", "zone"}}
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put TOPIC NAME",
@@ -62,128 +66,97 @@ time fires at the end of the gap; where it is set back, once.`,
 		Args: takes("TOPIC", "NAME"),
 	})
 	f.add(c)
-	flags := c.Flags()
-	flags.BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
-	addRule(c, &asked)
-	flags.StringVar(&asked.Jitter, "jitter", "", "each occurrence is due up to so much later; such as 30s")
-	flags.IntVar(&count, "count", 0, "how many occurrences are made at the most")
-	flags.StringVar(&asked.Overlap, "overlap", "", "skip drops an occurrence while the one before is under way (default allow)")
-	flags.StringVar(&asked.Missed, "missed", "", "of those that no carrier made in time make one, the latest, skip or all (default one)")
-	flags.StringVar(&asked.Grace, "grace", "", "how late one may be until it is missed, 1m to 24h (default 1m)")
-	flags.StringVar(&asked.Catchup, "catchup", "", "how old one may be that missed=all makes, up to 30d (default 1h)")
+	c.Flags().BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
+	addBody[api.SchedulePut](c, ofMessage...)
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		if err := f.checkOne(c); err != nil {
+		rule := make(map[string]any)
+		if err := errors.Join(f.checkOne(c), bodyOf[api.SchedulePut](c, rule, ofMessage...)); err != nil {
 			return wrong(err)
-		}
-		if c.Flags().Changed("count") {
-			asked.Count = &count
 		}
 		s, err := a.open()
 		if err != nil {
 			return err
 		}
 		defer s.store.Close()
-		return a.putSchedule(ctx, s, args[0], args[1], asked, &f)
+		message, err := a.messageOf(ctx, &f, args[0], int(s.config.MaxBody))
+		if err != nil {
+			return err
+		}
+		maps.Copy(rule, message)
+		body, err := json.Marshal(rule)
+		if err != nil {
+			return err
+		}
+		put, err := ask[api.SchedulePutReply](ctx, s, "putSchedule", map[string]string{"topic": args[0], "name": args[1]}, body...)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.printJSON(put)
+		}
+		did := map[string]string{string(notify.Created): "added", string(notify.Replaced): "changed", string(notify.Kept): "unchanged"}[put.Outcome]
+		terminal.Printf(a.out, "%s %s %s\n", args[0], args[1], did)
+		return nil
 	})
 }
 
-// putSchedule puts a schedule, and prints it.
-func (a *app) putSchedule(ctx context.Context, s *session, topic, name string, asked api.ScheduleRequest, f *publishFlags) error {
+// messageOf returns the members of a SchedulePut that the flags of a message give. The error is that of a message that is not to be.
+func (a *app) messageOf(ctx context.Context, f *publishFlags, topic string, maxBody int) (map[string]any, error) {
 	m, err := f.message(topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if m.Body, err = a.body(ctx, f, int(s.config.MaxBody)); err != nil {
-		return err
+	if m.Body, err = a.body(ctx, f, maxBody); err != nil {
+		return nil, err
 	}
-	schedule, err := asked.Schedule(name, &m)
-	if err != nil {
-		return err
+	members := map[string]any{"headers": m.Headers, "body_base64": m.Body}
+	if m.Broadcast {
+		members["mode"] = record.ModeBroadcast
 	}
-	outcome, _, err := s.store.Of(topic).PutSchedule(ctx, schedule, store.AnyRevision)
-	if err != nil {
-		return err
+	for _, field := range f.fields {
+		switch {
+		case *field.text == "":
+		case field.IsNumber():
+			members[field.Name] = json.RawMessage(*field.text)
+		default:
+			members[field.Name] = *field.text
+		}
 	}
-	if !a.json {
-		did := map[store.Outcome]string{notify.Created: "added", notify.Replaced: "changed", notify.Kept: "unchanged"}[outcome]
-		terminal.Printf(a.out, "%s %s %s\n", topic, name, did)
-		return nil
-	}
-	one, err := lookAtSchedule(ctx, s, topic, name)
-	if err != nil {
-		return err
-	}
-	return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: one.shown})
+	return members, nil
 }
 
 func (a *app) scheduleShowCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "showSchedule", &cobra.Command{
 		Use:   "show TOPIC NAME",
 		Short: "Show a schedule, when it fires next, and what it made last",
 		Long: `Show a schedule, the next five times at which it fires, and the last twenty
 occurrences, with what became of their messages.`,
 		Example: "  bellhop schedule show invoices daily\n  bellhop schedule show invoices daily --json | jq .state.next",
-		Args:    takes("TOPIC", "NAME"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		l, err := lookAtSchedule(ctx, s, args[0], args[1])
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printJSON(l.shown)
-		}
-		a.printRows(a.scheduleRows(&l))
+	}, func(ctx context.Context, s *session, _ []string, shown api.Schedule) error {
+		a.printRows(a.scheduleRows(&shown, a.now(ctx, s)))
 		return nil
 	})
 }
 
-// A lookedAt is a schedule, and how far it is at a time.
-type lookedAt struct {
-	store.Schedule
-	state store.ScheduleState
-	now   time.Time
-	shown api.Schedule
-}
-
-// lookAtSchedule reads a schedule.
-func lookAtSchedule(ctx context.Context, s *session, topic, name string) (l lookedAt, err error) {
-	if err := checkSchedule(topic, name); err != nil {
-		return l, err
-	}
-	shown, of, now, err := api.LookAtSchedule(ctx, s.store, topic, name)
-	return lookedAt{of.Schedule, of.State, now, shown}, err
-}
-
-func checkSchedule(topic, name string) error {
-	return errors.Join(record.CheckTopic(topic), store.CheckScheduleName(name))
-}
-
 // scheduleRows describes a schedule on a terminal.
-func (a *app) scheduleRows(l *lookedAt) [][]string {
-	shown := &l.shown
+func (a *app) scheduleRows(shown *api.Schedule, now time.Time) [][]string {
 	rows := [][]string{
-		{"topic", l.Topic},
-		{"name", l.Name},
-		{"fires", api.Fires(&l.Schedule)},
+		{"topic", shown.Topic},
+		{"name", shown.Name},
+		{"fires", shown.Fires()},
 		{"overlap", string(shown.Overlap)},
 		{"missed", string(shown.IfMissed)},
 	}
 	for _, one := range shown.Named() {
 		rows = append(rows, []string{one.Name, one.Text})
 	}
-	rows = append(rows, []string{"made", fmt.Sprint(l.state.Made)}, []string{"missed so far", fmt.Sprint(l.state.Missed)})
-	if !l.state.Paused.IsZero() {
-		rows = append(rows, []string{"paused since", a.when(l.state.Paused, l.now)})
+	rows = append(rows, []string{"made", fmt.Sprint(shown.State.Made)}, []string{"missed so far", fmt.Sprint(shown.State.Missed)})
+	if shown.State.Paused != nil {
+		rows = append(rows, []string{"paused since", a.when(*shown.State.Paused, now)})
 	}
-	var next, last []string
-	for _, at := range l.Following(&l.state, l.now, len(shown.State.Next)) {
-		next = append(next, firesAt(at, l.now))
-	}
+	var last []string
 	for _, one := range slices.Backward(shown.State.Last) {
-		text := a.when(one.At, l.now) + ", "
+		text := a.when(one.At, now) + ", "
 		switch {
 		case one.Taken:
 			text += "its id was in use"
@@ -194,7 +167,7 @@ func (a *app) scheduleRows(l *lookedAt) [][]string {
 		}
 		last = append(last, text)
 	}
-	return append(append(rows, labelled("next", next)...), labelled("last", last)...)
+	return slices.Concat(rows, labelled("next", firesAt(shown.State.Next, shown.Zone, now)), labelled("last", last))
 }
 
 // labelled returns rows of which the first has a label.
@@ -206,6 +179,18 @@ func labelled(label string, texts []string) (rows [][]string) {
 	return rows
 }
 
+// firesAt returns times at which a schedule fires, in its zone.
+func firesAt(times []time.Time, zone string, now time.Time) (texts []string) {
+	in, err := calendar.Zone(zone)
+	for _, at := range times {
+		if err == nil {
+			at = at.In(in)
+		}
+		texts = append(texts, at.Format(api.InZone)+" ("+text.Relative(at, now)+")")
+	}
+	return texts
+}
+
 func (a *app) scheduleListCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "list [TOPIC]",
@@ -213,92 +198,78 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		Long:  `List the schedules of a topic, or of all topics, when each fires, and when next.`,
 		Example: `  bellhop schedule list
   bellhop schedule list invoices
-  bellhop schedule list --json | jq '.[].state.next[0]'`,
+  bellhop schedule list --json | jq '.schedules[].state.next[0]'`,
 		Args: takes("[TOPIC]"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		topic := strings.Join(args, "")
+		call, params := "listAllSchedules", map[string]string{"limit": "500"}
 		if len(args) > 0 {
-			if err := record.CheckTopic(topic); err != nil {
+			call, params["topic"] = "listSchedules", args[0]
+		}
+		all := api.Schedules{Schedules: []api.Schedule{}}
+		for more := true; more; more = params["cursor"] != "" {
+			page, err := ask[api.Schedules](ctx, s, call, params)
+			if err != nil {
 				return err
 			}
+			all.Schedules, params["cursor"] = append(all.Schedules, page.Schedules...), page.Cursor
 		}
-		all, err := store.EachSchedule(ctx, s.store, topic)
-		missing, err := partly(err)
-		if err != nil {
-			return err
+		all.Schedules = eachOnce(all.Schedules)
+		if a.json {
+			return a.printJSON(all)
 		}
-		now, err := s.store.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return errors.Join(a.printSchedules(all, topic, now), missing)
+		a.printSchedules(all.Schedules, len(args) > 0, a.now(ctx, s))
+		return nil
 	})
 }
 
-// printSchedules prints schedules of a topic, or of all if it is empty.
-func (a *app) printSchedules(all []store.Listed, topic string, now time.Time) error {
-	shown := make([]api.Schedule, len(all))
-	rows := [][]string{{"TOPIC", "NAME", "FIRES", "NEXT", "MADE", "MISSED"}}
+// eachOnce sorts schedules by topic and name, and leaves each once: pages may repeat some.
+func eachOnce(all []api.Schedule) []api.Schedule {
+	slices.SortFunc(all, func(a, b api.Schedule) int { return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Name, b.Name)) })
+	return slices.CompactFunc(all, func(a, b api.Schedule) bool { return a.Topic == b.Topic && a.Name == b.Name })
+}
+
+// printSchedules prints schedules, of one topic without that.
+func (a *app) printSchedules(all []api.Schedule, ofOne bool, now time.Time) {
+	if len(all) == 0 {
+		fmt.Fprintln(a.out, "no schedule")
+		return
+	}
+	rows, from := [][]string{{"TOPIC", "NAME", "FIRES", "NEXT", "MADE", "MISSED"}}, 0
 	for i := range all {
 		one := &all[i]
-		shown[i] = api.ScheduleOf(&one.Schedule, one.State, now)
-		rows = append(rows, []string{one.Schedule.Topic, one.Schedule.Name, api.Fires(&one.Schedule), a.nextOf(one, now), fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
+		rows = append(rows, []string{one.Topic, one.Name, one.Fires(), a.nextOf(one, now), fmt.Sprint(one.State.Made), fmt.Sprint(one.State.Missed)})
 	}
-	switch {
-	case a.json:
-		return a.printJSON(shown)
-	case len(all) == 0:
-		fmt.Fprintln(a.out, "no schedule")
-		return nil
-	case topic != "":
-		for i := range rows {
-			rows[i] = rows[i][1:]
-		}
-		a.printRows(rows, 0, 1, 2)
-		return nil
+	if ofOne {
+		from = 1
 	}
-	a.printRows(rows, 0, 1, 2, 3)
-	return nil
+	for i := range rows {
+		rows[i] = rows[i][from:]
+	}
+	a.printRows(rows, 0, 1, 2, 3-from)
 }
 
 // nextOf says when a schedule of a list fires next.
-func (a *app) nextOf(l *store.Listed, now time.Time) string {
-	times := l.Schedule.Following(&l.State, now, 1)
+func (a *app) nextOf(shown *api.Schedule, now time.Time) string {
 	switch {
-	case l.Err != nil:
+	case shown.Error != "":
 		return "it cannot be read; put it again"
-	case !l.State.Paused.IsZero():
+	case shown.State.Paused != nil:
 		return "paused"
-	case len(times) > 0:
-		return a.when(times[0], now)
+	case len(shown.State.Next) > 0:
+		return a.when(shown.State.Next[0], now)
 	}
 	return "never"
 }
 
 // scheduleChangeCommand returns a command that changes a schedule.
-func (a *app) scheduleChangeCommand(name, short, done string, change func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+func (a *app) scheduleChangeCommand(name, short, done string) *cobra.Command {
+	return callCommand(a, name+"Schedule", &cobra.Command{
 		Use:     name + " TOPIC NAME",
 		Short:   short,
 		Long:    short + ".",
 		Example: "  bellhop schedule " + name + " invoices daily",
-		Args:    takes("TOPIC", "NAME"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := checkSchedule(args[0], args[1]); err != nil {
-			return err
-		}
-		if err := change(s.store.Of(args[0]), ctx, args[0], args[1], store.AnyRevision); err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(map[string]string{done: args[0] + ":" + args[1]})
-		}
+	}, func(_ context.Context, _ *session, args []string, _ any) error {
 		terminal.Printf(a.out, "%s %s %s\n", done, args[0], args[1])
 		return nil
 	})

@@ -2,46 +2,37 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) scheduleRunCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "runSchedule", &cobra.Command{
 		Use:   "run TOPIC NAME",
 		Short: "Publish the message of a schedule now",
 		Long: `Publish the message of a schedule now, also while it is paused, with the id NAME~TIME,
 which has milliseconds. Nothing else of the schedule changes. With --overlap skip, too,
 the message waits until the one before has ended.`,
 		Example: "  bellhop schedule run invoices daily",
-		Args:    takes("TOPIC", "NAME"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := checkSchedule(args[0], args[1]); err != nil {
-			return err
-		}
-		p, err := api.RunSchedule(ctx, s.store, args[0], args[1])
-		if err != nil {
-			return err
-		}
-		return a.printPublication(p, a.now(ctx, s))
+	}, func(ctx context.Context, s *session, _ []string, p api.Publication) error {
+		terminal.Printf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, a.when(p.Due, a.now(ctx, s)))
+		return nil
 	})
 }
 
 func (a *app) scheduleBackfillCommand() *cobra.Command {
-	var dry bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "backfill TOPIC NAME FROM..TO",
 		Short: "Make the occurrences of a schedule between two times in the past",
@@ -58,66 +49,46 @@ made whole by repeating it.`,
     2026-11-20T00:00:00Z..2026-11-22T00:00:00Z --dry-run
   bellhop schedule backfill invoices daily 2026-11-20T00:00:00+01:00..`,
 		Args: takes("TOPIC", "NAME", "FROM..TO"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
 	})
-	c.Flags().BoolVar(&dry, "dry-run", false, "make nothing, and print what would be made")
+	addParams(c, calls.Named("backfillSchedule"), "dry_run")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := checkSchedule(args[0], args[1]); err != nil {
-			return err
+		from, to, whole := strings.Cut(args[2], "..")
+		if !whole || from == "" {
+			return fault.New("from", "%.100q: write FROM..TO, such as 2026-11-20T00:00:00Z..2026-11-22T00:00:00Z, or FROM.. for up to now", args[2])
 		}
-		b, err := backfillOf(args[2])
-		if err != nil {
-			return err
-		}
-		b.Topic, b.Name, b.DryRun = args[0], args[1], dry
-		done, err := api.BackfillSchedule(ctx, s.store, b)
+		dryRun := c.Flags().Lookup("dry-run").Value.String()
+		done, err := ask[api.Backfilled](ctx, s, "backfillSchedule", map[string]string{"topic": args[0], "name": args[1], "from": from, "to": to, "dry_run": dryRun})
 		switch {
 		case err != nil:
 			return err
 		case a.json:
 			return a.printJSON(done)
 		}
-		a.printBackfilled(&b, &done)
+		a.printBackfilled(args[0], args[1], &done)
 		return nil
 	})
 }
 
-// backfillOf reads FROM..TO.
-func backfillOf(text string) (b store.Backfill, err error) {
-	from, to, whole := strings.Cut(text, "..")
-	if !whole || from == "" {
-		return b, fault.New("from", "%.100q: write FROM..TO, such as 2026-11-20T00:00:00Z..2026-11-22T00:00:00Z, or FROM.. for up to now", text)
-	}
-	if b.From, err = fields.ParseTime("from", from); err != nil || to == "" {
-		return b, err
-	}
-	b.To, err = fields.ParseTime("to", to)
-	return b, err
-}
-
-func (a *app) printBackfilled(b *store.Backfill, done *api.Backfilled) {
+func (a *app) printBackfilled(topic, name string, done *api.Backfilled) {
 	would := ""
-	if b.DryRun {
+	if done.DryRun {
 		would = "would be "
 	}
 	for _, one := range done.Occurrences {
 		switch {
 		case one.Taken:
-			terminal.Printf(a.out, "%s %s is in use, and left as it is\n", b.Topic, one.ID)
-		case b.DryRun:
-			terminal.Printf(a.out, "%s %s would be made\n", b.Topic, one.ID)
+			terminal.Printf(a.out, "%s %s is in use, and left as it is\n", topic, one.ID)
+		case done.DryRun:
+			terminal.Printf(a.out, "%s %s would be made\n", topic, one.ID)
 		}
 	}
-	terminal.Printf(a.out, "%s %s: %d %smade, %d taken\n", b.Topic, b.Name, done.Made, would, done.Taken)
+	terminal.Printf(a.out, "%s %s: %d %smade, %d taken\n", topic, name, done.Made, would, done.Taken)
 }
 
-// mostNext is how many times next prints at the most.
-const mostNext = 1000
+// ofOccurrences are the fields of a ScheduleRequest that say nothing of when it fires.
+var ofOccurrences = []string{"jitter", "count", "overlap", "missed", "grace", "catchup"}
 
 func (a *app) scheduleNextCommand() *cobra.Command {
-	var n int
-	var asked api.ScheduleRequest
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "next [TOPIC NAME]",
 		Short: "Print when a schedule fires next, or a rule that is not put yet",
@@ -127,38 +98,30 @@ without TOPIC and NAME, of a rule that is tried out, for which no Redis is neede
   bellhop schedule next --cron '30 2 1 * *' --zone Europe/Berlin --number 12
   bellhop schedule next --every 90m --from 2030-01-01T00:00:00Z`,
 		Args: takes("[TOPIC]", "[NAME]"),
-
-		ValidArgsFunction: a.first(a.topicsLike),
 	})
-	addRule(c, &asked)
+	addBody[api.ScheduleRequest](c, ofOccurrences...)
+	var n int
 	c.Flags().IntVar(&n, "number", 5, "how many times, up to 1000")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		if err := checkNext(c, args); err != nil {
+		rule := make(map[string]any)
+		if err := errors.Join(checkNext(c, args), bodyOf[api.ScheduleRequest](c, rule, ofOccurrences...)); err != nil {
 			return wrong(err)
 		}
 		if err := fault.Within("number", "number", n, 1, mostNext); err != nil {
 			return err
 		}
-		l, err := a.toFire(ctx, args, asked)
+		f, err := a.firesNext(ctx, args, rule, n)
 		if err != nil {
 			return err
 		}
-		return a.printNext(&l, n)
+		return a.printNext(&f)
 	})
 }
 
-// addRule gives a command the flags that say when a schedule fires.
-func addRule(c *cobra.Command, asked *api.ScheduleRequest) {
-	flags := c.Flags()
-	flags.StringVar(&asked.Cron, "cron", "", "`RULE` of five or six fields, or @hourly, @daily, @weekly, @monthly, @yearly")
-	flags.StringVar(&asked.Every, "every", "", "a pause, counted from --from or 1970; such as 15m")
-	flags.StringArrayVar(&asked.At, "at", nil, "a `TIME` at which it fires; may be repeated")
-	flags.StringVar(&asked.Zone, "zone", "", "time zone of --cron, such as Europe/Berlin (default UTC)")
-	flags.StringVar(&asked.From, "from", "", "`TIME` before which it does not fire")
-	flags.StringVar(&asked.Until, "until", "", "`TIME` after which it does not fire")
-}
+// mostNext is how many times next prints at the most.
+const mostNext = 1000
 
-// ruleFlags are those flags.
+// ruleFlags say when a schedule fires.
 var ruleFlags = []string{"cron", "every", "at", "zone", "from", "until"}
 
 // checkNext requires either a schedule or a rule.
@@ -180,39 +143,57 @@ func checkNext(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// toFire returns a schedule that is there, or one of a rule alone.
-func (a *app) toFire(ctx context.Context, args []string, asked api.ScheduleRequest) (lookedAt, error) {
+// A firing is when a schedule fires, or why it does not.
+type firing struct {
+	api.ScheduleNext
+	zone   string
+	paused bool
+	now    time.Time
+}
+
+// firesNext returns the next n times of a schedule that is there, or of a rule alone.
+func (a *app) firesNext(ctx context.Context, args []string, rule map[string]any, n int) (f firing, err error) {
 	if len(args) == 0 {
-		s, err := asked.Schedule("rule", &notify.Message{Topic: "rule"})
+		rule["body"] = ""
+		text, err := json.Marshal(rule)
 		if err != nil {
-			return lookedAt{}, err
+			return f, err
 		}
-		return lookedAt{Schedule: *s, now: time.Now()}, nil
+		s, err := api.DecodeSchedule("rule", "rule", text)
+		if err != nil {
+			return f, err
+		}
+		f.zone, f.now = s.Spec.Zone, time.Now()
+		f.ScheduleNext = api.NextOf(s, &store.ScheduleState{}, f.now, n)
+		return f, nil
 	}
 	s, err := a.open()
 	if err != nil {
-		return lookedAt{}, err
+		return f, err
 	}
 	defer s.store.Close()
-	return lookAtSchedule(ctx, s, args[0], args[1])
+	of := map[string]string{"topic": args[0], "name": args[1], "n": strconv.Itoa(n)}
+	if f.ScheduleNext, err = ask[api.ScheduleNext](ctx, s, "nextOfSchedule", of); err != nil || a.json {
+		return f, err
+	}
+	shown, err := ask[api.Schedule](ctx, s, "showSchedule", of)
+	f.zone, f.paused, f.now = shown.Zone, shown.State.Paused != nil, a.now(ctx, s)
+	return f, err
 }
 
-func (a *app) printNext(l *lookedAt, n int) error {
+// printNext prints when a schedule fires.
+func (a *app) printNext(f *firing) error {
 	if a.json {
-		return a.printJSON(api.NextOf(&l.Schedule, &l.state, l.now, n))
+		return a.printJSON(f.ScheduleNext)
 	}
-	times := l.Following(&l.state, l.now, n)
-	for _, at := range times {
-		terminal.Printf(a.out, "%s\n", firesAt(at, l.now))
+	for _, at := range firesAt(f.Next, f.zone, f.now) {
+		terminal.Printf(a.out, "%s\n", at)
 	}
-	if len(times) == 0 {
-		paused := map[bool]string{true: "it is paused", false: "it is at its end"}[!l.state.Paused.IsZero()]
-		terminal.Printf(a.out, "it does not fire: %s\n", paused)
+	switch {
+	case f.paused:
+		fmt.Fprintln(a.out, "it does not fire: it is paused")
+	case len(f.Next) == 0:
+		fmt.Fprintln(a.out, "it does not fire: it is at its end")
 	}
 	return nil
-}
-
-// firesAt is a time at which a schedule fires, in its zone.
-func firesAt(at, now time.Time) string {
-	return at.Format(api.InZone) + " (" + text.Relative(at, now) + ")"
 }

@@ -32,10 +32,10 @@ func TestSchedule(t *testing.T) {
 	contains(t, s.call("schedule", "pause", "invoices", "daily"), "paused invoices daily\n")
 	contains(t, s.call("schedule", "list", "invoices"), "paused")
 	contains(t, s.call("schedule", "resume", "invoices", "daily"), "resumed invoices daily\n")
-	var all []api.Schedule
-	s.json(&all, "schedule", "list", "invoices", "--json")
-	if len(all) != 2 || all[0].Zone != "Europe/Berlin" || all[0].MaxAttempts != 3 || len(all[0].State.Next) != 5 || all[1].EveryMs != 900_000 || all[1].Count != 9 || all[1].Overlap != "skip" {
-		t.Errorf("got %+v", all)
+	var list api.Schedules
+	s.json(&list, "schedule", "list", "invoices", "--json")
+	if all := list.Schedules; len(all) != 2 || all[0].Zone != "Europe/Berlin" || all[0].MaxAttempts != 3 || len(all[0].State.Next) != 5 || all[1].EveryMs != 900_000 || all[1].Count != 9 || all[1].Overlap != "skip" {
+		t.Errorf("got %+v", list)
 	}
 	s.call("schedule", "put", "bills", "often", "--every", "1h", "--body", "")
 	out = strings.Join(strings.Fields(s.call("schedule", "list")), " ")
@@ -46,9 +46,9 @@ func TestSchedule(t *testing.T) {
 		}
 		out = out[max(i, 0):]
 	}
-	s.json(&all, "schedule", "list", "--json")
-	if len(all) != 3 || all[0].Topic != "bills" || all[1].Name != "daily" || all[1].MaxAttempts != 3 || all[2].Name != "often" {
-		t.Errorf("got %+v", all)
+	s.json(&list, "schedule", "list", "--json")
+	if all := list.Schedules; len(all) != 3 || all[0].Topic != "bills" || all[1].Name != "daily" || all[1].MaxAttempts != 3 || all[2].Name != "often" {
+		t.Errorf("got %+v", list)
 	}
 	contains(t, s.call("schedule", "delete", "invoices", "daily"), "deleted invoices daily\n")
 	contains(t, s.fails(exitFailed, "schedule", "show", "invoices", "daily"), "no schedule of the topic has this name")

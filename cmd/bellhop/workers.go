@@ -10,11 +10,10 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) workersCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "workers", &cobra.Command{
 		Use:   "workers",
 		Short: "List the daemons, workers and listeners that are there",
 		Long: `List the daemons, workers and listeners that are connected to Redis: the name of
@@ -26,27 +25,13 @@ daemons that it claims through.
 
 bellhop inspect TOPIC ID shows which of them has a leased message.`,
 		Example: `  bellhop workers
-  bellhop workers --json | jq -r '.[] | select(.kind == "worker") | .host'`,
-		Args: takes(),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		workers, err := s.inspector.Workers(ctx)
-		if err != nil {
-			return err
-		}
-		hand, err := store.InHandOf(ctx, s.store)
-		if err != nil {
-			return err
-		}
-		all := api.WorkersOf(workers, hand, nil).Workers
-		switch {
-		case a.json:
-			return a.printJSON(all)
-		case len(all) == 0:
+  bellhop workers --json | jq '.workers[] | select(.kind == "worker")'`,
+	}, func(ctx context.Context, s *session, _ []string, all api.Workers) error {
+		if len(all.Workers) == 0 {
 			fmt.Fprintln(a.out, "nobody is there; see bellhop serve, work and listen")
-		default:
-			a.printRows(workerRows(all, a.now(ctx, s)), 0, 2, 5, 6)
+			return nil
 		}
+		a.printRows(workerRows(all.Workers, a.now(ctx, s)), 0, 2, 5, 6)
 		return nil
 	})
 }

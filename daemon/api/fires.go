@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -12,8 +12,12 @@ import (
 const InZone = "2006-01-02 15:04:05 -0700"
 
 // Fires says when a schedule fires.
-func Fires(s *store.Schedule) string {
-	of := s.Spec
+func (s *Schedule) Fires() string {
+	return Fires(calendar.Spec{Cron: s.Cron, Zone: s.Zone, Every: time.Duration(s.EveryMs) * time.Millisecond, At: s.At}, s.Count)
+}
+
+// Fires says when a schedule of a rule and a count fires.
+func Fires(of calendar.Spec, count int) string {
 	text := "at " + fmt.Sprint(len(of.At)) + " times"
 	switch {
 	case of.Cron != "" && of.Zone != "":
@@ -25,8 +29,8 @@ func Fires(s *store.Schedule) string {
 	case len(of.At) == 1:
 		text = "at " + of.At[0].UTC().Format(time.RFC3339)
 	}
-	if s.Count > 0 {
-		text += fmt.Sprintf(", %d times", s.Count)
+	if count > 0 {
+		text += fmt.Sprintf(", %d times", count)
 	}
 	return text
 }

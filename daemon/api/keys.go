@@ -34,17 +34,23 @@ type Sitter struct {
 func KeysOf(keys []store.Key, all int64) Keys {
 	k := Keys{Keys: make([]BlockedKey, len(keys)), All: all}
 	for i, one := range keys {
-		k.Keys[i] = BlockedKey{Key: one.Key, Blocked: one.Blocked, Oldest: given(one.Oldest), Behind: make([]Sitter, len(one.Seats))}
-		for j, seat := range one.Seats {
-			k.Keys[i].Behind[j] = Sitter{ID: seat.ID, State: seat.State, Worker: seat.By, Claimed: given(seat.Since)}
-		}
+		k.Keys[i] = BlockedKey{Key: one.Key, Blocked: one.Blocked, Oldest: given(one.Oldest), Behind: SittersOf(one.Seats)}
 	}
 	return k
 }
 
+// SittersOf returns the messages on the seats of a key in their JSON form.
+func SittersOf(seats []store.Seat) []Sitter {
+	all := make([]Sitter, len(seats))
+	for i, seat := range seats {
+		all[i] = Sitter{ID: seat.ID, State: seat.State, Worker: seat.By, Claimed: given(seat.Since)}
+	}
+	return all
+}
+
 // Behind says in one line for which message the blocked ones of a key wait. Ago tells how long
 // ago it was claimed.
-func Behind(seats []store.Seat, ago func(time.Time) string) string {
+func Behind(seats []Sitter, ago func(time.Time) string) string {
 	if len(seats) == 0 {
 		return ""
 	}
@@ -57,11 +63,11 @@ func Behind(seats []store.Seat, ago func(time.Time) string) string {
 		text = one.ID + ", put off"
 	case one.State == notify.Dead:
 		text += ", bars the key"
-	case one.By != "":
-		text += " by " + one.By
+	case one.Worker != "":
+		text += " by " + one.Worker
 	}
-	if !one.Since.IsZero() {
-		text += " for " + ago(one.Since)
+	if one.Claimed != nil {
+		text += " for " + ago(*one.Claimed)
 	}
 	if len(seats) > 1 {
 		text += fmt.Sprintf(", and %d more", len(seats)-1)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -105,21 +104,6 @@ func (o *Occurrence) note(look *store.Inspected) {
 	}
 }
 
-// LookAtSchedule returns a schedule in its JSON form, with what became of its last occurrences, and as the store has it. Errors are those of store.Shard.Schedule.
-func LookAtSchedule(ctx context.Context, s *notify.Store, topic, name string) (shown Schedule, of store.Listed, now time.Time, err error) {
-	shard := s.Of(topic)
-	if of.Schedule, of.State, _, err = shard.Schedule(ctx, topic, name); err != nil {
-		return shown, of, now, err
-	}
-	if now, err = s.Now(ctx); err != nil {
-		return shown, of, now, err
-	}
-	shown = ScheduleOf(&of.Schedule, of.State, now)
-	looks, err := shard.Occurrences(ctx, &of.Schedule, &of.State)
-	shown.Note(looks)
-	return shown, of, now, err
-}
-
 // Note notes what became of the last occurrences, by what store.Shard.Occurrences returned.
 func (s *Schedule) Note(looks []store.Inspected) {
 	known := make(map[string]*store.Inspected, len(looks))
@@ -160,7 +144,7 @@ func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Sch
 // ScheduleRequest says when a schedule fires, and what becomes of occurrences.
 type ScheduleRequest struct {
 	Cron    string   `json:"cron,omitempty" maxLength:"512" example:"30 2 * * *" doc:"minute, hour, day of the month, month, day of the week, perhaps with the second before them; or @daily and the like. Give this, every, or at"`
-	Every   string   `json:"every,omitempty" example:"15m" doc:"a pause of at least 1s, counted from from, else from 1970"`
+	Every   string   `json:"every,omitempty" example:"15m" doc:"a pause of at least 1s, counted from the time from, else from 1970"`
 	At      []string `json:"at,omitempty" maxItems:"1000" doc:"times at which it fires"`
 	Zone    string   `json:"zone,omitempty" example:"Europe/Berlin" doc:"time zone of cron; missing: UTC"`
 	From    string   `json:"from,omitempty" example:"2030-01-01T00:00:00Z" doc:"it does not fire before"`
@@ -168,7 +152,7 @@ type ScheduleRequest struct {
 	Jitter  string   `json:"jitter,omitempty" example:"30s" doc:"each occurrence is due up to so much later"`
 	Count   *int     `json:"count,omitempty" nullable:"false" minimum:"1" doc:"how many occurrences are made at the most"`
 	Overlap string   `json:"overlap,omitempty" enum:"allow,skip" default:"allow" doc:"skip drops an occurrence while the one before is ready, leased or put off"`
-	Missed  string   `json:"missed,omitempty" enum:"one,skip,all" default:"one" doc:"what is made of those that no carrier made in time: one, the latest; none; or all"`
+	Missed  string   `json:"missed,omitempty" enum:"one,skip,all" default:"one" doc:"what is made of those that no carrier made in time: one, the latest; skip, none; or all"`
 	Grace   string   `json:"grace,omitempty" default:"1m" doc:"how late an occurrence may be until it is missed, 1m to 24h"`
 	Catchup string   `json:"catchup,omitempty" default:"1h" doc:"how old one may be that missed=all makes, up to 30d"`
 }

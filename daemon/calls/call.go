@@ -130,3 +130,8 @@ func define[I any](c Call, do func(context.Context, *Service, *Request, *I) (any
 	table = append(table, c)
 	return c
 }
+
+// Named returns the call of a name in the table. It panics if there is none.
+func Named(name string) Call {
+	return table[slices.IndexFunc(table, func(c Call) bool { return c.Name == name })]
+}

@@ -31,9 +31,20 @@ type ofSchedule struct {
 	Name string `path:"name" is:"schedule" maxLength:"90" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"daily" doc:"of the schedule"`
 }
 
-// shown returns a schedule as it is now.
-func (in *ofSchedule) shown(ctx context.Context, s *Service) (api.Schedule, error) {
-	shown, _, _, err := api.LookAtSchedule(ctx, s.Store, in.Topic, in.Name)
+// shown returns a schedule as it is now, with what became of its last occurrences.
+func (in *ofSchedule) shown(ctx context.Context, s *Service) (shown api.Schedule, err error) {
+	shard := s.Store.Of(in.Topic)
+	schedule, state, _, err := shard.Schedule(ctx, in.Topic, in.Name)
+	if err != nil {
+		return shown, err
+	}
+	now, err := s.Store.Now(ctx)
+	if err != nil {
+		return shown, err
+	}
+	shown = api.ScheduleOf(&schedule, state, now)
+	looks, err := shard.Occurrences(ctx, &schedule, &state)
+	shown.Note(looks)
 	return shown, err
 }
 

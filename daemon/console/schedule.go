@@ -148,7 +148,7 @@ func putOf(s *store.Schedule, shown api.Schedule) (rows []named) {
 			add(name, fault.Short(d))
 		}
 	}
-	add("fires", api.Fires(s))
+	add("fires", shown.Fires())
 	add("from", moment(s.Spec.From))
 	add("until", moment(s.Spec.Until))
 	duration("jitter", s.Jitter)

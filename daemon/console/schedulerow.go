@@ -57,7 +57,7 @@ func rowOf(l *store.Listed, now time.Time) scheduleRow {
 		row.Fires = brief(err.Error())
 		return row
 	}
-	row.Fires = api.Fires(s)
+	row.Fires = api.Fires(s.Spec, s.Count)
 	if next := s.Following(&l.State, now, 1); len(next) > 0 {
 		row.At, row.Next = next[0], next[0].Format(api.InZone)
 	}
