@@ -35,8 +35,13 @@ func takes(names ...string) cobra.PositionalArgs {
 // place of a flag that is gone.
 func explainValue(_ *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "watch" {
-		return misused("watch", "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
+	if errors.As(err, &unknown) {
+		switch unknown.GetSpecifiedName() {
+		case "watch":
+			return misused("watch", "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
+		case "json":
+			return misused("json", "%w: it answers nothing; its exit code says whether it was done", err)
+		}
 	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

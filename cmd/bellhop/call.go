@@ -15,32 +15,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// ask makes a call of the API in this process, as an operator who may do everything, and returns its reply. The parameters are texts by their
-// names; an empty one is not given.
+// ask makes a call of the API in this process, as an operator who may do everything.
 func ask[R any](ctx context.Context, s *session, name string, params map[string]string, body ...byte) (reply R, err error) {
 	service, err := calls.NewService(s.store, nil, s.log)
 	if err != nil {
 		return reply, err
 	}
 	service.MaxBody = int(s.config.MaxBody)
-	call, operator := calls.Named(name), calls.Anybody("an operator")
-	got, err := call.Do(ctx, service, &calls.Request{Client: &operator, Body: body, Progress: func() {}}, func(in reflect.Value) error {
-		var faults []error
-		for _, p := range call.Params() {
-			text := params[p.Name]
-			if text == "" {
-				text = p.Fallback
-			}
-			if text != "" {
-				faults = append(faults, p.Set(in, text))
-			}
-		}
-		return errors.Join(faults...)
-	})
-	if got != nil {
-		reply = got.(R)
-	}
-	return reply, err
+	operator := calls.Anybody("an operator")
+	return calls.Ask[R](ctx, service, &operator, name, params, body...)
 }
 
 // callCommand returns a command that makes a call of the API: its arguments are the parameters in the path, and its flags are those parameters that

@@ -81,7 +81,7 @@ func oldest(n notify.ListenerInfo, now time.Time) string {
 }
 
 func (a *app) listenersRemoveCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	c := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Forget a named listener",
 		Long: `Forget a named listener, its position and its leases. Processes that listen under
@@ -90,13 +90,10 @@ the name end with an error.`,
 		Args:    takes("NAME"),
 
 		ValidArgsFunction: a.first(a.listenersLike),
-	})
+	}
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if err := s.inspector.RemoveListener(ctx, args[0]); err != nil {
 			return err
-		}
-		if a.json {
-			return a.printJSON(map[string]string{"removed": args[0]})
 		}
 		terminal.Printf(a.out, "removed %s\n", args[0])
 		return nil

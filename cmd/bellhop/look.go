@@ -11,12 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 func (a *app) carrierCommand() *cobra.Command {
@@ -30,68 +28,58 @@ of a shard.`,
 		Args:    takes(),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		all, err := store.Gather(ctx, s.store, func(ctx context.Context, shard store.Shard) (shardCarrier, error) {
-			status, err := carrier.Look(ctx, shard)
-			return shardCarrier{shard.Number(), api.CarrierOf(status), status}, err
-		})
-		missing, err := partly(err)
+		all, err := ask[api.Carriers](ctx, s, "carrier", nil)
 		switch {
 		case err != nil:
 			return err
-		case missing != nil || len(all) > 1:
-			err = a.printCarriers(all, a.now(ctx, s))
 		case a.json:
-			err = a.printJSON(all[0].Carrier)
+			err = a.printJSON(all)
+		case len(all.Shards) > 0:
+			a.printCarriers(all.Shards, a.now(ctx, s))
 		default:
-			err = a.printCarrier(all[0].status, a.now(ctx, s))
+			err = a.printCarrier(all.Carrier, a.now(ctx, s))
 		}
-		return cmp.Or(err, missing, vacancy(all))
+		return cmp.Or(err, missingOf(all.Missing), vacancy(all))
 	})
 }
 
 // vacancy returns errReported if a shard has no carrier.
-func vacancy(all []shardCarrier) error {
-	if slices.ContainsFunc(all, func(c shardCarrier) bool { return c.Name == "" }) {
+func vacancy(all api.Carriers) error {
+	if all.Name == "" || slices.ContainsFunc(all.Shards, func(c api.ShardCarrier) bool { return c.Name == "" }) {
 		return errReported
 	}
 	return nil
 }
 
 // printCarrier prints the carrier of a store of one shard.
-func (a *app) printCarrier(status carrier.Status, now time.Time) error {
+func (a *app) printCarrier(c api.Carrier, now time.Time) error {
 	return text.Table(a.out, func(w io.Writer) {
-		if status.Name == "" {
+		if c.Name == "" {
 			fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
 		} else {
-			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", status.Name, status.Epoch, a.when(status.Since, now), "in "+text.Rough(status.Lease))
+			terminal.Printf(w, "carrier\t%s\nepoch\t%d\nelected\t%s\nlease ends\t%s\n", c.Name, c.Epoch, a.when(timeOf(c.Since), now), leaseOf(c))
 		}
-		terminal.Printf(w, "next due\t%s\n", a.when(status.Next, now))
+		terminal.Printf(w, "next due\t%s\n", a.when(timeOf(c.Next), now))
 	})
 }
 
-// A shardCarrier is the carrier of one of several shards.
-type shardCarrier struct {
-	Shard int `json:"shard"`
-	api.Carrier
-	status carrier.Status
+// leaseOf says when the lease of a carrier ends.
+func leaseOf(c api.Carrier) string {
+	return "in " + text.Rough(time.Duration(c.LeaseMs)*time.Millisecond)
 }
 
 // printCarriers prints the carriers of several shards.
-func (a *app) printCarriers(all []shardCarrier, now time.Time) error {
-	if a.json {
-		return a.printJSON(all)
-	}
+func (a *app) printCarriers(all []api.ShardCarrier, now time.Time) {
 	rows := [][]string{{"SHARD", "CARRIER", "EPOCH", "ELECTED", "LEASE ENDS", "NEXT DUE"}}
 	for _, c := range all {
 		row := []string{strconv.Itoa(c.Shard), "none", "-", "-", "-", "-"}
 		if c.Name != "" {
-			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), text.Relative(c.status.Since, now), "in " + text.Rough(c.status.Lease), "-"}
+			row = []string{row[0], c.Name, strconv.FormatInt(c.Epoch, 10), text.Relative(timeOf(c.Since), now), leaseOf(c.Carrier), "-"}
 		}
-		row[5] = text.Relative(c.status.Next, now)
+		row[5] = text.Relative(timeOf(c.Next), now)
 		rows = append(rows, row)
 	}
 	a.printRows(rows, 1)
-	return nil
 }
 
 func (a *app) configCommand() *cobra.Command {

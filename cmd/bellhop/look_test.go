@@ -166,7 +166,7 @@ func TestTopics(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.call("topics"), "no topic was published to yet")
-	if out := s.call("topics", "--json"); out != "[]\n" {
+	if out := s.call("topics", "--json"); out != `{"topics":[]}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	s.publish("a.b", 2)

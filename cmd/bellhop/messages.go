@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
@@ -369,8 +369,8 @@ func cut(s string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	var next, stop bool
-	c := a.jsonFlag(&cobra.Command{
+	var c *cobra.Command
+	c = callCommand(a, "cancel", &cobra.Command{
 		Use:   "cancel TOPIC ID",
 		Short: "Cancel a message",
 		Long: `Cancel a message with what follows it (publish --then after), so that it is not handed
@@ -386,31 +386,23 @@ With --next cancel the message that follows the one of this id (publish --then a
 instead, and leave that one.`,
 		Example: `  bellhop cancel order.timeout order-4711
   bellhop cancel report 2026-11 --stop`,
-		Args: takes("TOPIC", "ID"),
-	})
-	c.Flags().BoolVar(&next, "next", false, "cancel the message that follows it instead")
-	c.Flags().BoolVar(&stop, "stop", false, "if a worker has it, have the work stopped")
-	c.MarkFlagsMutuallyExclusive("next", "stop")
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		done, err := api.CancelIt(ctx, s.pub, args[0], args[1], next, stop)
+	}, func(_ context.Context, _ *session, args []string, done api.Cancelled) error {
 		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printJSON(done)
-		case next:
-			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
 		case done.Stopping:
 			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled, with what follows it, when its lease ends\n", args[0], args[1])
+		case c.Flags().Changed("next"):
+			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
 		default:
 			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], done.Was)
 		}
 		return nil
-	})
+	}, "next", "stop")
+	c.MarkFlagsMutuallyExclusive("next", "stop")
+	return c
 }
 
 func (a *app) rescheduleCommand() *cobra.Command {
-	var now bool
+	call := calls.Named("reschedule")
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "reschedule TOPIC ID",
 		Short: "Give a message another due time",
@@ -420,36 +412,18 @@ time. A leased message is refused; bellhop dead requeue requeues a dead one.`,
   bellhop reschedule order.timeout order-4711 --now`,
 		Args: takes("TOPIC", "ID"),
 	})
-	flags := c.Flags()
-	var times []flagField
-	for _, field := range fields.In[notify.Message]() {
-		if slices.Contains([]string{"delay", "due", "zone"}, field.Name) {
-			times = append(times, flagField{field, field.Name, flags.String(field.Name, "", field.Doc+"; such as "+field.Example)})
-		}
-	}
-	flags.BoolVar(&now, "now", false, "due at once")
+	addParams(c, call, "delay", "due", "zone")
+	c.Flags().Bool("now", false, "due at once")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		given := 0
-		for _, name := range []string{"delay", "due", "now"} {
-			if flags.Changed(name) {
-				given++
-			}
-		}
-		if given != 1 {
+		given := slices.DeleteFunc([]string{"delay", "due", "now"}, func(flag string) bool { return !c.Flags().Changed(flag) })
+		if len(given) != 1 {
 			return wrong(misused("due", "give one of --delay, --due and --now"))
 		}
-		var m notify.Message
-		for _, field := range times {
-			if *field.text != "" {
-				if err := field.Set(reflect.ValueOf(&m).Elem(), *field.text); err != nil {
-					return err
-				}
-			}
+		params, err := paramsOf(c, call, args)
+		if err != nil {
+			return wrong(err)
 		}
-		if !now && m.Delay == 0 && m.Due.IsZero() {
-			return wrong(misused("due", "no new due time: give --now to make it due at once"))
-		}
-		p, err := api.RescheduleTo(ctx, s.pub, args[0], args[1], m.Delay, m.Due, m.Zone)
+		p, err := ask[api.Publication](ctx, s, call.Name, params)
 		if err != nil {
 			return err
 		}

@@ -130,7 +130,7 @@ func TestReschedule(t *testing.T) {
 	contains(t, s.call("reschedule", "t", "1", "--now"), "t 1 ready ")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1"), "give one of --delay, --due and --now")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", "1s", "--now"), "give one of --delay, --due and --now")
-	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", ""), "no new due time")
+	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--delay", ""), "--delay is empty; leave it out")
 	contains(t, s.fails(exitUsage, "reschedule", "t", "1", "--due", "x"), `invalid due "x"`)
 	for _, bad := range []string{"--due=1969-01-01T00:00:00Z", "--due=9999-12-31T23:59:59-05:00", "--delay=-1s", "--delay=1x"} {
 		_, want, _ := strings.Cut(s.fails(exitUsage, "publish", "t", "--body", "x", bad), "invalid")

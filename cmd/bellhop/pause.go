@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +10,7 @@ import (
 )
 
 func (a *app) pauseCommand() *cobra.Command {
-	var until string
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "pause", &cobra.Command{
 		Use:   "pause TOPIC",
 		Short: "Hand out no messages of a topic",
 		Long: `Hand out no messages of a topic until bellhop resume, or the time that --until
@@ -21,54 +19,30 @@ finished, and broadcasts are sent. Pausing a paused topic changes only when the
 pause ends: without --until it does not end by itself.`,
 		Example: `  bellhop pause order.timeout
   bellhop pause order.timeout --until 60s
-  bellhop topics --json | jq '.[] | select(.paused) | .topic'`,
-		Args: takes("TOPIC"),
-	})
-	c.Flags().StringVar(&until, "until", "", "resume the topic then: `WHEN` is how long from now on, such\nas 60s, or a time such as 2030-01-02T15:04:05Z")
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if c.Flags().Changed("until") && until == "" {
-			return misused("until", "until: it is empty; write how long from now on, such as 60s, or leave it out")
-		}
-		end, err := api.Pause(ctx, s.store, s.inspector, args[0], until)
-		if err != nil {
-			return err
-		}
+  bellhop topics --json | jq '.topics[] | select(.paused) | .topic'`,
+	}, func(ctx context.Context, s *session, args []string, _ any) error {
+		is, err := ask[api.Settings](ctx, s, "settings", map[string]string{"topic": args[0]})
 		switch {
-		case a.json:
-			return a.printJSON(pauseChange{args[0], true, end})
-		case end.IsZero():
+		case err != nil:
+			return err
+		case is.PausedUntil == nil:
 			terminal.Printf(a.out, "%s paused\n", args[0])
 		default:
-			terminal.Printf(a.out, "%s paused until %s\n", args[0], a.when(end, a.now(ctx, s)))
+			terminal.Printf(a.out, "%s paused until %s\n", args[0], a.when(*is.PausedUntil, a.now(ctx, s)))
 		}
 		return nil
-	})
+	}, "until")
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "resume", &cobra.Command{
 		Use:   "resume TOPIC",
 		Short: "Hand out the messages of a paused topic again",
 		Long: `Hand out the messages of a paused topic again; those that became ready meanwhile
 are handed out at once. Resuming a topic that is not paused changes nothing.`,
 		Example: `  bellhop resume order.timeout`,
-		Args:    takes("TOPIC"),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := s.inspector.Resume(ctx, args[0]); err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(pauseChange{Topic: args[0]})
-		}
+	}, func(_ context.Context, _ *session, args []string, _ any) error {
 		terminal.Printf(a.out, "%s resumed\n", args[0])
 		return nil
 	})
-}
-
-// A pauseChange is a pause, or its end, as JSON.
-type pauseChange struct {
-	Topic  string    `json:"topic"`
-	Paused bool      `json:"paused"`
-	Until  time.Time `json:"until,omitzero"`
 }

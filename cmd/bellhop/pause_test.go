@@ -15,9 +15,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("got %q", out)
 		}
 	}
-	if out := s.call("pause", "a.b", "--json"); out != `{"topic":"a.b","paused":true}`+"\n" {
-		t.Errorf("got %q", out)
-	}
+	contains(t, s.fails(exitUsage, "pause", "a.b", "--json"), "it answers nothing; its exit code says whether it was done")
 	s.publish("a.b", 2)
 	contains(t, s.call("topics"), "LATE ", " paused ")
 	if c := s.counts("a.b"); !c.Paused || c.Ready != 2 {
@@ -33,9 +31,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	contains(t, out, " ms ")
 	contains(t, s.call("topics", "--json"), `"died":0,`, `"lateness_ms":`)
-	if out := s.call("resume", "a.b", "--json"); out != `{"topic":"a.b","paused":false}`+"\n" {
-		t.Errorf("got %q", out)
-	}
+	contains(t, s.call("resume", "a.b"), "a.b resumed\n")
 	for _, line := range strings.Split(s.call("topics"), "\n") {
 		if len(line) > 80 {
 			t.Errorf("%d columns: %s", len(line), line)
@@ -54,13 +50,13 @@ func TestPauseUntil(t *testing.T) {
 	contains(t, s.call("topics", "--json"), `"paused":true,"paused_until":"2`)
 	contains(t, s.call("topics", "settings", "a.b"), "true until 2")
 	contains(t, s.call("topics", "settings", "a.b", "--json"), `"paused":true,"paused_until":"2`)
-	contains(t, s.call("pause", "a.b", "--until", "1d", "--json"), `{"topic":"a.b","paused":true,"until":"2`)
+	contains(t, s.call("pause", "a.b", "--until", "1d"), "a.b paused until 2", " (in 1d")
 	s.call("pause", "a.b")
 	if out := s.call("topics", "--json"); strings.Contains(out, "paused_until") {
 		t.Errorf("the pause has an end still: %s", out)
 	}
 	for until, want := range map[string]string{
-		"":                     "until: it is empty; write how long from now on, such as 60s, or leave it out",
+		"":                     "--until is empty; leave it out",
 		"0s":                   "until 0s: use 1ms to 8784h, or a time to come",
 		"-5m":                  "until -5m0s: use 1ms to 8784h, or a time to come",
 		"367d":                 "use 1ms to 8784h, or a time to come",

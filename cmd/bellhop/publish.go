@@ -153,7 +153,7 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 	if err != nil {
 		return err
 	}
-	return a.printPublication(p, a.now(ctx, s))
+	return a.printPublication(api.PublicationOf(p), a.now(ctx, s))
 }
 
 // message returns the message that the flags describe, without its body. The error is a
@@ -210,9 +210,10 @@ func (a *app) body(ctx context.Context, f *publishFlags, most int) ([]byte, erro
 	}
 }
 
-func (a *app) printPublication(p notify.Publication, now time.Time) error {
+// printPublication prints what became of a message.
+func (a *app) printPublication(p api.Publication, now time.Time) error {
 	if a.json {
-		return a.printJSON(api.PublicationOf(p))
+		return a.printJSON(p)
 	}
 	if p.Outcome == store.OutcomeDropped {
 		terminal.Printf(a.out, "%s %s dropped: another of its key is under way\n", p.Topic, p.ID)
@@ -223,10 +224,10 @@ func (a *app) printPublication(p notify.Publication, now time.Time) error {
 }
 
 // outcome describes what a publish did with the message that was there, if there was one.
-func (a *app) outcome(p notify.Publication, now time.Time) string {
+func (a *app) outcome(p api.Publication, now time.Time) string {
 	before := ""
-	if !p.PreviousDue.IsZero() {
-		before = ", due before: " + a.when(p.PreviousDue, now)
+	if p.PreviousDue != nil {
+		before = ", due before: " + a.when(*p.PreviousDue, now)
 	}
 	switch p.Outcome {
 	case notify.Kept:

@@ -8,7 +8,7 @@ import (
 )
 
 func (a *app) rotateCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "rotateSecret", &cobra.Command{
 		Use:   "rotate",
 		Short: "End all logins to the console, and all settle tokens of NATS",
 		Long: `Replace the secret with which the daemons of a store sign, as when a cookie or a
@@ -19,17 +19,7 @@ is delivered again when its lease ends, and searches under way begin anew. The s
 goes for what a daemon signs within that second. Nothing else changes, and no
 daemon has to be restarted. Tokens of the tokens file stay as they are.`,
 		Example: `  bellhop rotate`,
-		Args:    takes(),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		if err := s.store.Home().RotateSecret(ctx); err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(struct {
-				Rotated bool `json:"rotated"`
-			}{true})
-		}
+	}, func(context.Context, *session, []string, any) error {
 		fmt.Fprintln(a.out, "the secret is rotated; daemons refuse what was signed before within a second or two")
 		return nil
 	})

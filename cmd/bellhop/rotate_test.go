@@ -23,9 +23,6 @@ func TestRotateSecret(t *testing.T) {
 	if secret() == before {
 		t.Error("the secret is the same")
 	}
-	if out := s.call("rotate", "--json"); out != `{"rotated":true}`+"\n" {
-		t.Errorf("got %q", out)
-	}
 	before = secret()
 	contains(t, s.fails(exitUsage, "rotate", "now"), `unexpected argument "now"`)
 	if secret() != before {

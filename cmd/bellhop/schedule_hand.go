@@ -27,8 +27,7 @@ which has milliseconds. Nothing else of the schedule changes. With --overlap ski
 the message waits until the one before has ended.`,
 		Example: "  bellhop schedule run invoices daily",
 	}, func(ctx context.Context, s *session, _ []string, p api.Publication) error {
-		terminal.Printf(a.out, "%s %s %s %s\n", p.Topic, p.ID, p.State, a.when(p.Due, a.now(ctx, s)))
-		return nil
+		return a.printPublication(p, a.now(ctx, s))
 	})
 }
 

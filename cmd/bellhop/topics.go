@@ -51,7 +51,7 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
   bellhop topics 'order.>' --sort ready --limit 20
   bellhop topics --bad
   watch bellhop topics --sort overdue
-  bellhop topics --json | jq '.[] | select(.dead > 0)'
+  bellhop topics --json | jq '.topics[] | select(.dead > 0)'
   bellhop topics set order.timeout attempts=5
   bellhop topics settings order.timeout`,
 		Args: takes("[PATTERN]"),
@@ -142,7 +142,7 @@ func (a *app) printEnds(rows []topicRow) {
 func (a *app) printTopics(shown shownTopics, f choice) error {
 	switch {
 	case a.json:
-		return a.printJSON(topicsJSON(shown.rows))
+		return a.printJSON(topicsJSON(shown))
 	case shown.topics == 0 && len(f.patterns) == 0:
 		fmt.Fprintln(a.out, "no topic was published to yet")
 	case len(shown.rows) == 0 && f.bad && shown.topics > 0:
@@ -158,10 +158,11 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 	return nil
 }
 
-func topicsJSON(rows []topicRow) []api.Topic {
-	all := make([]api.Topic, len(rows))
-	for i, r := range rows {
-		all[i] = api.TopicOf(r.Counts)
+func topicsJSON(shown shownTopics) api.Topics {
+	missing, _ := api.MissingOf(shown.missing) // it is nothing else
+	all := api.Topics{Topics: make([]api.Topic, len(shown.rows)), Missing: missing}
+	for i, r := range shown.rows {
+		all.Topics[i] = api.TopicOf(r.Counts)
 	}
 	return all
 }

@@ -31,9 +31,9 @@ func (s *shell) overdue(topic string, ago time.Duration) {
 // names returns the names of the topics that a call shows, in that order.
 func (s *shell) names(args ...string) (names []string) {
 	s.t.Helper()
-	var all []struct{ Topic string }
+	var all api.Topics
 	s.json(&all, append([]string{"topics", "--json"}, args...)...)
-	for _, one := range all {
+	for _, one := range all.Topics {
 		names = append(names, one.Topic)
 	}
 	return names
@@ -173,9 +173,7 @@ func TestWaitedForTopic(t *testing.T) {
 	contains(t, s.call("topics", "t"), "no topic")
 	s.start("work", "t")
 	storetest.Eventually(t, "its worker is shown", func() bool {
-		var all []api.Topic
-		s.json(&all, "topics", "t", "--json")
-		return len(all) == 1 && all[0].Waiting == 1
+		return s.counts("t").Waiting == 1
 	})
 	contains(t, s.fails(exitUsage, "work", "orders.*"), "a worker handles one topic", "bellhop topics 'orders.*'", "bellhop push put")
 }

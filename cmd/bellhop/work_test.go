@@ -19,9 +19,9 @@ import (
 // counts returns the counts of one topic, as topics --json prints them.
 func (s *shell) counts(topic string) api.Topic {
 	s.t.Helper()
-	var all []api.Topic
-	s.json(&all, "topics", "--json")
-	for _, c := range all {
+	var all api.Topics
+	s.json(&all, "topics", topic, "--json")
+	for _, c := range all.Topics {
 		if c.Topic == topic {
 			return c
 		}

@@ -3,12 +3,10 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -44,35 +42,6 @@ func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, 
 		return notify.Publication{}, fault.New("due", "delay and due: both are given; give one of them")
 	}
 	return pub.RescheduleAt(ctx, topic, id, due)
-}
-
-// Pause pauses a topic: until a time, as pauseEnd reads it, which it returns; or if that is empty without an end.
-func Pause(ctx context.Context, s *notify.Store, i *notify.Inspector, topic, until string) (time.Time, error) {
-	if until == "" {
-		return time.Time{}, i.Pause(ctx, topic)
-	}
-	end, err := pauseEnd(until)
-	if err != nil {
-		return time.Time{}, errors.Join(record.CheckTopic(topic), err)
-	}
-	return store.PauseUntil(ctx, s, topic, end)
-}
-
-// pauseEnd reads the end of a pause: how long from now on, such as 60s, or a time of RFC 3339. The
-// error is a fault.Fault of the field until.
-func pauseEnd(text string) (store.When, error) {
-	const field = "until"
-	if at, err := fields.ParseTime(field, text); err == nil {
-		return store.At(at), nil
-	}
-	d, err := fields.ParseDuration(field, text)
-	switch {
-	case err != nil || text == "":
-		return 0, fault.New(field, "%s %.100q: write how long from now on, such as 60s, 1h30m or 1d, or a time such as 2030-01-02T15:04:05Z", field, text)
-	case d <= 0 || d > store.LongestPause:
-		return 0, fault.New(field, "%s %v: use 1ms to %v, or a time to come", field, d, fault.Short(store.LongestPause))
-	}
-	return store.In(d), nil
 }
 
 // Receipt names a claimed message to acknowledge.

@@ -1,7 +1,9 @@
 package calls
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -134,4 +136,26 @@ func define[I any](c Call, do func(context.Context, *Service, *Request, *I) (any
 // Named returns the call of a name in the table. It panics if there is none.
 func Named(name string) Call {
 	return table[slices.IndexFunc(table, func(c Call) bool { return c.Name == name })]
+}
+
+// Ask makes the call of a name in this process, for a client whose rights were checked, and returns its reply. The parameters are texts by their
+// names; an empty one is not given.
+func Ask[R any](ctx context.Context, s *Service, client *Client, name string, params map[string]string, body ...byte) (reply R, err error) {
+	c := Named(name)
+	got, err := c.Do(ctx, s, &Request{Client: client, Body: body, Progress: func() {}}, func(in reflect.Value) error {
+		var faults []error
+		for _, p := range c.Params() {
+			switch text := cmp.Or(params[p.Name], p.Fallback); {
+			case text != "":
+				faults = append(faults, p.Set(in, text))
+			case p.Required:
+				faults = append(faults, fault.New(p.Name, "%s: it is missing", p.Name))
+			}
+		}
+		return errors.Join(faults...)
+	})
+	if got != nil {
+		reply = got.(R)
+	}
+	return reply, err
 }

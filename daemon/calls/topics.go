@@ -6,6 +6,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -113,9 +114,33 @@ var _ = define(Call{
 	Rights: []Right{MayAdmin}, Summary: "Stop handing out the messages of a topic",
 	Description: "A topic that is paused already gets the end that is given, or none.",
 }, func(ctx context.Context, s *Service, r *Request, in *pauseInput) (any, error) {
-	_, err := api.Pause(ctx, s.Store, s.Inspector, in.Topic, in.Until)
+	if in.Until == "" {
+		return nil, s.Inspector.Pause(ctx, in.Topic)
+	}
+	end, err := pauseEnd(in.Until)
+	if err != nil {
+		return nil, err
+	}
+	_, err = store.PauseUntil(ctx, s.Store, in.Topic, end)
 	return nil, err
 })
+
+// pauseEnd reads the end of a pause: how long from now on, such as 60s, or a time of RFC 3339. The
+// error is a fault.Fault of the field until.
+func pauseEnd(text string) (store.When, error) {
+	const field = "until"
+	if at, err := fields.ParseTime(field, text); err == nil {
+		return store.At(at), nil
+	}
+	d, err := fields.ParseDuration(field, text)
+	switch {
+	case err != nil || text == "":
+		return 0, fault.New(field, "%s %.100q: write how long from now on, such as 60s, 1h30m or 1d, or a time such as 2030-01-02T15:04:05Z", field, text)
+	case d <= 0 || d > store.LongestPause:
+		return 0, fault.New(field, "%s %v: use 1ms to %v, or a time to come", field, d, fault.Short(store.LongestPause))
+	}
+	return store.In(d), nil
+}
 
 var _ = define(Call{
 	Name: "resume", Method: "POST", Path: PathTopic + "/resume", Tag: TagOperate, Status: http.StatusNoContent, NATS: ByTopic,
