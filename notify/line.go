@@ -23,7 +23,7 @@ import (
 // write them, so an export can be published again.
 type Line struct {
 	Topic       string            `json:"topic"`
-	Mode        string            `json:"mode,omitempty"` // message, which is the default, or broadcast
+	Mode        string            `json:"mode,omitempty" enum:"message,broadcast"` // message is the default
 	ID          string            `json:"id,omitempty"`
 	Key         string            `json:"key,omitempty"`
 	IfBusy      string            `json:"if_busy,omitempty"`
@@ -70,31 +70,39 @@ func ParseLine(raw []byte) (Message, error) {
 
 // ParseExported is ParseLine for a line that may be one of [Inspector.Export].
 func ParseExported(raw []byte) (Message, error) {
-	var l lineReader
-	if err := strictjson.Members(raw, func(member strictjson.Member) { l.add(l.read(member)) }); err != nil {
+	var l LineReader
+	if err := strictjson.Members(raw, l.Read); err != nil {
 		return Message{}, lineFault(err)
 	}
-	l.finish()
-	return l.m, errors.Join(l.faults...)
+	return l.Message()
 }
 
-// A lineReader reads the members of a line into a message: described fields as HTTP,
-// NATS and flags read them, the others as Line defines them.
-type lineReader struct {
+// A LineReader reads the members of a line into a message: described fields as HTTP,
+// NATS and flags read them, the others as Line defines them. It is for a caller that has
+// other members beside these.
+type LineReader struct {
 	m             Message
 	given         uint64 // a bit for each described field, by index
 	text, encoded bool   // whether body is given, and body_base64
 	faults        []error
 }
 
-func (l *lineReader) add(fault error) {
+func (l *LineReader) add(fault error) {
 	if fault != nil {
 		l.faults = append(l.faults, fault)
 	}
 }
 
-// read reads a member. A null counts as not given.
-func (l *lineReader) read(member strictjson.Member) error {
+// Read reads a member. A null counts as not given.
+func (l *LineReader) Read(member strictjson.Member) { l.add(l.read(member)) }
+
+// Message returns the message. The error is a joined Fault for each wrong field.
+func (l *LineReader) Message() (Message, error) {
+	l.finish()
+	return l.m, errors.Join(l.faults...)
+}
+
+func (l *LineReader) read(member strictjson.Member) error {
 	names := lineNames()
 	i, known := names[string(member.Name)]
 	if !known {
@@ -149,13 +157,9 @@ var lineFields = sync.OnceValue(func() []fields.Field {
 })
 
 // field reads a described field. An empty text or a zero counts as not given.
-func (l *lineReader) field(i int, member strictjson.Member) error {
+func (l *LineReader) field(i int, member strictjson.Member) error {
 	f := &lineFields()[i]
-	read := member.Text
-	if f.IsNumber() {
-		read = member.Number
-	}
-	text, err := read()
+	text, err := f.TextIn(member)
 	if err != nil {
 		return lineFault(err)
 	}
@@ -166,13 +170,13 @@ func (l *lineReader) field(i int, member strictjson.Member) error {
 	return f.Set(reflect.ValueOf(&l.m).Elem(), string(text))
 }
 
-func (l *lineReader) topic(member strictjson.Member) error {
+func (l *LineReader) topic(member strictjson.Member) error {
 	text, err := member.Text()
 	l.m.Topic = string(text)
 	return lineFault(err)
 }
 
-func (l *lineReader) mode(member strictjson.Member) error {
+func (l *LineReader) mode(member strictjson.Member) error {
 	text, err := member.Text()
 	if l.m.Broadcast = string(text) == record.ModeBroadcast; l.m.Broadcast || len(text) == 0 || string(text) == record.ModeMessage {
 		return lineFault(err)
@@ -180,14 +184,14 @@ func (l *lineReader) mode(member strictjson.Member) error {
 	return fault.New("mode", "mode %.100q: use message or broadcast, or leave it out", text)
 }
 
-func (l *lineReader) body(member strictjson.Member) error {
+func (l *LineReader) body(member strictjson.Member) error {
 	text, err := member.Text()
 	l.text = true
 	l.m.Body = append([]byte{}, text...) // the text may be part of a buffer of many lines
 	return lineFault(err)
 }
 
-func (l *lineReader) bodyBase64(member strictjson.Member) error {
+func (l *LineReader) bodyBase64(member strictjson.Member) error {
 	l.encoded = true
 	text, err := member.Text()
 	if err == nil {
@@ -199,12 +203,12 @@ func (l *lineReader) bodyBase64(member strictjson.Member) error {
 	return nil
 }
 
-func (l *lineReader) headers(member strictjson.Member) (err error) {
+func (l *LineReader) headers(member strictjson.Member) (err error) {
 	l.m.Headers, err = member.Texts()
 	return lineFault(err)
 }
 
-func (l *lineReader) restore(member strictjson.Member) error {
+func (l *LineReader) restore(member strictjson.Member) error {
 	decoder := json.NewDecoder(bytes.NewReader(member.Value))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(&l.m.Restore) != nil {
@@ -218,7 +222,7 @@ func asLine(member strictjson.Member) error { return lineFault(member.Decode(new
 
 // finish refuses fields that exclude each other, and a missing body. If the line is
 // refused anyway, it adds the faults that publishing would find.
-func (l *lineReader) finish() {
+func (l *LineReader) finish() {
 	for i := range lineFields() {
 		f := &lineFields()[i]
 		if f.Without != "" && l.given&(1<<i) != 0 && l.given&(1<<lineNames()[f.Without]) != 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -68,7 +67,7 @@ func flagOf(name string) string { return strings.ReplaceAll(name, "_", "-") }
 func addParams(c *cobra.Command, call calls.Call, names ...string) {
 	for _, p := range call.Params() {
 		if slices.Contains(names, p.Name) {
-			addFlag(c, p.Name, call.Input.FieldByIndex(p.Index).Type, p.Doc, p.Example, p.Fallback)
+			addFlag(c, p, call.Input.FieldByIndex(p.Index).Type)
 		}
 	}
 }
@@ -92,74 +91,19 @@ func paramsOf(c *cobra.Command, call calls.Call, args []string) (map[string]stri
 	return params, errors.Join(faults...)
 }
 
-// addFlag gives a command a flag for a parameter, or for a field of a body, of a type.
-func addFlag(c *cobra.Command, name string, of reflect.Type, doc, example, otherwise string) {
-	if example != "" {
-		doc += "; such as " + example
-	}
-	flag, flags := flagOf(name), c.Flags()
-	if of.Kind() == reflect.Pointer {
-		of = of.Elem()
+// addFlag gives a command a flag for a parameter.
+func addFlag(c *cobra.Command, p calls.Param, of reflect.Type) {
+	flag, flags, about := flagOf(p.Name), c.Flags(), p.Doc
+	if p.Example != "" {
+		about += "; such as " + p.Example
 	}
 	switch of.Kind() {
 	case reflect.Bool:
-		flags.Bool(flag, false, doc)
-	case reflect.Int:
-		flags.Int(flag, 0, doc)
-	case reflect.Slice:
-		flags.StringArray(flag, nil, doc+"; may be repeated")
+		flags.Bool(flag, false, about)
 	default:
-		flags.String(flag, "", doc)
+		flags.String(flag, "", about)
+		flags.Lookup(flag).DefValue = p.Fallback
 	}
-	if otherwise != "" {
-		flags.Lookup(flag).DefValue = otherwise
-	}
-}
-
-// addBody gives a command a flag for each field of T, the body of a call, but some.
-func addBody[T any](c *cobra.Command, but ...string) {
-	for _, f := range bodyFields[T](but) {
-		addFlag(c, nameOf(f), f.Type, f.Tag.Get("doc"), f.Tag.Get("example"), f.Tag.Get("default"))
-	}
-}
-
-// bodyOf puts what these flags give into a JSON object.
-func bodyOf[T any](c *cobra.Command, object map[string]any, but ...string) error {
-	var faults []error
-	for _, f := range bodyFields[T](but) {
-		name := nameOf(f)
-		flag := c.Flags().Lookup(flagOf(name))
-		if !flag.Changed {
-			continue
-		}
-		text := flag.Value.String()
-		switch flag.Value.Type() {
-		case "stringArray":
-			object[name], _ = c.Flags().GetStringArray(flag.Name) // it is one
-			continue
-		case "string":
-			object[name] = text
-		default:
-			object[name] = json.RawMessage(text)
-		}
-		if text == "" {
-			faults = append(faults, misused(flag.Name, "--%s is empty; leave it out", flag.Name))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// bodyFields returns the fields of T, but some.
-func bodyFields[T any](but []string) []reflect.StructField {
-	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[T]()), func(f reflect.StructField) bool {
-		return f.Anonymous || slices.Contains(but, nameOf(f))
-	})
-}
-
-// nameOf returns the name of a field in JSON.
-func nameOf(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
 }
 
 // missingOf returns the error of a reply that shards are missing in; nil if none is.

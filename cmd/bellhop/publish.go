@@ -7,7 +7,6 @@ import (
 	"io"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,7 @@ import (
 type publishFlags struct {
 	body, file string
 
-	fields    []flagField
+	fields    []*flagField
 	headers   []string
 	hasBody   bool
 	broadcast bool     // of a broadcast
@@ -81,11 +80,56 @@ there already, the same, is only counted.`,
 	})
 }
 
-// A flagField is a field of a message that is given as a flag.
+// A flagField is a field that is given as a flag, a list by several.
 type flagField struct {
 	fields.Field
-	flag string
-	text *string
+	flag  string
+	texts []string
+}
+
+// addFields gives a command a flag for each of some fields, but some.
+func addFields(c *cobra.Command, all []fields.Field, but ...string) (flags []*flagField) {
+	for _, field := range all {
+		if slices.Contains(but, field.Name) {
+			continue
+		}
+		f := &flagField{Field: field, flag: flagOf(field.Name)}
+		about := field.Doc + "; such as " + field.Example
+		if flags = append(flags, f); field.IsList() {
+			c.Flags().StringArrayVar(&f.texts, f.flag, nil, about+"; may be repeated")
+			continue
+		}
+		c.Flags().Func(f.flag, about, func(text string) error {
+			f.texts = []string{text}
+			return nil
+		})
+	}
+	return flags
+}
+
+// checkFields rejects empty flags.
+func checkFields(all []*flagField) error {
+	for _, f := range all {
+		if slices.Contains(f.texts, "") && f.Name != "content_type" {
+			return misused(f.flag, "--%s is empty; leave it out", f.flag)
+		}
+	}
+	return nil
+}
+
+// setFields sets the fields of a struct that are given. It returns a Fault for each that is wrong, and the names of these.
+func setFields(all []*flagField, of any) (faults []error, wrong []string) {
+	for _, f := range all {
+		for _, text := range f.texts {
+			if text == "" {
+				continue
+			}
+			if err := f.Set(reflect.ValueOf(of).Elem(), text); err != nil {
+				faults, wrong = append(faults, err), append(wrong, f.Name)
+			}
+		}
+	}
+	return faults, wrong
 }
 
 // add gives a command the flags of a message, or of a broadcast.
@@ -93,14 +137,8 @@ func (f *publishFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.body, "body", "", "the body; without it standard input is the body")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, NAME=VALUE; may be repeated")
-	for _, field := range fields.In[notify.Message]() {
-		if f.broadcast && field.Of != "" || slices.Contains(f.without, field.Name) {
-			continue
-		}
-		name := strings.ReplaceAll(field.Name, "_", "-")
-		text := flags.String(name, "", field.Doc+"; such as "+field.Example)
-		f.fields = append(f.fields, flagField{field, name, text})
-	}
+	all := slices.DeleteFunc(slices.Clone(fields.In[notify.Message]()), func(field fields.Field) bool { return f.broadcast && field.Of != "" })
+	f.fields = addFields(c, all, f.without...)
 }
 
 // check requires either a topic or --file, and rejects flags that are empty or do
@@ -133,12 +171,7 @@ func (f *publishFlags) check(c *cobra.Command, args []string) error {
 // checkOne rejects empty flags of one message.
 func (f *publishFlags) checkOne(c *cobra.Command) error {
 	f.hasBody = c.Flags().Changed("body")
-	for _, field := range f.fields {
-		if c.Flags().Changed(field.flag) && *field.text == "" && field.Name != "content_type" {
-			return misused(field.flag, "--%s is empty; leave it out", field.flag)
-		}
-	}
-	return nil
+	return checkFields(f.fields)
 }
 
 func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publishFlags) error {
@@ -160,16 +193,7 @@ func (a *app) publishOne(ctx context.Context, s *session, topic string, f *publi
 // joined notify.Fault for each that is wrong.
 func (f *publishFlags) message(topic string) (m notify.Message, err error) {
 	m = notify.Message{Topic: topic, Broadcast: f.broadcast}
-	var faults []error
-	var wrong []string
-	for _, field := range f.fields {
-		if *field.text == "" {
-			continue
-		}
-		if err := field.Set(reflect.ValueOf(&m).Elem(), *field.text); err != nil {
-			faults, wrong = append(faults, err), append(wrong, field.Name)
-		}
-	}
+	faults, wrong := setFields(f.fields, &m)
 	if m.Headers, err = parseHeaders(f.headers); err != nil {
 		faults = append(faults, err)
 	}

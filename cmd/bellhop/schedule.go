@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,9 +14,10 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
@@ -44,11 +43,8 @@ Each is made once, whichever daemon is killed.`,
 	)
 }
 
-// ofMessage are the fields of a SchedulePut that flags of a message give.
-var ofMessage = []string{"mode", "key", "if_busy", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "headers", "content_type", "body", "body_base64"}
-
 func (a *app) schedulePutCommand() *cobra.Command {
-	f := publishFlags{without: []string{"id", "delay", "due", "if_exists", "max_wait", "spread", "then", "unique_for", "zone"}}
+	f := publishFlags{without: api.NotOfSchedule}
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put TOPIC NAME",
 		Short: "Add a schedule, or change one",
@@ -67,10 +63,9 @@ time fires at the end of the gap; where it is set back, once.`,
 	})
 	f.add(c)
 	c.Flags().BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
-	addBody[api.SchedulePut](c, ofMessage...)
+	rule := addFields(c, fields.In[store.Schedule]())
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		rule := make(map[string]any)
-		if err := errors.Join(f.checkOne(c), bodyOf[api.SchedulePut](c, rule, ofMessage...)); err != nil {
+		if err := errors.Join(f.checkOne(c), checkFields(rule)); err != nil {
 			return wrong(err)
 		}
 		s, err := a.open()
@@ -78,51 +73,31 @@ time fires at the end of the gap; where it is set back, once.`,
 			return err
 		}
 		defer s.store.Close()
-		message, err := a.messageOf(ctx, &f, args[0], int(s.config.MaxBody))
-		if err != nil {
+		schedule := store.Schedule{Topic: args[0], Name: args[1]}
+		m, bad := f.message(args[0])
+		faults, _ := setFields(rule, &schedule)
+		if err := errors.Join(append(faults, bad)...); err != nil {
 			return err
 		}
-		maps.Copy(rule, message)
-		body, err := json.Marshal(rule)
-		if err != nil {
+		if m.Body, err = a.body(ctx, &f, int(s.config.MaxBody)); err != nil {
 			return err
 		}
-		put, err := ask[api.SchedulePutReply](ctx, s, "putSchedule", map[string]string{"topic": args[0], "name": args[1]}, body...)
+		fields.Fill(&schedule.Message, &m)
+		outcome, _, err := s.store.Of(args[0]).PutSchedule(ctx, &schedule, store.AnyRevision)
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(put)
+			shown, err := ask[api.Schedule](ctx, s, "showSchedule", map[string]string{"topic": args[0], "name": args[1]})
+			if err != nil {
+				return err
+			}
+			return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: shown})
 		}
-		did := map[string]string{string(notify.Created): "added", string(notify.Replaced): "changed", string(notify.Kept): "unchanged"}[put.Outcome]
+		did := map[store.Outcome]string{notify.Created: "added", notify.Replaced: "changed", notify.Kept: "unchanged"}[outcome]
 		terminal.Printf(a.out, "%s %s %s\n", args[0], args[1], did)
 		return nil
 	})
-}
-
-// messageOf returns the members of a SchedulePut that the flags of a message give. The error is that of a message that is not to be.
-func (a *app) messageOf(ctx context.Context, f *publishFlags, topic string, maxBody int) (map[string]any, error) {
-	m, err := f.message(topic)
-	if err != nil {
-		return nil, err
-	}
-	if m.Body, err = a.body(ctx, f, maxBody); err != nil {
-		return nil, err
-	}
-	members := map[string]any{"headers": m.Headers, "body_base64": m.Body}
-	if m.Broadcast {
-		members["mode"] = record.ModeBroadcast
-	}
-	for _, field := range f.fields {
-		switch {
-		case *field.text == "":
-		case field.IsNumber():
-			members[field.Name] = json.RawMessage(*field.text)
-		default:
-			members[field.Name] = *field.text
-		}
-	}
-	return members, nil
 }
 
 func (a *app) scheduleShowCommand() *cobra.Command {

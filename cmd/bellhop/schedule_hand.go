@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,7 +13,9 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
@@ -84,9 +85,6 @@ func (a *app) printBackfilled(topic, name string, done *api.Backfilled) {
 	terminal.Printf(a.out, "%s %s: %d %smade, %d taken\n", topic, name, done.Made, would, done.Taken)
 }
 
-// ofOccurrences are the fields of a ScheduleRequest that say nothing of when it fires.
-var ofOccurrences = []string{"jitter", "count", "overlap", "missed", "grace", "catchup"}
-
 func (a *app) scheduleNextCommand() *cobra.Command {
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "next [TOPIC NAME]",
@@ -98,12 +96,11 @@ without TOPIC and NAME, of a rule that is tried out, for which no Redis is neede
   bellhop schedule next --every 90m --from 2030-01-01T00:00:00Z`,
 		Args: takes("[TOPIC]", "[NAME]"),
 	})
-	addBody[api.ScheduleRequest](c, ofOccurrences...)
+	rule := addFields(c, fields.In[calendar.Spec]())
 	var n int
 	c.Flags().IntVar(&n, "number", 5, "how many times, up to 1000")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		rule := make(map[string]any)
-		if err := errors.Join(checkNext(c, args), bodyOf[api.ScheduleRequest](c, rule, ofOccurrences...)); err != nil {
+		if err := errors.Join(checkNext(rule, args), checkFields(rule)); err != nil {
 			return wrong(err)
 		}
 		if err := fault.Within("number", "number", n, 1, mostNext); err != nil {
@@ -120,16 +117,13 @@ without TOPIC and NAME, of a rule that is tried out, for which no Redis is neede
 // mostNext is how many times next prints at the most.
 const mostNext = 1000
 
-// ruleFlags say when a schedule fires.
-var ruleFlags = []string{"cron", "every", "at", "zone", "from", "until"}
-
 // checkNext requires either a schedule or a rule.
-func checkNext(c *cobra.Command, args []string) error {
-	for _, flag := range ruleFlags {
-		switch given := c.Flags().Changed(flag); {
-		case given && len(args) > 0:
-			return misused(flag, "unexpected flag --%s: the schedule %s has its rule; leave the flag or the schedule out", flag, args[len(args)-1])
-		case given:
+func checkNext(rule []*flagField, args []string) error {
+	for _, f := range rule {
+		switch {
+		case len(f.texts) > 0 && len(args) > 0:
+			return misused(f.flag, "unexpected flag --%s: the schedule %s has its rule; leave the flag or the schedule out", f.flag, args[len(args)-1])
+		case len(f.texts) > 0:
 			return nil
 		}
 	}
@@ -151,20 +145,13 @@ type firing struct {
 }
 
 // firesNext returns the next n times of a schedule that is there, or of a rule alone.
-func (a *app) firesNext(ctx context.Context, args []string, rule map[string]any, n int) (f firing, err error) {
+func (a *app) firesNext(ctx context.Context, args []string, rule []*flagField, n int) (f firing, err error) {
 	if len(args) == 0 {
-		rule["body"] = ""
-		text, err := json.Marshal(rule)
-		if err != nil {
-			return f, err
-		}
-		s, err := api.DecodeSchedule("rule", "rule", text)
-		if err != nil {
-			return f, err
-		}
-		f.zone, f.now = s.Spec.Zone, time.Now()
-		f.ScheduleNext = api.NextOf(s, &store.ScheduleState{}, f.now, n)
-		return f, nil
+		s := store.Schedule{Topic: "rule", Name: "rule"}
+		faults, _ := setFields(rule, &s.Spec)
+		f.zone, f.now = s.Zone, time.Now()
+		f.ScheduleNext = api.NextOf(&s, &store.ScheduleState{}, f.now, n)
+		return f, errors.Join(append(faults, s.Check())...)
 	}
 	s, err := a.open()
 	if err != nil {

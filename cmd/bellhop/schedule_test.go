@@ -71,7 +71,7 @@ func TestScheduleFaults(t *testing.T) {
 		"--every|soon":                                "write a duration",
 		"--every|5m|--jitter|5m":                      "jitter",
 		"--every|5m|--cron|* * * * *":                 "there are 2 of them; give one",
-		"--every|5m|--count|0":                        "count 0",
+		"--every|5m|--count|0":                        `count "0"`,
 		"--every|5m|--missed|both":                    "missed",
 		"--every|5m|--from|2030-01-02":                "write a time such as",
 		"--at|2030-01-01T00:00:00.5Z":                 "whole second",

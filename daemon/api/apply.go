@@ -18,12 +18,6 @@ type SchedulesApply struct {
 	DryRun    bool            `json:"dry_run,omitempty" doc:"true: nothing is changed, and the answer is what would be done"`
 }
 
-// NamedSchedule is a put with its name.
-type NamedSchedule struct {
-	Name string `json:"name" example:"daily"`
-	SchedulePut
-}
-
 // SchedulesApplied is what was done to each schedule, or would be.
 type SchedulesApplied struct {
 	DryRun    bool            `json:"dry_run"`

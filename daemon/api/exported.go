@@ -2,9 +2,8 @@ package api
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,64 +41,6 @@ type ScheduleLine struct {
 	Restore  *store.ScheduleRestore // how far it was, in an export; nil: that is not said
 }
 
-// A lineReader reads the members of a line that names what it describes.
-type lineReader struct {
-	texts  map[string]string // of those fields that stand for themselves
-	rest   []byte            // the members of an object of the others
-	given  int
-	faults []error
-}
-
-// read reads a line of a kind: the fields own into texts, others as other takes them, and what that leaves into rest. The error says that it is no
-// object of JSON, or of another kind.
-func (l *lineReader) read(line []byte, kind, example string, own []string, other func(member strictjson.Member) (took bool, err error)) error {
-	l.texts = make(map[string]string)
-	err := strictjson.Members(line, func(member strictjson.Member) {
-		l.given++
-		field := string(member.Name)
-		if slices.Contains(own, field) {
-			text, err := member.Text()
-			if l.texts[field] = string(text); err != nil {
-				l.faults = append(l.faults, fault.New(field, "%s: %w", kind, err))
-			}
-			return
-		}
-		took, err := other(member)
-		if l.faults = append(l.faults, err); !took {
-			l.add(field, member.Value)
-		}
-	})
-	if err != nil {
-		return fault.New("line", "line: %w; write one JSON object a line, such as %s", err, example)
-	}
-	if is := l.texts["kind"]; is != "" && is != kind {
-		return fault.New("kind", "kind %.40q: here each line is a %s; leave this one out", is, kind)
-	}
-	return nil
-}
-
-// add adds a field to the rest.
-func (l *lineReader) add(field string, value []byte) {
-	if len(l.rest) > 0 {
-		l.rest = append(l.rest, ',')
-	}
-	name, _ := json.Marshal(field) // of types that always can
-	l.rest = append(append(append(l.rest, name...), ':'), value...)
-}
-
-// addMs adds a duration that is given in whole milliseconds to the rest, under the name that it has in a put.
-func (l *lineReader) addMs(put string, value []byte) error {
-	var ms int64
-	if err := json.Unmarshal(value, &ms); err != nil {
-		return fault.New(put+"_ms", "%s_ms %.40s: write whole milliseconds, or %s with a duration such as 15m", put, value, put)
-	}
-	l.add(put, []byte(strconv.Quote(strconv.FormatInt(ms, 10)+"ms")))
-	return nil
-}
-
-// object returns the rest as an object.
-func (l *lineReader) object() []byte { return append(append([]byte{'{'}, l.rest...), '}') }
-
 const scheduleExample = `{"topic":"invoices","name":"daily","cron":"30 2 * * *","body":""}`
 
 // DecodeScheduleLine reads a ScheduleLine. What a list shows beside a put is read as that, or ignored. The error joins a notify.Fault for each thing
@@ -110,38 +51,64 @@ func DecodeScheduleLine(line []byte) (read ScheduleLine, err error) {
 
 // decodeScheduleLine reads a ScheduleLine of a topic, if it names none. An empty one: it must name one.
 func decodeScheduleLine(otherwise string, line []byte) (read ScheduleLine, err error) {
-	var l lineReader
-	err = l.read(line, store.KindSchedule, scheduleExample, []string{"kind", "topic", "name"}, func(member strictjson.Member) (bool, error) {
-		field := string(member.Name)
-		put, isMs := strings.CutSuffix(field, "_ms")
-		switch {
-		case field == "state" || field == "outcome":
-			return true, nil
-		case field == "restore":
-			return true, read.restore(member.Value)
-		case isMs && slices.Contains(ofSchedule, put):
-			return true, l.addMs(put, member.Value)
+	var r scheduleReader
+	own, given := map[string]string{"kind": "", "topic": otherwise, "name": ""}, make(map[string]bool)
+	err = strictjson.Members(line, func(m strictjson.Member) {
+		put := strings.TrimSuffix(string(m.Name), "_ms") // which a list shows
+		if given[put] {
+			r.faults = append(r.faults, fault.New(put, "%s: it is given twice; give it once", put))
 		}
-		return false, nil
+		given[put] = true
+		field := string(m.Name)
+		_, isOwn := own[field]
+		switch {
+		case isOwn:
+			text, err := m.Text()
+			if own[field] = string(text); err != nil {
+				r.faults = append(r.faults, fault.New(field, "schedule: %w", err))
+			}
+		case field == "restore":
+			r.faults = append(r.faults, read.restore(m.Value))
+		case field != "state" && field != "outcome":
+			r.readShown(m)
+		}
 	})
 	if err != nil {
+		return read, fault.New("line", "line: %w; write one JSON object a line, such as %s", err, scheduleExample)
+	}
+	if err := wrongKind(own["kind"], store.KindSchedule); err != nil {
 		return read, err
 	}
-	read.Topic = cmp.Or(l.texts["topic"], otherwise)
-	topic, name, bad := read.Topic, l.texts["name"], record.CheckTopic(read.Topic)
-	l.faults = append(l.faults, bad)
-	if l.given == 1 && l.texts["topic"] != "" {
+	read.Topic = own["topic"]
+	topic, name, bad := read.Topic, own["name"], record.CheckTopic(read.Topic)
+	r.faults = append(r.faults, bad)
+	if len(given) == 1 && topic != "" {
 		return read, bad
 	}
 	if bad != nil {
 		topic = "t" // so that the rest is judged, too
 	}
 	if name == "" {
-		l.faults = append(l.faults, fault.New("name", "name: it is missing; give each schedule of a topic its own"))
+		r.faults = append(r.faults, fault.New("name", "name: it is missing; give each schedule of a topic its own"))
 		name = "n"
 	}
-	read.Schedule, err = DecodeSchedule(topic, name, l.object())
-	return read, errors.Join(append(l.faults, err)...)
+	read.Schedule, err = r.schedule(topic, name)
+	return read, err
+}
+
+// readShown reads a member, also one that a list shows: a duration in whole milliseconds.
+func (r *scheduleReader) readShown(m strictjson.Member) {
+	put, isMs := strings.CutSuffix(string(m.Name), "_ms")
+	if _, is := ofSchedule()[put]; !isMs || !is && !slices.Contains(OfOccurrence(), put) {
+		r.read(m)
+		return
+	}
+	ms, err := strconv.ParseInt(string(m.Value), 10, 64)
+	if err != nil {
+		r.faults = append(r.faults, fault.New(put+"_ms", "%s_ms %.40s: write whole milliseconds, or %s with a duration such as 15m", put, m.Value, put))
+		return
+	}
+	r.read(strictjson.Member{Name: []byte(put), Value: fmt.Appendf(nil, `"%dms"`, ms)})
 }
 
 // restore reads how far a schedule was.
@@ -162,16 +129,31 @@ const pushExample = `{"kind":"push","name":"crm","topics":["paid"],"url":"https:
 // DecodePushLine reads a push from a line of an export: the fields of a PushRequest, its name, and why it is paused. The error joins a
 // notify.Fault for each thing that is wrong.
 func DecodePushLine(line []byte) (p store.Push, err error) {
-	var l lineReader
-	err = l.read(line, store.KindPush, pushExample, []string{"kind", "name", "paused"}, func(strictjson.Member) (bool, error) { return false, nil })
-	if err != nil {
+	var l struct {
+		Kind   string `json:"kind"`
+		Name   string `json:"name"`
+		Paused string `json:"paused"`
+		PushRequest
+	}
+	if err := strictjson.Decode(line, &l); err != nil {
+		return p, fault.New(strictjson.FieldOf(err, "line"), "push: %w; write one JSON object a line, such as %s", err, pushExample)
+	}
+	if err := wrongKind(l.Kind, store.KindPush); err != nil {
 		return p, err
 	}
-	if p, err = DecodePush(l.texts["name"], l.object()); err == nil {
+	if p, err = l.Push(l.Name); err == nil {
 		err = p.Check()
 	}
-	if p.Paused = l.texts["paused"]; len(p.Paused) > maxPaused {
-		l.faults = append(l.faults, fault.New("paused", "paused: it has %d bytes; use at most %d", len(p.Paused), maxPaused))
+	if p.Paused = l.Paused; len(p.Paused) > maxPaused {
+		err = errors.Join(err, fault.New("paused", "paused: it has %d bytes; use at most %d", len(p.Paused), maxPaused))
 	}
-	return p, errors.Join(append(l.faults, err)...)
+	return p, err
+}
+
+// wrongKind returns a Fault for a line of another kind.
+func wrongKind(kind, want string) error {
+	if kind == "" || kind == want {
+		return nil
+	}
+	return fault.New("kind", "kind %.40q: here each line is a %s; leave this one out", kind, want)
 }

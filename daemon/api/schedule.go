@@ -2,19 +2,21 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -141,80 +143,100 @@ func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Sch
 	return shown
 }
 
-// ScheduleRequest says when a schedule fires, and what becomes of occurrences.
-type ScheduleRequest struct {
-	Cron    string   `json:"cron,omitempty" maxLength:"512" example:"30 2 * * *" doc:"minute, hour, day of the month, month, day of the week, perhaps with the second before them; or @daily and the like. Give this, every, or at"`
-	Every   string   `json:"every,omitempty" example:"15m" doc:"a pause of at least 1s, counted from the time from, else from 1970"`
-	At      []string `json:"at,omitempty" maxItems:"1000" doc:"times at which it fires"`
-	Zone    string   `json:"zone,omitempty" example:"Europe/Berlin" doc:"time zone of cron; missing: UTC"`
-	From    string   `json:"from,omitempty" example:"2030-01-01T00:00:00Z" doc:"it does not fire before"`
-	Until   string   `json:"until,omitempty" doc:"it does not fire after"`
-	Jitter  string   `json:"jitter,omitempty" example:"30s" doc:"each occurrence is due up to so much later"`
-	Count   *int     `json:"count,omitempty" nullable:"false" minimum:"1" doc:"how many occurrences are made at the most"`
-	Overlap string   `json:"overlap,omitempty" enum:"allow,skip" default:"allow" doc:"skip drops an occurrence while the one before is ready, leased or put off"`
-	Missed  string   `json:"missed,omitempty" enum:"one,skip,all" default:"one" doc:"what is made of those that no carrier made in time: one, the latest; skip, none; or all"`
-	Grace   string   `json:"grace,omitempty" default:"1m" doc:"how late an occurrence may be until it is missed, 1m to 24h"`
-	Catchup string   `json:"catchup,omitempty" default:"1h" doc:"how old one may be that missed=all makes, up to 30d"`
-}
+// SchedulePut and NamedSchedule are what a client says to add a schedule, or to change one: the fields of a store.Schedule, and those of the message of
+// each occurrence that OfOccurrence names; in a list beside them its name.
+type (
+	SchedulePut   struct{}
+	NamedSchedule struct{}
+)
 
-// SchedulePut is what a client says to add a schedule, or to change one: a rule, and the message of each occurrence.
-type SchedulePut struct {
-	ScheduleRequest
-	Mode        string            `json:"mode,omitempty" enum:"message,broadcast" default:"message"`
-	Key         string            `json:"key,omitempty" doc:"of each message, as the others below: see a publish"`
-	IfBusy      string            `json:"if_busy,omitempty" enum:"wait,drop"`
-	TTL         string            `json:"ttl,omitempty"`
-	MaxAttempts int               `json:"attempts,omitempty"`
-	Lease       string            `json:"lease,omitempty"`
-	TryTimeout  string            `json:"try_timeout,omitempty"`
-	Fail        notify.Fail       `json:"fail,omitempty" enum:"bury,drop"`
-	LateAfter   string            `json:"late_after,omitempty"`
-	Late        notify.Late       `json:"late,omitempty" enum:"mark,drop,bury"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	ContentType string            `json:"content_type,omitempty"`
-	Body        *string           `json:"body,omitempty" nullable:"false" doc:"text, or"`
-	BodyBase64  []byte            `json:"body_base64,omitempty" doc:"anything; one of both"`
-}
+// NotOfSchedule are the fields of a notify.Message that an occurrence does not have.
+var NotOfSchedule = []string{"id", "delay", "due", "if_exists", "max_wait", "spread", "then", "unique_for", "zone"}
 
-// ofRule and ofSchedule are the names of the fields of a ScheduleRequest, and of a SchedulePut.
-var ofRule, ofSchedule = namesIn[ScheduleRequest](), namesIn[SchedulePut]()
-
-// namesIn returns the names in JSON of the fields of a struct.
-func namesIn[T any]() (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-			names = append(names, name)
+// OfOccurrence returns the names of the fields of a message that an occurrence has.
+var OfOccurrence = sync.OnceValue(func() []string {
+	names := []string{"mode", "headers", "body", "body_base64"}
+	for _, f := range fields.In[notify.Message]() {
+		if !slices.Contains(NotOfSchedule, f.Name) {
+			names = append(names, f.Name)
 		}
 	}
 	return names
-}
+})
+
+// ofSchedule are the fields of a schedule by their names.
+var ofSchedule = sync.OnceValue(func() map[string]fields.Field {
+	all := make(map[string]fields.Field)
+	for _, f := range fields.In[store.Schedule]() {
+		all[f.Name] = f
+	}
+	return all
+})
 
 // DecodeSchedule reads a SchedulePut from JSON. The error joins a notify.Fault for each thing that is wrong.
 func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
-	var rule ScheduleRequest
-	var faults []error
-	message := []byte(`{"topic":` + strconv.Quote(topic))
-	err := strictjson.Members(data, func(member strictjson.Member) {
-		switch field := string(member.Name); {
-		case slices.Contains(ofRule, field):
-			if err := member.Decode(&rule); err != nil {
-				faults = append(faults, fault.New(field, "schedule: %w", err))
-			}
-		case slices.Contains(ofSchedule, field):
-			message = append(append(message, `,"`+field+`":`...), member.Value...)
-		default:
-			faults = append(faults, fault.New(field, "schedule: the field %.100q is unknown; its fields are %s", field, strings.Join(ofSchedule, ", ")))
-		}
-	})
-	if err != nil {
+	var r scheduleReader
+	if err := strictjson.Members(data, r.read); err != nil {
 		return nil, fault.New("schedule", "schedule: %w; write one JSON object, such as {\"cron\":\"30 2 * * *\",\"body\":\"\"}", err)
 	}
-	m, err := notify.ParseLine(append(message, '}'))
-	s, wrong := rule.Schedule(name, &m)
-	if err := errors.Join(append(faults, err, wrong)...); err != nil {
-		return nil, err
+	return r.schedule(topic, name)
+}
+
+// A scheduleReader reads the members of a SchedulePut.
+type scheduleReader struct {
+	s       store.Schedule
+	message notify.LineReader
+	faults  []error
+}
+
+// read reads a member.
+func (r *scheduleReader) read(m strictjson.Member) {
+	name := string(m.Name)
+	field, is := ofSchedule()[name]
+	switch {
+	case is:
+		r.faults = append(r.faults, r.set(field, m))
+	case slices.Contains(OfOccurrence(), name):
+		r.message.Read(m)
+	default:
+		names := append(slices.Sorted(maps.Keys(ofSchedule())), OfOccurrence()...)
+		r.faults = append(r.faults, fault.New(name, "schedule: the field %.100q is unknown; its fields are %s", name, strings.Join(names, ", ")))
 	}
-	return s, nil
+}
+
+// set sets a field of the schedule.
+func (r *scheduleReader) set(f fields.Field, m strictjson.Member) error {
+	texts := make([]string, 1)
+	if text, err := f.TextIn(m); f.IsList() {
+		if json.Unmarshal(m.Value, &texts) != nil {
+			return fault.New(f.Name, "schedule: %s %.40s: write a list of strings, such as [%q]", f.Name, m.Value, f.Example)
+		}
+	} else if texts[0] = string(text); err != nil {
+		return fault.New(f.Name, "schedule: %w", err)
+	}
+	var faults []error
+	for _, text := range texts {
+		if text != "" {
+			faults = append(faults, f.Set(reflect.ValueOf(&r.s).Elem(), text))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// schedule returns the schedule of a topic that was read.
+func (r *scheduleReader) schedule(topic, name string) (*store.Schedule, error) {
+	r.message.Read(strictjson.Member{Name: []byte("topic"), Value: []byte(strconv.Quote(topic))})
+	m, wrong := r.message.Message()
+	if wrong == nil {
+		wrong = m.Faults()
+	}
+	r.s.Topic, r.s.Name = topic, name
+	fields.Fill(&r.s.Message, &m)
+	bad := errors.Join(r.faults...)
+	if bad == nil {
+		bad = r.s.Check()
+	}
+	return &r.s, errors.Join(bad, wrong)
 }
 
 // CheckBody returns a notify.ErrTooLarge for a schedule whose body has more than most bytes.
@@ -223,52 +245,4 @@ func CheckBody(s *store.Schedule, most int) error {
 		return &fault.Fault{Field: "body", Err: fmt.Errorf("%w: it has %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrTooLarge, n, most)}
 	}
 	return nil
-}
-
-// Schedule returns the schedule that is asked for, of a message without id and times. The error joins a notify.Fault for each thing that is
-// wrong.
-func (r ScheduleRequest) Schedule(name string, m *notify.Message) (*store.Schedule, error) {
-	s := &store.Schedule{
-		Topic: m.Topic, Name: name, Spec: calendar.Spec{Cron: r.Cron, Zone: r.Zone}, Overlap: store.Overlap(r.Overlap), Missed: store.Missed(r.Missed),
-	}
-	fields.Fill(&s.Message, m)
-	var faults []error
-	duration := func(to *time.Duration, field, text string) {
-		if text == "" {
-			return
-		}
-		d, err := fields.ParseDuration(field, text)
-		if err == nil && d == 0 {
-			err = fault.New(field, "%s %s: it is no time; leave it out, or write one such as 5m", field, text)
-		}
-		*to = d
-		faults = append(faults, err)
-	}
-	at := func(to *time.Time, field, text string) {
-		if text == "" {
-			return
-		}
-		var err error
-		*to, err = fields.ParseTime(field, text)
-		faults = append(faults, err)
-	}
-	duration(&s.Spec.Every, "every", r.Every)
-	duration(&s.Jitter, "jitter", r.Jitter)
-	duration(&s.Grace, "grace", r.Grace)
-	duration(&s.Catchup, "catchup", r.Catchup)
-	at(&s.Spec.From, "from", r.From)
-	at(&s.Spec.Until, "until", r.Until)
-	for _, text := range r.At {
-		var t time.Time
-		at(&t, "at", text)
-		s.Spec.At = append(s.Spec.At, t)
-	}
-	if r.Count != nil {
-		s.Count = *r.Count
-		faults = append(faults, fault.Within("count", "count", s.Count, 1, store.MaxCount))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return s, errors.Join(s.Check(), m.Faults())
 }

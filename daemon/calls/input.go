@@ -126,17 +126,7 @@ func readMember(m strictjson.Member, params []Param, input reflect.Value, given 
 		return fault.New(string(m.Name), "the field %.100q is unknown; use %s", m.Name, namesOf(params))
 	}
 	p := params[i]
-	if m.IsNull() {
-		return nil
-	}
-	read := m.Text
-	switch kind := input.FieldByIndex(p.Index).Kind(); {
-	case p.IsNumber():
-		read = m.Number
-	case kind == reflect.Bool:
-		read = m.Bool
-	}
-	text, err := read()
+	text, err := p.TextIn(m)
 	if err != nil {
 		given[p.Name] = true
 		return fault.New(p.Name, "%w", err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -29,6 +30,9 @@ func newDocument(version string) *huma.OpenAPI {
 		schemas.RegisterTypeAlias(of, text)
 	}
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.State](), text)
+	schemas.RegisterTypeAlias(reflect.TypeFor[notify.SettingsChange](), reflect.TypeFor[settingsChange]())
+	schemas.RegisterTypeAlias(reflect.TypeFor[api.SchedulePut](), reflect.TypeFor[schedulePut]())
+	schemas.RegisterTypeAlias(reflect.TypeFor[api.NamedSchedule](), reflect.TypeFor[namedSchedule]())
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.Position](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[subscribers.Receipt](), reflect.TypeFor[int64]())
 	return &huma.OpenAPI{
@@ -149,25 +153,60 @@ func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField
 	return &huma.Param{Name: p.Name, In: p.In, Required: p.Required, Description: schema.Description, Schema: schema}
 }
 
-// settingsChange describes the JSON that api.DecodeSettings reads.
-type settingsChange struct{}
+// settingsChange, schedulePut and namedSchedule describe the JSON of bodies by the tags of what they are read into.
+type (
+	settingsChange struct{}
+	schedulePut    struct{}
+	namedSchedule  struct{}
+)
 
 // Schema makes a schema of the fields of notify.SettingsChange.
 func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 	one := 1
-	all := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: map[string]*huma.Schema{}}
-	for _, f := range fields.In[notify.SettingsChange]() {
-		field := reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index)
-		if field.Type == reflect.TypeFor[*time.Duration]() {
-			field.Type = reflect.TypeFor[*string]()
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: described[notify.SettingsChange](schemas)}
+}
+
+// Schema makes a schema of the fields of store.Schedule, and of the message of each occurrence.
+func (schedulePut) Schema(schemas huma.Registry) *huma.Schema {
+	all := described[store.Schedule](schemas)
+	line := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[notify.Line](), true, "").Ref)
+	of := described[notify.Message](schemas)
+	for _, name := range api.OfOccurrence() {
+		if all[name] = of[name]; all[name] == nil {
+			all[name] = line.Properties[name]
 		}
-		if field.Type == reflect.TypeFor[*notify.Switch]() {
+	}
+	return named(schemas, "SchedulePut", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: all})
+}
+
+// Schema makes a schema of a schedulePut with its name.
+func (namedSchedule) Schema(schemas huma.Registry) *huma.Schema {
+	put := *schemas.SchemaFromRef(schedulePut{}.Schema(schemas).Ref)
+	put.Properties, put.Required = maps.Clone(put.Properties), []string{"name"}
+	put.Properties["name"] = &huma.Schema{Type: huma.TypeString, Examples: []any{"daily"}}
+	return named(schemas, "NamedSchedule", &put)
+}
+
+// named puts a schema among those that have a name, and returns a reference to it.
+func named(schemas huma.Registry, name string, schema *huma.Schema) *huma.Schema {
+	schemas.Map()[name] = schema
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+// described returns the schemas of the fields of T that have a name.
+func described[T any](schemas huma.Registry) map[string]*huma.Schema {
+	all := make(map[string]*huma.Schema)
+	for _, f := range fields.In[T]() {
+		field := reflect.TypeFor[T]().FieldByIndex(f.Index)
+		switch field.Type {
+		case reflect.TypeFor[time.Duration]():
+			field.Type = reflect.TypeFor[string]()
+		case reflect.TypeFor[*time.Duration](), reflect.TypeFor[*store.Rate]():
+			field.Type = reflect.TypeFor[*string]()
+		case reflect.TypeFor[*notify.Switch]():
 			field.Type = reflect.TypeFor[*bool]()
 		}
-		if field.Type == reflect.TypeFor[*store.Rate]() {
-			field.Type = reflect.TypeFor[*string]()
-		}
-		all.Properties[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema
+		all[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema
 	}
 	return all
 }
@@ -217,9 +256,6 @@ func content(schemas huma.Registry, value any, kind string) map[string]*huma.Med
 		kind = "application/json"
 	}
 	schema := &huma.Schema{Type: "string", Format: "binary"}
-	if _, changes := value.(notify.SettingsChange); changes {
-		value = settingsChange{}
-	}
 	if value != nil {
 		schema = schemas.Schema(reflect.TypeOf(value), true, "")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // A Field describes a field of a struct that is given as text: over HTTP, over NATS,
@@ -43,6 +44,8 @@ type Field struct {
 	Zone    string
 	grammar func(text string) error // of a text; nil: none
 	number  bool
+	truth   bool // it is true or false
+	list    bool
 	lasts   bool // it is a duration
 	lenient bool
 	zero    bool
@@ -56,7 +59,7 @@ func In[T any]() []Field {
 	known, ok := described.Load(of)
 	if !ok {
 		var all []Field
-		for field := range of.Fields() {
+		for _, field := range reflect.VisibleFields(of) { // also of what is embedded
 			if name := field.Tag.Get("field"); name != "" {
 				all = append(all, Of(name, field))
 			}
@@ -74,8 +77,8 @@ func Of(name string, field reflect.StructField) Field {
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
 		Of: get("of"), Zone: get("zone"), grammar: grammarOf(name, field.Tag), limits: limitsOf(field),
-		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](),
-		lasts:  field.Type == reflect.TypeFor[time.Duration](),
+		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](), truth: field.Type.Kind() == reflect.Bool, list: field.Type.Kind() == reflect.Slice,
+		lasts: field.Type == reflect.TypeFor[time.Duration](),
 	}
 }
 
@@ -191,8 +194,26 @@ func (f Field) Set(of reflect.Value, text string) error {
 		t, err := f.time(text)
 		*into = t
 		return err
+	case *[]time.Time: // each text is one more
+		t, err := f.time(text)
+		*into = append(*into, t)
+		return err
 	}
 	return fmt.Errorf("field %s: its type cannot be read", f.Name)
+}
+
+// TextIn returns the value of a member of a JSON object as text: a number, or true or false, for a field that is one, else that of a string. Null is
+// an empty text. The error is a strictjson.Error.
+func (f Field) TextIn(m strictjson.Member) ([]byte, error) {
+	switch {
+	case m.IsNull():
+		return nil, nil
+	case f.number:
+		return m.Number()
+	case f.truth:
+		return m.Bool()
+	}
+	return m.Text()
 }
 
 // Lenient returns the field without limits of numbers and durations, for a caller that
@@ -211,6 +232,9 @@ func (f Field) OrZero() Field {
 
 // IsNumber reports whether the field is a whole number, which JSON writes without quotes.
 func (f Field) IsNumber() bool { return f.number }
+
+// IsList reports whether the field is a list, to which Set adds.
+func (f Field) IsList() bool { return f.list }
 
 // limits is the range of values that the tags allow.
 type limits struct {

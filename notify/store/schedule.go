@@ -62,17 +62,19 @@ const (
 // carrier's process computes the times, and makes the next two, and all of the next minute, in a call that is fenced by its lease, and by the
 // schedule's cursor and revision: so each occurrence is made once, whichever process is killed when. A takeover finds the next ones in the
 // scheduled set, where they are found, cancelled and moved as any other message. What becomes of one never ends the chain.
+//
+// The tags describe the fields that have a name over HTTP, over NATS and as flags.
 type Schedule struct {
-	Topic, Name string
-	Spec        calendar.Spec // when it fires
+	Topic, Name   string
+	calendar.Spec // when it fires
 
-	Jitter time.Duration // each occurrence is due up to so much later, always the same for one id
-	Count  int           // how many occurrences are made at the most; zero: no limit
+	Jitter time.Duration `field:"jitter" shortest:"1ms" example:"30s" doc:"each occurrence is due up to so much later, always the same for one id; missing: no later"`
+	Count  int           `field:"count" minimum:"1" maximum:"1000000000" example:"12" doc:"how many occurrences are made at the most; missing: no limit"`
 
-	Overlap Overlap
-	Missed  Missed
-	Grace   time.Duration // zero: DefaultGrace
-	Catchup time.Duration // with MissedAll: how old an occurrence may be that is still made; zero: DefaultCatchup
+	Overlap Overlap       `field:"overlap" enum:"allow,skip" example:"skip" doc:"what becomes of an occurrence while the one before is ready, leased or put off: allow lets it go beside it, skip drops it; missing: allow"`
+	Missed  Missed        `field:"missed" enum:"one,skip,all" example:"all" doc:"what is made of occurrences that no carrier made in time: one, the latest; skip, none; or all that are not older than catchup; missing: one"`
+	Grace   time.Duration `field:"grace" shortest:"1m" longest:"24h" example:"5m" doc:"how late an occurrence may be until it is missed; missing: 1m"`
+	Catchup time.Duration `field:"catchup" shortest:"1s" longest:"720h" example:"1h" doc:"how old an occurrence may be that missed=all makes; missing: 1h"`
 
 	Message record.Record // of each occurrence, but its times and the headers of this package
 }

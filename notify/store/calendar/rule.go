@@ -15,15 +15,15 @@ const (
 	MaxAt    = 1000 // times in At
 )
 
-// A Spec is a rule as it is written. All times are whole seconds.
+// A Spec is a rule as it is written. All times are whole seconds. The tags describe the fields that have a name over HTTP, over NATS and as flags.
 type Spec struct {
-	Cron  string        // fields, see the package comment
-	Every time.Duration // a pause
-	At    []time.Time   // some times, in any order
-	Zone  string        // of Cron, such as Europe/Berlin; empty: UTC
+	Cron  string        `field:"cron" maxLength:"512" example:"30 2 * * *" doc:"minute, hour, day of the month, month, day of the week, perhaps with the second before them; or @daily and the like. Give this, every, or at"`
+	Every time.Duration `field:"every" shortest:"1s" example:"15m" doc:"a pause, counted from the time from, else from 1970"`
+	At    []time.Time   `field:"at" maxItems:"1000" example:"2030-01-01T00:00:00Z" doc:"times at which it fires, in any order"`
+	Zone  string        `field:"zone" example:"Europe/Berlin" doc:"time zone of cron; missing: UTC"`
 
-	From  time.Time // it does not fire before; zero: it may always
-	Until time.Time // it does not fire after; zero: it may always
+	From  time.Time `field:"from" example:"2030-01-01T00:00:00Z" doc:"it does not fire before; missing: it may always"`
+	Until time.Time `field:"until" example:"2031-01-01T00:00:00Z" doc:"it does not fire after; missing: it may always"`
 }
 
 // A Rule says when a schedule fires. Methods of one may be called at the same time.
