@@ -193,8 +193,8 @@ var mutants = []mutant{
 		"an ended lease uses up no attempt",
 		change{
 			lua + "shared/lapsed.lua",
-			"used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
-			"Attempts.use_up(member, try('HGET', ATTEMPTS, member), since,",
+			"used = Attempts.note(1, member, try('HGET', ATTEMPTS, member), since,",
+			"Attempts.note(1, member, try('HGET', ATTEMPTS, member), since,",
 		},
 		ofCarrier, "TestExpiredLeaseIsReturnedThenBuried",
 	},

@@ -77,11 +77,6 @@ function Attempts.note(uses, member, before, receipt, name, ended, reason, keeps
   return math.huge, 0
 end
 
--- Uses up one attempt.
-function Attempts.use_up(...)
-  return Attempts.note(1, ...)
-end
-
 -- Takes back that an attempt was used up.
 function Attempts.put_attempts(member, before)
   if before then try('HSET', ATTEMPTS, member, before) else try('HDEL', ATTEMPTS, member) end

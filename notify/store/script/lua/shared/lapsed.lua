@@ -24,7 +24,7 @@ local function end_lease(c, limits, member, score)
     due = Handover.due_before(member, record or '', math.floor(Leases.handed_at(since) / 1000))
   else
     cause = options.try and Fates.cause_of(member, since) or cause
-    used = Attempts.use_up(member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, c.now)
+    used = Attempts.note(1, member, try('HGET', ATTEMPTS, member), since, '', due, cause, limit.history, c.now)
   end
   if used < (options.attempts or limit.attempts) then return due end
   local score_of_dropped = options.fail == 'drop' and score or nil
