@@ -2,12 +2,18 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/httpapi"
@@ -176,6 +182,98 @@ func TestSlowBodiesOfStrangersMakeWay(t *testing.T) {
 	known.say("}").wantOK()
 }
 
+// A token whose bodies come byte by byte, on as many connections as there are, and on others in place of those that are closed,
+// keeps no other token out.
+func TestSlowBodiesOfATokenMakeWay(t *testing.T) {
+	t.Parallel()
+	const conns = 200
+	tokens := file(t, "tokens", "slow "+slowToken+" publish >\nother "+otherToken+" publish >\n")
+	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: conns, TokensFile: tokens}, httpapi.Timing{Header: time.Hour, Memory: time.Hour, Body: time.Hour, Closed: 200 * time.Millisecond})
+	heads := []string{
+		announce("/v1/topics/orders/messages", 100_000, ""),
+		announce("/v1/messages", 16<<20, ""), // only some have memory
+		"POST /v1/messages HTTP/1.1\nHost: a\nAuthorization: Bearer " + slowToken + "\nTransfer-Encoding: chunked\n\n186a0\n",
+	}
+	var crowd sync.WaitGroup
+	t.Cleanup(crowd.Wait) // after all connections are closed
+	for i := range conns {
+		w := h.dial(t).say(announce("/v1/messages", 100_000, "Expect: 100-continue\n"))
+		if status := w.status(); status != http.StatusContinue {
+			t.Fatalf("got %d", status)
+		}
+		crowd.Go(func() { h.trickle(t, w.Conn, heads[i%len(heads)]) })
+	}
+	for range 20 {
+		h.want(clientOf(t, otherToken), http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
+	}
+}
+
+// trickle sends bytes, and begins again with a head on another connection when one is closed, until the test ends.
+func (h *host) trickle(t *testing.T, conn net.Conn, head string) {
+	for t.Context().Err() == nil {
+		done := context.AfterFunc(t.Context(), func() { conn.Close() })
+		for err := error(nil); err == nil; time.Sleep(20 * time.Millisecond) {
+			_, err = io.WriteString(conn, " ")
+		}
+		done()
+		conn.Close()
+		var err error
+		if conn, err = net.Dial("tcp", h.addr); err != nil {
+			return // the gateway has stopped
+		}
+		_, _ = io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n"))
+	}
+	conn.Close()
+}
+
+// A body that brings enough is read in any crowd, and a slow one while slow ones take no more than half of the connections.
+func TestBodiesThatStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, httpapi.Options{MaxConns: 4, MaxBody: 1 << 20})
+		slow, brisk := b.body(20, 1), b.body(10, 64<<10)
+		for range 5 { // others, idle or half a request, each of which may have to wait a second
+			b.dial().say(getHealth).wantOK()
+			b.dial().say("GET /healthz HTTP/1.1\n")
+		}
+		if len(slow)+len(brisk) > 0 {
+			t.Error("one ended before the crowd")
+		}
+		var crowd []<-chan int
+		for range 6 {
+			crowd = append(crowd, b.body(20, 1))
+			time.Sleep(time.Second / 4)
+		}
+		if got := <-brisk; got != http.StatusServiceUnavailable { // Redis is away
+			t.Errorf("one that brings enough gets %d", got)
+		}
+		if got := <-slow; got != 0 {
+			t.Errorf("the slow one gets %d", got)
+		}
+		for _, one := range crowd {
+			<-one
+		}
+	})
+}
+
+// body sends a body of so many pieces of so many bytes, one in 900 ms, and returns the status of the answer; 0: it was cut off.
+func (b *bubble) body(pieces, bytes int) <-chan int {
+	w, got := b.dial(), make(chan int, 1)
+	w.say(fmt.Sprintf("POST /v1/topics/orders/messages HTTP/1.1\nHost: a\nContent-Length: %d\n\n", pieces*bytes))
+	go func() {
+		for n, err := 0, error(nil); n < pieces && err == nil; n++ {
+			time.Sleep(900 * time.Millisecond)
+			_, err = io.WriteString(w, strings.Repeat("x", bytes))
+		}
+		status := 0
+		if answer, err := http.ReadResponse(w.r, nil); err == nil {
+			status = answer.StatusCode
+		}
+		got <- status
+	}()
+	return got
+}
+
 // The same with TLS.
 func TestStrangersMakeWayOverTLS(t *testing.T) {
 	t.Parallel()
@@ -189,6 +287,43 @@ func TestStrangersMakeWayOverTLS(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		w := &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
 		w.say(getHealth).wantOK()
+	}
+}
+
+// The same over HTTP/2, whatever other requests the connection had.
+func TestSlowBodiesMakeWayOverHTTP2(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 1, CertFile: cert, KeyFile: key}, httpapi.Timing{Body: time.Hour, Closed: 100 * time.Millisecond})
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	stuck, end := io.Pipe()
+	t.Cleanup(func() { end.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		answer, err := client.Post("https://"+h.addr+"/v1/topics/orders/messages", "text/plain", stuck)
+		if err == nil {
+			answer.Body.Close()
+			err = fmt.Errorf("it is answered with %d", answer.StatusCode)
+		}
+		ended <- err
+	}()
+	if _, err := end.Write([]byte("x")); err != nil { // once the connection stands
+		t.Fatal(err)
+	}
+	answer, err := client.Get("https://" + h.addr + "/v1/topics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
+		t.Fatalf("got %d over %s", answer.StatusCode, answer.Proto)
+	}
+	other := h.dial(t)
+	conn := tls.Client(other.Conn, &tls.Config{InsecureSkipVerify: true})
+	(&wire{Conn: conn, t: t, r: bufio.NewReader(conn)}).say(getHealth).wantOK()
+	if err := storetest.Receive(t, "the slow request ends", ended); err == nil || strings.Contains(err.Error(), "answered") {
+		t.Errorf("it ends with %v", err)
 	}
 }
 

@@ -20,6 +20,7 @@ func (c *call) reserve(bytes int64) error {
 	}
 	ctx, done := c.untilBusy()
 	defer done()
+	defer guard.OnSlot(c.r.Context(), (*guard.Slot).Refresh) // the client was not slow meanwhile
 	return c.grant.Memory.Reserve(ctx, &c.reserved, bytes)
 }
 

@@ -118,7 +118,8 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.RLock()
 		defer g.handling.RUnlock()
-		guard.OnSlot(r.Context(), func(one *guard.Slot) { one.BeginRequest(r.ContentLength != 0) })
+		told, end := guard.BeginRequest(r)
+		defer end()
 		guard.OnSlot(r.Context(), g.fresh.Remove)
 		rc := http.NewResponseController(w) // an error here means that the connection is gone
 		now, within := time.Now(), g.timing.answer
@@ -127,7 +128,7 @@ func (g *Gate) bounded(next http.Handler) http.Handler {
 			within += g.timing.body
 		}
 		_ = rc.SetWriteDeadline(now.Add(within))
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, told)
 	})
 }
 

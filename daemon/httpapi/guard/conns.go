@@ -50,14 +50,15 @@ func (p probing) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// slots is a listener with a limit of connections at a time. A further one replaces a
-// connection without a request under way: first that of a stranger, who showed no known
-// token, then one that is slow to send a request, and last that of a known client.
-// While there is none to replace, it waits.
+// slots is a listener with a limit of connections at a time. A further one replaces an
+// idle connection, or one that is slow to send a request: first an idle one of a
+// stranger, who showed no known token, then one whose header is slow, or a stranger's
+// body, then one whose body is slow if those are more than half of all, and last an
+// idle one of a known client. While there is none to replace, it waits.
 type slots struct {
 	net.Listener
 	most int           // connections at a time
-	slow time.Duration // how long the header of a request, and the body of a stranger's, may take while others wait
+	slow time.Duration // how long a header, a stranger's body, and brisk bytes of another body may take while others wait
 
 	mu        sync.Mutex
 	freed     sync.Cond // signalled when a connection is closed or may be closed
@@ -65,7 +66,8 @@ type slots struct {
 	open      int
 	strangers list.List // idle connections of strangers, longest idle first
 	known     list.List // idle connections of known clients
-	coming    list.List // connections whose request has not fully come
+	coming    list.List // connections whose header has not come whole, or whose body, and they showed no token
+	bodies    list.List // connections of known clients whose bodies have not come whole
 }
 
 func NewSlots(l net.Listener, most int, slow time.Duration) *slots {
@@ -79,7 +81,9 @@ type Slot struct {
 	net.Conn
 	of     *slots
 	known  bool       // its client showed a token
-	in     *list.List // nil: a request is under way
+	under  int        // requests under way, of which HTTP/2 may have several
+	whole  int        // those of them that have come whole
+	in     *list.List // nil: a request under way has come whole
 	at     *list.Element
 	since  time.Time
 	closed bool
@@ -108,23 +112,35 @@ func (s *slots) Accept() (net.Conn, error) {
 
 // wait waits until a connection is closed or may be closed. The mutex is held.
 func (s *slots) wait() {
-	if first := s.coming.Front(); first != nil {
-		defer time.AfterFunc(time.Until(first.Value.(*Slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
+	for _, first := range []*list.Element{s.coming.Front(), s.crowding()} {
+		if first != nil {
+			defer time.AfterFunc(time.Until(first.Value.(*Slot).since.Add(s.slow)), s.freed.Broadcast).Stop()
+		}
 	}
 	s.freed.Wait()
 }
 
-// evict closes a connection without a request under way. It reports whether there was one. The mutex is held.
+// evict closes a connection that is idle or slow. It reports whether there was one. The mutex is held.
 func (s *slots) evict() bool {
-	for _, from := range []*list.List{&s.strangers, &s.coming, &s.known} {
-		first := from.Front()
-		if first == nil || from == &s.coming && time.Since(first.Value.(*Slot).since) < s.slow {
+	for _, first := range []*list.Element{s.strangers.Front(), s.coming.Front(), s.crowding(), s.known.Front()} {
+		if first == nil {
 			continue
 		}
-		first.Value.(*Slot).close()
-		return true
+		one := first.Value.(*Slot)
+		if one.in == &s.strangers || one.in == &s.known || time.Since(one.since) >= s.slow {
+			one.close()
+			return true
+		}
 	}
 	return false
+}
+
+// crowding returns the first of the bodies if they take more than half of all connections, else nil. The mutex is held.
+func (s *slots) crowding() *list.Element {
+	if s.bodies.Len() > s.most/2 {
+		return s.bodies.Front()
+	}
+	return nil
 }
 
 // Close closes the listener.
@@ -184,22 +200,60 @@ func (c *Slot) SetState(state http.ConnState) {
 	}
 }
 
-// BeginRequest notes that the header of a request has come. That of a stranger is still
-// coming while it may have a body: net/http waits for that though the stranger is refused.
-func (c *Slot) BeginRequest(hasBody bool) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	if c.known || !hasBody {
-		c.move(nil)
-	}
-}
-
 // Authenticate notes that the client of a request showed a known token.
 func (c *Slot) Authenticate() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if c.known = true; c.in == &c.of.coming {
+	if c.known = true; c.in == &c.of.coming && c.under > 0 {
+		c.move(&c.of.bodies)
+	}
+}
+
+// Refresh notes that a body had to wait for the server, or is not slow.
+func (c *Slot) Refresh() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.in == &c.of.bodies {
+		c.move(c.in)
+	}
+}
+
+// begin notes that the header of a request has come, and whether that is all of it.
+func (c *Slot) begin(whole bool) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.under++; whole {
+		c.come()
+	}
+}
+
+// arrive notes that the rest of a request has come.
+func (c *Slot) arrive() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.come()
+}
+
+// come counts a request that has come whole. The mutex is held.
+func (c *Slot) come() {
+	if c.whole++; c.in == &c.of.coming || c.in == &c.of.bodies {
 		c.move(nil)
+	}
+}
+
+// end notes that a request is answered, and whether it had come whole. Others of HTTP/2 may still be coming.
+func (c *Slot) end(whole bool) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.under--; whole {
+		c.whole--
+	}
+	switch {
+	case c.under == 0 || c.whole > 0 || c.in != nil || c.closed:
+	case c.known:
+		c.move(&c.of.bodies)
+	default:
+		c.move(&c.of.coming)
 	}
 }
 
@@ -221,7 +275,7 @@ func OnSlot(ctx context.Context, f func(*Slot)) {
 	}
 }
 
-// WithSlot returns the context of the requests on a connection, for onSlot.
+// WithSlot returns the context of the requests on a connection, for OnSlot.
 func WithSlot(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, slotKey{}, SlotOf(conn))
 }
