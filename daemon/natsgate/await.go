@@ -20,7 +20,7 @@ func (g *Gate) inspect(ctx context.Context, r request) (*nats.Msg, error) {
 	if in.Wait == 0 {
 		return inspected(g.o.Service.Inspector.Inspect(ctx, r.name, in.ID))
 	}
-	return nil, g.waits.start(func(ctx context.Context) {
+	return nil, g.wait(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, in.Wait)
 		defer cancel()
 		g.inspectAtLast(ctx, r, in.ID)

@@ -28,7 +28,7 @@ func (g *Gate) claim(ctx context.Context, r request) (*nats.Msg, error) {
 	}
 	o := in.Options()
 	if o.Wait > 0 {
-		return nil, g.waits.start(func(ctx context.Context) { r.finish(g.claimAtLast(ctx, r, o)) })
+		return nil, g.wait(func(ctx context.Context) { r.finish(g.claimAtLast(ctx, r, o)) })
 	}
 	ds, err := g.claimer.Claim(ctx, r.name, o)
 	if err != nil {
@@ -152,7 +152,7 @@ func (g *Gate) settleSubject(of, token string) string {
 func (g *Gate) addReturns(work context.Context, conn *nats.Conn) error {
 	sub, err := conn.Subscribe(g.settleSubject(g.identity.ID, "*"), func(m *nats.Msg) {
 		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-			g.slots.run(0, func() { g.returned(work, lastToken(m.Subject)) })
+			g.inSlots(0, func() { g.returned(work, lastToken(m.Subject)) })
 		}
 	})
 	if err != nil {

@@ -30,9 +30,10 @@ type Gate struct {
 	claimer  *subscribers.Claimer
 	listener *subscribers.Listener // of the bridges
 	hinting  loops
-	secret   *signing.Secret // that tokens are sealed with
-	slots    slots
-	waits    waits
+	secret   *signing.Secret     // that tokens are sealed with
+	slots    places              // of requests that are handled
+	waits    places              // of those that wait, for messages or for the end of one
+	waiting  atomic.Int64        // their number
 	held     *semaphore.Weighted // bytes of the bodies of claims that waited
 	reads    turns               // of inspections
 	count    counters
@@ -125,7 +126,7 @@ func (g *Gate) maxPayload() int64 {
 // Stats returns the counts.
 func (g *Gate) Stats() Stats {
 	s := g.count.read()
-	s.Waits, s.Publisher = g.waits.count.Load(), g.pub.Stats()
+	s.Waits, s.Publisher = g.waiting.Load(), g.pub.Stats()
 	s.Hinting, s.Bridging = g.hinting.last(), g.listener.Stats().Progress
 	s.Endpoints = make(map[string]Tally)
 	for _, e := range g.endpoints {

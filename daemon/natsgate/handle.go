@@ -34,7 +34,7 @@ func (g *Gate) handler(work context.Context, conn *connection, e endpoint) nats.
 			r.finish(nil, err)
 			return
 		}
-		handled := g.slots.run(wireSize(m), func() {
+		handled := g.inSlots(wireSize(m), func() {
 			defer e.turns.end()
 			g.handle(work, e, r)
 		})

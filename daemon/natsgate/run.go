@@ -48,8 +48,8 @@ func New(s *notify.Store, o Options) (*Gate, error) {
 	g := &Gate{
 		o: o, servers: servers, store: s, pub: pub, claimer: claimer, listener: listener, anybody: calls.Anybody("nats"),
 		secret:   signing.New(s),
-		slots:    newSlots(),
-		waits:    newWaits(),
+		slots:    newPlaces(maxConcurrent),
+		waits:    newPlaces(maxWaits),
 		held:     semaphore.NewWeighted(maxHeld),
 		reads:    make(turns, maxReads),
 		made:     time.Now().UTC(),
@@ -92,8 +92,10 @@ func (g *Gate) Run(ctx context.Context) error {
 		}
 	}
 	g.cut()
-	g.slots.end()
-	g.waits.end(context.Background()) // an ended wait makes one call at most
+	g.slots.close()
+	g.slots.wait(context.Background())
+	g.waits.close()
+	g.waits.wait(context.Background()) // an ended wait makes one call at most
 	return nil
 }
 
@@ -176,7 +178,8 @@ func (g *Gate) Quiesce(ctx context.Context) {
 		g.waits.close() // now: requests that wait for a turn may use up the time
 		c.drain(ctx)
 	}
-	g.waits.end(ctx)
+	g.waits.close()
+	g.waits.wait(ctx)
 	if c != nil {
 		c.drain(ctx) // of what these claimed at last nobody may have received some
 	}

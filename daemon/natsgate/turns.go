@@ -3,7 +3,6 @@ package natsgate
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -67,79 +66,56 @@ func (t turns) end() {
 	}
 }
 
-// slots limit the requests that are handled at a time. A request takes one, and one more for every slotBytes bytes.
-type slots struct {
+// places bound how many requests are under way at a time.
+type places struct {
+	most  int64
 	free  *semaphore.Weighted
-	open  context.Context // ends with end: no more requests are handled
+	open  context.Context // ends with close: what is under way ends soon, and nothing waits for a place
 	close context.CancelFunc
 }
 
-func newSlots() slots {
-	s := slots{free: semaphore.NewWeighted(maxConcurrent)}
-	s.open, s.close = context.WithCancel(context.Background())
-	return s
+func newPlaces(most int64) places {
+	p := places{most: most, free: semaphore.NewWeighted(most)}
+	p.open, p.close = context.WithCancel(context.Background())
+	return p
 }
 
-// run runs f, for a request of so many bytes, in a goroutine as soon as its slots are free. It reports false, and f does not run,
-// after end.
-func (s slots) run(bytes int, f func()) bool {
-	n := min(1+int64(bytes/slotBytes), maxConcurrent)
-	if s.free.Acquire(s.open, n) != nil {
-		return false
-	}
+// run runs f in a goroutine, in n places that were taken for it.
+func (p places) run(n int64, f func()) {
 	go func() {
-		defer s.free.Release(n)
+		defer p.free.Release(n)
 		f()
 	}()
+}
+
+// wait waits until all places are free, or ctx ends.
+func (p places) wait(ctx context.Context) {
+	if p.free.Acquire(ctx, p.most) == nil {
+		p.free.Release(p.most)
+	}
+}
+
+// inSlots runs f, for a request of so many bytes, in a goroutine as soon as its slots are free: one, and one more for every slotBytes
+// bytes. It reports false, and f does not run, when the slots are closed.
+func (g *Gate) inSlots(bytes int, f func()) bool {
+	n := min(1+int64(bytes/slotBytes), maxConcurrent)
+	if g.slots.free.Acquire(g.slots.open, n) != nil {
+		return false
+	}
+	g.slots.run(n, f)
 	return true
 }
 
-// wait waits until all slots are free, or ctx ends.
-func (s slots) wait(ctx context.Context) {
-	if s.free.Acquire(ctx, maxConcurrent) == nil {
-		s.free.Release(maxConcurrent)
-	}
-}
-
-// end refuses further requests, and waits until all slots are free.
-func (s slots) end() {
-	s.close()
-	_ = s.free.Acquire(context.Background(), maxConcurrent) // never fails: the context has no end
-}
-
-// waits are the requests that wait: beside the slots, which others need meanwhile.
-type waits struct {
-	count *atomic.Int64 // of them
-	free  *semaphore.Weighted
-	open  context.Context // ends with end: all are answered
-	close context.CancelFunc
-}
-
-func newWaits() waits {
-	w := waits{count: new(atomic.Int64), free: semaphore.NewWeighted(maxWaits)}
-	w.open, w.close = context.WithCancel(context.Background())
-	return w
-}
-
-// start calls f in a goroutine, with a context that ends when the gateway stops. The error is an api.ErrBusy.
-func (w waits) start(f func(context.Context)) error {
-	if !w.free.TryAcquire(1) {
+// wait calls f in a goroutine beside the slots, which others need meanwhile, with a context that ends when the gateway stops. The
+// error is an api.ErrBusy.
+func (g *Gate) wait(f func(context.Context)) error {
+	if !g.waits.free.TryAcquire(1) {
 		return fmt.Errorf("%w: %d requests wait already; send it again", api.ErrBusy, maxWaits)
 	}
-	w.count.Add(1)
-	go func() {
-		defer w.free.Release(1)
-		defer w.count.Add(-1)
-		f(w.open)
-	}()
+	g.waiting.Add(1)
+	g.waits.run(1, func() {
+		defer g.waiting.Add(-1)
+		f(g.waits.open)
+	})
 	return nil
-}
-
-// end answers all that wait, and waits until that is done, or ctx ends. Later ones are
-// answered at once.
-func (w waits) end(ctx context.Context) {
-	w.close()
-	if w.free.Acquire(ctx, maxWaits) == nil {
-		w.free.Release(maxWaits)
-	}
 }
