@@ -614,7 +614,7 @@ func TestSetForAllAtOnce(t *testing.T) {
 	callers.Wait()
 	wantOneRevision(t, db)
 	before := revisions(t, db)[0]
-	if got, err := db.SetForAll(t.Context(), notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)}, true); err != nil || !got.RingOnly {
+	if got, err := db.SetForAll(t.Context(), notify.SettingsChange{Lease: new(time.Hour), ArchiveAcked: new(true)}, true); err != nil || !got.ArchiveAcked {
 		t.Errorf("filled: %+v, %v", got, err)
 	}
 	wantOneRevision(t, db)
@@ -622,7 +622,7 @@ func TestSetForAllAtOnce(t *testing.T) {
 	if filled == before {
 		t.Error("what was filled in is no change")
 	}
-	if _, err := db.SetForAll(t.Context(), notify.SettingsChange{RingOnly: new(true)}, true); err != nil || revisions(t, db)[0] != filled {
+	if _, err := db.SetForAll(t.Context(), notify.SettingsChange{ArchiveAcked: new(true)}, true); err != nil || revisions(t, db)[0] != filled {
 		t.Errorf("filled in again, it is %q, %v", revisions(t, db)[0], err)
 	}
 }

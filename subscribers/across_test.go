@@ -42,7 +42,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Minute} {
 		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-		quiet(t, db)
+		beating(t, db)
 		p, _ := newPoller(t, db)
 		topics := across(db, 3)
 		for _, topic := range topics {
@@ -79,9 +79,9 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 func TestClaimAcrossWaits(t *testing.T) {
 	t.Parallel()
 	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-	quiet(t, db)
-	p, _ := newPoller(t, db)
 	topics := across(db, 8)
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	for _, age := range []time.Duration{0, time.Millisecond} {
 		for _, topic := range topics {
 			o := long()
@@ -136,7 +136,7 @@ func TestShardIsAway(t *testing.T) {
 	for _, topic := range topics {
 		storetest.Publish(t, all, of(topic, "before"))
 	}
-	quiet(t, all)
+	quiet(t, all, topics...)
 	there, away := topics[0], topics[1]
 	if all.Of(away) == all.Home() { // home has a test of its own
 		there, away = away, there

@@ -29,7 +29,7 @@ func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handl
 // nothing from others, and waits in no list.
 func TestHandlerOfAnAge(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
+	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	storetest.Publish(t, db, dueBefore(topic, "released", 2*time.Hour))
 	released := claimOne(t, p, time.Minute)
@@ -108,7 +108,7 @@ func TestHandlerOfAnAgeIsCalm(t *testing.T) {
 			claims.Add(1)
 		}
 	})
-	quiet(t, db)
+	beating(t, db)
 	aged(t, own, time.Hour, func(context.Context, *subscribers.Delivery) error {
 		handled.Add(1)
 		return nil
@@ -135,7 +135,7 @@ func TestHandlerOfAnAgeIsCalm(t *testing.T) {
 // Whatever becomes of its connection, it gets what becomes old.
 func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, alone(t))
+	db := beating(t, alone(t))
 	got := make(chan string, 100)
 	aged(t, db, 50*time.Millisecond, func(_ context.Context, d *subscribers.Delivery) error {
 		got <- d.ID

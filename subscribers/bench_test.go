@@ -256,12 +256,14 @@ func BenchmarkWake(b *testing.B) {
 		for name, ring := range map[string]bool{"handed over": false, "rung for": true} {
 			b.Run(fmt.Sprint(n, " topics, ", name), func(b *testing.B) {
 				db := storetest.Open(b)
-				storetest.Set(b, db, notify.AllTopics, notify.SettingsChange{RingOnly: &ring})
 				carry(b, db)
 				p := subscriberstest.Claimer(b, db)
 				storetest.Run(b, p.Run)
 				storetest.Eventually(b, "the claimer receives itself", func() bool { return p.Ping(b.Context()) == nil })
 				pub, topics := storetest.Publisher(b, db), topicsOf(n)
+				if ring {
+					storetest.RingAlone(b, db, topics...)
+				}
 				var late storetest.Lateness
 				for i := range b.N {
 					came, began := make(chan error, 1), make(chan time.Time, 1)

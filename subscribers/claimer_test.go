@@ -139,11 +139,11 @@ func beating(t *testing.T, db *notify.Store) *notify.Store {
 	return db
 }
 
-// quiet is beating where nothing is handed over: without a carrier, what is not confirmed
+// quiet is beating where nothing of topics and of topic is handed over: without a carrier, what is not confirmed
 // in time would be lost for good.
-func quiet(t *testing.T, db *notify.Store) *notify.Store {
+func quiet(t *testing.T, db *notify.Store, topics ...string) *notify.Store {
 	t.Helper()
-	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+	storetest.RingAlone(t, db, append(topics, topic)...)
 	return beating(t, db)
 }
 

@@ -390,12 +390,12 @@ func TestRungInsteadOfHanded(t *testing.T) {
 			}
 			return numbered(1)
 		},
-		"ring_only": func(t *testing.T, db *notify.Store) []notify.Message {
-			storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)})
+		"a concurrency": func(t *testing.T, db *notify.Store) []notify.Message {
+			storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(2)})
 			return numbered(1)
 		},
-		"ring_only for all topics": func(t *testing.T, db *notify.Store) []notify.Message {
-			storetest.Set(t, db, record.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+		"a rate": func(t *testing.T, db *notify.Store) []notify.Message {
+			storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(store.PerSecond), Burst: new(2)})
 			return numbered(1)
 		},
 	} {
@@ -1030,7 +1030,7 @@ func TestHandoversBesideRings(t *testing.T) {
 	taker := handedOver(t, db, handler, subscribers.HandleOptions{})
 	handledBy("alone", true)
 	waits(t, db, 1)
-	storetest.Set(t, rings, topic, notify.SettingsChange{RingOnly: new(true)})
+	storetest.RingAlone(t, rings, topic)
 	handledBy("rung", false)
 	waits(t, db, 1)
 	c := subscriberstest.Claimer(t, rings) // its inbox takes none
@@ -1054,8 +1054,11 @@ func TestHandoversBesideRings(t *testing.T) {
 	waits(t, db, 2)
 	const n = 200
 	for i := range n {
-		if i%20 == 0 {
-			storetest.Set(t, rings, topic, notify.SettingsChange{RingOnly: new(i%40 == 0)})
+		switch i % 40 {
+		case 0:
+			storetest.RingAlone(t, rings, topic)
+		case 20:
+			storetest.Set(t, rings, topic, notify.SettingsChange{Concurrency: new(0)})
 		}
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 	}

@@ -135,7 +135,7 @@ func TestPauseInTheMiddle(t *testing.T) {
 			claims.Add(1)
 		}
 	})
-	storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)})
+	storetest.RingAlone(t, db, topic)
 	handle(t, own, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish

@@ -15,7 +15,8 @@ func TestLeasesOfDifferentLengths(t *testing.T) {
 	db := storetest.Open(t)
 	const shorter = time.Minute / 2 // more than a machine stands still
 	carry(t, db)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	storetest.RingAlone(t, db, topic)
 	began, end := keep(t, db, 2)
 	storetest.Publish(t, db, body("long"))
 	long := storetest.Receive(t, "the long one begins", began)

@@ -87,7 +87,7 @@ func TestClaimAnyAtOnce(t *testing.T) {
 		{500, true, "c9 a8 a5 c4 c3 b2 b1"},
 	} {
 		for _, wait := range []time.Duration{0, time.Minute} {
-			db := quiet(t, storetest.Open(t))
+			db := beating(t, storetest.Open(t))
 			for id, ago := range map[string]int{"c9": 9, "a8": 8, "p7": 7, "a5": 5, "c4": 4, "c3": 3, "b2": 2, "b1": 1} {
 				storetest.Publish(t, db, dueBefore(storetest.Near(db, id[:1]), id, time.Duration(ago)*time.Minute))
 			}
@@ -181,12 +181,12 @@ func TestClaimAnyWaits(t *testing.T) {
 		defer mu.Unlock()
 		calls[script]++
 	})
-	quiet(t, db)
-	p, _ := newPoller(t, db)
 	topics := topicsOf(record.MaxTopics)
 	for i, topic := range topics {
 		topics[i] = storetest.Near(db, topic)
 	}
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	for _, topic := range topics {
 		answer := claimAnyLater(t.Context(), t, p, topics, long())
 		waitsIn(t, db, topics, 1)
@@ -222,6 +222,7 @@ func TestClaimAnyWaits(t *testing.T) {
 func warm(t *testing.T, db *notify.Store, p *subscribers.Claimer) {
 	t.Helper()
 	topics := []string{"warm.1", "warm.2"}
+	storetest.RingAlone(t, db, topics...)
 	answer := claimAnyLater(t.Context(), t, p, topics, long())
 	waitsIn(t, db, topics, 1)
 	storetest.Publish(t, db, of("warm.1", "m"))
@@ -240,7 +241,9 @@ func TestOneCreditForAllTopics(t *testing.T) {
 		p, _ := newPoller(t, db)
 		other, _ := newPoller(t, db)
 		topics := topicsOf(2)
-		storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: &ring})
+		if ring {
+			storetest.RingAlone(t, db, topics...)
+		}
 		for round := range 10 {
 			answer := claimAnyLater(t.Context(), t, p, topics, long())
 			waitsIn(t, db, topics, 1)
@@ -249,7 +252,7 @@ func TestOneCreditForAllTopics(t *testing.T) {
 			storetest.Publish(t, db, of(topics[0], fmt.Sprint("a", round)), of(topics[1], fmt.Sprint("b", round)))
 			both := slices.Concat(storetest.Receive(t, "the first", answer).ds, storetest.Receive(t, "the second", second).ds)
 			if len(both) != 2 || both[0].Topic == both[1].Topic {
-				t.Fatalf("ring only: %v: got %+v", ring, both)
+				t.Fatalf("the ring alone: %v: got %+v", ring, both)
 			}
 			var h handouts
 			for i := range both {
@@ -271,10 +274,9 @@ func TestOneCreditForAllTopics(t *testing.T) {
 // Topics ring at once for one caller: one message is claimed, and no other claim is made for it that would have to be undone.
 func TestOneClaimAtATime(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
 	topics := topicsOf(8)
-	storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{RingOnly: new(true)})
+	db := quiet(t, storetest.Open(t), topics...)
+	p, _ := newPoller(t, db)
 	for round := range 20 {
 		answer := claimAnyLater(t.Context(), t, p, topics, long())
 		waitsIn(t, db, topics, 1)
@@ -303,9 +305,9 @@ func TestOneClaimAtATime(t *testing.T) {
 // A caller of several topics leaves while they are read, or while it is claimed for: what there is stays for others.
 func TestCallerOfSeveralLeaves(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
+	db := quiet(t, holdable(t), topics...)
+	p, _ := newPoller(t, db)
 	for i, some := range [][]notify.Message{nil, {of(topics[1], "a"), of(topics[2], "b")}} {
 		storetest.Publish(t, db, some...)
 		held, let := hold(t, db)
@@ -330,9 +332,9 @@ func TestCallerOfSeveralLeaves(t *testing.T) {
 // Many callers that wait for several topics, and one message: one gets it, and all have left when they are gone.
 func TestOneMessageForManyCallers(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
 	topics := topicsOf(record.MaxTopics)
+	db := quiet(t, storetest.Open(t), topics...)
+	p, _ := newPoller(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan got, 200)
 	for range cap(answers) {
@@ -359,9 +361,10 @@ func TestOneMessageForManyCallers(t *testing.T) {
 // First come, first served, whether callers wait for one topic or for several.
 func TestOrderOfCallersOfSeveral(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	db := storetest.Open(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c"), storetest.Near(db, "d")}
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	var answers []<-chan got
 	for _, some := range [][]string{topics, topics[2:3], topics[1:], topics[2:3]} {
 		answers = append(answers, claimAnyLater(t.Context(), t, p, some, long()))
@@ -431,9 +434,9 @@ func TestClaimAnyFails(t *testing.T) {
 			refused.Add(1)
 		}
 	})
-	quiet(t, db)
-	p, _ := newPoller(t, db)
 	topics := topicsOf(3)
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	warm(t, db, p)
 	only := func(master, port string) {
 		t.Helper()
@@ -472,9 +475,10 @@ func TestClaimAnyFails(t *testing.T) {
 // The connection breaks while topics are read for a caller: it has the error, and others do not; the inbox is left in no list.
 func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	db := holdable(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")} // of one shard, which one call reads
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	warm(t, db, p)
 	held, let := hold(t, db)
 	broken := claimAnyLater(t.Context(), t, p, topics, long())
@@ -502,7 +506,7 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 // A caller that comes while all its topics are paused is woken by the first that is resumed.
 func TestClaimAnyOfPausedTopics(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
+	db := beating(t, storetest.Open(t))
 	p, _ := newPoller(t, db)
 	inspector, topics := storetest.Inspector(t, db), topicsOf(3)
 	for _, topic := range topics {
@@ -530,7 +534,7 @@ func TestClaimAnyOfPausedTopics(t *testing.T) {
 
 func TestClaimerOfSeveralStops(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
+	db := beating(t, storetest.Open(t))
 	p, stop := newPoller(t, db)
 	topics := topicsOf(9)
 	aged := long()
@@ -549,9 +553,10 @@ func TestClaimerOfSeveralStops(t *testing.T) {
 // Messages of an age, of several topics: exactly then, the one that has it first.
 func TestClaimAnyOfAnAge(t *testing.T) {
 	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	db := storetest.Open(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")}
+	quiet(t, db, topics...)
+	p, _ := newPoller(t, db)
 	o := long()
 	o.MinAge, o.Max, o.Oldest = time.Hour, 10, true
 	answer := claimAnyLater(t.Context(), t, p, topics, o)

@@ -352,7 +352,8 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	db := storetest.Open(t)
 	causes := make(chan error, 1)
 	began := make(chan subscribers.Delivery, 1)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief), RingOnly: new(true)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
+	storetest.RingAlone(t, db, topic)
 	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()

@@ -26,7 +26,6 @@ type Settings struct {
 	LeaseMs      int64      `json:"lease_ms" example:"60000" doc:"lease of a claim that gives none"`
 	BackoffMinMs int64      `json:"backoff_min_ms" example:"1000" doc:"upper bound of the random wait after the first failed attempt"`
 	BackoffMaxMs int64      `json:"backoff_max_ms" example:"600000" doc:"upper bound of the random wait after many failed attempts"`
-	RingOnly     bool       `json:"ring_only" doc:"subscribers are rung and claim; no message is handed over with the ring"`
 	ArchiveAcked bool       `json:"archive_acked" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       bool       `json:"paused" doc:"no message is handed out"`
 	PausedUntil  *time.Time `json:"paused_until,omitempty" doc:"when the pause ends; missing: there is none, or it has no end"`
@@ -48,7 +47,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		RingOnly: s.RingOnly, ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: given(s.PausedUntil), History: s.History,
+		ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: given(s.PausedUntil), History: s.History,
 		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead,
 		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Own: append([]string{}, s.Own...),
 	}
@@ -243,12 +242,18 @@ const (
 	maxTypos = 3   // most edits between an unknown name and the one that is suggested
 )
 
+// gone are settings that there were, and why they are not missed.
+var gone = map[string]string{"ring_only": "messages are always handed over, but for those of a topic with a concurrency or a rate; leave it out"}
+
 // settingField returns the field of a setting. The error for an unknown name is a notify.Fault.
 func settingField(name string) (fields.Field, error) {
 	for _, f := range fields.In[notify.SettingsChange]() {
 		if f.Name == name {
 			return f, nil
 		}
+	}
+	if why, ok := gone[name]; ok {
+		return fields.Field{}, fault.New(name, "setting %q: it is gone, since %s", name, why)
 	}
 	name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 	names, meant := SettingNames(), ""

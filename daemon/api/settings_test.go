@@ -19,7 +19,7 @@ import (
 
 // Each setting has a description, and a valid example.
 func TestSettingFields(t *testing.T) {
-	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "ring_only", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst"}, api.SettingNames()); diff != "" {
+	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst"}, api.SettingNames()); diff != "" {
 		t.Error(diff)
 	}
 	for _, f := range fields.In[notify.SettingsChange]() {
@@ -69,18 +69,19 @@ func wantFaults(t *testing.T, what string, err error, want ...string) {
 
 func TestBadSettings(t *testing.T) {
 	for data, want := range map[string][]string{
-		``:                {"settings: not a JSON object"},
-		` `:               {"settings: not a JSON object"},
-		`null`:            {"settings: not a JSON object"},
-		`[]`:              {"settings: not a JSON object"},
-		`{"attempts":5`:   {"settings: not a JSON object"},
-		`{"attempts":5}x`: {"settings: not a JSON object"},
-		"{\"\xff\":5}":    {"settings: not a JSON object"},
-		`{}`:              {"settings: give one or more of attempts, lease, backoff_min, backoff_max, ring_only, archive_acked, paused, history, key_concurrency, on_retry, on_dead, concurrency, rate, burst"},
-		`{"atempts":5}`:   {`atempts: setting "atempts": it is unknown; did you mean attempts? use attempts, lease,`},
-		`{"lease_ms":5}`:  {"lease_ms: did you mean lease?"},
-		`{"Lease":"1m"}`:  {"Lease: did you mean lease?"},
-		`{"priority":5}`:  {`priority: setting "priority": it is unknown; use attempts, lease,`},
+		``:                   {"settings: not a JSON object"},
+		` `:                  {"settings: not a JSON object"},
+		`null`:               {"settings: not a JSON object"},
+		`[]`:                 {"settings: not a JSON object"},
+		`{"attempts":5`:      {"settings: not a JSON object"},
+		`{"attempts":5}x`:    {"settings: not a JSON object"},
+		"{\"\xff\":5}":       {"settings: not a JSON object"},
+		`{}`:                 {"settings: give one or more of attempts, lease, backoff_min, backoff_max, archive_acked, paused, history, key_concurrency, on_retry, on_dead, concurrency, rate, burst"},
+		`{"ring_only":true}`: {`ring_only: setting "ring_only": it is gone, since messages are always handed over`},
+		`{"atempts":5}`:      {`atempts: setting "atempts": it is unknown; did you mean attempts? use attempts, lease,`},
+		`{"lease_ms":5}`:     {"lease_ms: did you mean lease?"},
+		`{"Lease":"1m"}`:     {"Lease: did you mean lease?"},
+		`{"priority":5}`:     {`priority: setting "priority": it is unknown; use attempts, lease,`},
 		`{"attempts":"5","lease":60,"backoff_min":true,"backoff_max":{},"paused":"true"}`: {
 			"attempts: it is a JSON string; write a whole number, such as 5, or null for the default", `lease: it is a JSON number; write a string, such as "30s", or null`,
 			"backoff_min: JSON boolean", "backoff_max: JSON object", "paused: it is a JSON string; write true or false, or null",
@@ -147,7 +148,7 @@ func TestSettingsOf(t *testing.T) {
 	got, err := json.Marshal(api.SettingsOf("mail", notify.TopicSettings{
 		Settings: notify.Settings{Attempts: 5, Lease: time.Minute, BackoffMin: time.Second, BackoffMax: 10 * time.Minute, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"}, Own: []string{"attempts", "lease"},
 	}))
-	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"ring_only":false,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","lease"]}`
+	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","lease"]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}

@@ -355,7 +355,8 @@ func overdue(t testing.TB, db *notify.Store, id string) {
 func TestListenerIsKilled(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)})
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	storetest.RingAlone(t, store, topic)
 	deliver(t, store, 2, topic)
 	startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	victim, other := n.connect(), n.connect()
@@ -445,7 +446,8 @@ func TestDeliverTooLargeForNATS(t *testing.T) {
 func TestQueueGroupSharesDeliveries(t *testing.T) {
 	t.Parallel()
 	conn, store, d := delivering(t, 16)
-	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour), RingOnly: new(true)}) // a hand-over that is confirmed after a second comes again
+	storetest.Set(t, store, topic, notify.SettingsChange{Lease: new(time.Hour)})
+	storetest.RingAlone(t, store, topic) // a hand-over that is confirmed after a second comes again
 	var mu sync.Mutex
 	by := make([]map[string]int, 3)
 	for i := range by {

@@ -121,7 +121,7 @@
 // and two are under way at a time; further ones get a 429.
 //
 // A request to change settings names the ones to change: attempts, lease, backoff_min,
-// backoff_max, ring_only, archive_acked, history, key_concurrency, on_retry, on_dead, and
+// backoff_max, archive_acked, history, key_concurrency, on_retry, on_dead, and
 // paused, concurrency, rate and burst, which only single topics have. Null restores the
 // default. Settings apply to every way to claim, not to NATS alone.
 //

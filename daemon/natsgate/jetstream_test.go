@@ -590,7 +590,7 @@ func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
 	broadcast(t, store, numbered(0, 3000)...)
 	storetest.Eventually(t, "it is retried", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
 	handles(t, store)
-	storetest.Set(t, store, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
+	storetest.RingAlone(t, store, topic) // what is handed over wakes nobody else
 	got := subscribe(t, conn, "bellhop.wake.order.timeout")
 	acknowledge(t, conn, "")
 	storetest.Publish(t, store, body("a"))

@@ -73,7 +73,8 @@ func TestDeliveredWithResultWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
 	n, db := startNATS(t, nil), storetest.Unhurried(storetest.At(t, redis.URL(), "kept"))
-	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1), Lease: new(time.Hour), RingOnly: new(true)}) // so the lease holds at once
+	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1), Lease: new(time.Hour)})
+	storetest.RingAlone(t, db, topic) // so the lease holds at once
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	deliver(t, db, 4, topic)
 	got := subscribe(t, n.connect(), deliverSubject)

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -16,7 +15,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	t.Parallel()
 	conn, store, _ := delivering(t, 4)
 	inspector := storetest.Inspector(t, store)
-	storetest.Set(t, store, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
+	storetest.RingAlone(t, store, topic) // what is handed over wakes nobody else
 	got, woken, beats := subscribe(t, conn, deliverSubject), subscribe(t, conn, "bellhop.wake."+topic), subscribe(t, conn, "bellhop.beat")
 	heartbeats(t, beats, 1) // the daemon that sends one receives wake-ups
 	storetest.Publish(t, store, body("out"))

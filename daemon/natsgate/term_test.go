@@ -653,7 +653,7 @@ func TestOnlyTheElectedSends(t *testing.T) {
 	t.Parallel()
 	n, db := startNATS(t, nil), storetest.Open(t)
 	conn := n.connect()
-	storetest.Set(t, db, topic, notify.SettingsChange{RingOnly: new(true)}) // what is handed over wakes nobody else
+	storetest.RingAlone(t, db, topic) // what is handed over wakes nobody else
 	o := natsgate.Options{URL: n.ClientURL()}
 	all := subscribe(t, conn, "bellhop.*.order.timeout")
 	first := startDaemon(t, db, o, carrier.Options{}).bridges()

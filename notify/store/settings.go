@@ -20,7 +20,6 @@ type Settings struct {
 	Lease        time.Duration // of a claim that names none
 	BackoffMin   time.Duration // upper bound of the random wait after the first failed attempt; it doubles with each
 	BackoffMax   time.Duration // upper bound of the random wait after many
-	RingOnly     bool          // subscribers are rung and claim; no message is handed over with the ring
 	ArchiveAcked bool          // what is acknowledged goes to the archive, too, if there is one
 	Paused       bool          // nothing is handed out
 	History      bool          // of attempts that failed it is kept when, by whom and why
@@ -53,7 +52,6 @@ type SettingsChange struct {
 	Lease        *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
 	BackoffMin   *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
 	BackoffMax   *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
-	RingOnly     *bool          `field:"ring_only" example:"true" doc:"subscribers are rung and claim; no message is handed over with the ring"`
 	ArchiveAcked *bool          `field:"archive_acked" example:"true" doc:"what is acknowledged goes to the archive, too, if there is one"`
 	Paused       *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
 	History      *Switch        `field:"history" example:"false" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept, which is the default"`

@@ -14,7 +14,7 @@ function Handover.taker_of(topic)
   local ready = try('ZRANGE', ready_of(topic), '0', '0')
   if not ready or ready[1] then return nil end
   local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
-  if Settings.get('paused', own, nil) == 1 or Settings.get('ring_only', own, common) == 1 or Limits.are_in(own) then return nil end
+  if Settings.get('paused', own, nil) == 1 or Limits.are_in(own) then return nil end
   return { inbox = inbox, lease = Settings.get('lease', own, common), released = Leases.digit_of(released), history = history }
 end
 
