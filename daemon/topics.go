@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -70,7 +71,7 @@ func (c Config) checkBackoff() error {
 // succeeds or ctx ends.
 func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
 	change := c.TopicDefaults()
-	if change == (notify.SettingsChange{}) {
+	if reflect.ValueOf(change).IsZero() {
 		return
 	}
 	retry := outage.NewRetry(log, "cannot set the defaults of topics; retrying", "the defaults of topics are set")

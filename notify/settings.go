@@ -12,21 +12,10 @@ import (
 // value that a message or a claim sets itself goes before them.
 type Settings = store.Settings
 
-// A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
-// zero returns it to the default.
+// A SettingsChange changes settings: nil leaves a setting as it is.
 //
-//	change := notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute)}
+//	change := notify.SettingsChange{Attempts: new(5), Lease: new(time.Minute), Default: []string{"rate"}}
 type SettingsChange = store.SettingsChange
-
-// A Switch changes a setting that is on by default.
-type Switch = store.Switch
-
-// The values of a Switch.
-const (
-	SwitchDefault = store.SwitchDefault
-	SwitchOn      = store.SwitchOn
-	SwitchOff     = store.SwitchOff
-)
 
 // TopicSettings are the settings of a topic, and the names of those that the topic has
 // itself.

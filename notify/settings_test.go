@@ -64,14 +64,30 @@ func TestSettings(t *testing.T) {
 	check("paused", look())
 
 	want.Attempts, want.Paused, want.Own = 3, false, []string{"backoff_max"}
-	check("attempts as for all, and resumed", set(t, pub, topic, notify.SettingsChange{Attempts: new(0), Paused: new(false)}))
+	check("attempts as for all, and resumed", set(t, pub, topic, notify.SettingsChange{Default: []string{"attempts", "paused"}}))
 
-	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0))})
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Default: []string{"attempts", "lease"}})
 	want.Attempts, want.Lease = store.DefaultSettings.Attempts, store.DefaultSettings.Lease
 	check("nothing is set for all", look())
 
 	want = notify.TopicSettings{Settings: store.DefaultSettings}
-	check("nothing is set again", set(t, pub, topic, notify.SettingsChange{BackoffMax: new(time.Duration(0))}))
+	check("nothing is set again", set(t, pub, topic, notify.SettingsChange{Default: []string{"backoff_max"}}))
+}
+
+// Whether something is on is set for a topic against what is set for all, either way.
+func TestOffForATopic(t *testing.T) {
+	t.Parallel()
+	pub, _ := open(t)
+	for _, all := range []bool{true, false} {
+		set(t, pub, notify.AllTopics, notify.SettingsChange{ArchiveAcked: &all, History: &all})
+		if got := set(t, pub, topic, notify.SettingsChange{ArchiveAcked: new(!all), History: new(!all)}); got.ArchiveAcked == all || got.History == all || len(got.Own) != 2 {
+			t.Errorf("against %v, set for all, it has %+v", all, got)
+		}
+		got := set(t, pub, topic, notify.SettingsChange{Default: []string{"archive_acked", "history"}})
+		if got.ArchiveAcked != all || got.History != all || len(got.Own) != 0 {
+			t.Errorf("without own settings it has %+v, want %v, as set for all", got, all)
+		}
+	}
 }
 
 // All faults are reported, each with its field, and nothing is changed.
@@ -99,6 +115,8 @@ func TestBadSettings(t *testing.T) {
 			notify.SettingsChange{Attempts: new(-1), Lease: new(time.Millisecond), BackoffMin: new(-time.Second), BackoffMax: new(9000 * time.Hour), Paused: new(true)},
 			[]string{"attempts", "lease", "backoff_min", "backoff_max"},
 		},
+		{"zero", topic, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0)), OnDead: new(""), Rate: new(store.Rate(0))}, []string{"attempts", "lease", "on_dead", "rate"}},
+		{"the default of none", topic, notify.SettingsChange{Default: []string{"colour", "paused_until", "lease"}}, []string{"colour", "paused_until"}},
 		{"too large", topic, notify.SettingsChange{Attempts: new(1_000_001), Lease: new(25 * time.Hour)}, []string{"attempts", "lease"}},
 		{"less than a millisecond", topic, notify.SettingsChange{BackoffMin: new(time.Microsecond)}, []string{"backoff_min"}},
 		{"above what is set", topic, notify.SettingsChange{BackoffMin: new(time.Hour), Attempts: new(1)}, []string{"backoff_max"}},
@@ -180,7 +198,7 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 	if got := names(); !slices.Equal(got, []string{topic}) {
 		t.Errorf("known are %q", got)
 	}
-	set(t, pub, topic, notify.SettingsChange{Attempts: new(0)})
+	set(t, pub, topic, notify.SettingsChange{Default: []string{"attempts"}})
 	if got := names(); len(got) > 0 {
 		t.Errorf("known are %q still", got)
 	}

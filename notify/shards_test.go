@@ -322,7 +322,7 @@ func TestOneMasterIsAway(t *testing.T) {
 	publishesWithout(t, pub, topics)
 	listsWithout(t, pub, db, there, slices.Concat(topics...))
 	wantMissing(t, "set for all", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})))
-	wantMissing(t, "set for all again", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Hour)})))
+	wantMissing(t, "set for all again", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour), Default: []string{"attempts"}})))
 
 	back, err := m[1].Restart(t.Context())
 	if err != nil {
@@ -602,9 +602,9 @@ func TestSetForAllAtOnce(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 16 {
 		callers.Go(func() {
-			c := notify.SettingsChange{Attempts: new(i)} // of the first, the default
+			c := notify.SettingsChange{Attempts: new(i)}
 			if i%2 == 0 {
-				c = notify.SettingsChange{Lease: new(time.Duration(i) * time.Second), Attempts: new(0)}
+				c = notify.SettingsChange{Lease: new(time.Duration(i+1) * time.Second), Default: []string{"attempts"}}
 			}
 			if _, err := pub.Set(t.Context(), notify.AllTopics, c); err != nil {
 				t.Error(err)
@@ -635,7 +635,7 @@ func TestAdoptSettings(t *testing.T) {
 	topics := slices.Concat(topicsOfAll(t, db, 1)...)
 	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
 	first := revisions(t, db)[0]
-	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(0), Lease: new(time.Minute)})
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Lease: new(time.Minute), Default: []string{"attempts"}})
 	second := revisions(t, db)[0]
 	put := func(k int, revision string) {
 		t.Helper()
@@ -659,7 +659,7 @@ func TestAdoptSettings(t *testing.T) {
 	if got := revisions(t, db)[0]; got != second {
 		t.Errorf("home has %q, want %q", got, second)
 	}
-	set(t, pub, notify.AllTopics, notify.SettingsChange{Lease: new(time.Duration(0))})
+	set(t, pub, notify.AllTopics, notify.SettingsChange{Default: []string{"lease"}})
 	wantOneRevision(t, db)
 	if got := revisions(t, db)[4]; !strings.HasSuffix(got, ":") {
 		t.Errorf("all are removed, and it is %q", got)

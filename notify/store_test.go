@@ -419,7 +419,7 @@ func limit(t *testing.T, db *notify.Store, pub client) {
 	if more, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); err != nil || len(more) > 0 {
 		t.Fatalf("claimed %v, %v", more, err)
 	}
-	storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(int), Rate: new(store.Rate), Burst: new(int)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Default: []string{"concurrency", "rate", "burst"}})
 	if _, err := pub.Cancel(t.Context(), topic, "c"); err != nil {
 		t.Fatal(err)
 	}

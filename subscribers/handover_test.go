@@ -1058,7 +1058,7 @@ func TestHandoversBesideRings(t *testing.T) {
 		case 0:
 			storetest.RingAlone(t, rings, topic)
 		case 20:
-			storetest.Set(t, rings, topic, notify.SettingsChange{Concurrency: new(0)})
+			storetest.Set(t, rings, topic, notify.SettingsChange{Default: []string{"concurrency"}})
 		}
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 	}

@@ -134,20 +134,21 @@ func TestHistoryOff(t *testing.T) {
 	carry(t, db)
 	c := called(t, db, "w-1")
 	storetest.Publish(t, db, body("a"))
+	off, fallback := notify.SettingsChange{History: new(false)}, notify.SettingsChange{Default: []string{"history"}}
 	for _, step := range []struct {
 		of      string
-		to      notify.Switch
+		to      notify.SettingsChange
 		history int
 	}{
-		{topic, notify.SwitchDefault, 1},
-		{topic, notify.SwitchOff, 0},
-		{topic, notify.SwitchDefault, 1},
-		{notify.AllTopics, notify.SwitchOff, 0},
-		{topic, notify.SwitchOn, 1},
-		{topic, notify.SwitchDefault, 0},
-		{notify.AllTopics, notify.SwitchDefault, 1},
+		{topic, fallback, 1},
+		{topic, off, 0},
+		{topic, fallback, 1},
+		{notify.AllTopics, off, 0},
+		{topic, notify.SettingsChange{History: new(true)}, 1},
+		{topic, fallback, 0},
+		{notify.AllTopics, fallback, 1},
 	} {
-		storetest.Set(t, db, step.of, notify.SettingsChange{History: &step.to})
+		storetest.Set(t, db, step.of, step.to)
 		storetest.Eventually(t, "it is ready", func() bool { return counts(t, db).Ready == 1 })
 		_, out := fail(t, c, "no")
 		value := db.Client().HGet(t.Context(), db.KeysOf(topic).Attempts(), record.Member(topic, "a")).Val()

@@ -81,7 +81,7 @@ func TestBadTopicSettings(t *testing.T) {
 		{"set mail =5", []string{`setting "": it is unknown`}},
 		{"set mail backoff_max=59s", []string{"backoff_max 59s: it is less than backoff_min, 1m; set both"}},
 		{"set mail backoff_min=2m backoff_max=1m attempts=x", []string{`attempts "x"`, "backoff_max 1m: it is less than backoff_min, 2m"}},
-		{"set * paused=true lease=1ms", []string{"lease 1ms: use 100ms to 24h", "paused: it cannot be set for all topics; pause each one"}},
+		{"set * paused=true lease=1ms", []string{"lease 1ms: use 100ms to 24h", "paused: it is not for all topics together; set it for each one"}},
 		{"set a..b attempts=5", []string{`invalid topic "a..b"`}},
 		{"set order.* attempts=5", []string{`invalid topic "order.*"`}},
 		{"settings a..b", []string{`invalid topic "a..b"`}},

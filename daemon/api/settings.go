@@ -127,7 +127,6 @@ var settingKinds = map[reflect.Type]struct{ is, write string }{
 	reflect.TypeFor[*string]():        {"string", "write a string, such as %q"},
 	reflect.TypeFor[*store.Rate]():    {"string", "write a string, such as %q"},
 	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
-	reflect.TypeFor[*notify.Switch](): {"boolean", "write true or false"},
 }
 
 // textIn returns the JSON value of a setting as text; nil for null.
@@ -201,11 +200,12 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 	if err != nil {
 		return err
 	}
-	change := r.change
-	into := reflect.ValueOf(&change).Elem()
 	if text == nil {
-		into.FieldByIndex(f.Index).Set(reflect.New(into.FieldByIndex(f.Index).Type().Elem()))
-	} else if err := f.Set(into, *text); err != nil {
+		r.change.Default = append(r.change.Default, name)
+		return nil
+	}
+	change := r.change
+	if err := f.Set(reflect.ValueOf(&change).Elem(), *text); err != nil {
 		return err
 	}
 	r.change = change
@@ -220,7 +220,7 @@ func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if r.more > 0 {
 		r.faults = append(r.faults, fault.New("settings", "settings: %d more were not read", r.more))
 	}
-	if least, most := r.change.BackoffMin, r.change.BackoffMax; least != nil && most != nil && *most > 0 && *least > *most {
+	if least, most := r.change.BackoffMin, r.change.BackoffMax; least != nil && most != nil && *least > *most {
 		r.faults = append(r.faults, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", fault.Short(*most), fault.Short(*least)))
 	}
 	if topic == notify.AllTopics {

@@ -37,11 +37,11 @@ func TestDecodeSettings(t *testing.T) {
 			Attempts: new(1000000), Lease: new(time.Minute), BackoffMin: new(time.Second), BackoffMax: new(10 * time.Minute), Paused: new(true),
 		},
 		`{"attempts":null,"lease":null,"backoff_min":null,"backoff_max":null,"paused":null}`: {
-			Attempts: new(0), Lease: new(time.Duration(0)), BackoffMin: new(time.Duration(0)), BackoffMax: new(time.Duration(0)), Paused: new(false),
+			Default: []string{"attempts", "lease", "backoff_min", "backoff_max", "paused"},
 		},
 		`{"concurrency":200,"rate":"90/m","burst":5}`: {Concurrency: new(200), Rate: new(90 * store.PerMinute), Burst: new(5)},
 		`{"lease":"1d","paused":false}`:               {Lease: new(24 * time.Hour), Paused: new(false)},
-		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), BackoffMax: new(time.Duration(0))}, // the store checks this
+		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), Default: []string{"backoff_max"}}, // the store checks this
 		`{"\u0061ttempts":7,"backoff_max":"1d12h5s"}`: {Attempts: new(7), BackoffMax: new(36*time.Hour + 5*time.Second)},
 	} {
 		got, err := api.DecodeSettings("mail", []byte(data))
@@ -109,17 +109,17 @@ func TestBadSettings(t *testing.T) {
 		wantFaults(t, data, err, want...)
 	}
 	_, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":true,"lease":"1"}`))
-	wantFaults(t, "all topics", err, "lease: write a duration", "paused: it cannot be set for all topics; pause each one")
+	wantFaults(t, "all topics", err, "lease: write a duration", "paused: it is not for all topics together; set it for each one")
 	_, err = api.DecodeSettings(notify.AllTopics, []byte(`{"concurrency":5,"rate":"1/s","burst":null}`))
-	wantFaults(t, "limits of all topics", err, "concurrency: it is a limit of one topic; set it for each one", "rate: it is a limit of one topic")
-	if _, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":false,"lease":"1s"}`)); err != nil {
+	wantFaults(t, "limits of all topics", err, "concurrency: it is not for all topics together; set it for each one", "rate: it is not for all topics together")
+	if _, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":null,"lease":"1s"}`)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestReadSettings(t *testing.T) {
 	got, err := api.ReadSettings("mail", []api.SettingText{{"attempts", new("5")}, {"lease", nil}, {"paused", new("false")}})
-	if diff := cmp.Diff(notify.SettingsChange{Attempts: new(5), Lease: new(time.Duration(0)), Paused: new(false)}, got); err != nil || diff != "" {
+	if diff := cmp.Diff(notify.SettingsChange{Attempts: new(5), Paused: new(false), Default: []string{"lease"}}, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	_, err = api.ReadSettings("mail", []api.SettingText{{"attempts", new("")}, {"lease", new("30")}, {"lease", nil}, {"paused", new("yes")}})

@@ -203,8 +203,6 @@ func described[T any](schemas huma.Registry) map[string]*huma.Schema {
 			field.Type = reflect.TypeFor[string]()
 		case reflect.TypeFor[*time.Duration](), reflect.TypeFor[*store.Rate]():
 			field.Type = reflect.TypeFor[*string]()
-		case reflect.TypeFor[*notify.Switch]():
-			field.Type = reflect.TypeFor[*bool]()
 		}
 		all[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema
 	}

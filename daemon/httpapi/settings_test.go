@@ -102,7 +102,7 @@ func TestBadSettings(t *testing.T) {
 	}
 	s.call("PATCH", settingsPath, `{"atempts":5}`).says("did you mean attempts? use attempts, lease, backoff_min, backoff_max, archive_acked, paused, history, key_concurrency, on_retry, on_dead, concurrency, rate, burst")
 	s.call("PATCH", settingsPath, `{"ring_only":true}`).is(422).says("it is gone, since messages are always handed over")
-	s.call("PATCH", commonPath, `{"paused":true,"attempts":-1}`).is(422).says("attempts \\\"-1\\\"").says("cannot be set for all topics; pause each one")
+	s.call("PATCH", commonPath, `{"paused":true,"attempts":-1}`).is(422).says("attempts \\\"-1\\\"").says("it is not for all topics together; set it for each one")
 	s.call("PATCH", settingsPath+"?attempts=5", `{"attempts":5}`).is(422).says("unknown")
 	s.call("PATCH", settingsPath, `{"attempts":5,"x":"`+strings.Repeat("x", 1<<20)+`"}`).is(413)
 	for _, topic := range []string{"a..b", "order.*", "order.>", "%3E", "**", "*.a", strings.Repeat("a", 129)} {

@@ -63,7 +63,7 @@ func TestBadSettings(t *testing.T) {
 		{"settings." + topic, `{"backoff_max":"59s"}`, "backoff_max", "less than backoff_min, 1m"},
 		{"settings.no@topic", `{"attempts":5}`, "topic", "no@topic"},
 		{"settings.no@topic", ``, "topic", "no@topic"},
-		{"defaults", `{"paused":true,"attempts":"5"}`, "attempts paused", "pause each one"},
+		{"defaults", `{"paused":true,"attempts":"5"}`, "attempts paused", "set it for each one"},
 		{"defaults", `{"x":1}`, "x", "unknown"},
 	} {
 		reply := request(t, conn, "bellhop."+test.subject, test.data)

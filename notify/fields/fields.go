@@ -168,16 +168,6 @@ func (f Field) Set(of reflect.Value, text string) error {
 			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
-	case *store.Switch:
-		switch text {
-		case "true", "1":
-			*into = store.SwitchOn
-		case "false", "0":
-			*into = store.SwitchOff
-		default:
-			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
-		}
-		return nil
 	case *store.Rate:
 		r, err := store.ParseRate(f.Name, text)
 		*into = r

@@ -214,7 +214,7 @@ func TestRescheduleOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, db *notify.Store) {
-				if _, err := storetest.Inspector(t, db).Set(t.Context(), "t", notify.SettingsChange{History: new(notify.SwitchOff)}); err != nil {
+				if _, err := storetest.Inspector(t, db).Set(t.Context(), "t", notify.SettingsChange{History: new(false)}); err != nil {
 					t.Fatal(err)
 				}
 				for i := range 20 {

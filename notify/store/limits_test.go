@@ -219,20 +219,20 @@ func TestSlotOfNobody(t *testing.T) {
 func TestConcurrencyChanges(t *testing.T) {
 	t.Parallel()
 	l := openLimited(t, store.SettingsChange{}, 8)
-	set := func(n int) {
-		_, err := l.shard.Set(t.Context(), l.topic, store.SettingsChange{Concurrency: &n}, false)
+	set := func(c store.SettingsChange) {
+		_, err := l.shard.Set(t.Context(), l.topic, c, false)
 		l.must(err)
 	}
 	l.claims("", 3, 3)
-	set(2)
+	set(store.SettingsChange{Concurrency: new(2)})
 	l.claims("desk-1", 1, 0)
 	l.claims("desk-2", 1, 0)
-	set(3)
+	set(store.SettingsChange{Concurrency: new(3)})
 	l.rung()
-	set(4)
+	set(store.SettingsChange{Concurrency: new(4)})
 	l.rung("desk-1")
 	l.claims("desk-1", 2, 1)
-	set(0)
+	set(store.SettingsChange{Default: []string{"concurrency"}})
 	l.rung("desk-1", "desk-2")
 	l.claims("desk-1", 5, 4)
 	if n := len(l.read().slots); n > 0 {
@@ -329,7 +329,7 @@ func TestWrongLimits(t *testing.T) {
 	for want, c := range map[string]store.SettingsChange{
 		"invalid burst: the topic has no rate; set rate, too, or burst to its default": {Burst: new(5)},
 		"invalid concurrency 100001: use 1 to 100000":                                  {Concurrency: new(100_001)},
-		"invalid rate 1000001/s: use at most 1000000/s":                                {Rate: new(store.MaxRate + store.PerSecond)},
+		"invalid rate 1000001/s: use 1/h to 1000000/s":                                 {Rate: new(store.MaxRate + store.PerSecond)},
 	} {
 		if _, err := l.shard.Set(t.Context(), l.topic, c, false); err == nil || err.Error() != want {
 			t.Errorf("%v; want %s", err, want)
@@ -341,7 +341,7 @@ func TestWrongLimits(t *testing.T) {
 	}
 	one, rate := 1, store.PerSecond
 	_, err = l.db.SetForAll(t.Context(), store.SettingsChange{Concurrency: &one, Rate: &rate}, false)
-	want := "invalid concurrency: it is a limit of one topic; set it for each one\ninvalid rate: it is a limit of one topic; set it for each one"
+	want := "invalid concurrency: it is not for all topics together; set it for each one\ninvalid rate: it is not for all topics together; set it for each one"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v; want %s", err, want)
 	}

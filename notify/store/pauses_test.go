@@ -93,7 +93,7 @@ func TestEndsOfAPause(t *testing.T) {
 	l.ends(true, end)
 	set(store.SettingsChange{Attempts: new(7)}, false)
 	set(store.SettingsChange{Paused: new(true)}, true)
-	set(store.SettingsChange{Rate: new(store.Rate(0))}, false)
+	set(store.SettingsChange{Default: []string{"rate"}}, false)
 	l.ends(true, end)
 	later := l.pauses(store.At(end.Add(time.Hour)))
 	l.ends(true, end.Add(time.Hour))

@@ -279,7 +279,11 @@ func (k *keyed) message() notify.Message {
 func (k *keyed) settings() store.SettingsChange {
 	most := 1 + k.rand.IntN(3)
 	k.limit, k.most, k.slots = most, max(k.most, most), k.rand.IntN(4)
-	return store.SettingsChange{KeyConcurrency: &most, OnRetry: new(k.one("block", "pass")), OnDead: new(k.one("go", "stop")), Concurrency: new(k.slots)}
+	c := store.SettingsChange{KeyConcurrency: &most, OnRetry: new(k.one("block", "pass")), OnDead: new(k.one("go", "stop")), Concurrency: &k.slots}
+	if k.slots == 0 {
+		c.Concurrency, c.Default = nil, []string{"concurrency"}
+	}
+	return c
 }
 
 // step does something, and returns what.
@@ -374,7 +378,7 @@ func (k *keyed) step(ctx context.Context) string {
 		c := k.settings()
 		_, err := k.shard.Set(ctx, k.topic, c, false)
 		k.must(err)
-		return fmt.Sprintf("set %d %s %s, %d", *c.KeyConcurrency, *c.OnRetry, *c.OnDead, *c.Concurrency)
+		return fmt.Sprintf("set %d %s %s, %d", *c.KeyConcurrency, *c.OnRetry, *c.OnDead, k.slots)
 	default:
 		letters := store.Letters{Oldest: 1 + k.rand.IntN(3)}
 		deal := k.shard.Requeue

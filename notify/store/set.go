@@ -41,11 +41,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 	if err := c.Check(); err != nil {
 		return TopicSettings{}, err
 	}
-	args := []any{topic, missing}
-	c.changed(func(one setting, to reflect.Value) {
-		args = append(args, one.name, one.writtenNumber(to))
-	})
-	return s.change(ctx, args)
+	return s.change(ctx, append([]any{topic, missing}, c.written()...))
 }
 
 // LongestPause is the longest time until the end of a pause.

@@ -44,17 +44,17 @@ const (
 // DefaultSettings are these defaults as Settings.
 var DefaultSettings = Settings{Attempts: DefaultAttempts, Lease: DefaultLease, BackoffMin: DefaultBackoffMin, BackoffMax: DefaultBackoffMax, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"}
 
-// A SettingsChange changes settings: nil leaves a setting as it is, and a pointer to
-// zero returns it to the default. It has a field for each field of [Settings], in
-// their order. The tags hold a setting's name in JSON, HTTP and flags, and its limits.
+// A SettingsChange changes settings: nil leaves a setting as it is. It has a field for
+// each field of [Settings], in their order. The tags hold a setting's name in JSON, HTTP
+// and flags, and its limits.
 type SettingsChange struct {
 	Attempts     *int           `field:"attempts" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts of a message that has none of its own"`
 	Lease        *time.Duration `field:"lease" shortest:"100ms" longest:"24h" example:"30s" doc:"lease of a claim that names none; messages that are leased already keep theirs"`
 	BackoffMin   *time.Duration `field:"backoff_min" shortest:"1ms" longest:"8784h" example:"1s" doc:"upper bound of the random wait after the first failed attempt; it doubles with each"`
 	BackoffMax   *time.Duration `field:"backoff_max" shortest:"1ms" longest:"8784h" example:"10m" doc:"upper bound of the random wait after many"`
 	ArchiveAcked *bool          `field:"archive_acked" example:"true" doc:"what is acknowledged goes to the archive, too, if there is one"`
-	Paused       *bool          `field:"paused" example:"true" doc:"nothing is handed out"`
-	History      *Switch        `field:"history" example:"false" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept, which is the default"`
+	Paused       *bool          `field:"paused" of:"topic" example:"true" doc:"nothing is handed out"`
+	History      *bool          `field:"history" example:"false" doc:"when, by whom and why each of the last 10 attempts of a message failed is kept, which is the default"`
 
 	KeyConcurrency *int    `field:"key_concurrency" minimum:"1" maximum:"100" example:"2" doc:"how many messages of one key are ready or leased at once"`
 	OnRetry        *string `field:"on_retry" enum:"block,pass" example:"pass" doc:"a message that failed or was put off: block keeps the next of its key back until it is done, pass lets that go"`
@@ -63,6 +63,8 @@ type SettingsChange struct {
 	Concurrency *int  `field:"concurrency" of:"topic" minimum:"1" maximum:"100000" example:"200" doc:"how many messages of the topic are leased at once, by all its subscribers"`
 	Rate        *Rate `field:"rate" of:"topic" minimum:"1" maximum:"3600000000" example:"1000/s" doc:"how many messages of the topic are claimed in a second (/s), a minute (/m) or an hour (/h)"`
 	Burst       *int  `field:"burst" of:"topic" minimum:"1" maximum:"1000000" example:"50" doc:"how many messages are claimed at once after a rest, where there is a rate; by default as many as that allows in 50 ms, at least 1"`
+
+	Default []string // names of settings that return to the default
 }
 
 // A Rate is a number of messages per hour. As text it is N/s, N/m or N/h.
@@ -124,27 +126,6 @@ func (r Rate) burst() int {
 	return max(int(r/Rate(time.Hour/burstTime)), 1)
 }
 
-// A Switch changes a setting that is on by default.
-type Switch int
-
-// The values of a Switch.
-const (
-	SwitchDefault Switch = iota
-	SwitchOn
-	SwitchOff
-)
-
-// String returns true or false, and nothing for SwitchDefault.
-func (s Switch) String() string {
-	switch s {
-	case SwitchOn:
-		return "true"
-	case SwitchOff:
-		return "false"
-	}
-	return ""
-}
-
 // TopicSettings are the settings of a topic.
 type TopicSettings struct {
 	Settings
@@ -165,25 +146,20 @@ type setting struct {
 	least, most, fallback int64
 }
 
-// isSwitch reports whether the setting is on by default, so that 0 is a value of it.
-func (s setting) isSwitch() bool {
-	return reflect.TypeFor[SettingsChange]().Field(s.field).Type == reflect.TypeFor[*Switch]()
-}
-
 // pauseEnd is when a pause ends, in ms. It is written as a setting, behind the others, and changed by [PauseUntil] alone.
 var pauseEnd = setting{name: "paused_until", field: -1, least: 1, most: record.MaxDueMs}
 
 // settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
-	for i := range reflect.TypeFor[SettingsChange]().NumField() {
-		tag := reflect.TypeFor[SettingsChange]().Field(i).Tag
+	for i := range reflect.TypeFor[Settings]().NumField() {
+		tag, is := reflect.TypeFor[SettingsChange]().Field(i).Tag, reflect.ValueOf(DefaultSettings).Field(i)
 		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1, ofOne: tag.Get("of") == "topic"}
 		if text, ok := tag.Lookup("enum"); ok {
 			one.words = strings.Split(text, ",")
 			one.most = int64(len(one.words)) - 1
 		}
-		one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).Field(i))
-		if one.isSwitch() || one.words != nil {
+		one.fallback = one.numberIn(is)
+		if one.words != nil || is.Kind() == reflect.Bool && !one.ofOne { // what only a topic has is not set if it is false
 			one.least = 0
 		}
 		if text, ok := tag.Lookup("minimum"); ok {
@@ -230,24 +206,6 @@ func (s setting) setNumber(field reflect.Value, n int64) {
 	}
 }
 
-// writtenNumber returns the new value of a setting as scripts write it; empty is the
-// default.
-func (s setting) writtenNumber(to reflect.Value) any {
-	n := s.numberIn(to)
-	switch to.Interface() {
-	case "":
-		return ""
-	case SwitchOn:
-		return 1
-	case SwitchOff:
-		return 0
-	}
-	if n == 0 && s.words == nil {
-		return ""
-	}
-	return n
-}
-
 // changed calls on with each setting that c changes, and its new value.
 func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 	for _, one := range settings {
@@ -257,25 +215,36 @@ func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 	}
 }
 
-// Check returns a joined Fault for each setting that is out of range.
+// written returns the names of the settings that c changes, each with its new value as
+// scripts write it: empty is the default.
+func (c SettingsChange) written() (all []any) {
+	c.changed(func(one setting, to reflect.Value) { all = append(all, one.name, one.numberIn(to)) })
+	for _, name := range c.Default {
+		all = append(all, name, "")
+	}
+	return all
+}
+
+// Check returns a joined Fault for each setting that is out of range, or is unknown.
 func (c SettingsChange) Check() error {
 	var faults []error
+	for _, name := range c.Default {
+		if !slices.ContainsFunc(settings, func(one setting) bool { return one.name == name }) {
+			faults = append(faults, fault.New(name, "setting %.100q: it is unknown, so it has no default; leave it out", name))
+		}
+	}
 	c.changed(func(one setting, to reflect.Value) {
 		switch value := to.Interface().(type) {
 		case Rate:
-			if value < 0 || value > MaxRate {
-				faults = append(faults, fault.New(one.name, "%s %v: use at most %v", one.name, value, MaxRate))
+			if value < 1 || value > MaxRate {
+				faults = append(faults, fault.New(one.name, "%s %v: use 1/h to %v", one.name, value, MaxRate))
 			}
 		case int:
-			if value != 0 {
-				faults = append(faults, fault.Within(one.name, one.name, int64(value), one.least, one.most))
-			}
+			faults = append(faults, fault.Within(one.name, one.name, int64(value), one.least, one.most))
 		case time.Duration:
-			if value != 0 {
-				faults = append(faults, fault.Within(one.name, one.name, value, record.Ms(one.least), record.Ms(one.most)))
-			}
+			faults = append(faults, fault.Within(one.name, one.name, value, record.Ms(one.least), record.Ms(one.most)))
 		case string:
-			if value != "" && !slices.Contains(one.words, value) {
+			if !slices.Contains(one.words, value) {
 				faults = append(faults, fault.New(one.name, "%s %.100q: use %s", one.name, value, strings.Join(one.words, ", ")))
 			}
 		}
@@ -286,12 +255,9 @@ func (c SettingsChange) Check() error {
 // CheckForAll is Check for settings of all topics, which cannot be paused or limited together.
 func (c SettingsChange) CheckForAll() error {
 	faults := []error{c.Check()}
-	if c.Paused != nil && *c.Paused {
-		faults = append(faults, fault.New("paused", "paused: it cannot be set for all topics; pause each one"))
-	}
-	c.changed(func(one setting, to reflect.Value) {
-		if one.ofOne && !to.IsZero() {
-			faults = append(faults, fault.New(one.name, "%[1]s: it is a limit of one topic; set it for each one", one.name))
+	c.changed(func(one setting, _ reflect.Value) {
+		if one.ofOne {
+			faults = append(faults, fault.New(one.name, "%[1]s: it is not for all topics together; set it for each one", one.name))
 		}
 	})
 	return errors.Join(faults...)
