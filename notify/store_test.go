@@ -465,6 +465,12 @@ func useEverything(t *testing.T, db *notify.Store) {
 	must("nack", err)
 	_, err = claimer.ReleaseMany(ctx, topic, ds[2:])
 	must("release", err)
+	tried, err := db.Of(topic).Claim(ctx, store.Claim{Topic: topic, Max: 1, Lease: time.Minute, Try: true})
+	must("try", err)
+	for _, one := range tried.Messages {
+		_, err = db.Of(topic).Release(ctx, topic, reach.Inbox{}, 0, []store.Return{{Lease: one.Lease}})
+		must("release", err)
+	}
 	bury(t, db, 1)
 	must("export", errOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
 	must("requeue", errOf(letters.RequeueAll(ctx, topic, nil)))

@@ -167,21 +167,27 @@ func timedOut(err error) error {
 // and so are those that were claimed behind it: another process may get them. The
 // subscriber, or named listener, claims nothing of its topic, or name, for the pause;
 // then one message or broadcast at first, beside those that handlers still have, and more
-// once that one is dealt with.
+// once that one is dealt with. How late messages are that are claimed one at a time does not
+// count in the history, nor as the topic's.
 //
 // A broadcast comes again before all those that were sent later: with one process of
 // concurrency 1 none overtakes it, as with a retry. A listener without a name
 // ends with the error, as with any other.
 func NotNow(err error, pause time.Duration) error {
-	if err == nil {
-		err = errLater
-	}
-	return &notNow{err, pause}
+	return &notNow{cmp.Or(err, errLater), pause, false}
+}
+
+// TryAnother is a NotNow where the message alone may be at fault: the one behind it, by due
+// time, is tried next, and behind the last the first. So one that is refused each time holds
+// up no other, but one that is younger may overtake it. Of a broadcast it is a NotNow.
+func TryAnother(err error, pause time.Duration) error {
+	return &notNow{cmp.Or(err, errLater), pause, true}
 }
 
 type notNow struct {
 	error
-	pause time.Duration
+	pause   time.Duration
+	another bool // than this message is tried next
 }
 
 func (n *notNow) Unwrap() error { return n.error }

@@ -41,6 +41,9 @@ type ClaimOptions struct {
 	AckNow bool
 
 	Worker string // the name of the worker that the claim is for; empty: ClaimerOptions.Name
+
+	try    bool   // see store.Claim
+	behind string // see store.Claim
 }
 
 // check returns a joined Fault for each option that is wrong.
@@ -147,7 +150,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 		}
 		defer func() { <-many }()
 	}
-	c := store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received}
+	c := store.Claim{Topic: topic, Max: o.Max, Lease: o.Lease, AckNow: o.AckNow, MinAge: o.MinAge, Inbox: inbox, Received: received, Try: o.try, Behind: o.behind}
 	if !o.AckNow {
 		c.Name = cmp.Or(o.Worker, l.name)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,64 @@ func TestNotNow(t *testing.T) {
 		t.Errorf("%d calls", len(calls))
 	}
 	storetest.Empty(t, db)
+}
+
+// What is tried behind the pause is the oldest each time, or one behind the other. It keeps its place, and how late it is does not count.
+func TestNotNowTries(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		refuse func(error, time.Duration) error
+		want   string
+	}{
+		"the oldest": {subscribers.NotNow, "e a a a a a"},
+		"another":    {subscribers.TryAnother, "e a b c e a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Open(t)
+			keys := db.KeysOf(topic)
+			if err := db.Client().HSet(t.Context(), keys.Topics(), "*:history", 1).Err(); err != nil {
+				t.Fatal(err)
+			}
+			tries, over := make(chan *subscribers.Delivery, 100), make(chan struct{})
+			handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+				if d.ID == "e" && len(tries) == 0 {
+					storetest.Publish(t, db, body("a"), body("b"), body("c"))
+					for _, id := range []string{"a", "b", "c"} {
+						if err := db.Client().ZIncrBy(t.Context(), keys.Ready(topic), -float64(time.Hour.Milliseconds()), topic+":"+id).Err(); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if tries <- d; len(tries) > 5 {
+					close(over)
+					return subscribers.NotNow(errBarred, time.Hour)
+				}
+				return test.refuse(errBarred, time.Millisecond)
+			}, subscribers.HandleOptions{})
+			storetest.Publish(t, db, body("e"))
+			storetest.Receive(t, "all are tried", over)
+			var ids []string
+			for range 6 {
+				d := <-tries
+				ids = append(ids, d.ID)
+				if late := d.Late() >= time.Hour; late != (d.ID != "e") {
+					t.Errorf("%s is %v late", d.ID, d.Late())
+				}
+			}
+			if got := strings.Join(ids, " "); got != test.want {
+				t.Errorf("it tried %s, want %s", got, test.want)
+			}
+			c, err := storetest.Count(db, topic)
+			if err != nil || c.Lateness >= time.Hour || c.Overdue < time.Hour {
+				t.Errorf("got %+v, %v", c, err)
+			}
+			buckets, err := db.Client().HGetAll(t.Context(), keys.Lateness()).Result()
+			if err != nil || buckets["l"] != "" || len(buckets) != 1 {
+				t.Errorf("counted as late are %v, %v", buckets, err)
+			}
+		})
+	}
 }
 
 // While one subscriber is barred, another gets the messages at once, and other topics of the same go on.

@@ -174,6 +174,13 @@ func (e *engine[W]) free() int {
 // probes reports whether one piece of work may be begun after a NotNow. The mutex is held.
 func (e *engine[W]) probes() bool { return e.probe && e.fresh == 0 && e.open < e.concurrency }
 
+// probing reports whether one piece of work is claimed at a time, after a NotNow.
+func (e *engine[W]) probing() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.probe
+}
+
 // claimOnce claims what is wanted now and queues it, unless there was another NotNow
 // meanwhile. It reports whether there may be more work now, and whether the budget is used up.
 func (e *engine[W]) claimOnce(ctx, grace context.Context) (more, full bool, err error) {

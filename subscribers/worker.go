@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -23,6 +24,8 @@ type worker struct {
 	clock sample // of the last claim
 	stats *handovers
 	calm  calm // of one that handles messages of an age
+
+	refused atomic.Pointer[string] // the member behind which one is tried after a TryAnother; nil: the oldest is
 
 	// Guarded by Subscriber.mu.
 	next    *worker // of the topic, once this one rests; nil: there is none
@@ -47,8 +50,11 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	if w.isAged() {
 		inbox = reach.Inbox{}
 	}
-	before := w.mailboxNow()
-	got, err := w.leases.claim(ctx, w.topic, ClaimOptions{Max: n, MinAge: w.o.MinAge}, inbox, before.received)
+	before, o := w.mailboxNow(), ClaimOptions{Max: n, MinAge: w.o.MinAge, try: w.probing()}
+	if refused := w.refused.Load(); refused != nil {
+		o.behind = *refused
+	}
+	got, err := w.leases.claim(ctx, w.topic, o, inbox, before.received)
 	more, again := !got.short, time.Duration(0)
 	switch {
 	case err != nil:
@@ -88,7 +94,11 @@ func (w *worker) handleMessage(grace context.Context, j *job[Delivery], d Delive
 		defer h.end()
 		given := d // which the handler may change
 		given.by = h
-		return w.handler(ctx, &given)
+		err := w.handler(ctx, &given)
+		if refused := (*notNow)(nil); errors.As(err, &refused) && refused.another {
+			w.refused.Store(new(d.member()))
+		}
+		return err
 	})
 	if verdict == hasFailed {
 		w.reject(grace, j, err, reason)

@@ -53,8 +53,8 @@
 // Redirects are not followed. A connection of HTTP/2 on which nothing came for 10 s, nor then for 20 s the answer to a ping, is cut. A message may come twice, as with any worker: receivers tell by webhook-id.
 //
 // An endpoint that failed five times in a row is asked by one request at a time, of each daemon, after a pause that doubles from a second
-// to a minute. Until one succeeds its messages are ready and use up no attempts; one that was tried is behind those that are overdue, since
-// the endpoint may refuse it alone, but before those of its key. A broadcast keeps its place. What is known of that stands in Redis.
+// to a minute. Until one succeeds its messages are ready as before and use up no attempts; they are tried in turn, since the endpoint may
+// refuse one alone, and how late one that is tried is does not count. Broadcasts are tried in order. What is known of that stands in Redis.
 //
 // # Bounds
 //

@@ -102,7 +102,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		t.leave(only)
 		return fmt.Errorf("cannot be pushed: %w: %w", err, subscribers.ErrBury)
 	}
-	if p.o.OnClaimed != nil && d.Receipt != 0 { // a broadcast has none
+	if p.o.OnClaimed != nil && d.Receipt != 0 && !only { // a broadcast has none, and one that is only tried is late for its endpoint
 		p.o.OnClaimed(d, d.Late())
 	}
 	p.underWay.Add(1)
@@ -147,11 +147,7 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	case !fails:
 		return err
 	}
-	if d.Receipt != 0 { // behind the others, since the endpoint may refuse this one alone; a broadcast keeps its place
-		d.Due = time.Time{}
-		_ = d.Release(ctx) // else it is released to its place
-	}
-	return subscribers.NotNow(err, wait)
+	return subscribers.TryAnother(err, wait) // since the endpoint may refuse this message alone
 }
 
 // enter returns 0 if the endpoint may be asked now, or for how long it may not. Only says that this request alone asks it, since it

@@ -3,12 +3,15 @@ package push_test
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // Of an endpoint that fails the last answer is noted, and when it is asked next.
@@ -47,6 +50,46 @@ func TestTriesAreNoted(t *testing.T) {
 			e.says(status(http.StatusOK))
 			storetest.Eventually(t, "it works", func() bool { return get(t, s, "crm").Failing == nil })
 		})
+	}
+}
+
+// While an endpoint fails, its messages keep their due times, each of them is tried in its turn, and no try counts as late.
+func TestTriesSpoilNoFigures(t *testing.T) {
+	t.Parallel()
+	s, e := storetest.Open(t), newEndpoint(t)
+	carry(t, s)
+	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL})
+	var counted atomic.Int64
+	p, err := push.New(s, push.Options{Allow: "127.0.0.1", OnClaimed: func(_ subscribers.Delivery, late time.Duration) {
+		if late >= time.Hour {
+			counted.Add(1)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Run(t, p.Run)
+	briskly(t, s)
+	e.says(status(http.StatusInternalServerError))
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "first"})
+	storetest.Eventually(t, "its endpoint fails", func() bool { return get(t, s, "crm").Failing != nil })
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "a", Delay: time.Hour}, notify.Message{Topic: topic, ID: "b", Delay: time.Hour})
+	storetest.Hasten(t, s, 2*time.Hour, topic)
+	for tried := map[string]bool{}; !tried["a"] || !tried["b"]; {
+		tried[storetest.Receive(t, "each is tried", e.got).Header.Get("Bellhop-Id")] = true
+	}
+	var c notify.Counts
+	storetest.Eventually(t, "all wait", func() bool {
+		c, err = storetest.Count(s, topic)
+		return err != nil || c.Ready == 3
+	})
+	if err != nil || c.Overdue < time.Hour || c.Lateness >= time.Hour || counted.Load() > 0 {
+		t.Errorf("got %+v, %v, and %d were counted", c, err, counted.Load())
+	}
+	for _, id := range []string{"a", "b"} {
+		if i := info(t, s, id); time.Since(i.Due) < time.Hour {
+			t.Errorf("%s is due %v", id, i.Due)
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ type Claim struct {
 
 	Name string // of the worker; empty: nobody knows who has the messages
 
+	Try    bool   // to claim one message whose lateness does not count, since its handler could not handle another one
+	Behind string // of a Try: the member behind which that is, by due time; empty, or none is: the oldest
+
 	Received int64 // Handover.At of the last hand-over of the topic that the inbox received; 0: none
 }
 
@@ -65,7 +68,10 @@ func (s Shard) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		t, lease = ackNowScript, -1
 	}
 	args := append(make([]any, 0, 8), c.Topic, c.Max, lease, record.CeilMs(c.MinAge), c.Inbox, c.Received) // 8: room for what run adds
-	if c.Name != "" {
+	switch {
+	case c.Try:
+		args = append(args, c.Name, c.Behind)
+	case c.Name != "":
 		args = append(args, c.Name)
 	}
 	r, err := s.Run(ctx, t, args...)

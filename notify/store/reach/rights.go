@@ -21,7 +21,7 @@ const (
 	selects   = "select" // another database than 0
 	called    = "info time publish pubsub|numsub get set setrange del exists incr pexpire pttl rename unlink" +
 		" hget hset hsetnx hdel hlen hmget hgetall hincrby hrandfield hscan zscan" +
-		" zadd zrem zscore zmscore zlexcount zrange zcard zcount zremrangebyrank" +
+		" zadd zrem zscore zmscore zrank zlexcount zrange zcard zcount zremrangebyrank" +
 		" xadd xdel xtrim xlen xrange xinfo|stream"
 
 	spublish       = "spublish" // in place of publish where there are several shards

@@ -24,6 +24,14 @@ function Claim.find(ready, before, most)
   return members, dues
 end
 
+-- Returns the member of a ready set that is behind another one, or else the oldest, and its due time, if it was due before a time.
+function Claim.find_behind(ready, member, before)
+  local rank = try('ZRANK', ready, member)
+  local found = rank and call('ZRANGE', ready, rank + 1, rank + 1, 'WITHSCORES') or {}
+  if not found[1] or tonumber(found[2]) > before then found = call('ZRANGE', ready, '-inf', before, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES') end
+  return { found[1] }, { found[2] }
+end
+
 -- Returns the records, the expiries and the attempts of as many members of a topic as fit into one reply, and whether messages of the topic
 -- have keys; and takes the others out of the list: they stay ready.
 function Claim.read(topic, members)
@@ -138,10 +146,14 @@ function Claim.put_leased(c, leases, worker)
     Leases.put_leased(leases)
     Counters.count(c.topic, 'leased', #leases / 2)
   end
-  local oldest = first == c.members[1] and c.runs[1] or call('ZSCORE', c.ready, first)
-  local late = text(math.min(c.on_time - oldest * 1000, LAST)) -- in us
   local topic, fence = c.topic, c.fence and text(c.fence + #c.members)
   if c.rate then try('HSET', TOPICS, topic .. ':spent', Limits.spend(c.rate, #leases / 2)) end
+  if c.behind then
+    if fence then try('HSET', TOPICS, topic .. ':fence', fence) end
+    return
+  end
+  local oldest = first == c.members[1] and c.runs[1] or call('ZSCORE', c.ready, first)
+  local late = text(math.min(c.on_time - oldest * 1000, LAST)) -- in us
   if fence then try('HSET', TOPICS, topic .. ':lateness', late, topic .. ':fence', fence) else try('HSET', TOPICS, topic .. ':lateness', late) end
 end
 
@@ -193,19 +205,25 @@ local function put_back(c, lists)
   if #list > 0 then Places.put_ready(c.topic, list, c.runs[1]) end
 end
 
+-- Takes the messages out of the ready set.
+local function take_ready(c)
+  if c.behind then return Places.take_ready(c.topic, c.members[1]) end
+  Places.take_oldest_ready(c.topic, #c.members)
+end
+
 -- Takes the messages out of the ready set, and ends those that are dropped, and, where the claim acknowledges, all others.
 function Claim.take(c, leases)
-  if c.lease >= 0 and not c.others then return Places.take_oldest_ready(c.topic, #c.members) end
+  if c.lease >= 0 and not c.others then return take_ready(c) end
   local acked, dropped, reasons = {}, {}, {}
   for i = 2, c.lease < 0 and #leases or 0, 2 do acked[#acked + 1] = leases[i] end
   for i = 1, c.others and #c.others.dropped or 0, 2 do
     dropped[#dropped + 1], reasons[#reasons + 1] = c.others.dropped[i], c.others.dropped[i + 1]
   end
   local n_acked, n_dropped = #acked, #dropped
-  if n_acked + n_dropped + #current.heirs == 0 then return Places.take_oldest_ready(c.topic, #c.members) end
+  if n_acked + n_dropped + #current.heirs == 0 then return take_ready(c) end
   Leases.can_put_back()
   or_undo(function() put_back(c, { acked, dropped, current.heirs }) end, function()
-    Places.take_oldest_ready(c.topic, #c.members)
+    take_ready(c)
     Endings.publish_heirs(c.us, c.now)
     if n_acked > 0 then Endings.end_messages(acked, 'acked') end
     if n_dropped > 0 then Endings.end_messages(dropped, 'dropped', reasons) end
