@@ -216,7 +216,7 @@ func (c counted) urgency() int {
 	switch sign := c.Sign(); {
 	case sign == "late":
 		return 5
-	case c.Nobody() && c.Overdue >= snapshots.Rhythm: // it may just have come
+	case (c.Nobody() || c.push != nil) && c.Overdue >= snapshots.Rhythm: // it may just have come
 		return 4
 	case sign == "paused" && c.Ready > 0:
 		return 3
@@ -271,7 +271,7 @@ func (o *overview) judge(found findings) {
 	}
 	if n := len(o.Failing); n == 1 {
 		p := o.Failing[0]
-		say("late", p.Link(), "The endpoint of the push %s has failed for %s: its messages wait", p.Name, short(o.Now.Sub(p.Push.Failing.Since)))
+		say("late", p.Link(), "The endpoint of the push %s %s: its messages wait", p.Name, p.Standing(o.Now))
 	} else if n > 1 {
 		say("late", "pushes", "The endpoints of %d pushes fail, such as that of %s: their messages wait", n, o.Failing[0].Name)
 	}
@@ -306,19 +306,24 @@ func (o *overview) alone() []topicRow {
 
 // State returns what is wrong with a topic, in words.
 func (c counted) State() string {
-	sign := c.Sign()
+	sign, why := c.Sign(), ""
 	switch {
-	case !c.Nobody():
+	case c.push != nil:
+		why = c.push.ofTopic()
+	case c.Nobody():
+		why = "nobody waits"
+	default:
 		return sign
-	case sign == "ok":
-		return "nobody waits"
 	}
-	return sign + ", nobody waits"
+	if sign == "ok" {
+		return why
+	}
+	return sign + ", " + why
 }
 
 // Class returns the class of the style for what is wrong with a topic.
 func (c counted) Class() string {
-	if sign := c.Sign(); sign != "ok" {
+	if sign := c.Sign(); sign != "ok" || c.State() == "ok" {
 		return sign
 	}
 	return "late"

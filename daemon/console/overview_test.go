@@ -41,7 +41,7 @@ func TestOverview(t *testing.T) {
 	s := populated(t)
 	v := s.visitor()
 	storetest.Eventually(t, "it is noticed that nobody waits", func() bool {
-		return strings.Contains(v.get("/ui/").body, "Nobody waits for messages of 2 topics, such as order.")
+		return strings.Contains(v.get("/ui/").body, "Nobody waits for messages of order.refused, which has")
 	})
 	v.get("/ui/").is(200).says("1 topic has dead letters", `href="topics/order.slow"`, `href="topics/invoice.held"`, "paused", "Redis memory").hides("Nothing is late", "mail.welcome")
 	for query, says := range map[string]string{"span=week": "messages a day", "span=month": "messages a day", "span=<script>": "messages a minute"} {

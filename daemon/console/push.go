@@ -149,13 +149,10 @@ func (p *pushView) stored() string {
 
 // Next says when an endpoint that fails is asked again.
 func (p *pushView) Next() string {
-	switch {
-	case p.Failing == nil || p.Paused != "":
+	if p.Failing == nil || p.Paused != "" {
 		return ""
-	case !p.Failing.Next.After(p.Now):
-		return "with the next message"
 	}
-	return soon(p.Now, p.Failing.Next)
+	return p.next(p.Now)
 }
 
 // Link returns the address of the page.

@@ -101,6 +101,38 @@ func TestPushes(t *testing.T) {
 	wait(t, v, "/ui/", "The endpoints of 2 pushes fail, such as that of crm")
 }
 
+// Of a topic whose push has its messages wait it is said why, to who may not see the push without its name, and not that nobody waits.
+func TestTopicsOfPushesThatWait(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.Open(t), httpapi.Options{TokensFile: writeTokens(t, tokensFile)})
+	putPush(t, s.store, "crm", fails, "order.a")
+	if err := s.store.Home().PushTried(t.Context(), "crm", time.Hour, "HTTP 502 Bad Gateway"); err != nil {
+		t.Fatal(err)
+	}
+	putPush(t, s.store, "held", func(p *store.Push) { p.Paused = "by ops" }, "order.held.*")
+	putPush(t, s.store, "shut", asPut, "order.shut")
+	if err := s.store.Home().ClosePush(t.Context(), "shut", time.Hour, "HTTP 429 Too Many Requests"); err != nil {
+		t.Fatal(err)
+	}
+	putPush(t, s.store, "left", asPut, "order.left")
+	all := []string{"order.a", "order.held.b", "order.shut", "order.left"}
+	for _, topic := range all {
+		storetest.Publish(t, s.store, message(topic, "x"))
+	}
+	root, shop := s.login("root"), s.login("shop")
+	for i, why := range []string{
+		`its push <a href="pushes/crm">crm</a> has failed for 1 h, and is asked again in 59 min`, `its push <a href="pushes/held">held</a> is paused, by ops`,
+		`its push <a href="pushes/shut">shut</a> wants no request for 59 min`, `its push <a href="pushes/left">left</a> is sent by no daemon`,
+	} {
+		root.get("/ui/topics/" + all[i]).says(why).hides("nobody waits")
+	}
+	shop.get("/ui/topics/order.a").says("its push fails").hides("crm", "nobody waits")
+	for _, v := range []*visitor{root, shop} {
+		v.get("/ui/topics").says("its push fails<", "its push is paused<", "its push is closed<", "no daemon sends its push<").hides("nobody waits")
+	}
+	wait(t, root, "/ui/", `late">late, its push fails</td>`).says("The endpoint of the push crm has failed for 1 h, and is asked again in 59 min").hides("obody waits")
+}
+
 // serveWith is serve, of a daemon that may push to some addresses.
 func serveWith(t testing.TB, allow string, o httpapi.Options) *site {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
@@ -50,6 +51,39 @@ func (p pushRow) Class() string {
 		return "ok"
 	}
 	return "late"
+}
+
+// ofTopic says why messages of a topic of the push wait.
+func (p pushRow) ofTopic() string {
+	switch state := p.State(); state {
+	case "fails":
+		return "its push fails"
+	case "no daemon sends it":
+		return "no daemon sends its push"
+	default:
+		return "its push is " + state
+	}
+}
+
+// Standing says why messages of the push wait, behind its name.
+func (p pushRow) Standing(now time.Time) string {
+	switch {
+	case p.Paused != "":
+		return "is paused, " + p.Paused
+	case p.Failing != nil:
+		return "has failed for " + short(now.Sub(p.Failing.Since)) + ", and is asked again " + p.next(now)
+	case p.Closed != nil:
+		return "wants no request for " + short(p.Closed.Until.Sub(now))
+	}
+	return "is sent by no daemon"
+}
+
+// next says when an endpoint that fails is asked again.
+func (p pushRow) next(now time.Time) string {
+	if !p.Failing.Next.After(now) {
+		return "with the next message"
+	}
+	return soon(now, p.Failing.Next)
 }
 
 // LastAnswer returns the last answer of an endpoint that fails, or is closed.

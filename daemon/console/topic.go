@@ -81,6 +81,22 @@ func (t *topicView) Unknown() bool {
 	return t.Published == 0 && t.Sent == 0 && t.Broadcasts == 0 && t.Counts.Dead == 0 && t.Waiting == 0
 }
 
+// Push returns the push that has messages of the topic wait, if the viewer may see it; nil otherwise.
+func (t *topicView) Push() *pushRow {
+	if t.push == nil || !mayPush(t.visit, t.push.Topics) {
+		return nil
+	}
+	return t.push
+}
+
+// HeldUp says whether a push has messages of the topic wait, and why; empty: none does.
+func (t *topicView) HeldUp() string {
+	if t.push == nil {
+		return ""
+	}
+	return t.push.ofTopic()
+}
+
 // Link returns the address of the page.
 func (t *topicView) Link() string { return topicPath(t.Topic) }
 

@@ -3,8 +3,10 @@ package console
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
@@ -16,19 +18,45 @@ const (
 )
 
 // A counted is what is known of a topic, and what is to be said of it.
-type counted snapshots.Counted
+type counted struct {
+	snapshots.Counted
+	push *pushRow // which has messages of the topic wait; nil: none does
+}
 
 // rated returns what is known of some topics, in their order. Errors: see [snapshots.Snapshots.Count].
 func (c *Console) rated(ctx context.Context, topics []string) ([]counted, error) {
 	counts, err := c.snapshots.Rated(ctx, topics)
 	all, isLeased := make([]counted, len(counts)), false
 	for i, one := range counts {
-		all[i], isLeased = counted(one), isLeased || one.Leased > 0
+		all[i], isLeased = counted{Counted: one}, isLeased || one.Leased > 0
 	}
 	if isLeased {
 		c.hold(ctx, all)
 	}
+	c.noteHeldUp(ctx, all)
 	return all, err
+}
+
+// noteHeldUp notes of topics with messages ready the push that has these wait. Where pushes cannot be read the counts stand without.
+func (c *Console) noteHeldUp(ctx context.Context, all []counted) {
+	if !slices.ContainsFunc(all, func(one counted) bool { return one.Ready > 0 }) {
+		return
+	}
+	pushes, _ := c.allPushes(ctx)
+	for i := range pushes {
+		row := pushRow{api.PushOf(pushes[i])}
+		if row.Broadcasts || row.State() == "works" {
+			continue
+		}
+		for _, text := range row.Topics {
+			pattern, _ := notify.ParsePattern(text) // the push was checked
+			for t := range all {
+				if all[t].Ready > 0 && pattern.Match(all[t].Topic) {
+					all[t].push = &row
+				}
+			}
+		}
+	}
 }
 
 // hold notes for how long workers have had messages of topics. Where that cannot be read the counts stand without.
@@ -101,8 +129,10 @@ func (c counted) Ends() string {
 	return " until " + moment(c.PausedUntil)
 }
 
-// Nobody reports whether messages are ready and nobody waits for them or has some.
-func (c counted) Nobody() bool { return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused }
+// Nobody reports whether messages are ready and nobody waits for them or has some, also no push that is to go on.
+func (c counted) Nobody() bool {
+	return c.Ready > 0 && c.Waiting == 0 && c.Leased == 0 && !c.Paused && c.push == nil
+}
 
 // perSecond returns a rate as text.
 func perSecond(per *snapshots.Rates, of func(*snapshots.Rates) float64) string {

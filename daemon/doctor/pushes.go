@@ -36,14 +36,22 @@ func (e *exam) pushes(ctx context.Context, s service) {
 		case p.Unsent && p.Failing == nil:
 			e.report(check, Warn, p.Name+": no daemon sends it; its messages wait", "run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL")
 		default:
-			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait",
-				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer), "bellhop push test "+p.Name)
+			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait, and it is asked again %s",
+				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer, nextTry(p.Failing.Next, s.Now)), "bellhop push test "+p.Name)
 		}
 	}
 	e.reportRest(check, rows, 0, "push", "bellhop push list")
 	if rows == 0 {
 		e.report(check, OK, fmt.Sprintf("%d, none is paused, fails or lacks a daemon", len(all)), "")
 	}
+}
+
+// nextTry says when an endpoint that fails is asked again.
+func nextTry(at, now time.Time) string {
+	if !at.After(now) {
+		return "with the next message"
+	}
+	return "in " + rough(at.Sub(now))
 }
 
 // pushOf returns what returns the push of a topic's messages, or nil if there is none, as far as pushes can be read.

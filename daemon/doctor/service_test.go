@@ -254,8 +254,10 @@ func TestPushes(t *testing.T) {
 		p.Failing = &store.PushFailure{Since: time.Now().Add(-5*time.Minute - 30*time.Second), Answer: "HTTP 500 Internal Server Error"}
 		return p, nil
 	}))
-	w.expect("pushes", "warn pushes crm: it is paused, by an operator; its messages wait → bellhop push resume crm",
-		"warn pushes mail: its endpoint fails since 5m ago, with HTTP 500 Internal Server Error; its messages wait → bellhop push test mail")
+	const paused, fails = "warn pushes crm: it is paused, by an operator; its messages wait → bellhop push resume crm", "warn pushes mail: its endpoint fails since 5m ago, with HTTP "
+	w.expect("pushes", paused, fails+"500 Internal Server Error; its messages wait, and it is asked again with the next message → bellhop push test mail")
+	w.must(w.store.Home().PushTried(t.Context(), "mail", 90*time.Minute, "HTTP 502 Bad Gateway"))
+	w.expect("pushes", paused, fails+"502 Bad Gateway; its messages wait, and it is asked again in 1h → bellhop push test mail")
 }
 
 // What a push has, and no daemon claims, is reported with the push.
