@@ -33,7 +33,8 @@ var (
 type target struct {
 	store.Push
 	*health
-	room *budget.Budget // of its endpoint
+	endpoint string
+	room     *budget.Budget // of its endpoint
 }
 
 // share returns what each of its topics, or its name, may have in flight.
@@ -51,11 +52,12 @@ type health struct {
 	noted    bool          // that it fails, in Redis
 	told     time.Time     // that it wants a message again at once
 	gone     bool          // it said so, and its push is paused, or about to be
+	warned   bool          // that it fails, in the log; guarded by Pusher.mu
 }
 
 // newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
 func newTarget(push store.Push, before *target, room *budget.Budget) *target {
-	t := &target{Push: push, health: new(health), room: room}
+	t := &target{Push: push, health: new(health), endpoint: endpointOf(&push), room: room}
 	if before != nil && before.Name == push.Name && before.URL == push.URL && slices.Equal(before.Secrets, push.Secrets) {
 		t.health = before.health
 	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
@@ -197,17 +199,42 @@ func (t *target) leave(only bool) {
 // succeeded notes that an endpoint works. One that is closed stays so, unless the request alone asked it: any other one began before.
 func (p *Pusher) succeeded(ctx context.Context, t *target, only bool) {
 	t.mu.Lock()
-	noted := t.noted
+	noted, failed := t.noted, t.failures == failuresInARow
 	if only {
 		t.closed = time.Time{}
 	}
 	t.failures, t.since, t.pause, t.next, t.noted = 0, time.Time{}, 0, time.Time{}, false
 	t.asked = t.asked && !only && !t.closed.IsZero()
 	t.mu.Unlock()
+	if failed && p.takeWarning(t) {
+		p.o.Logger.Info("endpoint of a push works again", "push", t.Name, "endpoint", t.endpoint)
+	}
 	if noted {
 		p.note(context.WithoutCancel(ctx), t, func(push *store.Push) { push.Failing = nil })
-		p.o.Logger.Info("endpoint of a push works again", "push", t.Name)
 	}
+}
+
+// warns notes that the log is to have a warning of an endpoint that fails, and reports whether it has none yet of a push to it.
+func (p *Pusher) warns(t *target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, all := range []map[string]*target{p.pushes, p.heard} {
+		for _, other := range all {
+			if other.endpoint == t.endpoint && other.warned {
+				return false
+			}
+		}
+	}
+	t.warned = true
+	return true
+}
+
+// takeWarning notes that a warning of an endpoint is over, and reports whether there was one of this push.
+func (p *Pusher) takeWarning(t *target) (warned bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	warned, t.warned = t.warned, false
+	return warned
 }
 
 // failed notes a failure of an endpoint, and reports whether it fails, so that the message uses up no attempt, and for how long it is
@@ -238,6 +265,9 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) (w
 	}
 	if tried {
 		p.noteTry(ctx, t, time.Until(next), err)
+		if p.warns(t) {
+			p.o.Logger.Warn("endpoint of a push fails; it is asked by one request at a time; of other pushes to it that fail the log is silent", "push", t.Name, "endpoint", t.endpoint, "error", err)
+		}
 	}
 	return max(time.Until(next), 0), fails
 }
@@ -250,7 +280,6 @@ func (p *Pusher) noteFailure(ctx context.Context, t *target, since time.Time, be
 		t.noted = false // so the next failure notes it
 		t.mu.Unlock()
 	}
-	p.o.Logger.Warn("endpoint of a push fails; it is asked by one request at a time", "push", t.Name, "error", because)
 }
 
 // noteTry notes what a failing endpoint answered, and when it is asked next: once a pause, of which most last a minute.

@@ -1,7 +1,9 @@
 package push_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -14,7 +16,8 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// Endpoints that begin to fail at once are noted one after the other: the pushes are read a few times for each of them.
+// Pushes of one endpoint that begin to fail at once are noted one after the other: all are read a few times for each of them, and the log
+// has one warning for all.
 func TestManyFailAtOnce(t *testing.T) {
 	t.Parallel()
 	s, e := storetest.Open(t), newEndpoint(t)
@@ -37,24 +40,41 @@ func TestManyFailAtOnce(t *testing.T) {
 			storetest.Publish(t, s, notify.Message{Topic: numbered(i), ID: fmt.Sprint("m", n)})
 		}
 	}
-	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Files: 8 * pushes * failures}) // so that all are under way at once
+	var log bytes.Buffer
+	p, err := push.New(s, push.Options{
+		Allow: "127.0.0.1", Logger: slog.New(slog.NewTextHandler(&log, nil)), Files: 8 * pushes * failures, // so that all are under way at once
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, p.Run)
+	stop := storetest.Run(t, p.Run)
 	for range pushes * failures {
 		storetest.Receive(t, "all are pushed", e.got)
 	}
 	before := reads.Load()
 	close(fail)
-	storetest.Eventually(t, "all are noted", func() bool {
-		all, err := s.Client().HVals(t.Context(), s.Home().Keys().Pushes()).Result()
-		if err != nil {
-			t.Fatal(err)
+	noted := func(n int) func() bool {
+		return func() bool {
+			all, err := s.Client().HVals(t.Context(), s.Home().Keys().Pushes()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Count(strings.Join(all, ""), `"failing":`) == n
 		}
-		return strings.Count(strings.Join(all, ""), `"failing":`) == pushes
-	})
+	}
+	storetest.Eventually(t, "all are noted", noted(pushes))
 	if n := reads.Load() - before; n > 3*pushes {
 		t.Errorf("the pushes were read %d times for %d that fail", n, pushes)
+	}
+	e.says(status(http.StatusOK))
+	storetest.Eventually(t, "all work again", noted(0))
+	e.says(status(http.StatusBadGateway))
+	for n := range failures {
+		storetest.Publish(t, s, notify.Message{Topic: numbered(0), ID: fmt.Sprint("again", n)})
+	}
+	storetest.Eventually(t, "one fails again", func() bool { return get(t, s, "push-0").Failing != nil })
+	stop()
+	if n := strings.Count(log.String(), `"endpoint of a push fails`); n != 2 || strings.Count(log.String(), "works again") > 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
 	}
 }
