@@ -419,6 +419,7 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
 	publish(t, store, topic, 2, 0)
+	put(t, store, "crm")
 	claimer := subscriberstest.Claimer(t, store)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
 	if err != nil || len(ds) != 2 {

@@ -27,7 +27,7 @@ type redisState struct {
 
 	last cache.Value[*reading]
 
-	took, known, claimed, death, lease, shards, layout *prometheus.Desc
+	took, known, claimed, death, lease, unsent, shards, layout *prometheus.Desc
 
 	pool    []poolFigure
 	byTopic []topicFigure
@@ -45,6 +45,7 @@ type reading struct {
 	counts []notify.Counts
 	deaths map[string]time.Time // newest deaths, by label
 	leases map[string]time.Duration
+	unsent []string // pushes that no daemon sends
 }
 
 // several reports whether the store has several shards.
@@ -101,6 +102,7 @@ func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh ti
 		claimed: desc("bellhop_claimed_total", "Messages that this process handed out, over HTTP and NATS.", "topic"),
 		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown for the topics with the newest ones.", "topic"),
 		lease:   desc("bellhop_oldest_lease_seconds", "How long a worker has had a message of a topic; shown for topics of which one that told its name has one.", "topic"),
+		unsent:  desc("bellhop_push_unsent", "1 for each push, but paused ones, that no daemon sends: none that runs has BELLHOP_PUSH_ALLOW, or for one to NATS BELLHOP_NATS_URL.", "push"),
 		pool:    poolFigures(),
 		byTopic: topicFigures(overdue),
 		overdue: overdue,
@@ -229,6 +231,9 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	}
 	for label, age := range now.leases {
 		constant(r.lease, prometheus.GaugeValue, age.Seconds(), label)
+	}
+	for _, name := range now.unsent {
+		constant(r.unsent, prometheus.GaugeValue, 1, name)
 	}
 }
 
@@ -394,7 +399,26 @@ func (r *redisState) count(ctx context.Context, mine *reading) error {
 	mine.topics, mine.recurs = survey.Topics, survey.Schedules > 0
 	mine.counts, mine.deaths = r.topics.update(survey, counts, whole)
 	mine.leases = r.topics.oldestLeases(hand, survey.Now)
+	if survey.Pushes > 0 {
+		once, end = step()
+		mine.unsent = unsentPushes(once, r.store.Home())
+		end()
+	}
 	return nil
+}
+
+// unsentPushes returns the names of the pushes that no daemon sends, but paused ones; none if that cannot be read.
+func unsentPushes(ctx context.Context, home store.Shard) (names []string) {
+	all, err := home.Pushes(ctx)
+	if err != nil || home.NoteUnsent(ctx, all) != nil {
+		return nil
+	}
+	for _, p := range all {
+		if p.Unsent && p.Paused == "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // away returns an error, unless only some shards did not answer.
