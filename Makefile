@@ -143,7 +143,7 @@ mutants: tools ## break one thing at a time, and check that the tests that mean 
 BASE =
 
 bench: build ## measure this machine, with a redis-server of its own, or with BASE a commit of the past and this tree in turns
-	$(if $(BASE),go run ./cmd/bellhop/internal/bench/against -base $(BASE),./bellhop bench --own)
+	$(if $(BASE),go run ./cmd/bellhop/internal/bench/against -base $(BASE),go run ./cmd/bellhop/bench -own)
 
 benchmarks: tools ## run each Go benchmark of cmd/bellhop/internal/bench/README.md once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./notify ./notify/store ./notify/find ./notify/forecast ./subscribers ./carrier ./daemon ./daemon/console ./daemon/natsgate ./daemon/push

@@ -102,7 +102,7 @@ func TestRedisFlag(t *testing.T) {
 	s := newShell(t)
 	for _, call := range []string{
 		"publish t --body x", "publish --file -", "broadcast t --body x", "topics", "forecast", "topics set t attempts=5", "topics settings", "listeners", "listeners remove n", "pause t", "resume t", "inspect t", "inspect t 1", "cancel t 1",
-		"reschedule t 1 --now", "dead list t", "dead requeue t 1", "dead purge t 1", "dead export t", "export -", "carrier", "doctor", "bench",
+		"reschedule t 1 --now", "dead list t", "dead requeue t 1", "dead purge t 1", "dead export t", "export -", "carrier", "doctor",
 	} {
 		r := s.feed(`{"topic":"t","body":"x"}`, append(strings.Fields(call), "--redis", "redis://127.0.0.1:1")...)
 		if r.code != exitFailed {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,14 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 )
+
+// benchCommand says where the benchmark is, which was a command.
+func (a *app) benchCommand() *cobra.Command {
+	c := &cobra.Command{Use: "bench", Hidden: true, DisableFlagParsing: true, Short: "Is a program of its own", Example: "  make bench"}
+	return a.command(c, func(context.Context, *cobra.Command, []string) error {
+		return misused("command", "bench is a program of its own: run make bench in the source, or go run github.com/bellhopd/bellhop/cmd/bellhop/bench -help")
+	})
+}
 
 // root returns the command tree.
 func (a *app) root() *cobra.Command {

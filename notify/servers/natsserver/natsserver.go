@@ -1,5 +1,5 @@
 // Package natsserver runs a private nats-server on loopback as a child of this
-// process, for bellhop dev and bellhop bench. The server is not linked into
+// process, for bellhop dev and the benchmark. The server is not linked into
 // this program, since that would make it half as large again.
 package natsserver
 

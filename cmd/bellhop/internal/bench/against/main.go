@@ -74,7 +74,18 @@ func (c comparison) against(ctx context.Context, base string) error {
 	return show(base, all)
 }
 
+const (
+	benchmark   = "cmd/bellhop/bench"
+	benchSuffix = ".bench" // of the benchmark of a program
+)
+
+// build builds a program, and its benchmark.
 func build(ctx context.Context, tree, program string) error {
+	if _, err := os.Stat(filepath.Join(tree, benchmark)); err == nil { // before, bellhop was its own
+		if err := run(ctx, tree, "go", "build", "-trimpath", "-o", program+benchSuffix, "./"+benchmark); err != nil {
+			return err
+		}
+	}
 	return run(ctx, tree, "go", "build", "-trimpath", "-o", program, "./cmd/bellhop")
 }
 
@@ -137,7 +148,11 @@ func (c comparison) one(ctx context.Context, dir, program string) ([]bench.Figur
 
 // library returns what a program's own bench measures.
 func (c comparison) library(ctx context.Context, program string) ([]bench.Figure, error) {
-	cmd := exec.CommandContext(ctx, program, "bench", "--own", "--json", "--only", "publish", "--messages", strconv.Itoa(c.messages))
+	path, first := program, []string{"bench"}
+	if _, err := os.Stat(program + benchSuffix); err == nil {
+		path, first = program+benchSuffix, []string{"-bellhop", program}
+	}
+	cmd := exec.CommandContext(ctx, path, append(first, "--own", "--json", "--only", "publish", "--messages", strconv.Itoa(c.messages))...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -133,7 +133,7 @@ func TestNamedTestsExist(t *testing.T) {
 	})
 }
 
-// The page of numbers names each measurement of bellhop bench.
+// The page of numbers names each measurement of the benchmark.
 func TestMeasurements(t *testing.T) {
 	text := pagestest.Section(t, root+"/cmd/bellhop/internal/bench/README.md", "")
 	for _, name := range bench.Names() {
