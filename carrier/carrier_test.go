@@ -18,6 +18,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -624,11 +625,9 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 				}
 				return counts(t, db, dead).Dead == 1
 			})
-			for _, remove := range []func() (int, error){
-				func() (int, error) { return storetest.Inspector(t, db).Requeue(t.Context(), dead, "live") },
-				func() (int, error) { return storetest.Inspector(t, db).PurgeAll(t.Context(), dead, nil) },
-			} {
-				if _, err := remove(); err != nil {
+			stray := store.Letters{Members: []string{other + ":live"}}
+			for _, remove := range []func(store.Shard, context.Context, string, store.Letters) (store.Dealt, error){store.Shard.Requeue, store.Shard.Purge} {
+				if _, err := remove(db.Of(dead), t.Context(), dead, stray); err != nil {
 					t.Fatal(err)
 				}
 			}

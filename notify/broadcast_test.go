@@ -397,7 +397,7 @@ func TestRequeueBroadcast(t *testing.T) {
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
 		t.Error(err)
 	}
-	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
@@ -467,14 +467,14 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 	do(t, db, []any{"SET", keys.Broadcasts(), "x"})
 	unchanged(t, db, func() {
 		for range 2 {
-			if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 0 || err == nil || !strings.Contains(err.Error(), "the set of broadcasts is foreign: "+keys.Broadcasts()) {
+			if n, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 0 || err == nil || !strings.Contains(err.Error(), "the set of broadcasts is foreign: "+keys.Broadcasts()) {
 				t.Errorf("requeued %d, %v", n, err)
 			}
 		}
 	})
 	do(t, db, []any{"DEL", keys.Broadcasts()}, []any{"SET", keys.Ready(topic), "x"})
 	for range 2 {
-		if _, err := dead.RequeueAll(t.Context(), topic, nil); err == nil || !strings.Contains(err.Error(), "the ready set of "+topic+" is foreign") {
+		if _, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); err == nil || !strings.Contains(err.Error(), "the ready set of "+topic+" is foreign") {
 			t.Error(err)
 		}
 		if n := client.ZCard(t.Context(), keys.Broadcasts()).Val(); n != 1 {
@@ -483,7 +483,7 @@ func TestRequeueIntoForeignPlaces(t *testing.T) {
 		wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Dead: 1, Broadcasts: 1})
 	}
 	do(t, db, []any{"DEL", keys.Ready(topic)})
-	if n, err := dead.RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Ready: 1, Broadcasts: 1})

@@ -178,7 +178,7 @@ func TestTTLOfARequeuedBroadcast(t *testing.T) {
 	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
 	if i := inspect(t, pub, "a"); !i.Expires.Equal(i.Due.Add(anHour)) {

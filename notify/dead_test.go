@@ -2,7 +2,6 @@ package notify_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,13 +95,12 @@ func TestDeadLettersGivenTwice(t *testing.T) {
 	}
 }
 
-// Acts on all dead letters of a topic work in small steps, since other calls to Redis wait for each.
-func TestAllDeadLetters(t *testing.T) {
+// An export reads in small steps, since other calls to Redis wait for each. A dead letter without a record is exported, too.
+func TestExportInSteps(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	const n = 334
 	die(t, store, numbered(n)...)
-	// A dead letter without a record cannot be requeued, and does not hold up the others.
 	if err := store.Client().HDel(t.Context(), store.KeysOf(topic).Messages(), topic+":0000").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,59 +113,6 @@ func TestAllDeadLetters(t *testing.T) {
 	}
 	if got, err := pub.ExportDead(t.Context(), topic, io.Discard, inSteps); err != nil || got != n || last != n {
 		t.Errorf("exported %d, the last step led to %d, %v", got, last, err)
-	}
-	last = 0
-	got, err := pub.RequeueAll(t.Context(), topic, inSteps)
-	if err != nil || got != n-1 || last != n-1 {
-		t.Errorf("requeued %d, the last step led to %d, %v", got, last, err)
-	}
-	if c := counts(t, pub); c.Ready != n-1 || c.Dead != 1 {
-		t.Errorf("got %+v", c)
-	}
-	if got, err = pub.PurgeAll(t.Context(), topic, nil); got != 1 || err != nil {
-		t.Errorf("purged %d, %v", got, err)
-	}
-	die(t, store)
-	if c := counts(t, pub); c.Dead != 0 {
-		t.Errorf("got %+v", c)
-	}
-}
-
-// What dies while all dead letters are requeued or purged is none of them, also where others took some of them away meanwhile.
-func TestAllDeadLettersOfNow(t *testing.T) {
-	t.Parallel()
-	for what, all := range map[string]func(*notify.Inspector) func(context.Context, string, func(int)) (int, error){
-		"requeued": func(i *notify.Inspector) func(context.Context, string, func(int)) (int, error) { return i.RequeueAll },
-		"purged":   func(i *notify.Inspector) func(context.Context, string, func(int)) (int, error) { return i.PurgeAll },
-	} {
-		pub, store := open(t)
-		letters := numbered(120)
-		died := redisTime(t, store).Add(-time.Hour)
-		for i := range letters {
-			letters[i].Restore = &notify.Restore{Died: died.Add(time.Duration(i) * time.Millisecond), Reason: "x"}
-		}
-		storetest.Publish(t, store, letters...)
-		var others []string
-		for _, one := range letters[60:] {
-			others = append(others, one.ID)
-		}
-		n, err := all(pub.Inspector)(t.Context(), topic, func(total int) {
-			if total != 50 {
-				return
-			}
-			if n, err := pub.Purge(t.Context(), topic, others...); n != len(others) || err != nil {
-				t.Errorf("purged %d, %v", n, err)
-			}
-			new := message("new", time.Time{})
-			new.Restore = &notify.Restore{Died: redisTime(t, store), Reason: "x"}
-			storetest.Publish(t, store, new)
-		})
-		if n != 60 || err != nil {
-			t.Errorf("%s are %d, %v", what, n, err)
-		}
-		if page, err := pub.List(t.Context(), topic, notify.Dead, 10, ""); err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "new" {
-			t.Errorf("%s, and left are %+v, %v", what, page, err)
-		}
 	}
 }
 

@@ -328,7 +328,7 @@ func TestRequeueOfLargeOnes(t *testing.T) {
 		t.Errorf("requeued %d by id, %v", done, err)
 	}
 	bury(t, db, n)
-	if done, err := dead.RequeueAll(t.Context(), topic, nil); done != n || err != nil {
+	if done, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); done != n || err != nil {
 		t.Errorf("requeued %d of all, %v", done, err)
 	}
 	wantCounts(t, pub, notify.Counts{Ready: n, Published: n, Died: 2 * n})

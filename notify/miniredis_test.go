@@ -113,7 +113,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	}
 	storetest.Receive(t, "a delivery", handled)
 	storetest.Receive(t, "a death", died)
-	if n, err := storetest.Inspector(t, store).PurgeAll(t.Context(), topic, nil); err != nil || n != 1 {
+	if n, err := storetest.Inspector(t, store).Purge(t.Context(), topic, storetest.Dead(t, store, topic)...); err != nil || n != 1 {
 		t.Errorf("purged %d, %v", n, err)
 	}
 

@@ -94,7 +94,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 			if _, err := ds[1].Bury(t.Context(), "the test says so"); err != nil {
 				return err
 			}
-			return errOf(letters.RequeueAll(t.Context(), topic, nil))
+			return errOf(letters.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...))
 		},
 		"reschedule": func() error {
 			publish(t, pub, message("moved", future))

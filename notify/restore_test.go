@@ -240,7 +240,7 @@ func TestRestoredCounts(t *testing.T) {
 		`{"topic":"order.timeout","id":"c","body":"x","due":"2199-01-01T00:00:00Z","restore":{}}`,
 	})
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Dead: 2, Published: 3})
-	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); err != nil || n != 2 {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); err != nil || n != 2 {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3})

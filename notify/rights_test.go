@@ -235,7 +235,10 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 		ask   func() error
 	}{
 		{"pttl", func() error { return errOf(a.store.Of(topic).Carrier(t.Context())) }},
-		{"zcard", func() error { return errOf(a.store.Of(topic).CountDead(t.Context(), topic)) }},
+		{"hscan", func() error {
+			_, _, err := a.store.Of(topic).Reasons(t.Context(), 0, 10)
+			return err
+		}},
 	} {
 		a.set("-" + test.right)
 		wantRefused(t, test.ask(), "NOPERM", theRights)

@@ -153,7 +153,7 @@ func goesOn(t *testing.T, pub client, db *notify.Store) {
 	if c := counts(t, pub); c.Dead != 1 || c.Acked != 1 {
 		t.Errorf("got %+v", c)
 	}
-	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); n != 1 || err != nil {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
 }

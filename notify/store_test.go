@@ -473,9 +473,9 @@ func useEverything(t *testing.T, db *notify.Store) {
 	}
 	bury(t, db, 1)
 	must("export", errOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
-	must("requeue", errOf(letters.RequeueAll(ctx, topic, nil)))
+	must("requeue", errOf(letters.Requeue(ctx, topic, storetest.Dead(t, db, topic)...)))
 	bury(t, db, 1)
-	must("purge", errOf(letters.PurgeAll(ctx, topic, nil)))
+	must("purge", errOf(letters.Purge(ctx, topic, storetest.Dead(t, db, topic)...)))
 	for _, id := range []string{"b", "c"} {
 		_, err = pub.Cancel(ctx, topic, id)
 		if !errors.Is(err, notify.ErrNotFound) {
@@ -571,7 +571,7 @@ func archive(t *testing.T, db *notify.Store) {
 	if _, err := s.Unregister(t.Context(), "mourner"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storetest.Inspector(t, db).PurgeAll(t.Context(), "buried", nil); err != nil {
+	if _, err := storetest.Inspector(t, db).Purge(t.Context(), "buried", storetest.Dead(t, db, "buried")...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -146,7 +146,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 		}
 	}
 	for i := 10; i < topics; i++ {
-		if n, err := letters.PurgeAll(t.Context(), fmt.Sprintf("t.%03d", i), nil); n != 1 || err != nil {
+		if n, err := letters.Purge(t.Context(), fmt.Sprintf("t.%03d", i), storetest.Dead(t, store, fmt.Sprintf("t.%03d", i))...); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 	}

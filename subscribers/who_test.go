@@ -95,7 +95,7 @@ func TestHistory(t *testing.T) {
 	if len(dead.History) != record.MaxHistory || !strings.HasPrefix(last, "line one  line two ää") || len(last) > record.MaxReason {
 		t.Errorf("got %d attempts, the last of %d bytes: %.40q", len(dead.History), len(last), last)
 	}
-	if n, err := storetest.Inspector(t, db).RequeueAll(t.Context(), topic, nil); err != nil || n != 1 {
+	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	if info := inspect(t, db, "a"); info.Attempts != 0 || cmp.Diff(dead.History, info.History) != "" {

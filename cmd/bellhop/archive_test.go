@@ -166,7 +166,7 @@ func TestArchiveRequeue(t *testing.T) {
 	t.Parallel()
 	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
 	s.archived("t", 3)
-	s.call("dead", "purge", "t", "--all", "--yes")
+	s.call("dead", "purge", "t", "--all")
 	s.call("publish", "t", "--id", "3", "--body", "another", "--delay", "1h")
 	if r := s.feed("", "archive", "requeue", "--id", "3"); r.code != exitFailed || r.out != "requeued 0, refused 1\n" {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)

@@ -33,14 +33,16 @@ func takes(names ...string) cobra.PositionalArgs {
 
 // explainValue says what a flag for a number, or for true or false, takes, where it got something else, and what is used in
 // place of a flag that is gone.
-func explainValue(_ *cobra.Command, err error) error {
+func explainValue(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
-		switch unknown.GetSpecifiedName() {
-		case "watch":
-			return misused("watch", "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
-		case "json":
-			return misused("json", "%w: it answers nothing; its exit code says whether it was done", err)
+		switch name := unknown.GetSpecifiedName(); {
+		case name == "watch":
+			return misused(name, "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
+		case name == "json":
+			return misused(name, "%w: it answers nothing; its exit code says whether it was done", err)
+		case name == "yes" && c.Flags().Lookup("all") != nil:
+			return misused(name, "%w: --all does it without asking", err)
 		}
 	}
 	var invalid *pflag.InvalidValueError

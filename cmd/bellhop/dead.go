@@ -16,8 +16,10 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func (a *app) deadCommand() *cobra.Command {
@@ -107,70 +109,59 @@ func sumOfDead(all []reasons.Reason, shown int) string {
 }
 
 func (a *app) deadRequeueCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return a.deadActCommand(find.Requeue, (*notify.Inspector).Requeue, &cobra.Command{
 		Use:   "requeue TOPIC [ID...]",
 		Short: "Make dead letters ready again",
 		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead are
-reported, and the exit code is 1; the others are requeued all the same.`,
+reported, and the exit code is 1; the others are requeued all the same. Without ids
+it is bellhop find "topic:TOPIC state:dead" --requeue.`,
 		Example: `  bellhop dead requeue order.timeout order-4711
   bellhop dead requeue order.timeout --all`,
-		Args: deadArgs,
-	})
-	all := c.Flags().Bool("all", false, "all dead letters of the topic")
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if !*all {
-			n, err := eachDead(ctx, s, s.inspector.Requeue, args[0], args[1:])
-			return a.printCount("requeued", n, err)
-		}
-		on, done, err := a.deadProgress(ctx, s, "requeueing", args[0])
-		if err != nil {
-			return err
-		}
-		n, err := s.inspector.RequeueAll(ctx, args[0], on)
-		done()
-		return a.printCount("requeued", n, err)
 	})
 }
 
 func (a *app) deadPurgeCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return a.deadActCommand(find.Purge, (*notify.Inspector).Purge, &cobra.Command{
 		Use:   "purge TOPIC [ID...]",
 		Short: "Remove dead letters for good",
 		Long: `Remove dead letters for good. Ids that are not dead are reported, and the exit code
-is 1; the others are purged all the same.`,
+is 1; the others are purged all the same. Without ids it is
+bellhop find "topic:TOPIC state:dead" --purge.`,
 		Example: `  bellhop dead purge order.timeout order-4711
-  bellhop dead purge order.timeout --all --yes`,
-		Args: deadArgs,
+  bellhop dead purge order.timeout --all`,
 	})
-	all := c.Flags().Bool("all", false, "all dead letters of the topic")
-	yes := c.Flags().Bool("yes", false, "with --all: do not ask")
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if !*all {
-			n, err := eachDead(ctx, s, s.inspector.Purge, args[0], args[1:])
-			return a.printCount("purged", n, err)
+}
+
+// deadActCommand completes a command that acts on dead letters of a topic: on some ids, or as find does.
+func (a *app) deadActCommand(kind find.Kind, one func(*notify.Inspector, context.Context, string, ...string) (int, error), c *cobra.Command) *cobra.Command {
+	var f findFlags
+	a.jsonFlag(c)
+	f.addTo(c.Flags())
+	c.Args = f.deadArgs
+	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return a.runFind(ctx, []string{"topic:" + args[0], "state:dead"}, &f, find.Act{Kind: kind})
 		}
-		if err := a.confirm(ctx, s, args[0], *yes); err != nil {
-			return err
-		}
-		on, done, err := a.deadProgress(ctx, s, "purging", args[0])
+		s, err := a.open()
 		if err != nil {
 			return err
 		}
-		n, err := s.inspector.PurgeAll(ctx, args[0], on)
-		done()
-		return a.printCount("purged", n, err)
+		defer s.store.Close()
+		n, err := eachDead(ctx, s, one, args[0], args[1:])
+		looked := int64(len(args) - 1)
+		return a.printActed(pastOf[kind], n, find.Acted{Matched: n, Done: n, Looked: looked, Of: looked}, err)
 	})
 }
 
 // eachDead calls do for each id. It returns how many dead letters do changed, and
 // an error for each id that is not dead or cannot be changed.
-func eachDead(ctx context.Context, s *session, do func(context.Context, string, ...string) (int, error), topic string, ids []string) (n int, err error) {
+func eachDead(ctx context.Context, s *session, do func(*notify.Inspector, context.Context, string, ...string) (int, error), topic string, ids []string) (n int, err error) {
 	var faults []error
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
 			continue
 		}
-		done, err := do(ctx, topic, id)
+		done, err := do(s.inspector, ctx, topic, id)
 		if err == nil && done == 0 {
 			err = notDead(ctx, s, topic, id)
 		}
@@ -274,20 +265,15 @@ func (a *app) export(ctx context.Context, s *session, topic string, w io.Writer,
 	return n, err
 }
 
-// deadArgs requires a topic, and then ids or --all.
-func deadArgs(c *cobra.Command, args []string) error {
-	all, err := c.Flags().GetBool("all")
+// deadArgs requires a topic. Ids and flags for all of its dead letters exclude each other.
+func (f *findFlags) deadArgs(_ *cobra.Command, args []string) error {
 	switch {
-	case err != nil:
-		return err
 	case len(args) == 0:
 		return misused("topic", "TOPIC is missing")
-	case len(args) == 1 && !all:
-		return misused("id", "no ids: name some, or give --all")
-	case len(args) > 1 && all:
-		return misused("id", "unexpected argument %q: give ids or --all, not both", args[1])
+	case len(args) > 1 && (f.all || f.dryRun || f.cursor != ""):
+		return misused("id", "unexpected argument %q: --all, --dry-run and --cursor are for all dead letters of the topic; leave out the ids, or these", args[1])
 	}
-	return nil
+	return record.CheckAnyTopic(args[0])
 }
 
 // deadProgress returns functions that show how many of a topic's dead letters are done, and that end the display.
@@ -299,19 +285,4 @@ func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) 
 	bar := a.progress(what, max(counts[0].Dead, 1))
 	on = func(total int) { _ = bar.Set(total) } // it only draws
 	return on, func() { _ = bar.Finish() }, nil
-}
-
-// confirm asks before all are purged, which cannot be undone. Without a terminal it requires --yes.
-func (a *app) confirm(ctx context.Context, s *session, topic string, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !text.IsTerminal(a.in) {
-		return wrong(misused("yes", "purging all cannot be undone: give --yes to mean it"))
-	}
-	counts, err := s.inspector.Count(ctx, topic)
-	if err != nil {
-		return err
-	}
-	return a.ask(ctx, fmt.Sprintf("Remove %d dead letters of %s for good?", counts[0].Dead, topic), "nothing was purged")
 }

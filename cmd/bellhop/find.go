@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -66,20 +67,29 @@ otherwise stays as it is. Ctrl-C stops; the cursor that is printed then goes on.
 	c.ValidArgsFunction = a.completeTerms
 	flags := c.Flags()
 	flags.IntVar(&f.limit, "limit", 50, "messages to show")
-	flags.StringVar(&f.cursor, "cursor", "", "where to go on, as the call before printed")
 	flags.BoolVar(&f.requeue, "requeue", false, "make the dead ones ready again")
 	flags.BoolVar(&f.cancel, "cancel", false, "cancel the scheduled, ready and blocked ones")
 	flags.BoolVar(&f.stop, "stop", false, "with --cancel: the leased ones, too, whose workers are told to stop")
 	flags.BoolVar(&f.purge, "purge", false, "remove the dead ones for good")
 	flags.StringVar(&f.delay, "reschedule-in", "", "make the scheduled, ready and blocked ones due after a `DELAY` from now, such as 1h; 0s: at once")
 	flags.StringVar(&f.due, "reschedule-at", "", "make the scheduled, ready and blocked ones due at a `TIME` such as 2030-01-02T15:04:05Z")
-	flags.BoolVar(&f.all, "all", false, "act on all that match, without asking")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only count those that an act is for")
+	f.addTo(flags)
 	flags.StringVar(&f.output, "export", "", "write all that match as lines of JSON to this `FILE`; it is replaced")
 	c.MarkFlagsMutuallyExclusive("requeue", "cancel", "purge", "reschedule-in", "reschedule-at", "export")
 	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		return a.runFind(ctx, c, args, &f)
+		act, err := f.asked(c)
+		if err != nil {
+			return wrong(err)
+		}
+		return a.runFind(ctx, args, &f, act)
 	})
+}
+
+// addTo adds the flags that every act on all that match has.
+func (f *findFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.cursor, "cursor", "", "where to go on, as the call before printed")
+	flags.BoolVar(&f.all, "all", false, "act on all that match, without asking")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only count those that an act is for")
 }
 
 // takesTerms requires a question.
@@ -102,9 +112,8 @@ type findRun struct {
 }
 
 // runFind searches, acts or exports.
-func (a *app) runFind(ctx context.Context, c *cobra.Command, args []string, f *findFlags) error {
-	act, err := f.check(c)
-	if err != nil {
+func (a *app) runFind(ctx context.Context, args []string, f *findFlags, act find.Act) error {
+	if err := f.check(act); err != nil {
 		return wrong(err)
 	}
 	query, err := find.Parse(strings.Join(args, " "))
@@ -132,8 +141,8 @@ func (a *app) runFind(ctx context.Context, c *cobra.Command, args []string, f *f
 	return run.table(ctx)
 }
 
-// check returns what to do with what is found; no kind of act: nothing.
-func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
+// asked returns what to do with what is found; no kind of act: nothing.
+func (f *findFlags) asked(c *cobra.Command) (act find.Act, err error) {
 	for kind, given := range map[find.Kind]bool{
 		find.Requeue: f.requeue, find.Cancel: f.cancel, find.Purge: f.purge,
 		find.Reschedule: c.Flags().Changed("reschedule-in") || c.Flags().Changed("reschedule-at"),
@@ -150,21 +159,24 @@ func (f *findFlags) check(c *cobra.Command) (act find.Act, err error) {
 	} else if f.due != "" {
 		act.Due, err = fields.ParseTime("reschedule_at", f.due)
 	}
+	return act, err
+}
+
+// check returns the error of flags that do not go with an act, or without one.
+func (f *findFlags) check(act find.Act) error {
 	switch {
-	case err != nil:
-		return act, err
 	case f.stop && !f.cancel:
-		return act, misused("stop", "unexpected flag --stop: it is for --cancel")
+		return misused("stop", "unexpected flag --stop: it is for --cancel")
 	case act.Kind == "" && f.dryRun:
-		return act, misused("dry-run", "unexpected flag --dry-run: it is for an act, such as --requeue")
+		return misused("dry-run", "unexpected flag --dry-run: it is for an act, such as --requeue")
 	case act.Kind == "" && f.all:
-		return act, misused("all", "unexpected flag --all: it is for an act, such as --requeue; --limit says how many are shown")
+		return misused("all", "unexpected flag --all: it is for an act, such as --requeue; --limit says how many are shown")
 	case act.Kind != "" && f.cursor != "" && !f.all && !f.dryRun:
-		return act, misused("all", "--cursor goes on with an act: give --all, too")
-	case f.limit < 1:
-		return act, fault.New("limit", "limit %d: use 1 or more", f.limit)
+		return misused("all", "--cursor goes on with an act: give --all, too")
+	case act.Kind == "" && f.limit < 1:
+		return fault.New("limit", "limit %d: use 1 or more", f.limit)
 	}
-	return act, nil
+	return nil
 }
 
 // each calls on with the messages of each page, until there were limit; 0: all. It returns where to
@@ -311,7 +323,7 @@ func (s *findRun) export(ctx context.Context) error {
 func (s *findRun) actOnAll(ctx context.Context) error {
 	if s.dryRun {
 		sum, err := s.perform(ctx, true)
-		return s.printCount("matched", sum.Matched, s.stopped(sum.Cursor, err))
+		return s.printActed("matched", sum.Matched, sum, s.stopped(sum.Cursor, err))
 	}
 	if !s.all {
 		if err := s.confirmAll(ctx); err != nil {
@@ -323,12 +335,19 @@ func (s *findRun) actOnAll(ctx context.Context) error {
 	if left := sum.Matched - sum.Done; left > 0 {
 		s.complain(fmt.Sprintf("%s changed meanwhile, or lost the record, and stayed as it was", text.Plural(left, "message")))
 	}
-	return s.printCount(s.done(), sum.Done, err)
+	return s.printActed(pastOf[s.act.Kind], sum.Done, sum, err)
 }
 
-// done returns the word for what the act did.
-func (s *findRun) done() string {
-	return map[find.Kind]string{find.Requeue: "requeued", find.Cancel: "cancelled", find.Reschedule: "rescheduled", find.Purge: "purged"}[s.act.Kind]
+// pastOf are the words for what acts did.
+var pastOf = map[find.Kind]string{find.Requeue: "requeued", find.Cancel: "cancelled", find.Reschedule: "rescheduled", find.Purge: "purged"}
+
+// printActed prints how many messages an act changed, or would, also if err ended it early.
+func (a *app) printActed(what string, n int, sum find.Acted, err error) error {
+	if !a.json || err != nil && n == 0 {
+		return a.printCount(what, n, err)
+	}
+	missing, _ := api.MissingOf(err)
+	return cmp.Or(err, a.printJSON(api.ActedOf(sum, missing)))
 }
 
 // confirmAll counts what matches, and asks. Without a terminal it requires --all.
@@ -343,7 +362,7 @@ func (s *findRun) confirmAll(ctx context.Context) error {
 	if sum.Matched == 0 {
 		return errors.New("no message matches that it is for")
 	}
-	nothing := "nothing was " + s.done()
+	nothing := "nothing was " + pastOf[s.act.Kind]
 	verb := strings.ToUpper(string(s.act.Kind[:1])) + string(s.act.Kind[1:])
 	return s.ask(ctx, fmt.Sprintf("%s %s messages?", verb, text.Thousands(strconv.Itoa(sum.Matched))), nothing)
 }
@@ -360,6 +379,7 @@ func (s *findRun) perform(ctx context.Context, dryRun bool) (sum find.Acted, err
 		if err == nil || one.Cursor != "" {
 			sum.Cursor = one.Cursor
 		}
+		sum.Looked, sum.Of = one.Looked, one.Of
 		s.progress(one.Looked, one.Of)
 		if err != nil || sum.Cursor == "" {
 			return sum, cmp.Or(err, away)

@@ -55,7 +55,7 @@ func TestFindActs(t *testing.T) {
 	for _, step := range []struct{ line, want string }{
 		{"find topic:t --requeue --dry-run", "matched 4\n"},
 		{"find topic:t id:1 --requeue --all", "requeued 1\n"},
-		{"find topic:t --purge --all --json", `{"purged":3}` + "\n"},
+		{"find topic:t --purge --all --json", `{"matched":3,"done":3,"looked":3,"of":3}` + "\n"},
 		{"find topic:u --reschedule-in 1h --all", "rescheduled 3\n"},
 		{"find state:scheduled --reschedule-at 2199-01-02T15:04:05Z --all", "rescheduled 3\n"},
 		{"find due>2199-01-01 --cancel --all", "cancelled 3\n"},

@@ -170,7 +170,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	s.kill("left", 1)
-	if out := s.call("dead", "purge", "t", "2", "--json"); out != `{"purged":1}`+"\n" {
+	if out := s.call("dead", "purge", "t", "2", "--json"); out != `{"matched":1,"done":1,"looked":1,"of":1}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 	if c := s.counts("t"); c.Dead != 2 || c.Ready != 1 {
@@ -193,7 +193,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("the file holds %q, %v, want %q", written, err, lines)
 	}
 
-	if out := s.call("dead", "purge", "t", "--all", "--yes"); out != "purged 2\n" {
+	if out := s.call("dead", "purge", "t", "--all"); out != "purged 2\n" {
 		t.Errorf("got %q", out)
 	}
 	if r := s.feed("", "dead", "export", "t", "--output", path, "--redis", "redis://127.0.0.1:1"); r.code == 0 || !strings.Contains(r.err, path+" was not written") {
@@ -220,7 +220,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("an export is published with %q", out)
 	}
 	s.kill("u", 3)
-	if out := s.call("dead", "requeue", "u", "--all", "--json"); out != `{"requeued":3}`+"\n" {
+	if out := s.call("dead", "requeue", "u", "--all", "--json"); out != `{"matched":3,"done":3,"looked":3,"of":3}`+"\n" {
 		t.Errorf("got %q", out)
 	}
 }
@@ -246,7 +246,7 @@ func TestNotDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, s.fails(exitFailed, "dead", "requeue", "t", "2"), "2 of t has lost its record", "'bellhop dead purge t 2'")
-	if r := s.feed("", "dead", "purge", "t", "2", "nope", "3", "--json"); r.code != exitFailed || r.out != `{"purged":2}`+"\n" || r.err != none {
+	if r := s.feed("", "dead", "purge", "t", "2", "nope", "3", "--json"); r.code != exitFailed || r.out != `{"matched":2,"done":2,"looked":3,"of":3}`+"\n" || r.err != none {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }
@@ -284,21 +284,22 @@ func TestDeadRefuses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	for args, want := range map[string]string{
-		"dead":                       "COMMAND is missing",
-		"dead bury t":                `unknown command "bury"`,
-		"dead bury":                  `unknown command "bury"`,
-		"dead list --cursor x":       "unexpected flag --cursor: it is for the list of a TOPIC",
-		"dead list --limit 0":        "invalid limit 0",
-		"dead requeue t nope.é":      "invalid id",
-		"dead requeue":               "TOPIC is missing",
-		"dead requeue t":             "no ids: name some, or give --all",
-		"dead purge t":               "no ids: name some, or give --all",
-		"dead purge t 1 --all":       "give ids or --all, not both",
-		"dead purge t --all":         "give --yes",
-		"dead purge a/b --all --yes": `invalid topic "a/b"`,
-		"dead list t --limit 0":      "invalid limit 0",
-		"dead export a/b":            `invalid topic "a/b"`,
-		"dead list t --cursor x":     `invalid cursor "x"`,
+		"dead":                     "COMMAND is missing",
+		"dead bury t":              `unknown command "bury"`,
+		"dead bury":                `unknown command "bury"`,
+		"dead list --cursor x":     "unexpected flag --cursor: it is for the list of a TOPIC",
+		"dead list --limit 0":      "invalid limit 0",
+		"dead requeue t nope.é":    "invalid id",
+		"dead requeue":             "TOPIC is missing",
+		"dead requeue t":           "give --all to mean it, or --dry-run to count them",
+		"dead purge t":             "give --all to mean it, or --dry-run to count them",
+		"dead purge t 1 --all":     `unexpected argument "1": --all, --dry-run and --cursor are for all`,
+		"dead purge t --all --yes": "unknown flag: --yes: --all does it without asking",
+		"dead purge t.* --all":     `invalid topic "t.*"`,
+		"dead purge a/b --all":     `invalid topic "a/b"`,
+		"dead list t --limit 0":    "invalid limit 0",
+		"dead export a/b":          `invalid topic "a/b"`,
+		"dead list t --cursor x":   `invalid cursor "x"`,
 	} {
 		contains(t, s.fails(exitUsage, strings.Fields(args)...), want)
 	}

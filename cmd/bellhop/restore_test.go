@@ -279,6 +279,6 @@ func TestDeadOccurrenceIsPublishedAgain(t *testing.T) {
 	serve.ends(0)
 	path := filepath.Join(t.TempDir(), "dead.jsonl")
 	s.call("dead", "export", "t", "--output", path)
-	s.call("dead", "purge", "t", "--all", "--yes")
+	s.call("dead", "purge", "t", "--all")
 	contains(t, s.call("publish", "--file", path), "published 1, refused 0\n")
 }

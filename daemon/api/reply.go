@@ -278,11 +278,6 @@ func TopicsOf(counts []notify.Counts, cursor string, missing Missing) Topics {
 	return t
 }
 
-// Count is how many messages a call changed.
-type Count struct {
-	Count int `json:"count"`
-}
-
 // Carrier is the elected carrier.
 type Carrier struct {
 	Name    string     `json:"name" doc:"name of the elected carrier; empty: nobody is elected"`

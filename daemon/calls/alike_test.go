@@ -300,9 +300,6 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "pause", values: map[string]any{"until": "60s"}, changes: true},
 		{call: "countTopic", changes: true, has: `"paused":true,"paused_until":0`},
 		{call: "resume", changes: true},
-		{call: "requeueDead", values: map[string]any{"id": "dead"}, changes: true, has: `{"count":1}`},
-		{call: "requeueDead", changes: true, has: "give all=true"},
-		{call: "purgeDead", values: map[string]any{"all": true}, changes: true, has: `{"count":1}`},
 	} {
 		i := slices.IndexFunc(table, func(c calls.Call) bool { return c.Name == test.call })
 		if i < 0 {

@@ -74,11 +74,10 @@ func (c Call) Subject() string {
 // A Request asks for a call.
 type Request struct {
 	*Client
-	Body     []byte // of a call with a Request
-	Room     int64  // bytes of bodies that fill an answer; zero: as many as any
-	Most     int    // most elements of an answer; zero: as its parameter limit says. Set to how many were asked for, or are answered
-	Progress func() // called while the call makes progress
-	in       any
+	Body []byte // of a call with a Request
+	Room int64  // bytes of bodies that fill an answer; zero: as many as any
+	Most int    // most elements of an answer; zero: as its parameter limit says. Set to how many were asked for, or are answered
+	in   any
 }
 
 // Do makes the call with a request whose parameters fill sets in an input. The error is an api.ErrForbidden if the client may not use
@@ -142,7 +141,7 @@ func Named(name string) Call {
 // names; an empty one is not given.
 func Ask[R any](ctx context.Context, s *Service, client *Client, name string, params map[string]string, body ...byte) (reply R, err error) {
 	c := Named(name)
-	got, err := c.Do(ctx, s, &Request{Client: client, Body: body, Progress: func() {}}, func(in reflect.Value) error {
+	got, err := c.Do(ctx, s, &Request{Client: client, Body: body}, func(in reflect.Value) error {
 		var faults []error
 		for _, p := range c.Params() {
 			switch text := cmp.Or(params[p.Name], p.Fallback); {

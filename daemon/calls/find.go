@@ -64,7 +64,7 @@ type actInput struct {
 var _ = define(Call{
 	Name: "act", Method: "POST", Path: "/v1/find/{act}", Tag: TagOperate, Status: http.StatusOK, Reply: api.Acted{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayAdmin}, Errors: []int{429}, Summary: "Act on all messages that a question asks for",
-	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled, ready and blocked messages, cancel with stop=true for leased ones, too; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
+	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled, ready and blocked messages, cancel with stop=true for leased ones, too; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or of dead letters what died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 }, func(ctx context.Context, s *Service, r *Request, in *actInput) (any, error) {
 	if !in.All && !in.DryRun {
 		return nil, fault.New("all", "all: it is missing; %s changes all that match, so give all=true, or dry_run=true to count them first", in.Act)

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
@@ -14,7 +13,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -266,46 +264,3 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	}
 	return view, err
 }
-
-// deadAct requeues or purges the ticked dead letters of a topic.
-var deadAct = act{path: Root + "acts/dead", name: "act on dead letters", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	form := v.r.PostForm
-	topic, err := deadTopic(v, form.Get("topic"))
-	if err != nil {
-		return "", 0, err
-	}
-	if !v.Has(calls.MayAdmin) {
-		return "", 0, api.ErrForbidden
-	}
-	ids := form["id"]
-	if len(ids) == 0 {
-		return "", 0, fault.New("id", "no letter is ticked; tick those that are meant")
-	}
-	for _, id := range ids {
-		if err := record.CheckID(id); err != nil {
-			return "", 0, err
-		}
-	}
-	did, do := "Requeued ", c.inspector.Requeue
-	if form.Get("act") == "purge" {
-		did, do = "Purged ", c.inspector.Purge
-		if len(ids) > 1 {
-			if err := v.sure("Purge %d dead letters of %s?", len(ids), topic); err != nil {
-				return "", 0, err
-			}
-		}
-	}
-	n, err := do(ctx, topic, ids...)
-	c.forget(topic)
-	for _, id := range ids {
-		c.caches.messages.Forget(record.Member(topic, id))
-	}
-	did += strconv.Itoa(n) + " of " + strconv.Itoa(len(ids)) + " dead letters of " + topic
-	switch {
-	case err != nil:
-		did += ", then it stopped"
-	case n < len(ids):
-		did += "; the others changed meanwhile"
-	}
-	return did, n, err
-}}

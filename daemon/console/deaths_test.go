@@ -27,10 +27,10 @@ func TestDeathsAreForgotten(t *testing.T) {
 		}
 	}
 	seen(4)
-	v.act("/ui/dead/letters?topic=order.a", "/ui/acts/dead", "topic", "order.a", "id", "1", "act", "purge").is(303)
+	v.act("/ui/dead/letters?topic=order.a", "/ui/acts/found", "m", "order.a:1", "act", "purge").is(303)
 	seen(3)
-	v.act("/ui/dead/letters?topic=order.a", "/ui/acts/dead", "topic", "order.a", "id", "2", "id", "3", "act", "purge").is(200).
-		says("Purge 2 dead letters of order.a?", `name="id" value="2"`, `name="id" value="3"`, `name="sure" value="1"`)
+	v.act("/ui/dead/letters?topic=order.a", "/ui/acts/found", "m", "order.a:2", "m", "order.a:3", "act", "purge").is(200).
+		says("Purge 2 messages?", `name="m" value="order.a:2"`, `name="m" value="order.a:3"`, `name="sure" value="1"`)
 	seen(3)
 	v.act("/ui/find?q=state:dead", "/ui/acts/found", "m", "order.a:2", "act", "requeue").is(303)
 	seen(2)
@@ -84,7 +84,7 @@ func TestDeathsOverTime(t *testing.T) {
 			}
 			root.get("/ui/dead").says("16 earlier", "no longer counted")
 			shop.get("/ui/dead/letters?topic=secret.plan").is(403).hides("data-river")
-			root.act("/ui/dead/letters?topic=order.new", "/ui/acts/dead", "topic", "order.new", "id", "0", "id", "1", "act", "purge", "sure", "1").is(303)
+			root.act("/ui/dead/letters?topic=order.new", "/ui/acts/found", "m", "order.new:0", "m", "order.new:1", "act", "purge", "sure", "1").is(303)
 			if got := died(root, "/ui/dead/letters?topic=order.new"); got != 0 {
 				t.Errorf("%d died of those that were purged", got)
 			}

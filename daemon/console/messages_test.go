@@ -195,10 +195,10 @@ func TestDeadLetters(t *testing.T) {
 	}
 	v.get("/ui/dead/reasons").says("timeout of order-#", "no such shop", "4 were counted")
 	v.get(letters+"&reason=timeout+of+order-%23").says(">new<", ">old<", "3 were looked at").hides(">shop<")
-	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue").is(http.StatusUnprocessableEntity).says("tick")
-	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "requeue", "id", "old", "id", "gone").
-		did("Requeued 1 of 2 dead letters of order.a; the others changed meanwhile", letters)
-	v.act(letters, "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "shop", "id", "new", "sure", "1").is(http.StatusSeeOther)
+	v.act(letters, "/ui/acts/found", "act", "requeue").is(http.StatusUnprocessableEntity).says("tick")
+	v.act(letters, "/ui/acts/found", "act", "requeue", "m", "order.a:old", "m", "order.a:gone").
+		did("requeue: 1 of 2 messages; the others had changed, or are in another state", letters)
+	v.act(letters, "/ui/acts/found", "act", "purge", "m", "order.a:shop", "m", "order.a:new", "sure", "1").is(http.StatusSeeOther)
 	if c, err := storetest.Count(s.store, "order.a"); err != nil || c.Dead != 0 || c.Ready != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -212,8 +212,8 @@ func TestDeadRights(t *testing.T) {
 	for _, v := range []*visitor{shop, reader} {
 		v.get("/ui/dead").is(http.StatusOK).says("order.a").hides("secret.b", "2 dead")
 		v.get("/ui/dead/letters?topic=secret.b").is(http.StatusForbidden)
-		v.act("/ui/topics", "/ui/acts/dead", "topic", "order.a", "act", "purge", "id", "1").is(http.StatusForbidden)
-		v.act("/ui/topics", "/ui/acts/dead", "topic", "secret.b", "act", "purge", "id", "1").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/acts/found", "m", "order.a:1", "act", "purge").is(http.StatusForbidden)
+		v.act("/ui/topics", "/ui/acts/found", "m", "secret.b:1", "act", "purge").is(http.StatusForbidden)
 	}
 	reader.get("/ui/dead/letters?topic=order.a").is(http.StatusForbidden)
 	reader.get("/ui/dead/reasons").is(http.StatusForbidden)
@@ -350,15 +350,15 @@ func TestMessagesInABrowser(t *testing.T) {
 	page := s.browse("/ui/dead", consoletest.Look{Width: 1400})
 	page.Click("tbody a")
 	page.Await("h1", "Dead letters of order.a")
-	page.Click("input[value=m1]")
+	page.Click("input[value='order.a:m1']")
 	page.Click("button[value=requeue]")
-	page.Await("[role=status]", "Requeued 1 of 1 dead letters of order.a")
+	page.Await("[role=status]", "requeue: 1 of 1 messages")
 	page.Click("button[data-tick]")
 	page.Click("button[value=purge]")
-	page.Await("h1", "Purge 2 dead letters of order.a?")
+	page.Await("h1", "Purge 2 messages?")
 	page.Axe()
 	page.Click("main form button")
-	page.Await("[role=status]", "Purged 2 of 2")
+	page.Await("[role=status]", "purge: 2 of 2")
 }
 
 // A body that is a thousand times as long when it is laid out costs no more than what is

@@ -52,7 +52,7 @@ func TestMendsWithTheMouse(t *testing.T) {
 	p.Await("[aria-label=Letters] tbody", "connection refused")
 	p.Click("button[data-tick]")
 	p.Click("button[value=requeue]")
-	p.Await("[role=status]", "Requeued 2 of 2")
+	p.Await("[role=status]", "requeue: 2 of 2 messages")
 	got := map[string]bool{}
 	for range 2 {
 		got[storetest.Receive(t, "what died is delivered again", handled)] = true

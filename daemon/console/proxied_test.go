@@ -172,7 +172,7 @@ func TestBrowsesBelowThePath(t *testing.T) {
 	looks("Dead letters of", "/ui/dead/letters?topic=order.refused")
 	p.Click("button[data-tick]")
 	p.Loads(func() { p.Click("button[value=requeue]") })
-	p.Await("[role=status]", "Requeued 2 of 2")
+	p.Await("[role=status]", "requeue: 2 of 2 messages")
 	p.Loads(func() { p.Click("header nav a[href=find]") })
 	looks("Find", "/ui/find")
 	p.Type(box, "topic:order.r")

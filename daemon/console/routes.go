@@ -58,7 +58,6 @@ var pages = []page{
 var acts = []act{
 	pauseAct, publishAct, messageAct,
 	foundAct, allAct,
-	deadAct,
 	broadcastAct, forgetAct,
 	scheduleAct, backfillAct,
 	pushAct,

@@ -177,7 +177,7 @@ func (r *rehearsal) run(ctx context.Context) (string, error) {
 		}},
 		{"carry and listen", func() error { return r.listen(ctx) }},
 		{"forget the listener", func() error { return r.inspector.RemoveListener(ctx, topic) }},
-		{"purge", func() error { return second(r.inspector.PurgeAll(ctx, topic, nil)) }},
+		{"purge", func() error { return second(r.inspector.Purge(ctx, topic, id)) }},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {

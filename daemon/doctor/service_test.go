@@ -311,7 +311,7 @@ func TestNewDeaths(t *testing.T) {
 	w.dies("mail", 2)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("mail").Dead("mail"), redis.Z{Score: float64(time.Now().Add(-30 * time.Hour).UnixMilli()), Member: "mail:1"}).Err())
 	w.expect("dead", "warn dead mail: 1 died in the last 24h, the newest <1m ago → see why, then requeue or purge them: bellhop dead list mail")
-	_, err := storetest.Inspector(t, w.store).PurgeAll(t.Context(), "mail", nil)
+	_, err := storetest.Inspector(t, w.store).Purge(t.Context(), "mail", storetest.Dead(t, w.store, "mail")...)
 	w.must(err)
 	w.expect("dead", "ok dead none in the last 24h; kept: 3 → ")
 }

@@ -218,8 +218,7 @@ func TestChangesOfTheArchive(t *testing.T) {
 	if got := change("some", "POST", letters); got != (api.ArchiveChange{Count: 2}) {
 		t.Errorf("with the right admin: %+v", got)
 	}
-	s.as("admin", "DELETE", "/v1/topics/orders.new/dead?all=true").is(200)
-	s.as("admin", "DELETE", "/v1/topics/payments/dead?all=true").is(200)
+	s.as("admin", "POST", "/v1/find/purge?q=topic:orders.new,payments&all=true").is(200)
 	first := change("again", "POST", "/requeue?all=true&limit=3")
 	rest := change("again", "POST", "/requeue?all=true&limit=3&cursor="+first.Cursor)
 	if first.Count != 2 || first.Refused != 1 || first.Cursor == "" || rest != (api.ArchiveChange{Count: 1, Refused: 1}) {

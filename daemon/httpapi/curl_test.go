@@ -49,14 +49,13 @@ var curls = []struct{ command, prints string }{
 		`curl localhost:8420/v1/topics/a/dead`,
 		`{"messages":[{"topic":"a","id":"1","state":"dead","first_due":"TIME","died":"TIME","reason":"no","attempts_used":1,"history":[{"ended":"TIME","took_ms":MS,"worker":"NAME","reason":"no"}],"published":"TIME","body":"x"}]}`,
 	},
-	{`curl -X POST 'localhost:8420/v1/topics/a/dead/requeue?all=true'`, `{"count":1}`},
+	{`curl -X POST 'localhost:8420/v1/find/requeue?q=topic:a+state:dead&all=true'`, `{"matched":1,"done":1,"looked":1,"of":1}`},
 	{
 		`curl -X POST 'localhost:8420/v1/topics/a/claim'`,
 		`{"messages":[{"topic":"a","id":"1","receipt":RECEIPT,"attempt":1,"late_ms":MS,"first_due":"TIME","history":[{"ended":"TIME","took_ms":MS,"worker":"NAME","reason":"no"}],"due":"TIME","published":"TIME","body":"x"}]}`,
 	},
 	{`curl -w '%{http_code}' -X POST "localhost:8420/v1/topics/a/messages/1/ack?receipt=$RECEIPT"`, `204`},
 	{`curl -d "[{\"id\":\"1\",\"receipt\":$RECEIPT}]" localhost:8420/v1/topics/a/ack`, `{"acked":0,"lost":["1"]}`},
-	{`curl -X DELETE 'localhost:8420/v1/topics/a/dead?all=true'`, `{"count":0}`},
 	{`curl -w '%{http_code}' -X POST localhost:8420/v1/topics/a/pause`, `204`},
 	{`curl -w '%{http_code}' -X POST localhost:8420/v1/topics/a/resume`, `204`},
 	{

@@ -55,7 +55,7 @@ func (g *Gate) offer(mux *http.ServeMux, doc *huma.OpenAPI, op calls.Call) {
 		if op.Takes > 0 {
 			_ = c.writeWithin(op.Takes + g.timing.answer) // an error means that the connection is gone
 		}
-		r := &calls.Request{Client: &c.grant.Client, Progress: func() { _ = c.writeWithin(g.timing.answer) }}
+		r := &calls.Request{Client: &c.grant.Client}
 		return op.Do(ctx, g.o.Service, r, func(input reflect.Value) (err error) {
 			if err := errors.Join(c.readParams(input), noHeaders(c.r.Header)); err != nil {
 				return err

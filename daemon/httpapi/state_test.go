@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -192,32 +193,31 @@ func TestDeadLetters(t *testing.T) {
 		s.call("POST", messages+"?id="+id, "x").is(201)
 		s.call("POST", settle(s.claim("orders"), "nack", "&dead=true&reason="+id), "").is(204)
 	}
-	count := func(method, path string, want int) {
+	act := func(kind, q string, want int) {
 		t.Helper()
-		if got := read[api.Count](s.call(method, topicPath+path, "").is(200)); got.Count != want {
-			t.Errorf("%s %s changes %d, want %d", method, path, got.Count, want)
+		path := "/v1/find/" + kind + "?all=true&q=" + url.QueryEscape(q)
+		if got := read[api.Acted](s.call("POST", path, "").is(200)); got.Done != want || got.Cursor != "" {
+			t.Errorf("%s of %s changes %d, want %d", kind, q, got.Done, want)
 		}
 	}
 	same := s.unchanged()
-	count("POST", "/dead/requeue?id=none", 0)
-	count("DELETE", "/dead?id=none", 0)
-	count("POST", "/dead/requeue?id=d", 0)
-	s.call("DELETE", topicPath+"/dead?id=", "").is(422) // not all of them
-	s.call("DELETE", topicPath+"/dead?ID=a", "").is(422)
-	for _, query := range []string{"", "?all=false", "?all=true&id=a", "?all=1"} {
-		s.call("DELETE", topicPath+"/dead"+query, "").is(422).says(`"name":"all"`)
-		s.call("POST", topicPath+"/dead/requeue"+query, "").is(422).says("all")
+	act("requeue", "topic:orders id:none", 0)
+	act("purge", "topic:orders id:none", 0)
+	act("requeue", "topic:none state:dead", 0)
+	for _, kind := range []string{"requeue", "purge"} {
+		s.call("POST", "/v1/find/"+kind+"?q=topic:orders", "").is(422).says(`"name":"all"`) // not all of them
+		s.call("POST", "/v1/find/"+kind+"?q=topic:orders&all=1", "").is(422).says(`"name":"all"`)
 	}
 	same()
-	count("POST", "/dead/requeue?id=a", 1)
-	count("POST", "/dead/requeue?id=a", 0)
-	count("DELETE", "/dead?id=b", 1)
+	act("requeue", "topic:orders id:a", 1)
+	act("requeue", "topic:orders id:a", 0)
+	act("purge", "topic:orders id:b", 1)
 	s.call("GET", messages+"/b", "").is(404)
 	if page := read[api.Page](s.call("GET", topicPath+"/dead", "").is(200)); len(page.Messages) != 1 || page.Messages[0].Reason != "c" {
 		t.Errorf("got %+v", page)
 	}
-	count("POST", "/dead/requeue?all=true", 1)
-	count("DELETE", "/dead?all=true", 0)
+	act("requeue", "topic:orders state:dead", 1)
+	act("purge", "topic:orders state:dead", 0)
 }
 
 func TestPages(t *testing.T) {

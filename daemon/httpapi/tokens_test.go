@@ -27,7 +27,7 @@ var mayCall = map[string][]string{
 	"claim": {"consume"}, "claimAny": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"}, "listKeys": {"publish", "consume"},
 	"listen": {"listen"},
 	"find":   {"publish", "consume"}, "act": {"admin"},
-	"pause": {"admin"}, "resume": {"admin"}, "requeueDead": {"admin"}, "purgeDead": {"admin"},
+	"pause": {"admin"}, "resume": {"admin"},
 	"listTopics": {}, "countTopic": {}, "forecast": {}, "history": {"admin"}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
 	"listSchedules": {"schedule"}, "listAllSchedules": {"schedule"}, "showSchedule": {"schedule"}, "nextOfSchedule": {"schedule"}, "putSchedule": {"schedule"}, "applySchedules": {"schedule"}, "deleteSchedule": {"schedule"}, "pauseSchedule": {"schedule"}, "resumeSchedule": {"schedule"}, "runSchedule": {"schedule"}, "backfillSchedule": {"schedule"},
 	"listPushes": {"push"}, "showPush": {"push"}, "putPush": {"push"}, "deletePush": {"push"}, "pausePush": {"push"}, "resumePush": {"push"}, "testPush": {"push"},

@@ -2,9 +2,6 @@ package natsgate
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -73,17 +70,15 @@ func settingsCall(r request) calls.Call {
 // do makes a call. An answer that does not fit into one message is asked for again with half
 // of its elements.
 func (g *Gate) do(ctx context.Context, c calls.Call, client calls.Client, topic string, data []byte) (*nats.Msg, error) {
-	r := &calls.Request{Client: &client, Room: g.maxPayload(), Progress: func() {}}
+	r := &calls.Request{Client: &client, Room: g.maxPayload()}
 	if c.Lasts {
 		var done func()
-		ctx, r.Progress, done = g.lasting()
+		ctx, done = context.WithTimeout(g.running, requestTimeout)
 		defer done()
 	}
 	for {
 		reply, err := c.DoJSON(ctx, g.o.Service, r, topic, data)
 		switch {
-		case errors.Is(err, context.Canceled) && context.Cause(ctx) == errSlow:
-			return nil, errSlow
 		case err != nil:
 			return nil, err
 		case reply == nil:
@@ -99,19 +94,5 @@ func (g *Gate) do(ctx context.Context, c calls.Call, client calls.Client, topic 
 			}
 		}
 		r.Most /= 2
-	}
-}
-
-// errSlow is the error of a call that made no progress: Redis does not answer.
-var errSlow = fmt.Errorf("no progress for %v; send the request again: %w", requestTimeout, context.DeadlineExceeded)
-
-// lasting returns a context for a call that may take long. It ends when there is no progress
-// for as long as other requests may take, or when the gateway has stopped.
-func (g *Gate) lasting() (ctx context.Context, progress, done func()) {
-	ctx, cancel := context.WithCancelCause(g.running)
-	slow := time.AfterFunc(requestTimeout, func() { cancel(errSlow) })
-	return ctx, func() { slow.Reset(requestTimeout) }, func() {
-		slow.Stop()
-		cancel(nil)
 	}
 }

@@ -67,8 +67,6 @@
 //	bellhop.pause.TOPIC              nothing, or {"until":"60s"}, or a time, when the topic is resumed by itself
 //	bellhop.resume.TOPIC             nothing
 //	bellhop.list-dead.TOPIC          nothing, to list dead letters
-//	bellhop.requeue-dead.TOPIC       {"id":"order-4711"} or {"all":true}
-//	bellhop.purge-dead.TOPIC         the same
 //	bellhop.carrier                  nothing
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
@@ -227,8 +225,8 @@
 //
 // A user may make the calls to whose subjects it may publish. bellhop.find-all reads the
 // messages of all topics, and bellhop.workers shows the hosts of all workers. Keep these to
-// operators: settings, defaults, pause, requeue-dead, purge-dead, act, act-all and those of
-// pushes, which stop a topic, or have its messages die, be gone or go elsewhere.
+// operators: settings, defaults, pause, act, act-all and those of pushes, which stop a topic,
+// or have its messages die, be gone or go elsewhere.
 //
 // A user who may publish to _INBOX.> can answer for others whose inboxes are known, and
 // settle messages that were delivered to them: a client that gets deliveries needs only

@@ -65,8 +65,3 @@ func (g *Gate) Denied() int {
 	defer c.mu.Unlock()
 	return len(c.denied)
 }
-
-// Lasting returns the context of a call that may take long, of a gateway that runs as long as a context.
-func Lasting(running context.Context) (ctx context.Context, progress, done func()) {
-	return (&Gate{running: running}).lasting()
-}

@@ -46,11 +46,11 @@ type Acted struct {
 	Cursor  string // with which it goes on; empty: all is done
 }
 
-// actMatches are the most messages that one call works on.
+// actMatches are the most messages that one slice of an act works on, where it reads records.
 const actMatches = 50
 
 // Act acts on the messages that a question asks for, for about a second; a call with the Cursor goes on. A dry run
-// only counts. The act is for what was there when it began: it leaves alone what was published, or died,
+// only counts. The act is for what was there when it began: it leaves alone what was published, of dead letters what died,
 // since then, and so what it moved itself and what came back. Reschedule leaves alone what is due at the new time already,
 // what became due meanwhile if the new time is past, and what was tried or, with attempts used up, rescheduled meanwhile. Errors: a
 // notify.Fault, or that of the connection, a notify.MissingError or notify.ErrUnreplicated beside what is done: a shard that does not
@@ -69,6 +69,9 @@ func (f *Finder) Act(ctx context.Context, q Query, act Act, o Options, dryRun bo
 	}
 	a := actor{search: s, act: act, dryRun: dryRun}
 	s.most, s.take, s.enter, s.spares = actMatches, a.take, a.enter, a.spares
+	if s.brief = act.isOfDead() && !q.asksRecords(); s.brief {
+		s.most = mostWork
+	}
 	if err = s.tally(ctx); err == nil {
 		err = s.run(ctx)
 	}
@@ -111,10 +114,13 @@ func (a Act) check(dryRun bool) error {
 // waiting are the states of messages that nobody has yet.
 var waiting = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked}
 
+// isOfDead reports whether the act works on dead letters.
+func (a Act) isOfDead() bool { return a.Kind == Requeue || a.Kind == Purge }
+
 // states returns the states of messages that can be acted on so.
 func (a Act) states() []notify.State {
 	switch {
-	case a.Kind == Requeue || a.Kind == Purge:
+	case a.isOfDead():
 		return []notify.State{notify.Dead}
 	case a.Stop:
 		return append(slices.Clone(waiting), notify.Leased)
@@ -181,10 +187,10 @@ func (a *actor) enter(ctx context.Context, shard store.Shard) error {
 func (a *actor) spares(i *notify.Info, now time.Time) bool {
 	since := func(t time.Time) bool { return !t.IsZero() && ms(t) > a.at.Began }
 	switch {
+	case a.act.isOfDead():
+		return since(i.Died)
 	case since(i.Published):
 		return true
-	case a.act.Kind == Requeue || a.act.Kind == Purge:
-		return since(i.Died)
 	case a.act.Kind == Cancel:
 		return false
 	}
@@ -204,7 +210,7 @@ func (a *actor) take(ctx context.Context, shard store.Shard, found []notify.Info
 		a.done.Matched += len(found)
 		return nil
 	}
-	if a.act.Kind == Requeue || a.act.Kind == Purge {
+	if a.act.isOfDead() {
 		return a.deal(ctx, shard, found)
 	}
 	for i := range found {

@@ -54,15 +54,66 @@ func TestRequeueAndPurge(t *testing.T) {
 		}
 		storetest.Publish(t, db, dead("b", "lost", "timeout"), notify.Message{Topic: "a", ID: "later", Delay: time.Hour})
 		db.Client().HDel(t.Context(), db.KeysOf("b").Messages(), "b:lost")
-		want(t, "dry run", act(t, db, "reason~timeout", find.Act{Kind: find.Requeue}, find.Options{}, true), 120, 0)
-		want(t, "requeue", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{Limit: 7}, false), 60, 60)
-		want(t, "again", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{}, false), 0, 0)
-		want(t, "purge", act(t, db, "topic:*", find.Act{Kind: find.Purge}, find.Options{}, false), 120, 120)
+		want(t, "dry run", act(t, db, "reason~timeout", find.Act{Kind: find.Requeue}, find.Options{}, true), 121, 0)
+		want(t, "requeue", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{Limit: 7}, false), 61, 60)
+		want(t, "again", act(t, db, "reason~timeout topic:b", find.Act{Kind: find.Requeue}, find.Options{}, false), 1, 0)
+		want(t, "purge", act(t, db, "topic:*", find.Act{Kind: find.Purge}, find.Options{}, false), 121, 121)
 		found, _ := all(t, db, "topic:*", find.Options{})
 		if len(found) != 61 {
 			t.Errorf("%d are left", len(found))
 		}
 	})
+}
+
+// A dead letter without a record is found, unless something of its record is asked for, and purged.
+func TestDeadWithoutRecord(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		for question, want := range map[string]int{
+			"topic:b": 1, "state:dead": 1, "reason~timeout": 1, "id:lost": 1, "id:lo*": 1, "topic:b id:lost state:dead": 1,
+			"body~x": 0, "header.a=b": 0, "due<+1d": 0, "key:k": 0, "id:lost body~x": 0, "id:lost state:ready": 0, "reason~refused": 0,
+		} {
+			storetest.Publish(t, db, dead("b", "lost", "timeout"))
+			db.Client().HDel(t.Context(), db.KeysOf("b").Messages(), "b:lost")
+			if found, _ := all(t, db, question, find.Options{}); len(found) != want {
+				t.Errorf("%s finds %d, want %d", question, len(found), want)
+			}
+			if strings.Contains(question, "state:ready") {
+				continue // which a purge refuses
+			}
+			if sum := act(t, db, question, find.Act{Kind: find.Purge}, find.Options{}, false); sum.Done != want {
+				t.Errorf("%s purges %d, want %d", question, sum.Done, want)
+			}
+		}
+	})
+}
+
+// All dead letters are those that there were when the act began, also where others take some of them away meanwhile.
+func TestActOnDeadLettersOfThen(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []find.Kind{find.Requeue, find.Purge} {
+		onEach(t, func(t *testing.T, db *notify.Store) {
+			var letters, others []string
+			for i := range 120 {
+				letters = append(letters, fmt.Sprintf("%03d", i))
+				storetest.Publish(t, db, dead("t", letters[i], "x"))
+			}
+			others = letters[60:]
+			f, q := finder(t, db), parse(t, "topic:t state:dead")
+			first, err := f.Act(t.Context(), q, find.Act{Kind: kind}, find.Options{Limit: 50}, false)
+			if err != nil || first.Done != 50 {
+				t.Fatal(first, err)
+			}
+			if n, err := storetest.Inspector(t, db).Purge(t.Context(), "t", others...); n != len(others) || err != nil {
+				t.Fatal(n, err)
+			}
+			storetest.Publish(t, db, notify.Message{Topic: "t", ID: "new", Restore: &notify.Restore{Died: clock(t, db), Reason: "x"}})
+			want(t, string(kind), act(t, db, q.String(), find.Act{Kind: kind}, find.Options{Cursor: first.Cursor}, false), 10, 10)
+			if left := storetest.Dead(t, db, "t"); len(left) != 1 || left[0] != "new" {
+				t.Errorf("%s leaves %v", kind, left)
+			}
+		})
+	}
 }
 
 // All messages of a key are acted on: the next one, which is called up as the one before goes, too.

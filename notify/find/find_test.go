@@ -248,7 +248,7 @@ func TestFindMay(t *testing.T) {
 	})
 }
 
-// Foreign members and keys, and messages without a record, are passed over.
+// Foreign members and keys, and messages without a record that are not dead, are passed over.
 func TestFindForeign(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db *notify.Store) {

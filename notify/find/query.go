@@ -123,8 +123,13 @@ func (q Query) asked() []notify.State {
 		states = []notify.State{notify.Scheduled, notify.Ready, notify.Blocked, notify.Leased, notify.Dead, notify.Done}
 	}
 	return slices.DeleteFunc(slices.Clone(states), func(s notify.State) bool {
-		return s != notify.Dead && q.reason != "" || s == notify.Done && (q.key != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil)
+		return s != notify.Dead && q.reason != "" || s == notify.Done && q.asksRecords()
 	})
+}
+
+// asksRecords reports whether the question asks for something that stands in records.
+func (q Query) asksRecords() bool {
+	return q.key != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil
 }
 
 func (q Query) wantsID(id string) bool {

@@ -45,6 +45,7 @@ type search struct {
 	limit  int  // 0: none
 	most   int  // matches of a slice
 	paged  bool // ends when the records that it found fill a page
+	brief  bool // reads no records
 	take   func(ctx context.Context, shard store.Shard, found []notify.Info, now time.Time) error
 	spares func(i *notify.Info, now time.Time) bool           // whether a match does not count; nil: none
 	enter  func(ctx context.Context, shard store.Shard) error // is called with each shard before the search looks at it; nil: nothing
@@ -303,7 +304,7 @@ func (s *search) look(ctx context.Context, shard store.Shard, place script.Place
 		if s.limit > 0 {
 			most = min(most, s.left)
 		}
-		in := store.Slice{Place: place, Topics: topics, After: s.at.mark(), Work: s.work, Most: most}
+		in := store.Slice{Place: place, Topics: topics, After: s.at.mark(), Work: s.work, Most: most, Brief: s.brief}
 		if s.id != "" {
 			found, err = shard.LookUp(ctx, s.id, in)
 		} else {

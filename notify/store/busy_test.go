@@ -166,7 +166,7 @@ func TestIfBusy(t *testing.T) {
 			k.carries()
 			k.is("expired", map[string]record.State{"a": record.Dead})
 			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "b", Key: "k"})
-			_, err := k.shard.Requeue(t.Context(), k.topic, store.Letters{Oldest: 1})
+			_, err := k.shard.Requeue(t.Context(), k.topic, store.Letters{Members: []string{k.topic + ":a"}})
 			k.must(err)
 			k.is("requeued", map[string]record.State{"a": record.Blocked, "b": record.Ready})
 		},

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,25 +18,15 @@ var (
 // MostLetters is how many dead letters one call of a long job works on, which takes about a millisecond.
 const MostLetters = 50
 
-// Letters selects dead letters of a topic: the oldest ones, or Members.
+// Letters are dead letters of a topic.
 type Letters struct {
-	Oldest  int     // how many; zero: those of Members that are dead
-	Last    float64 // with Oldest: when the last of them died, as LastDeath returns it; zero: whenever they died
-	Pass    int     // with Oldest: how many to skip first; Requeue alone
 	Members []string
 	Died    []time.Time // of each of Members, which is left alone if it died at another time; nil or a zero time: whenever it died
 }
 
-// args returns the arguments that select dead letters of a topic, with some before the members.
-func (l Letters) args(topic string, before ...any) []any {
-	last := ""
-	switch {
-	case l.Oldest > 0 && l.Last == 0:
-		last = "+inf"
-	case l.Oldest > 0:
-		last = strconv.FormatFloat(l.Last, 'f', -1, 64)
-	}
-	args := append([]any{topic, l.Oldest, last}, before...)
+// args returns the arguments that name dead letters of a topic.
+func (l Letters) args(topic string) []any {
+	args := []any{topic}
 	for i, member := range l.Members {
 		var died time.Time
 		if i < len(l.Died) {
@@ -66,7 +55,7 @@ type Dealt struct {
 // Requeue makes dead letters ready again, with all their attempts and their whole
 // time to live. The error is that of the connection.
 func (s Shard) Requeue(ctx context.Context, topic string, which Letters) (Dealt, error) {
-	r, err := s.Run(ctx, requeueScript, which.args(topic, which.Pass)...)
+	r, err := s.Run(ctx, requeueScript, which.args(topic)...)
 	if err != nil {
 		return Dealt{}, err
 	}
@@ -79,26 +68,7 @@ func (s Shard) Purge(ctx context.Context, topic string, which Letters) (Dealt, e
 	if err != nil {
 		return Dealt{}, err
 	}
-	return Dealt{Done: int(r.Integer()), Checked: max(which.Oldest, len(which.Members))}, r.End()
-}
-
-// CountDead returns how many dead letters a topic has. The error is that of the connection.
-func (s Shard) CountDead(ctx context.Context, topic string) (int64, error) {
-	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (int64, error) {
-		return r.ZCard(ctx, k.Dead(topic)).Result()
-	})
-}
-
-// LastDeath returns when the last dead letter of a topic died, in ms by Redis's clock; zero: there is none. The error is that of the
-// connection.
-func (s Shard) LastDeath(ctx context.Context, topic string) (ms float64, err error) {
-	last, err := reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) ([]redis.Z, error) {
-		return r.ZRangeWithScores(ctx, k.Dead(topic), -1, -1).Result()
-	})
-	if err != nil || len(last) == 0 {
-		return 0, err
-	}
-	return last[0].Score, nil
+	return Dealt{Done: int(r.Integer()), Checked: len(which.Members)}, r.End()
 }
 
 // Reasons returns a page of all dead letters with their reasons, about limit of

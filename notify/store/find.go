@@ -41,6 +41,7 @@ type Slice struct {
 	After  Mark     // the last one seen in the place of the first topic
 	Work   int      // about how many members it looks at, fewer if many match or are large
 	Most   int      // matches
+	Brief  bool     // of dead letters, where nothing is sought in records: a match has member, state, time and reason alone, and costs little
 }
 
 // Found is what a call of Find or LookUp found.
@@ -53,14 +54,14 @@ type Found struct {
 	Matches  []Inspected
 }
 
-// Find looks at some members of places, and returns those that match. Foreign members, and those
-// without a record, match nothing. The parts of Head are compared with the JSON of a record. The error is
+// Find looks at some members of places, and returns those that match. Foreign members match nothing; those without a record do
+// if they are dead and nothing is sought in records. The parts of Head are compared with the JSON of a record. The error is
 // that of the connection.
 func (s Shard) Find(ctx context.Context, sought *Sought, in Slice) (Found, error) {
 	from, to := sought.bounds()
-	args := make([]any, 0, 11+len(sought.Parts)+len(sought.Head)+len(in.Topics))
+	args := make([]any, 0, 12+len(sought.Parts)+len(sought.Head)+len(in.Topics))
 	args = append(args, in.Place.Name(), in.Work, in.Most, in.After.Time, in.After.Member, from, to,
-		sought.Reason, sought.Body, len(sought.Parts), len(sought.Head))
+		sought.Reason, sought.Body, in.Brief, len(sought.Parts), len(sought.Head))
 	for _, texts := range [][]string{sought.Parts, sought.Head, in.Topics} {
 		args = append(args, anys(texts)...)
 	}

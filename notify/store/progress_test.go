@@ -59,7 +59,7 @@ func TestProgress(t *testing.T) {
 			if _, err := l.shard.Nack(t.Context(), l.topic, store.Nack{Lease: lease, Bury: true}); err != nil {
 				return err
 			}
-			_, err := l.shard.Requeue(t.Context(), l.topic, store.Letters{Oldest: 1})
+			_, err := l.shard.Requeue(t.Context(), l.topic, store.Letters{Members: []string{l.topic + ":0"}})
 			return err
 		},
 		"expired": func(l limited, lease store.Lease) error {

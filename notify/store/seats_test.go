@@ -380,7 +380,7 @@ func (k *keyed) step(ctx context.Context) string {
 		k.must(err)
 		return fmt.Sprintf("set %d %s %s, %d", *c.KeyConcurrency, *c.OnRetry, *c.OnDead, k.slots)
 	default:
-		letters := store.Letters{Oldest: 1 + k.rand.IntN(3)}
+		letters := k.oldest(1 + k.rand.IntN(3))
 		deal := k.shard.Requeue
 		if k.rand.IntN(4) == 0 {
 			deal = k.shard.Purge
@@ -389,6 +389,15 @@ func (k *keyed) step(ctx context.Context) string {
 		k.must(err)
 		return fmt.Sprintf("deal %v: %v", letters, done)
 	}
+}
+
+// oldest returns the dead letters that died first.
+func (k *keyed) oldest(n int) (letters store.Letters) {
+	ids := storetest.Dead(k.t, k.db, k.topic)
+	for _, id := range ids[:min(n, len(ids))] {
+		letters.Members = append(letters.Members, k.topic+":"+id)
+	}
+	return letters
 }
 
 // play plays a history, and looks at all places after each step.
@@ -421,7 +430,7 @@ func (k *keyed) drain() {
 		if round >= 20 {
 			deal = k.shard.Purge
 		}
-		_, err := deal(ctx, k.topic, store.Letters{Oldest: 50})
+		_, err := deal(ctx, k.topic, k.oldest(50))
 		k.must(err)
 		for id := range p.scheduled {
 			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0, time.Time{})

@@ -398,7 +398,7 @@ func askings() []asking {
 			return err
 		}},
 		{name: "requeue", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Requeue(ctx, "t", store.Letters{Oldest: 1})
+			_, err := s.Requeue(ctx, "t", store.Letters{Members: []string{"t:1"}})
 			return err
 		}},
 		{name: "purge", call: func(ctx context.Context, s store.Shard) error {

@@ -391,6 +391,19 @@ func Count(store *notify.Store, topic string) (c notify.Counts, err error) {
 	return c, err
 }
 
+// Dead returns the ids of up to 500 dead letters of a topic, the oldest death first.
+func Dead(t testing.TB, store *notify.Store, topic string) (ids []string) {
+	t.Helper()
+	page, err := Inspector(t, store).List(t.Context(), topic, notify.Dead, notify.MaxPage, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range page.Messages {
+		ids = append(ids, one.ID)
+	}
+	return ids
+}
+
 // Collect returns what a loop is given until it ends, and the error that it ends with.
 func Collect[T any](of iter.Seq2[T, error]) (all []T, err error) {
 	for one, err := range of {

@@ -132,7 +132,7 @@ func without(ids ...string) []string {
 func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	t.Helper()
 	for _, topic := range []string{"orders", "mail", "ledger"} {
-		if _, err := storetest.Inspector(t, store).RequeueAll(t.Context(), topic, nil); err != nil {
+		if _, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, storetest.Dead(t, store, topic)...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,22 +1,17 @@
 -- Makes dead letters of a topic ready again, with all their attempts and their whole time to live, first due now; they wait in the
 -- scheduled set if something of the topic is overdue. A broadcast waits for the carrier.
--- ARGV: topic; how many of the oldest; the time in ms up to which these died; how many to skip before them; or topic, 0, '', 0, then
---   members, each with the time of its death in ms, '' for whenever it died.
+-- ARGV: topic, then members, each with the time of its death in ms, '' for whenever it died.
 -- Reply: how many were requeued, how many were left because their record is missing, and how many it read: it stops when their
 --   records are ENOUGH.
-local topic, oldest, last, pass = unpack(ARGV, 1, 4)
-oldest, pass = tonumber(oldest), tonumber(pass)
+local topic = ARGV[1]
 local ENOUGH = 262144 -- bytes of records, since each is rewritten
 local us, now = clock()
-local dead = dead_of(topic)
-local members, died = {}, {}
-for i = 5, #ARGV, 2 do members[#members + 1], died[#died + 1] = ARGV[i], ARGV[i + 1] end
-if oldest ~= 0 then members = call('ZRANGE', dead, '-inf', last, 'BYSCORE', 'LIMIT', pass, oldest) end
 local due, broadcasts, left, looked, size = { members = {} }, { members = {} }, 0, 0, 0
-for i, member in ipairs(members) do
+for i = 2, #ARGV, 2 do
   if size >= ENOUGH then break end
-  looked = i
-  if Dead.is_dead(topic, member, died[i] or '') then
+  local member = ARGV[i]
+  looked = looked + 1
+  if Dead.is_dead(topic, member, ARGV[i + 1]) then
     local record = call('HGET', MESSAGES, member)
     if record and topic_of(member) == topic and try('HGET', DEATHS, member) ~= NO_RECORD then
       size = size + #record

@@ -34,7 +34,7 @@ func TestCheck(t *testing.T) {
 	h.Run("redis-cli", "config", "set", "appendonly", "no")
 	check("1", "fail  persistence         none")
 	contains(t, h.journal("-u", unit, "-p", "err"), "fail  persistence")
-	h.Run("bellhop", "dead", "purge", "orders", "--all", "--yes")
+	h.Run("bellhop", "dead", "purge", "orders", "--all")
 	h.Run("redis-cli", "config", "set", "appendonly", "yes")
 	check("0")
 

@@ -6,14 +6,14 @@ local COMPARED = 16384 -- so many bytes do, times those of the part that is look
 
 -- The state of a search: its arguments, which find.lua describes, and what it has done.
 function Find.begin(arguments)
-  local name, n_ids, n_heads = arguments[1], tonumber(arguments[10]), tonumber(arguments[11])
+  local name, n_ids, n_heads = arguments[1], tonumber(arguments[11]), tonumber(arguments[12])
   local from, to = tonumber(arguments[6]) or -math.huge, tonumber(arguments[7]) or math.huge
   return {
     most_work = tonumber(arguments[2]), most = tonumber(arguments[3]), time = arguments[4], last = arguments[5],
     from_text = arguments[6], from = from, to = to, ranged = from > -math.huge or to < math.huge,
-    reason = arguments[8], body = arguments[9],
-    n_ids = n_ids, ids = column(12, n_ids), n_heads = n_heads, heads = column(12 + n_ids, n_heads),
-    topics = column(12 + n_ids + n_heads, #arguments - 11 - n_ids - n_heads),
+    reason = arguments[8], body = arguments[9], brief = arguments[10] == '1',
+    n_ids = n_ids, ids = column(13, n_ids), n_heads = n_heads, heads = column(13 + n_ids, n_heads),
+    topics = column(13 + n_ids + n_heads, #arguments - 12 - n_ids - n_heads), of_dead = name == 'dead:',
     mixed = string.sub(name, -1) ~= ':',
     by_score = name == 'scheduled:' or name == 'broadcasts' or name == 'ready:',
     work = 0, looked = 0, few = 1, looked_of = {}, described = {},
@@ -53,8 +53,10 @@ local function has(c, whole, part, from_byte)
   return string.find(whole, part, from_byte, true) ~= nil
 end
 
--- Whether a message has all that is looked for beside the reason, but its headers: these are compared by what stands in its record, roughly.
+-- Whether a message has all that is looked for beside the reason, but its headers: these are compared by what stands in its record,
+-- roughly. One without a record has it if it is dead, and nothing is looked for in records.
 local function is_match(c, record)
+  if not record then return c.of_dead and not c.ranged and c.n_heads == 0 and c.body == '' end
   if c.ranged and not c.by_score and not c.in_line then
     local due = Messages.first_due_of(record)
     if not due or due < c.from or due > c.to then return false end
@@ -83,25 +85,28 @@ end
 
 -- Looks at a page of a place, and returns how much of it: not all if it is full before.
 local function look_at(c, place, page, topic)
-  local members = {}
+  local members, wanted = {}, {}
   for i = 1, #page, 2 do
-    local member, time = Marks.member_in(place, topic, page[i], page[i + 1])
-    if is_candidate(c, member, topic, time) then members[#members + 1] = member end
+    local member, time = page[i], page[i + 1]
+    if c.in_line then member, time = Marks.member_in(place, topic, member, time) end
+    if is_candidate(c, member, topic, time) then members[#members + 1], wanted[i] = member, true end
   end
   local reasons = c.reason ~= '' and #members > 0 and try('HMGET', DEATHS, unpack(members)) or {}
   local records, read, n = {}, 0, 0 -- the last ones, how many were skipped before, and how many members there were
   for i = 1, #page, 2 do
     if i > 1 and Find.is_full(c) then return i - 1 end
-    local of, member = topic or topic_of(page[i]), Marks.member_in(place, topic, page[i])
+    local of = topic or topic_of(page[i])
     if c.mixed and of then c.looked_of[of] = (c.looked_of[of] or 0) + 1 end
     c.looked, c.work = c.looked + 1, c.work + 1
-    local is_next = member == members[n + 1]
-    if is_next then n = n + 1 end
-    if is_next and (c.reason == '' or has(c, reasons[n] or '', c.reason, 1)) then
+    if wanted[i] then n = n + 1 end
+    local is_found = wanted[i] and (c.reason == '' or has(c, reasons[n] or '', c.reason, 1))
+    if is_found and c.brief then
+      c.described[#c.described + 1] = { page[i], 'dead', page[i + 1], false, false, reasons[n] or false, false, '' }
+    elseif is_found then
       if n > read + #records then read, records = n - 1, records_from(c, members, n) end
       local record = records[n - read]
-      if record and is_match(c, record) then
-        c.described[#c.described + 1] = Describe.describe(of, member, record)
+      if is_match(c, record) then
+        c.described[#c.described + 1] = Describe.describe(of, members[n], record)
         c.work = c.work + Describe.MATCH
       end
     end
