@@ -178,6 +178,8 @@ func pushState(p store.Push, now time.Time) string {
 		return "closed until " + text.Relative(p.Closed.Until, now)
 	case p.Unsent:
 		return unsent
+	case len(p.Stored) > 0:
+		return "nobody listens"
 	}
 	return "works"
 }
@@ -188,7 +190,8 @@ func (a *app) pushShowCommand() *cobra.Command {
 		Short: "Show a push, what it has in flight, and whether its endpoint fails",
 		Long: `Show a push: how many messages of its topics are leased, whether it is paused, and
 why; and since when its endpoint fails, what it answered last, and when it is asked
-next. Several daemons ask in their turn: that is when the one that asked last does.`,
+next. Several daemons ask in their turn: that is when the one that asked last does.
+Of one to NATS it names a stream that stores what is sent and answers first.`,
 		Example: "  bellhop push show crm\n  bellhop push show crm --json | jq .leased",
 		Args:    takes("NAME"),
 
@@ -239,6 +242,9 @@ func (a *app) printPush(ctx context.Context, s *session, name string, dropped []
 	}
 	if c := p.Closed; c != nil {
 		rows = append(rows, []string{"answer", c.Answer})
+	}
+	for subject, stream := range p.Stored {
+		rows = append(rows, []string{"stream", stream + " stores each try to " + subject + ": take the subject from it, or have a client listen"})
 	}
 	if len(p.Dropped) > 0 {
 		rows = append(rows, []string{"dropped", "what was still to be sent of " + strings.Join(p.Dropped, ", ")})

@@ -148,6 +148,16 @@ func TestPushToNATS(t *testing.T) {
 	contains(t, s.call("push", "list"), "NAME  TOPICS      TO           STATE\n", "jobs  mail,sms.*  nats:jobs.>  works\n")
 	contains(t, s.call("push", "show", "jobs", "--json"), `"to":"nats:jobs.>"`)
 	s.fails(exitFailed, "push", "test", "jobs")
+	home := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")).Home()
+	if err := home.PushStored(t.Context(), "jobs", "jobs.mail", "MAILS"); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.call("push", "show", "jobs"), "state      nobody listens\n", "stream     MAILS stores each try to jobs.mail: take the subject from it, or have a client listen\n")
+	contains(t, s.call("push", "show", "jobs", "--json"), `"stored":{"jobs.mail":"MAILS"}`)
+	if err := home.PushStored(t.Context(), "jobs", "jobs.mail", ""); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.call("push", "show", "jobs"), "state      works\n")
 	conn, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)

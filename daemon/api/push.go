@@ -24,7 +24,7 @@ type Push struct {
 	Unsent     bool              `json:"unsent,omitempty" doc:"no daemon runs that sends pushes to URLs, or to NATS where to is given; messages wait"`
 	Leased     *int64            `json:"leased,omitempty" nullable:"false" example:"3" doc:"how many messages of its topics, or broadcasts of its listener, are leased: to the daemons, and to any other worker; missing: in a list, while a shard that has some is away, or if very many topics match"`
 	Unheard    []string          `json:"unheard,omitempty" nullable:"false" example:"[\"crm.paid\"]" doc:"subjects of NATS on which nobody listened when the daemon that answers sent a message there last; messages wait"`
-	Stored     map[string]string `json:"stored,omitempty" nullable:"false" example:"{\"crm.paid\":\"ORDERS\"}" doc:"of these subjects the streams of NATS that store each try, and whose answers are passed over"`
+	Stored     map[string]string `json:"stored,omitempty" nullable:"false" example:"{\"crm.paid\":\"ORDERS\"}" doc:"a subject on which nobody listened, and the stream of NATS that stores each try, and whose answer is passed over"`
 	Paused     string            `json:"paused,omitempty" doc:"why it is paused; missing: it is not"`
 	Failing    *PushFailure      `json:"failing,omitempty" nullable:"false" doc:"the endpoint failed several times in a row, and is asked by one request at a time; missing: it did not"`
 	Dropped    []string          `json:"dropped,omitempty" nullable:"false" example:"[\"prices.gold\"]" doc:"in the answer to a put, topics of which broadcasts were still to be sent that the new pattern does not match: these are dropped"`
@@ -51,7 +51,7 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Unsent: p.Unsent, Dropped: p.Dropped}
+	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Unsent: p.Unsent, Dropped: p.Dropped, Stored: p.Stored}
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
 	}

@@ -70,7 +70,6 @@ func (s *Service) pushOf(p store.Push) api.Push {
 	shown := api.PushOf(p)
 	if s.Pusher != nil {
 		shown.Unheard = s.Pusher.Unheard(&p)
-		shown.Stored = s.Pusher.Stored(shown.Unheard)
 	}
 	return shown
 }

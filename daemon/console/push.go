@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,8 +125,9 @@ func (p *pushView) Headline() string {
 		return "Its endpoint wants no request for " + short(p.Closed.Until.Sub(p.Now)) + ": its messages wait, and use up no attempts"
 	case p.Unsent:
 		return "No daemon sends it: run one with " + p.needs()
-	case len(p.Unheard) > 0:
-		return "Nobody listens on " + strings.Join(p.Unheard, ", ") + ", as this daemon found: its messages wait" + p.stored()
+	case len(p.Unheard) > 0, len(p.Stored) > 0:
+		subjects := cmp.Or(strings.Join(p.Unheard, ", "), strings.Join(slices.Collect(maps.Keys(p.Stored)), ", "))
+		return "Nobody listens on " + subjects + ", as a daemon found: its messages wait" + p.stored()
 	}
 	return "It works, as far as is known"
 }

@@ -37,7 +37,7 @@ func (p pushRow) State() string {
 		return "closed"
 	case p.Unsent:
 		return "no daemon sends it"
-	case len(p.Unheard) > 0:
+	case len(p.Unheard) > 0, len(p.Stored) > 0:
 		return "nobody listens"
 	}
 	return "works"
@@ -148,7 +148,6 @@ func (c *Console) pushRow(p *store.Push) pushRow {
 	row := pushRow{api.PushOf(*p)}
 	if pusher := c.o.Pusher(); pusher != nil {
 		row.Unheard = pusher.Unheard(p)
-		row.Stored = pusher.Stored(row.Unheard)
 	}
 	return row
 }

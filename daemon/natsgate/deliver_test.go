@@ -869,7 +869,7 @@ func TestDeliverToASubjectThatAStreamStores(t *testing.T) {
 	m.MaxAttempts = 1
 	storetest.Publish(t, db, m)
 	storetest.Eventually(t, "the stream is named", func() bool {
-		return d.pusher.Stored(d.pusher.Unheard(&p))[deliverSubject] == "ORDERS"
+		return streamsOf(t, db, "jobs")[deliverSubject] == "ORDERS"
 	})
 	if i := info(t, db, "a"); i.State == notify.Dead || i.Attempts > 0 {
 		t.Errorf("got %+v", i)
@@ -880,7 +880,18 @@ func TestDeliverToASubjectThatAStreamStores(t *testing.T) {
 	got := subscribe(t, n.connect(), deliverSubject)
 	answer(t, wantDelivered(t, got, "a", 1), "+ACK")
 	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, db, "a") })
+	storetest.Eventually(t, "no stream is named", func() bool { return streamsOf(t, db, "jobs") == nil })
 	if s := d.Stats(); s.BadAnswers != 0 {
 		t.Errorf("counted %+v", s)
 	}
+}
+
+// streamsOf returns the streams that are noted of a push, by subject.
+func streamsOf(t testing.TB, db *notify.Store, name string) map[string]string {
+	t.Helper()
+	p, err := db.Home().Push(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Stored
 }

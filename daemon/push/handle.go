@@ -52,6 +52,7 @@ type health struct {
 	noted    bool          // that it fails, in Redis
 	told     time.Time     // that it wants a message again at once
 	gone     bool          // it said so, and its push is paused, or about to be
+	storing  storing       // as is noted in Redis
 	warned   bool          // that it fails, in the log; guarded by Pusher.mu
 }
 
@@ -65,7 +66,10 @@ func newTarget(push store.Push, before *target, room *budget.Budget) *target {
 	}
 	if before == nil || !reflect.DeepEqual(before.Push, push) { // else what is noted, or is about to be, stays so
 		t.mu.Lock()
-		t.noted = push.Failing != nil
+		t.noted, t.storing = push.Failing != nil, storing{}
+		for subject, stream := range push.Stored {
+			t.storing = storing{subject, stream}
+		}
 		t.mu.Unlock()
 	}
 	if push.Closed != nil { // as this daemon found, or another one

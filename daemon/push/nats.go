@@ -56,8 +56,6 @@ type unheard struct {
 	mu   sync.Mutex
 	next map[string]time.Time // when each is asked again
 	last time.Time            // turn that was given
-
-	stored map[string]string // the stream that stores what is sent to a subject, if one does
 }
 
 // wait returns for how long a subject is not asked.
@@ -94,22 +92,11 @@ func (u *unheard) again(subject string) time.Duration {
 	return turn.Sub(now)
 }
 
-// store notes the stream that stores what is sent to a subject on which nobody listens.
-func (u *unheard) store(subject, stream string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.stored == nil {
-		u.stored = make(map[string]string)
-	}
-	u.stored[subject] = stream
-}
-
 // forget notes that a subject is heard.
 func (u *unheard) forget(subject string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.next, subject)
-	delete(u.stored, subject)
 }
 
 // keep forgets all subjects but some.
@@ -117,7 +104,6 @@ func (u *unheard) keep(some map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.next, func(subject string, _ time.Time) bool { return !some[subject] })
-	maps.DeleteFunc(u.stored, func(subject, _ string) bool { return !some[subject] })
 }
 
 // forgetAll forgets what was found on another connection.
@@ -125,7 +111,6 @@ func (u *unheard) forgetAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	clear(u.next)
-	clear(u.stored)
 	u.last = time.Time{}
 }
 
@@ -134,22 +119,6 @@ func (u *unheard) forgetAll() {
 func (p *Pusher) Unheard(push *store.Push) []string {
 	subjects := p.unheardBy(func(t *target) bool { return t.Name == push.Name })
 	return subjects[:min(len(subjects), record.MaxTopics)]
-}
-
-// Stored returns the streams of NATS that store what is sent to some subjects on which nobody listens, by subject.
-func (p *Pusher) Stored(subjects []string) map[string]string {
-	p.unheard.mu.Lock()
-	defer p.unheard.mu.Unlock()
-	var streams map[string]string
-	for _, subject := range subjects {
-		if stream, is := p.unheard.stored[subject]; is {
-			if streams == nil {
-				streams = make(map[string]string)
-			}
-			streams[subject] = stream
-		}
-	}
-	return streams
 }
 
 // unheardBy returns the subjects of some pushes on which nobody listens, in order.
@@ -189,10 +158,7 @@ func (p *Pusher) deliver(ctx context.Context, d *subscribers.Delivery) error {
 	p.underWay.Add(1)
 	err := p.o.NATS.Deliver(ctx, subject, t.Timeout, d)
 	p.underWay.Add(-1)
-	var stored *StoredError
-	if errors.As(err, &stored) {
-		p.unheard.store(subject, stored.Stream)
-	}
+	p.noteStream(ctx, t, subject, err)
 	if errors.Is(err, ErrNobody) {
 		return subscribers.NotNow(err, p.unheard.again(subject))
 	}
@@ -201,4 +167,30 @@ func (p *Pusher) deliver(ctx context.Context, d *subscribers.Delivery) error {
 		p.o.OnClaimed(*d, d.Late())
 	}
 	return err
+}
+
+// A storing is a stream that stores what is sent to a subject; the zero value: none is known.
+type storing struct{ subject, stream string }
+
+// noteStream notes which stream stores what is sent to a subject, as the error of a try says, or that none does any more. Of the subjects of a
+// push one is noted.
+func (p *Pusher) noteStream(ctx context.Context, t *target, subject string, err error) {
+	var stored *StoredError
+	var now storing
+	if errors.As(err, &stored) {
+		now = storing{subject, stored.Stream}
+	}
+	t.mu.Lock()
+	before := t.storing
+	changes := now != before && (before == storing{} || before.subject == subject)
+	if changes {
+		t.storing = now
+	}
+	t.mu.Unlock()
+	if !changes {
+		return
+	}
+	if err := p.store.Home().PushStored(context.WithoutCancel(ctx), t.Name, subject, now.stream); err != nil {
+		p.o.Logger.Warn("cannot note which stream stores what a push sends", "push", t.Name, "error", err)
+	}
 }

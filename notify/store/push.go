@@ -49,19 +49,20 @@ const toNATS = "nats:"
 // A Push hands the messages of topics, or the broadcasts of a pattern, on to a URL or to NATS, from the daemons. The zero values of
 // InFlight and Timeout are the defaults.
 type Push struct {
-	Name       string        `json:"-"`
-	Topics     []string      `json:"topics"`               // or patterns; of broadcasts one
-	URL        string        `json:"url,omitempty"`        // empty: it has a To
-	To         string        `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
-	Secrets    []string      `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
-	InFlight   int           `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
-	Timeout    time.Duration `json:"timeout"`              // for an answer
-	Broadcasts bool          `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
-	Paused     string        `json:"paused,omitempty"`     // why; empty: it is not paused
-	Failing    *PushFailure  `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
-	Closed     *PushClosure  `json:"-"`                    // the endpoint wants no request for some time; nil: it does
-	Unsent     bool          `json:"-"`                    // no daemon runs that sends such pushes, as NoteUnsent found
-	Dropped    []string      `json:"-"`                    // topics of which ChangePush dropped broadcasts that were still to be sent
+	Name       string            `json:"-"`
+	Topics     []string          `json:"topics"`               // or patterns; of broadcasts one
+	URL        string            `json:"url,omitempty"`        // empty: it has a To
+	To         string            `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
+	Secrets    []string          `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
+	InFlight   int               `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
+	Timeout    time.Duration     `json:"timeout"`              // for an answer
+	Broadcasts bool              `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
+	Paused     string            `json:"paused,omitempty"`     // why; empty: it is not paused
+	Failing    *PushFailure      `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
+	Closed     *PushClosure      `json:"-"`                    // the endpoint wants no request for some time; nil: it does
+	Stored     map[string]string `json:"-"`                    // of NATS: a subject on which nobody listens, and the stream that stores what is sent there; nil: none is known
+	Unsent     bool              `json:"-"`                    // no daemon runs that sends such pushes, as NoteUnsent found
+	Dropped    []string          `json:"-"`                    // topics of which ChangePush dropped broadcasts that were still to be sent
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.

@@ -26,6 +26,15 @@ func (s Shard) ClosePush(ctx context.Context, name string, pause time.Duration, 
 	return s.notePush(ctx, name, pause, answer, 1)
 }
 
+// PushStored notes that nobody listens on the subject of a push to NATS, and which stream stores what is sent there, or with a stream that is
+// empty that none does any more, in the shard that is Home: all daemons hear of that. The error is that of the connection.
+func (s Shard) PushStored(ctx context.Context, name, subject, stream string) error {
+	if stream == "" {
+		subject = ""
+	}
+	return s.notePush(ctx, name, 0, subject+" "+stream, 2)
+}
+
 func (s Shard) notePush(ctx context.Context, name string, pause time.Duration, answer string, closes int) error {
 	r, err := s.Run(ctx, triedScript, name, record.CeilMs(pause), answer, closes)
 	if err != nil {
@@ -35,12 +44,16 @@ func (s Shard) notePush(ctx context.Context, name string, pause time.Duration, a
 	return r.End()
 }
 
-// tried fills in what tried.lua noted: of an endpoint that fails its last try, of any other that it is closed, if it still is. It fills in
-// nothing if that is foreign.
+// tried fills in what tried.lua noted: of a push to NATS a stream, of an endpoint that fails its last try, of any other that it is closed, if
+// it still is. It fills in nothing if that is foreign.
 func (p *Push) tried(text string, now time.Time) {
 	ms, answer, whole := strings.Cut(text, " ")
 	switch at := record.TimeOf(ms).UTC(); {
 	case !whole || at.IsZero():
+	case p.IsNATS():
+		if subject, stream, _ := strings.Cut(answer, " "); stream != "" {
+			p.Stored = map[string]string{subject: stream}
+		}
 	case p.Failing != nil:
 		p.Failing.Next, p.Failing.Answer = at, answer
 	case at.After(now):

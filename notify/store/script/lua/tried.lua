@@ -1,7 +1,8 @@
 -- Notes what the endpoint of a push answered last, and when it is asked again. Of one that fails nobody is told: each daemon asks in its
 -- turn. One that wants no request until then is closed for all, which are told, unless it is closed for longer. A push that does not
--- fail by now stays as it is otherwise.
--- ARGV: the name of the push; ms until then; the answer; 1 to close it, or 0.
+-- fail by now stays as it is otherwise. Or notes in place of an answer the subject of a push to NATS on which nobody listens, and the stream
+-- that stores what is sent there, or nothing; all are told.
+-- ARGV: the name of the push; ms until then; the answer; 1 to close it, 2 to note a stream, or 0.
 -- Reply: 1, or 0 if nothing is noted.
 local name, pause, answer, closes = unpack(ARGV, 1, 4)
 local push, note = call('HGET', PUSHES, name), '*' .. name
@@ -11,9 +12,9 @@ if not push then return { 0 } end
 if closes == '1' then
   local before = tonumber(string.match(try('HGET', PUSHES, note) or '', '^%d+') or 0)
   if before >= next then return { 0 } end
-elseif not string.find(push, '"failing":', 1, true) then
+elseif closes == '0' and not string.find(push, '"failing":', 1, true) then
   return { 0 }
 end
 call('HSET', PUSHES, note, text(next) .. ' ' .. answer)
-if closes == '1' then tell(PUSHES, name) end
+if closes ~= '0' then tell(PUSHES, name) end
 return { 1 }
