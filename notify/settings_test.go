@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -166,7 +167,11 @@ func TestForeignSettings(t *testing.T) {
 		}
 	}
 	pub, db := open(t)
-	do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), "*:settings", " paused=1 lease=x"})
+	do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":settings", " attempts=5 lease=soon"})
+	if got := set(t, pub, topic, notify.SettingsChange{Lease: new(time.Second)}); got.Attempts != 5 || len(got.Own) != 2 {
+		t.Errorf("what is readable is lost: %+v", got)
+	}
+	do(t, db, []any{"HDEL", db.KeysOf(topic).Topics(), topic + ":settings"}, []any{"HSET", db.KeysOf(topic).Topics(), "*:settings", " paused=1 lease=x"})
 	pause(t, pub) // a change is made, whatever stands for all topics
 	resume(t, pub)
 	if got := set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)}); got.Paused || got.Lease != store.DefaultSettings.Lease {
@@ -245,5 +250,56 @@ func TestBackoffOfATopic(t *testing.T) {
 	}
 	if longest-shortest < most/4 { // of 40 draws: once in 1e20
 		t.Errorf("all wait from %v to %v: they are not drawn", shortest, longest)
+	}
+}
+
+// The limit of attempts, and the backoff, are those of the message, else of its topic, else of all topics, else the built-in ones, wherever
+// an attempt fails.
+func TestWhichSettingsCount(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ message, own, common, limit int }{{2, 4, 5, 2}, {0, 3, 4, 3}, {0, 0, 2, 2}, {0, 0, 0, 10}} {
+		pub, db := open(t)
+		carry(t, db)
+		for of, limit := range map[string]int{topic: test.own, notify.AllTopics: test.common} {
+			if limit > 0 {
+				set(t, pub, of, notify.SettingsChange{Attempts: new(limit)})
+			}
+		}
+		for _, id := range []string{"refused", "expired"} {
+			m := message(id, time.Time{})
+			m.MaxAttempts = test.message
+			publish(t, pub, m)
+			fails := func() bool {
+				ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Lease: record.MinLease})
+				if err == nil && len(ds) == 1 && id == "refused" {
+					_, _ = ds[0].Nack(t.Context(), 0, "no") // a slow machine lets its lease end
+				}
+				return err == nil && stateOf(t, pub, id) == notify.Dead
+			}
+			storetest.Eventually(t, "it dies", fails)
+			if info, err := pub.Inspect(t.Context(), topic, id); err != nil || info.Attempts != test.limit {
+				t.Errorf("%+v: %s died of %q after %d, %v", test, id, info.Reason, info.Attempts, err)
+			}
+		}
+	}
+	pub, db := open(t)
+	waits := func() time.Duration {
+		t.Helper()
+		publish(t, pub, message("a", time.Time{}))
+		d := claim(t, db, 1)[0]
+		out, err := d.Nack(t.Context(), subscribers.ByBackoff, "no")
+		if _, cancelled := pub.Cancel(t.Context(), topic, "a"); err != nil || cancelled != nil {
+			t.Fatal(err, cancelled)
+		}
+		return time.Until(out.Due)
+	}
+	const long = 100 * 24 * time.Hour
+	set(t, pub, notify.AllTopics, notify.SettingsChange{BackoffMin: new(long), BackoffMax: new(long)})
+	if wait := waits(); wait < 10*time.Minute { // improbable: 1 in 14,400
+		t.Errorf("by the store's backoff it waits %v", wait)
+	}
+	set(t, pub, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond)})
+	if wait := waits(); wait > time.Second {
+		t.Errorf("by the topic's backoff it waits %v", wait)
 	}
 }
