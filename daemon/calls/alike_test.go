@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -288,6 +289,7 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-01-02T03:04:05Z"}, changes: true, has: `"due":"2190-01-02T03:04:05Z"`},
 		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-07-02T03:04", "zone": "Europe/Berlin"}, changes: true, has: `"due":"2190-07-02T01:04:00Z"`},
 		{call: "reschedule", values: map[string]any{"id": "a", "due": "2190-07-02T03:04"}, changes: true, has: "it has no offset"},
+		{call: "reschedule", values: map[string]any{"id": "a", "delay": "1m", "zone": "Europe/Berlin"}, changes: true, has: "it is given beside delay"},
 		{call: "reschedule", values: map[string]any{"id": "none"}, changes: true, has: "urn:bellhop:not-found"},
 		{call: "cancel", values: map[string]any{"id": "a"}, changes: true, has: `"was":"scheduled"`},
 		{call: "cancel", values: map[string]any{"id": "a", "next": true}, changes: true, has: "urn:bellhop:not-found"},
@@ -341,11 +343,15 @@ func plain(t *testing.T, data []byte) string {
 	json.HTMLEscape(&escaped, data)
 	text := escaped.String()
 	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "", `"in":"body",`, "").Replace(text)
+	text = parameter.ReplaceAllString(text, "$1")
 	for _, name := range []string{"overdue_ms", "behind_ms", "oldest_blocked_ms", "oldest_lease_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}
 	return text
 }
+
+// parameter matches how HTTP names a parameter.
+var parameter = regexp.MustCompile(`parameter \\"([a-z_]+)\\"`)
 
 // without replaces each value behind a text by 0.
 func without(text, before string) string {
