@@ -3,7 +3,6 @@ package calls_test
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
