@@ -46,14 +46,9 @@ func (c caller) of(topics string) caller {
 // do makes a call with parameters in JSON, and the body of a call that has one. It returns the answer, or the problem, in JSON.
 func (c caller) do(name, params, body string) string {
 	c.t.Helper()
-	table := calls.Table()
-	i := slices.IndexFunc(table, func(one calls.Call) bool { return one.Name == name })
-	if i < 0 {
-		c.t.Fatalf("there is no %s", name)
-	}
-	request := &calls.Request{Client: &c.Client, Body: []byte(body), Progress: func() {}}
-	reply, err := table[i].Do(c.t.Context(), c.service, request, func(input reflect.Value) error {
-		return calls.ReadJSON(table[i].Params(), "", []byte(params), input)
+	call, request := calls.Named(name), &calls.Request{Client: &c.Client, Body: []byte(body)}
+	reply, err := call.Do(c.t.Context(), c.service, request, func(input reflect.Value) error {
+		return calls.ReadJSON(call.Params(), "", []byte(params), input)
 	})
 	if err != nil {
 		reply = api.ProblemOf(err)
