@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // The body of an acknowledgement with keep is the result: the message is done until then.
@@ -204,23 +205,10 @@ func TestHistory(t *testing.T) {
 		t.Helper()
 		return read[api.Claimed](s.call("POST", topicPath+"/claim?worker="+worker, "").is(200)).Messages[0]
 	}
-	check := func(history []api.Attempt) {
-		t.Helper()
-		if len(history) == 0 {
-			t.Error("there is no history")
-			return
-		}
-		if one := history[0]; one.Worker != "shop-1" || one.Reason != "no route\nto host" && one.Reason != "no route to host" || one.TookMs == nil || *one.TookMs < 0 || time.Since(one.Ended) > time.Hour {
-			t.Errorf("got %+v", one)
-		}
-	}
 	s.call("POST", settle(claim("shop-1"), "nack", "&delay=1h&reason=no%20route%0Ato%20host"), "").is(204)
-	check(s.look("a").History)
 	s.call("PATCH", messages+"/a", "").is(200)
 	d := claim("shop-2")
-	check(d.History)
 	got := s.look("a")
-	check(got.History)
 	if got.Worker != "shop-2" || got.Claimed == nil || time.Since(*got.Claimed) > time.Hour {
 		t.Errorf("got %+v", got)
 	}
@@ -230,78 +218,39 @@ func TestHistory(t *testing.T) {
 	if len(dead) != 1 || len(dead[0].History) != 2 || dead[0].History[1].Reason != "broken" || dead[0].Worker != "" {
 		t.Fatalf("got %+v", dead)
 	}
-	check(dead[0].History)
-	s.call("POST", topicPath+"/claim?worker=a%20b", "").is(422).says("without spaces")
+	for _, history := range [][]api.Attempt{d.History, got.History, dead[0].History} {
+		if one := history[0]; one.Worker != "shop-1" || one.Reason != "no route to host" || one.TookMs == nil || *one.TookMs < 0 || time.Since(one.Ended) > time.Hour {
+			t.Errorf("got %+v", one)
+		}
+	}
 }
 
-// A token sees the workers that are there for its topics.
-func TestWorkers(t *testing.T) {
+// The daemon is among the workers, and a worker whose claims name it. A named listener has what it holds, and its workers for who may see them.
+func TestWorkersAndListeners(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpapi.Options{Version: "1.2.3", TokensFile: file(t, "tokens", "all "+tokenOf("all")+" metrics >\nsome "+tokenOf("some")+" metrics orders,prices.>\nother "+tokenOf("other")+" consume >\n")})
-	storetest.Beat(t, s.store)
-	worker, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Name: "shop-1", Version: "4.5"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, topic := range []string{"orders", "mail"} {
-		if err := worker.Handle(topic, func(_ context.Context, _ *subscribers.Delivery) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	storetest.Run(t, worker.Run)
-	get := func(token string) []api.Worker {
-		return read[api.Workers](s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf(token)).is(200)).Workers
-	}
-	named := func(all []api.Worker) (topics []string) {
-		for _, one := range all {
-			if one.Name == "shop-1" && one.Kind == "worker" && one.Version == "4.5" && one.Host != "" && one.ID != "" && time.Since(one.Since) < time.Hour {
-				topics = append(topics, one.Topics...)
-			}
-		}
-		slices.Sort(topics)
-		return topics
-	}
-	storetest.Eventually(t, "the worker and the daemon are there", func() bool {
-		all := get("all")
-		return slices.Equal(named(all), []string{"mail", "orders"}) && slices.ContainsFunc(all, func(w api.Worker) bool { return w.Kind == "daemon" && w.Version == "1.2.3" })
-	})
-	claimer, err := subscribers.NewClaimer(s.store, subscribers.ClaimerOptions{Name: "shop-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, topic := range []string{"prices.eu", "notes"} {
-		storetest.Publish(t, s.store, notify.Message{Topic: topic, Body: []byte("x")})
-		if _, err := claimer.Claim(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if some := get("some"); len(some) != 1 || !slices.Equal(named(some), []string{"orders"}) || *some[0].Leased != 1 || some[0].Least {
-		t.Errorf("got %+v", some)
-	}
-	for _, one := range get("all") {
-		if one.Name == "shop-1" && *one.Leased != 2 {
-			t.Errorf("it has %d leased, want 2", *one.Leased)
-		}
-	}
-	s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf("other")).is(403).says("metrics")
-}
-
-// A worker whose claims name it is there, for those who may see its topics.
-func TestWorkersThatClaim(t *testing.T) {
-	t.Parallel()
-	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "all "+tokenOf("all")+" admin >\nother "+tokenOf("other")+" metrics mail\n")})
+	s := start(t, httpapi.Options{Version: "1.2.3", TokensFile: file(t, "tokens", "all "+tokenOf("all")+" admin >\nblind "+tokenOf("blind")+" consume >\n")})
 	carry(t, s.store)
-	storetest.Publish(t, s.store, notify.Message{Topic: "orders", Body: []byte("x")})
-	s.call("POST", topicPath+"/claim?worker=desk-2&lease=5m", "", "Authorization: Bearer "+tokenOf("all")).is(200)
-	listed := func(token string) bool {
-		all := read[api.Workers](s.call("GET", "/v1/workers", "", "Authorization: Bearer "+tokenOf(token)).is(200)).Workers
-		return slices.ContainsFunc(all, func(w api.Worker) bool {
+	storetest.Publish(t, s.store, notify.Message{Topic: "orders", Body: []byte("x")}, notify.Message{Topic: "prices.gold", ID: "a", Body: []byte("x"), Broadcast: true})
+	s.as("all", "POST", topicPath+"/claim?worker=desk-2&lease=5m").is(200)
+	storetest.Eventually(t, "both are listed", func() bool {
+		all := read[api.Workers](s.as("all", "GET", "/v1/workers").is(200)).Workers
+		return slices.ContainsFunc(all, func(w api.Worker) bool { return w.Kind == "daemon" && w.Version == "1.2.3" }) && slices.ContainsFunc(all, func(w api.Worker) bool {
 			return w.Name == "desk-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"orders"}) && *w.Leased == 1 && strings.HasPrefix(w.Place(), "via ")
 		})
-	}
-	storetest.Eventually(t, "the worker is listed", func() bool { return listed("all") })
-	if listed("other") {
-		t.Error("it is listed for a token that does not permit its topic")
+	})
+	l := subscriberstest.Listener(t, s.store, subscribers.ListenerOptions{Name: "desk-1", Grace: time.Millisecond})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, "prices.*", func(ctx context.Context, _ *subscribers.Broadcast) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, subscribers.ListenOptions{Name: "billing", From: subscribers.FromBeginning()})
+	})
+	storetest.Eventually(t, "it listens, and holds it", func() bool {
+		all := read[api.Listeners](s.as("all", "GET", "/v1/listeners").is(200)).Listeners
+		return len(all) == 1 && len(all[0].By) == 1 && len(all[0].HeldBy) == 1 && all[0].Held == 1 && all[0].HeldBy[0].Worker == "desk-1"
+	})
+	if one := read[api.Listeners](s.as("blind", "GET", "/v1/listeners").is(200)).Listeners[0]; one.By != nil || one.HeldBy != nil {
+		t.Errorf("a token without metrics sees %+v", one)
 	}
 }
 

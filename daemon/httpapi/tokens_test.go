@@ -16,7 +16,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -203,35 +202,6 @@ func TestTokensForDeaths(t *testing.T) {
 	}
 	s.call("PATCH", "/v1/topics/$dead.order/settings", `{"attempts":5}`).is(422).says("names that begin with $ are the system's")
 	s.call("GET", "/v1/topics?cursor=$dead.order", "").is(200)
-}
-
-// Topics come a page at a time, and only those that the token permits count.
-func TestTopicsInPages(t *testing.T) {
-	t.Parallel()
-	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" publish order.*\nb "+tokenOf("b")+" admin >\n")})
-	for _, topic := range []string{"mail", "order.1", "order.2", "order.3", "payments"} {
-		storetest.Publish(t, s.store, notify.Message{Topic: topic, Body: []byte("x")})
-	}
-	for token, pages := range map[string][][]string{
-		"a": {{"order.1", "order.2"}, {"order.3"}},
-		"b": {{"mail", "order.1"}, {"order.2", "order.3"}, {"payments"}},
-	} {
-		cursor := ""
-		for _, want := range pages {
-			got := read[api.Topics](s.call("GET", "/v1/topics?limit=2"+cursor, "", "Authorization: Bearer "+tokenOf(token)).is(200))
-			var names []string
-			for _, topic := range got.Topics {
-				names = append(names, topic.Topic)
-			}
-			if diff := cmp.Diff(want, names); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", token, diff)
-			}
-			cursor = "&cursor=" + got.Cursor
-		}
-		if cursor != "&cursor=" {
-			t.Errorf("the last page of %s has a cursor: %s", token, cursor)
-		}
-	}
 }
 
 func TestAuthorization(t *testing.T) {

@@ -2,7 +2,6 @@ package natsgate_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
 )
 
 // An acknowledgement may leave a result, also after the lease was extended.
@@ -180,22 +178,7 @@ func TestWorkers(t *testing.T) {
 	if got := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); got.Worker != "shop-1" || got.Claimed == nil {
 		t.Errorf("got %+v", got)
 	}
-	for _, name := range []string{"a b", strings.Repeat("a", 65), "ä"} {
-		wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"worker":"`+name+`"}`), 422, "worker")
-	}
-	worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Name: "shop-2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := worker.Handle("mail", func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	storetest.Run(t, worker.Run)
-	storetest.Eventually(t, "the worker is listed", func() bool {
-		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
-			return w.Name == "shop-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"mail"})
-		})
-	})
+	wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"worker":"a b"}`), 422, "worker")
 	storetest.Eventually(t, "the worker that claimed is listed", func() bool {
 		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
 			return w.Name == "shop-1" && w.Kind == "worker" && slices.Equal(w.Topics, []string{topic}) && len(w.Via) == 1 && *w.Leased == 1
@@ -228,41 +211,6 @@ func TestManyListeners(t *testing.T) {
 	}
 	if !slices.Equal(got, want) || pages < 2 {
 		t.Errorf("%d pages: %v", pages, got)
-	}
-}
-
-// The named listeners are listed, a page at a time, and those of a topic.
-func TestListeners(t *testing.T) {
-	t.Parallel()
-	conn, db, _ := open(t)
-	for name, pattern := range map[string]string{"audit": ">", "billing": "prices.*", "stock": "orders.*"} {
-		if _, _, err := db.Home().Register(t.Context(), name, store.Registration{Pattern: pattern, From: "now"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for data, want := range map[string]string{
-		"":                                  "audit billing stock",
-		"{}":                                "audit billing stock",
-		`{"topic":"prices.gold"}`:           "audit billing",
-		`{"limit":1}`:                       "audit, then audit",
-		`{"limit":2,"cursor":"audit"}`:      "billing stock",
-		`{"topic":"mail","cursor":"audit"}`: "",
-	} {
-		page := read[api.Listeners](t, request(t, conn, "bellhop.listeners", data))
-		var names []string
-		for _, one := range page.Listeners {
-			names = append(names, one.Name)
-		}
-		got := strings.Join(names, " ")
-		if page.Cursor != "" {
-			got += ", then " + page.Cursor
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", data, got, want)
-		}
-	}
-	for data, want := range map[string]string{`{"limit":0}`: "limit", `{"limit":501}`: "limit", `{"topic":"a b"}`: "topic", `{"cursor":"a b"}`: "cursor", `{"x":1}`: "unknown"} {
-		wantRefused(t, request(t, conn, "bellhop.listeners", data), 422, want)
 	}
 }
 
