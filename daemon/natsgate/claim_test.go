@@ -128,24 +128,12 @@ func TestRefusedClaims(t *testing.T) {
 	conn, store, _ := open(t)
 	storetest.Publish(t, store, body("a"))
 	for data, texts := range map[string][]string{
-		`{"max":0}`:            {`max "0"`, "1 to 500"},
-		`{"max":501}`:          {`max "501"`},
-		`{"max":1.5}`:          {`max "1.5": write a whole number`},
 		`{"max":"1"}`:          {"max is a JSON string"},
-		`{"lease":"1ms"}`:      {"lease 1ms", "100ms"},
-		`{"lease":"0s"}`:       {"lease 0s", "100ms"},
-		`{"lease":30}`:         {"lease is a JSON number, and should be a string"},
-		`{"lease":"soon"}`:     {"lease", "soon", "90s"},
 		`{"min_age":"-1s"}`:    {"min_age -1s: it is negative"},
-		`{"min_age":5}`:        {"min_age is a JSON number, and should be a string"},
 		`{"max":1,"wit":"1s"}`: {`"wit" is unknown`, "max, lease, min_age"},
 		`{"wait":"6m"}`:        {"wait 6m", "5m"},
-		`{"wait":"-1s"}`:       {"wait -1s"},
-		`{"wait":30}`:          {"wait is a JSON number, and should be a string"},
 		`{"max":501,"lease":"1ms","min_age":"soon"}`: {`max "501"`, "lease 1ms", `min_age "soon"`},
 		`{"max":1`:                 {"not JSON"},
-		`null`:                     {"not a JSON object"},
-		`{"max":1} {"max":1}`:      {"something follows"},
 		strings.Repeat("x", 10000): {"not a JSON object"},
 	} {
 		wantRefused(t, request(t, conn, "bellhop.claim."+topic, data), 422, texts...)
