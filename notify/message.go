@@ -69,9 +69,9 @@ type Message struct {
 	Fail Fail `field:"fail" of:"message" enum:"bury,drop" example:"drop" doc:"what becomes of it at its last failed attempt and when it expires: bury keeps a dead letter, drop only counts it; missing: bury"`
 
 	// LateAfter is how long after its first due time a claim of the message is too late,
-	// and Late what becomes of it then; empty: LateMark. Zero: never too late.
+	// and Late what becomes of it then; empty: LateBury. Zero: never too late.
 	LateAfter time.Duration `field:"late_after" of:"message" shortest:"1ms" example:"10m" doc:"how long after its first due time a claim is too late; missing: never"`
-	Late      Late          `field:"late" of:"message" enum:"mark,drop,bury" example:"drop" doc:"what becomes of it when it is claimed too late: mark hands it out and says so, drop counts it, bury keeps a dead letter; missing: mark"`
+	Late      Late          `field:"late" of:"message" enum:"bury,drop" or:"leave late_after out to get it in any case: each delivery says when it was first due, and how late it is" example:"drop" doc:"what becomes of it when it is claimed too late: bury keeps a dead letter, drop only counts it; missing: bury"`
 
 	// IfExists says what a publish does if a message of the ID waits or is ready; empty:
 	// Refuse. Publication.Outcome reports what was done.
@@ -112,7 +112,6 @@ type (
 const (
 	FailBury = record.FailBury // it is a dead letter, kept with the reason
 	FailDrop = record.FailDrop // it is counted, and gone
-	LateMark = record.LateMark // it is handed out, and its delivery says so
 	LateDrop = record.LateDrop // it is counted, and gone
 	LateBury = record.LateBury // it is a dead letter with the reason late
 )

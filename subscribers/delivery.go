@@ -37,7 +37,6 @@ type Delivery struct {
 	Receipt Receipt
 	Lease   time.Duration    // that the claim gave
 	History []notify.Attempt // of the last attempts that failed, oldest first
-	IsLate  bool             // it was claimed later than its publisher wants, who asked for LateMark
 
 	Fence int64 // of a message with a key a number that is greater than those of all deliveries of the key before; else 0
 

@@ -163,7 +163,7 @@ func (l *leases) claim(ctx context.Context, topic string, o ClaimOptions, inbox 
 	for _, m := range reply.Messages {
 		d := Delivery{
 			Topic: topic, ID: idOf(topic, m.Member), Due: m.Due, Attempt: 1 + m.Used, Receipt: Receipt(m.Receipt), Lease: m.Length,
-			History: m.History, IsLate: m.Late, acked: o.AckNow, worker: c.Name, by: l,
+			History: m.History, acked: o.AckNow, worker: c.Name, by: l,
 		}
 		if !d.Due.IsZero() {
 			at := d.Receipt.until().Add(-d.Lease)

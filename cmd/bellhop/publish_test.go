@@ -99,6 +99,7 @@ func TestPublishRefuses(t *testing.T) {
 		{[]string{"t", "--if-exists", "debounce", "--id", "a", "--delay", "1m", "--max-wait", "1s"}, "x", "invalid max_wait 1s: it is less than the delay, 1m0s"},
 		{[]string{"t", "--unique-for", "1h"}, "x", "invalid unique_for 1h0m0s: the id is missing"},
 		{[]string{"t", "--late", "drop"}, "x", "invalid late drop: late_after is missing"},
+		{[]string{"t", "--late-after", "1m", "--late", "mark"}, "x", `invalid late "mark": use bury, drop, or leave late_after out`},
 		{[]string{"t", "--lease", "1ms", "--try-timeout", "25h", "--fail", "x", "--then", "after"}, "x", "invalid lease 1ms: use 100ms to 24h\nbellhop: invalid try_timeout 25h: use 100ms to 24h\nbellhop: invalid fail \"x\": use bury, drop\nbellhop: invalid then after: the id is missing"},
 		{[]string{"t", "--file", "-"}, "x", "with --file each line names its topic"},
 		{[]string{"--file", "-", "--delay", "1s"}, "x", "unexpected flag --delay"},

@@ -35,8 +35,7 @@ run for each message, with the body on its standard input, and MESSAGE_TOPIC,
 MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_LATE_MS,
 MESSAGE_CONTENT_TYPE, MESSAGE_KEY and MESSAGE_FENCE if it has a key and, for each
 header, MESSAGE_HEADER_NAME in its environment; a message with two headers of one
-variable is buried. MESSAGE_LATE=true if the message
-was claimed later than its late_after allows. The exit code of CMD decides:
+variable is buried. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
@@ -285,7 +284,6 @@ type shown struct {
 	Bookmark subscribers.Bookmark `json:"bookmark,omitempty"` // behind it, where the position alone is none
 	Attempt  int                  `json:"attempt,omitempty"`  // 0 if a failure is not repeated
 	LateMs   int64                `json:"late_ms"`
-	Late     bool                 `json:"late,omitempty"`     // later than the message's late_after allows
 	FirstDue time.Time            `json:"first_due,omitzero"` // of the first attempt of a message
 	api.Handed
 }
@@ -294,7 +292,7 @@ type shown struct {
 func (a *app) show(ctx context.Context, d *subscribers.Delivery) error {
 	late, out := d.Late(), outlet.UpTo(ctx, a.out)
 	if a.json {
-		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), Late: d.IsLate, FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
+		return printJSONTo(out, shown{Key: api.Key{Topic: d.Topic, ID: d.ID}, Attempt: d.Attempt, LateMs: api.Ms(late), FirstDue: d.FirstDue.UTC(), Handed: api.HandedOf(d.Due, d.Record, d.Fence)})
 	}
 	return terminal.Printf(out, "%s  attempt %d  %s late  %s\n", d.ID, d.Attempt, text.Lateness(late), text.OneLine(d.Body))
 }

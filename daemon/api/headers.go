@@ -36,9 +36,6 @@ func SetHeaders(h http.Header, d subscribers.Delivery) {
 	h.Set("Bellhop-Id", d.ID)
 	h.Set("Bellhop-Attempt", strconv.Itoa(d.Attempt))
 	h.Set("Bellhop-Late-Ms", strconv.FormatInt(Ms(d.Late()), 10))
-	if d.IsLate {
-		h.Set("Bellhop-Late", "true")
-	}
 	h.Set("Bellhop-Due", d.Due.UTC().Format(time.RFC3339Nano))
 	if !d.FirstDue.IsZero() {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(time.RFC3339Nano))

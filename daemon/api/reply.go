@@ -186,7 +186,6 @@ type Delivery struct {
 	Receipt subscribers.Receipt `json:"receipt,omitempty" doc:"proves the claim when the message is settled, and stays the same when its lease is extended; it is the end of the lease that the claim gave, in Unix microseconds by the clock of Redis; missing with ack=now"`
 	Attempt int                 `json:"attempt" doc:"1 on first delivery"`
 	LateMs  int64               `json:"late_ms" doc:"from due to claimed, less the min_age of the claim" example:"2"`
-	Late    bool                `json:"late,omitempty" doc:"true: it was claimed later than its late_after allows, and late=mark has it handed out"`
 
 	FirstDue *time.Time `json:"first_due,omitempty" doc:"due time of the first attempt; due is that of this one"`
 	History  []Attempt  `json:"history,omitempty" doc:"the last attempts that failed, oldest first, up to 10"`
@@ -196,7 +195,7 @@ type Delivery struct {
 // DeliveryOf returns a claimed message in its JSON form.
 func DeliveryOf(d subscribers.Delivery) Delivery {
 	return Delivery{
-		Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()), Late: d.IsLate,
+		Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()),
 		FirstDue: given(d.FirstDue), History: historyOf(d.History), Handed: HandedOf(d.Due, d.Record, d.Fence),
 	}
 }

@@ -56,6 +56,7 @@ func TestWrongAsks(t *testing.T) {
 		{"/messages", "zone=Europe/Berlin", "due", "it is missing, and the zone Europe/Berlin is for it"},
 		{"/messages", "delay=1m&zone=Europe/Berlin", "zone", "it is given beside delay"},
 		{"/messages", "lease=1ms&late=drop&if_exists=debounce&max_wait=1s&unique_for=1h&attempts=0&foo=1", "attempts delay foo if_exists late lease unique_for", "debounce puts the message off by it"},
+		{"/messages", "late_after=1m&late=mark", "late", "use bury, drop, or leave late_after out"},
 		{"/messages", "fail=x&late=x&if_exists=x&then=x", "fail if_exists late then", `fail "x": use bury, drop`},
 		{"/broadcasts", "then=after&lease=1s", "lease then", "it is unknown"},
 		{"/broadcasts", "due=2030-01-02T08:00&zone=Mars&spread=25h", "spread zone", "do you mean"},
@@ -172,25 +173,22 @@ func longAgo(id string, late notify.Late) notify.Message {
 	}
 }
 
-// A message that is claimed too late is marked.
+// A message that is claimed too late is dropped or buried, as it asked for. A delivery says how late it is.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpapi.Options{})
-	for id, late := range map[string]bool{"late": true, "intime": false} {
-		m := longAgo(id, notify.LateMark)
-		if !late {
-			m.LateAfter = 24 * time.Hour
-		}
-		storetest.Publish(t, s.store, m)
-		d := s.claim("orders")
-		if d.Late != late || d.LateMs < 3_500_000 {
-			t.Errorf("got %+v", d)
-		}
-		s.call("POST", settle(d, "nack", "&delay=5s"), "").is(204)
-		s.call("PATCH", messages+"/"+id, "").is(200)
-		a := s.call("POST", topicPath+"/claim?as=body", "").is(200)
-		if got := a.header.Get("Bellhop-Late"); (got == "true") != late || a.header.Get("Bellhop-Id") != id {
-			t.Errorf("got %v", a.header)
-		}
+	storetest.Publish(t, s.store, longAgo("a", notify.LateDrop), longAgo("b", notify.LateBury), longAgo("c", ""))
+	in := longAgo("d", "")
+	in.LateAfter = 2 * time.Hour
+	storetest.Publish(t, s.store, in)
+	if got := s.claim("orders"); got.ID != "d" || got.LateMs < 3_500_000 {
+		t.Errorf("got %+v", got)
+	}
+	s.call("GET", messages+"/a", "").is(404)
+	for _, id := range []string{"b", "c"} {
+		s.call("GET", messages+"/"+id, "").is(200).says(`"reason":"late"`)
+	}
+	if c := read[api.Topic](s.call("GET", topicPath, "").is(200)); c.Dropped != 1 || c.Dead != 2 {
+		t.Errorf("counted %+v", c)
 	}
 }

@@ -277,7 +277,6 @@ func documentRaw(o *huma.Operation) {
 		"Bellhop-Receipt":   {Description: "with as=body: acknowledges the message, or otherwise settles it; missing with ack=now", Schema: number},
 		"Bellhop-Attempt":   {Description: "with as=body: 1 on first delivery", Schema: number},
 		"Bellhop-Late-Ms":   {Description: "with as=body: from due to claimed, less the min_age of the claim", Schema: number},
-		"Bellhop-Late":      {Description: "with as=body: true if it was claimed later than its late_after allows; else missing", Schema: text},
 		"Bellhop-Due":       {Description: "with as=body: due time of this attempt", Schema: text},
 		"Bellhop-First-Due": {Description: "with as=body: due time of the first attempt", Schema: text},
 		"Bellhop-Published": {Description: "with as=body. Each header of the message follows as Bellhop-Header-NAME", Schema: text},

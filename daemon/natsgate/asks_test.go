@@ -154,17 +154,17 @@ func TestAckNow(t *testing.T) {
 	wantRefused(t, end, 422, "use now")
 }
 
-// A delivery may be put off, and says if it is late.
+// A delivery may be put off, and says when it was first due.
 func TestDeliveryIsPutOff(t *testing.T) {
 	t.Parallel()
 	conn, store, d := delivering(t, 1)
 	got := subscribe(t, conn, deliverSubject)
 	m, at := body("a"), time.Now().Add(-time.Hour)
-	m.LateAfter, m.Due, m.Restore, m.MaxAttempts = time.Minute, at, &notify.Restore{Published: at, FirstDue: at}, 1
+	m.Due, m.Restore, m.MaxAttempts = at, &notify.Restore{Published: at, FirstDue: at}, 1
 	storetest.Publish(t, store, m)
 	for range 3 {
 		one := wantDelivered(t, got, "a", 1)
-		if one.Header.Get("Bellhop-Late") != "true" {
+		if first, err := time.Parse(time.RFC3339Nano, one.Header.Get("Bellhop-First-Due")); err != nil || time.Since(first) < time.Hour {
 			t.Errorf("got %v", one.Header)
 		}
 		answer(t, one, `-NAK {"delay":"1ms","attempt":"keep"}`)

@@ -146,8 +146,7 @@
 //
 // A claimed message has the body as its data, the headers of CloudEvents' binary mode, Bellhop-Key
 // and Bellhop-Fence if it has a key, Bellhop-Attempt, Bellhop-First-Due, which is the ce-time of
-// its first attempt, Bellhop-Late-Ms, how late it was claimed, Bellhop-Late, which is true if that
-// is later than it allows, and Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK
+// its first attempt, Bellhop-Late-Ms, how late it was claimed, and Bellhop-Lease-Until. An answer to its reply subject settles it: +ACK
 // when it is done, +ACK {"keep":"24h","result":"done"} to keep it with a result for so long, which
 // may be any JSON and is up to 64 KiB, -NAK to get it again after a backoff, -NAK
 // {"delay":"5s","reason":"busy"} to choose when, or to say why, which is kept with the attempt,

@@ -48,9 +48,6 @@ func (g *Gate) deliveryHeader(d *subscribers.Delivery) nats.Header {
 		h.Set("Bellhop-First-Due", d.FirstDue.UTC().Format(timeFormat))
 	}
 	h.Set("Bellhop-Late-Ms", strconv.FormatInt(api.Ms(d.Late()), 10))
-	if d.IsLate {
-		h.Set("Bellhop-Late", "true")
-	}
 	if d.Receipt != 0 {
 		h.Set("Bellhop-Lease-Until", d.Until().UTC().Format(timeFormat))
 	}

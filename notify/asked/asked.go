@@ -30,7 +30,7 @@ type Options struct {
 	TryTimeout  int64             `json:"try_timeout_ms,omitempty" label:"try timeout" doc:"how long an attempt may take; missing: as long as its lease is extended" example:"300000"`
 	Fail        notify.Fail       `json:"fail,omitempty" label:"if it fails" enum:"bury,drop" doc:"what becomes of it at its last failed attempt, and when it expires; missing: bury"`
 	LateAfter   int64             `json:"late_after_ms,omitempty" label:"late after" doc:"how long after first_due a claim of it is too late; missing: never" example:"600000"`
-	Late        notify.Late       `json:"late,omitempty" label:"if it is late" enum:"mark,drop,bury" doc:"what becomes of it when it is claimed too late; missing: mark"`
+	Late        notify.Late       `json:"late,omitempty" label:"if it is late" enum:"bury,drop" doc:"what becomes of it when it is claimed too late; missing: bury"`
 	UniqueFor   int64             `json:"unique_for_ms,omitempty" label:"id taken for" doc:"how long its id stays taken after its end; missing: not at all" example:"3600000"`
 	ContentType string            `json:"content_type,omitempty" label:"content type"`
 	Headers     map[string]string `json:"headers,omitempty" label:"header" doc:"headers kept with it"`

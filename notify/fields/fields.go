@@ -28,7 +28,7 @@ import (
 //
 //   - doc and example
 //   - is: the name of a text's grammar; or pattern, a regular expression, and words that say it
-//   - maxLength and enum of a text
+//   - maxLength and enum of a text, and or: what else can be done where it is none of these
 //   - minimum and maximum of a number
 //   - shortest and longest of a duration
 //   - without: another field that excludes this one
@@ -232,6 +232,7 @@ type limits struct {
 	shortest, longest time.Duration
 	maxLength         int
 	enum              []string
+	or                string // what else can be done, for whoever uses another name
 }
 
 // limitsOf returns the limits in a field's tags. It panics if a tag cannot be read,
@@ -258,6 +259,9 @@ func limitsOf(field reflect.StructField) limits {
 	}
 	if names := field.Tag.Get("enum"); names != "" {
 		l.enum = strings.Split(names, ",")
+		if or := field.Tag.Get("or"); or != "" {
+			l.or = ", or " + or
+		}
 	}
 	return l
 }
@@ -270,7 +274,7 @@ func (f *Field) text(text string) error {
 	case len(text) > f.maxLength:
 		return fault.New(f.Name, "%s: %d bytes; at most %d are allowed", f.Name, len(text), f.maxLength)
 	case f.enum != nil && !slices.Contains(f.enum, text):
-		return fault.New(f.Name, "%s %.100q: use %s", f.Name, text, strings.Join(f.enum, ", "))
+		return fault.New(f.Name, "%s %.100q: use %s%s", f.Name, text, strings.Join(f.enum, ", "), f.or)
 	}
 	return nil
 }

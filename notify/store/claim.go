@@ -49,7 +49,6 @@ type Claimed struct {
 type ClaimedMessage struct {
 	Lease
 	Length  time.Duration    // of the lease
-	Late    bool             // it is later than the publisher wants it
 	Fence   int64            // greater than those of all claimed before of the topic; zero if no message of it has a key
 	Due     time.Time        // since when it is ready; zero if that is foreign
 	Used    int              // attempts used up; zero if that is foreign
@@ -123,7 +122,7 @@ func endedIn(r *script.Reply) (all []Buried) {
 	return all
 }
 
-// readOwnLeases reads which messages have a lease of their own or are late, until the end.
+// readOwnLeases reads which messages have a lease of their own, until the end.
 func readOwnLeases(r *script.Reply, all []ClaimedMessage) {
 	for r.More() {
 		at := r.Integer()
@@ -133,7 +132,7 @@ func readOwnLeases(r *script.Reply, all []ClaimedMessage) {
 		}
 		m, length := &all[at-1], record.Ms(r.Integer())
 		m.Receipt += (length - m.Length).Microseconds()
-		m.Length, m.Late = length, r.Flag()
+		m.Length = length
 	}
 }
 

@@ -261,7 +261,7 @@ func (k *keyed) message() notify.Message {
 		m.Fail = notify.FailDrop
 	}
 	if k.rand.IntN(6) == 0 {
-		m.LateAfter, m.Late = time.Millisecond, notify.Late(k.one("mark", "drop", "bury"))
+		m.LateAfter, m.Late = time.Millisecond, notify.Late(k.one("drop", "bury"))
 	}
 	if k.rand.IntN(6) == 0 {
 		m.UniqueFor = 2 * time.Millisecond

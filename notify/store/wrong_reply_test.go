@@ -315,7 +315,7 @@ func askings() []asking {
 				[]any{"1", int64(2)},
 				[]any{"1\n", "1\n"},
 				"own",
-				[]any{int64(2), int64(500), int64(1)},
+				[]any{int64(2), int64(500)},
 				"dropped",
 				[]any{"t:3", "late"},
 			},

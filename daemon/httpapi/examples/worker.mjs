@@ -18,7 +18,6 @@ class Later extends Error {}
 async function handle(m, signal) { // which is aborted where the message is cancelled with stop: pass it on to fetch
   const body = m.body ?? Buffer.from(m.body_base64, "base64").toString(); // which is not UTF-8
   if (body === "pending") throw new Later("1s"); // the bank has not answered yet
-  if (m.late) console.log("this comes later than its sender allows:"); // late_after
   console.log(`order ${m.id} was not paid: ${body}`);
   if (body.startsWith("EUR")) return `reminded of ${body}`; // return nothing to keep nothing
 }

@@ -13,11 +13,10 @@ trap 'rm -f "$body"' EXIT
 trap 'stopping=1' HUP INT TERM # it finishes what it has
 stopping=
 
-# Handles the message of an id, whose body is standard input, byte for byte. $2 is true
-# if it comes later than its sender allows (late_after). The status 75 puts it off.
+# Handles the message of an id, whose body is standard input, byte for byte. The status 75
+# puts it off.
 handle() {
   if printf pending | cmp -s - "$body"; then return 75; fi # the bank has not answered yet
-  if [ "$2" = true ]; then printf 'late: '; fi
   printf 'order %s was not paid: ' "$1" && cat && echo
 }
 
@@ -28,7 +27,7 @@ while [ -z "$stopping" ]; do
   : >"$body" # curl does not empty the file if no body comes
   # The call waits until there is a message, for at most 1m. Its other fields are in
   # the headers: -D FILE keeps them.
-  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt} %header{bellhop-late}' "$topic/claim?as=body&wait=1m&lease=${lease}s&worker=$worker"); then
+  if ! known=$(call -o "$body" -w '%header{bellhop-id} %header{bellhop-receipt}' "$topic/claim?as=body&wait=1m&lease=${lease}s&worker=$worker"); then
     cat "$body" >&2
     sleep 1
     continue
@@ -38,7 +37,7 @@ while [ -z "$stopping" ]; do
   # The handler may take longer than the lease. Extending it does not change the receipt.
   while sleep $((lease / 3)) && kill -0 $$; do call "$topic/messages/$1/extend?receipt=$2&lease=${lease}s"; done >/dev/null 2>&1 &
   heartbeat=$!
-  handle "$1" "$3" <"$body"
+  handle "$1" <"$body"
   status=$?
   kill $heartbeat
   case $status in

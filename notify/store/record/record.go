@@ -50,9 +50,8 @@ const (
 // Late says what becomes of a message that is claimed too late.
 type Late string
 
-// The values of Late. An empty one is LateMark.
+// The values of Late. An empty one is LateBury.
 const (
-	LateMark Late = "mark" // it is handed out, and its delivery says so
 	LateDrop Late = "drop" // it is counted, and gone
 	LateBury Late = "bury" // it is a dead letter with the reason late
 )

@@ -89,9 +89,6 @@ func (c *Command) Produce(ctx context.Context, d *subscribers.Delivery, result i
 		return err
 	}
 	env = append(env, "MESSAGE_LATE_MS="+strconv.FormatInt(api.Ms(d.Late()), 10))
-	if d.IsLate {
-		env = append(env, "MESSAGE_LATE=true")
-	}
 	return refusal(c.run(ctx, d.Body, env, result))
 }
 

@@ -36,7 +36,7 @@ check(again.error?.status === 409 && again.error.outcome === "refused", `publish
 
 const replaced = data(
   await bellhop.POST("/v1/topics/{topic}/messages", {
-    params: { path: { topic }, query: { id: "4711", if_exists: "replace", ttl: "1h", attempts: 3, late_after: "1h", late: "mark", unique_for: "1h" } },
+    params: { path: { topic }, query: { id: "4711", if_exists: "replace", ttl: "1h", attempts: 3, late_after: "1h", late: "bury", unique_for: "1h" } },
     headers: { "Content-Type": "text/plain" },
     body: "EUR 10",
     bodySerializer: (text) => text,
@@ -56,7 +56,7 @@ if (typeof claimed === "string") throw new Error("a body came without as=body");
 const [message] = claimed.messages;
 check(claimed.messages.length === 1 && message.body === "EUR 10" && message.attempt === 1, `claimed ${JSON.stringify(claimed)}`);
 
-check(message.late_ms >= 0 && !message.late, `claimed late: ${JSON.stringify(message)}`);
+check(message.late_ms >= 0, `claimed late: ${JSON.stringify(message)}`);
 
 const snoozed = await bellhop.POST("/v1/topics/{topic}/messages/{id}/nack", {
   params: { path: { topic, id: message.id }, query: { receipt: message.receipt!, delay: "0s", attempt: "keep" } },

@@ -13,7 +13,6 @@ class Later extends Error {}
 
 async function handle(m) {
   if (m.string() === "pending") throw new Later("1s");
-  if (m.headers.get("Bellhop-Late")) console.log("this comes later than its sender allows:"); // late_after
   console.log(`mail ${m.headers.get("ce-id")}, attempt ${m.headers.get("Bellhop-Attempt")}: ${m.string()}`);
 }
 

@@ -20,8 +20,6 @@ class Later(Exception):
 async def handle(m):
     if m.data == b"pending":
         raise Later("1s")
-    if m.headers.get("Bellhop-Late"):
-        print("this comes later than its sender allows:", flush=True)  # late_after
     print(f"mail {m.headers['ce-id']}, attempt {m.headers['Bellhop-Attempt']}: {m.data.decode(errors='replace')}", flush=True)
 
 

@@ -9,8 +9,8 @@
 --   in ATTEMPTS; claimed, behind which stand the lease in ms, the receipt of each that has used up no attempt, members, their due times,
 --   each with how many in a row have it, and their records (missing if a message was buried or dropped instead: it expired, is too late,
 --   its record is missing, or it is of another topic); fence, of the first that has a record, if messages of the topic have keys: each other
---   has one more; own, of each that has its own lease or is late its place among those that have records, its lease in ms, and 1 if it is
---   late; buried and dropped, member and reason of each.
+--   has one more; own, of each that has its own lease its place among those that have records, and its lease in ms; buried and dropped,
+--   member and reason of each.
 local topic, most, lease, age, inbox, received, worker, behind = unpack(ARGV, 1, 8)
 most, lease, age = tonumber(most), tonumber(lease), tonumber(age)
 local us, now = clock()

@@ -49,7 +49,7 @@ func askFor(roll func(n int) int, m *notify.Message) {
 	case 3:
 		m.Fail, m.TTL = notify.FailDrop, ms(1, 800)
 	case 4:
-		m.LateAfter, m.Late = ms(1, 400), []notify.Late{"", notify.LateMark, notify.LateDrop, notify.LateBury}[roll(4)]
+		m.LateAfter, m.Late = ms(1, 400), []notify.Late{"", notify.LateDrop, notify.LateBury}[roll(3)]
 	case 5:
 		m.Lease, m.TryTimeout, m.LateAfter, m.Late = ms(200, 500), ms(200, 500), ms(1, 400), notify.LateDrop
 	}

@@ -85,7 +85,7 @@ func received(m *nats.Msg) (history.Record, error) {
 	attempt, worse := strconv.Atoi(m.Header.Get("Bellhop-Attempt"))
 	return history.Record{
 		Topic: m.Header.Get("ce-type"), ID: m.Header.Get("ce-id"), Due: due.UnixMilli(), Attempt: attempt,
-		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(), IsLate: m.Header.Get("Bellhop-Late") != "",
+		Receipt: until.UnixMicro(), Lease: lease.Milliseconds(),
 	}, errors.Join(err, bad, worse)
 }
 

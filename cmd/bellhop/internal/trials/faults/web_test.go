@@ -171,7 +171,6 @@ func (b *browsing) claim(ctx context.Context, call history.Record, path string, 
 type webDelivery struct {
 	api.Delivery
 	LateMs int64 `json:"late_ms"`
-	Late   bool  `json:"late"`
 }
 
 // version returns the version of the message.
@@ -180,7 +179,7 @@ func (d *webDelivery) version() string { return versionOf(d.Topic, d.Bytes()) }
 // taken returns the record of the message. Perhaps it was handed over: the answer does not say.
 func (d *webDelivery) taken(call history.Record, handed bool) history.Record {
 	r := history.Record{
-		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt, IsLate: d.Late, Version: d.version(),
+		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt, Version: d.version(),
 		Receipt: int64(d.Receipt), Lease: call.Lease, Handed: handed,
 	}
 	if call.Now {

@@ -114,7 +114,7 @@ func (a *actor) handleSlowly(d *subscribers.Delivery, dice *dice) (err error) {
 func handling(d *subscribers.Delivery) history.Record {
 	r := history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, IsLate: d.IsLate, Version: versionOf(d.Topic, d.Body),
+		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, Version: versionOf(d.Topic, d.Body),
 	}
 	if r.Handed {
 		r.Lease = record.HandoverLease.Milliseconds()
@@ -185,7 +185,7 @@ func (c *claiming) took(ctx context.Context, op *history.Operation, ds []subscri
 func taken(d subscribers.Delivery) history.Record {
 	return history.Record{
 		Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
-		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, IsLate: d.IsLate, Version: versionOf(d.Topic, d.Body),
+		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, Version: versionOf(d.Topic, d.Body),
 	}
 }
 

@@ -84,7 +84,7 @@ local function judge(c, i, place, expired)
   local member, record = c.members[i], c.records[i]
   local others = c.others or { dead = {}, dropped = {}, leases = {}, bare = 0 }
   c.others = others
-  local fate, reason, lease, late = Fates.fate_of(c.topic, member, record, Leases.used_in(c.attempts[i]) or 0, expired, c.lease, c.us)
+  local fate, reason, lease = Fates.fate_of(c.topic, member, record, Leases.used_in(c.attempts[i]) or 0, expired, c.lease, c.us)
   if fate then
     c.records[i] = false
     if c.history then
@@ -97,9 +97,9 @@ local function judge(c, i, place, expired)
   end
   if not record then
     others.bare = others.bare + 1
-  elseif lease ~= c.lease or late then
+  elseif lease ~= c.lease then
     local list = others.leases
-    list[#list + 1], list[#list + 2], list[#list + 3] = place - others.bare, lease, late and 1 or 0
+    list[#list + 1], list[#list + 2] = place - others.bare, lease
   end
   return lease
 end

@@ -10,7 +10,8 @@ func (c *checker) buried(m *message) {
 	if !slices.Contains(c.where(m), "dead") || len(m.publishes) == 0 || m.publishes[0].call.Fail != "drop" {
 		return
 	}
-	onPurpose := m.publishes[0].call.LateMode == "bury" ||
+	p := m.publishes[0].call
+	onPurpose := p.LateAfter > 0 && p.LateMode != "drop" ||
 		slices.ContainsFunc(m.settles, func(s *op) bool { return s.call.Op == Bury && s.maybe() }) ||
 		slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.kept() && !h.ok() }) // its handler may have
 	if !onPurpose {
@@ -47,8 +48,7 @@ func (c *checker) dropped(sent []sending) {
 	}
 }
 
-// tooLate finds handouts after late_after that were not to be, or were not marked, and marked
-// ones before it.
+// tooLate finds handouts after late_after.
 func (c *checker) tooLate(m *message) {
 	if len(m.publishes) != 1 || slices.ContainsFunc(slices.Concat(m.reschedules, m.requeues), (*op).maybe) {
 		return
@@ -59,11 +59,8 @@ func (c *checker) tooLate(m *message) {
 	}
 	end := p.due() + p.call.LateAfter
 	for _, h := range m.handouts {
-		switch marks := p.call.LateMode == "mark" || p.call.LateMode == ""; {
-		case h.claimed > end+1 && !marks:
-			c.violate(TooLate, fmt.Sprintf("%s was handed out %d ms too late, and was to be %s", m.member, h.claimed-end, p.call.LateMode), p, h.op)
-		case marks && h.call.IsLate != (h.claimed > end) && h.claimed != end && h.claimed != end+1:
-			c.violate(TooLate, fmt.Sprintf("%s was handed out %d ms after it was too late, and was marked: %v", m.member, h.claimed-end, h.call.IsLate), p, h.op)
+		if h.claimed > end+1 {
+			c.violate(TooLate, fmt.Sprintf("%s was handed out %d ms too late", m.member, h.claimed-end), p, h.op)
 		}
 	}
 }

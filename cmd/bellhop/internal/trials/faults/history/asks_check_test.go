@@ -235,14 +235,10 @@ var wrongAsks = map[history.Rule]map[string]string{
 			12-13 w nack m ok receipt=1010 due=55 state=scheduled
 			60-61 w takes m due=55 attempt=2
 			62-63 w ack m ok receipt=1060`,
-		"not marked": `
+		"handed out, where it did not say what is to become of it": `
 			0-2 p publish m ok due=0 late_after=50
 			60-61 w takes m due=0
 			62-63 w ack m ok receipt=1060`,
-		"marked in time": `
-			0-2 p publish m ok due=0 late_after=50 late=mark
-			20-21 w takes m due=0 is_late=true
-			22-23 w ack m ok receipt=1020`,
 	},
 	history.Lease: {
 		"another lease than it asks for": `
@@ -432,10 +428,9 @@ var rightAsks = map[string]string{
 	"dropped since it was late": `
 		0-2 p publish m ok due=0 late_after=50 late=drop
 		final dropped 1`,
-	"marked as late": `
-		0-2 p publish m ok due=0 late_after=50 late=mark
-		60-61 w takes m due=0 is_late=true
-		62-63 w ack m ok receipt=1060`,
+	"buried since it was late, though it was to be dropped at its last attempt": `
+		0-2 p publish m ok due=0 late_after=50 fail=drop
+		final dead m 60`,
 	"not late": `
 		0-2 p publish m ok due=0 late_after=50 late=drop
 		40-41 w takes m due=0

@@ -45,7 +45,7 @@
 //   - Cancel, CancelNext: Topic, ID; Stop; OK: State it was in. Reschedule: Topic, ID; OK: Due.
 //   - Claim: Topic, or Topics; Lease, Count, the most; Now if it acknowledges. Before its
 //     end, an event Take for each claimed message, with the same N: Topic, ID, Due, Attempt,
-//     Receipt, Lease, IsLate. With Now, the Receipt is the time of the claim, and the Lease 0.
+//     Receipt, Lease. With Now, the Receipt is the time of the claim, and the Lease 0.
 //   - Handle, the run of a handler of a Subscriber, or of anything else that gets messages
 //     which others claim and settle: Topic, ID, Due, Attempt, Receipt, Lease; Handed if it
 //     was handed over; Hands if the process takes only so many at a time. The end is OK

@@ -108,8 +108,7 @@ type Record struct {
 	Previous  int64  `json:"previous,omitempty"`   // due time of the message that was there, Unix ms by Redis's clock
 	Fail      string `json:"fail,omitempty"`       // bury or drop
 	LateAfter int64  `json:"late_after,omitempty"` // ms
-	LateMode  string `json:"late_mode,omitempty"`  // mark, drop or bury
-	IsLate    bool   `json:"is_late,omitempty"`    // it was marked as late
+	LateMode  string `json:"late_mode,omitempty"`  // bury or drop; empty: bury
 	Try       int64  `json:"try,omitempty"`        // timeout of a try, ms
 	Now       bool   `json:"now,omitempty"`        // the claim acknowledges
 	Topics    string `json:"topics,omitempty"`     // of a claim of several, with commas between

@@ -43,7 +43,7 @@ const (
 	Rate        Rule = "rate"        // no more messages of a topic are handed out in a time than its rate and its burst
 	Successor   Rule = "successor"   // no successor is handed out while the message before it is in hand
 	Dropped     Rule = "dropped"     // what was dropped is counted, and leaves no dead letter
-	TooLate     Rule = "too late"    // what is claimed too late is marked, dropped or buried, as it asks
+	TooLate     Rule = "too late"    // what is claimed too late is dropped or buried, as it asks
 	Lease       Rule = "lease"       // a claim gives the lease that a message asks for, and no lease exceeds the timeout of its try
 	Asked       Rule = "asked"       // a claim gets no more than it asked for, of the topics that it asked for
 	Kept        Rule = "kept"        // what was acknowledged with a keep is there with its result, and nothing else is

@@ -259,8 +259,6 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.LateAfter = s.number(value)
 		case "late":
 			r.LateMode = value
-		case "is_late":
-			r.IsLate = value == "true"
 		case "try":
 			r.Try = s.number(value)
 		case "now":
