@@ -14,82 +14,57 @@ import (
 // DefaultMaxBody is the largest body in bytes, unless PublisherOptions.MaxBody is set.
 const DefaultMaxBody = 256 << 10
 
-// A Message is what is published. The tags describe the fields that have a name over
-// HTTP, over NATS and as flags; they become flag descriptions and the OpenAPI document.
+// A Message is what is published. Its tags say what each field asks for, its range, and what a
+// zero value, which counts as missing, means; they become flag descriptions and the OpenAPI
+// document. The comments say what is left.
 type Message struct {
 	Topic string // required: tokens of A-Z a-z 0-9 _ - joined by dots, at most MaxTopic bytes
 	Body  []byte // opaque; empty if the message is only a signal
 
-	// ID is A-Z a-z 0-9 . _ ~ : -, at most MaxID bytes, not . or ..; empty: generated, sortable by time.
+	// ID, where it is generated, sorts by time.
 	ID string `field:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"names it, so that a publish may be repeated, a broadcast until it is sent; missing: one is made"`
 
-	// Key names what the message is about, such as an account: up to 128 bytes of A-Z a-z 0-9
-	// . _ ~ : -, not beginning with ~; empty: nothing. Of the messages of a key in a topic one
-	// at a time is ready or leased, or waits for another attempt; the next is the one due
-	// first, then by id. Handlers get the key, and a search finds it.
+	// Key: of the messages of a key in a topic one at a time is ready or leased, or waits for
+	// another attempt; the next is the one due first, then by id.
 	Key string `field:"key" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"acct-7" doc:"names what it is about, such as an account: of a key one message goes at a time, the one due first; is handed to its handler, and found by key:"`
 
-	// IfBusy says what becomes of a message with a key when it is due first, and others of its
-	// key have all seats: wait, or drop it. Empty: wait. Publication.Outcome is dropped if that
-	// is so at once.
+	// IfBusy: Publication.Outcome is dropped if it is dropped at once.
 	IfBusy string `field:"if_busy" of:"message" enum:"wait,drop" example:"drop" doc:"what becomes of it when it is due first, and another of its key is ready, leased or put off: wait until that has ended, or drop it; missing: wait"`
 
-	// Delay is how long after Redis accepts the message it is due. Due is the time
-	// itself; one in the past becomes the time of the publish, except for a broadcast.
-	// Give at most one of the two. Both are rounded up to a millisecond.
-	//
-	// Zone is that of a Due in calendar.Wall, which is what a wall clock shows: it is due when
-	// the zone's clock shows that first, and at the end of a gap that has it.
+	// Delay and Due are rounded up to a millisecond. A Due in the past becomes the time of the
+	// publish, except for a broadcast. Zone is that of a Due in calendar.Wall.
 	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
 	Due   time.Time     `field:"due" without:"delay" example:"2030-01-02T15:04:05.678Z" zone:"zone" doc:"due at this time; in the past: at once, and the answer tells since when. With a zone beside it a time without an offset. Give a delay, or this, or neither"`
 	Zone  string        `field:"zone" is:"zone" without:"delay" example:"Europe/Berlin" doc:"time zone of a due without an offset, such as 2030-01-02T08:00: due when the wall clock there shows that first, or at the end of a gap that has it"`
 
-	// Spread has the message due up to so much later, always the same for one topic and ID:
-	// so many of one time do not come at once.
 	Spread time.Duration `field:"spread" shortest:"1ms" longest:"24h" example:"10m" doc:"due up to so much later, always the same for one id, so that many of one time do not come at once; missing: no later"`
 
-	// TTL is how long after the due time the message expires, rounded down to a
-	// millisecond; zero: never. A broadcast is not sent then, and listeners that read it
-	// later leave it out.
+	// TTL is rounded down to a millisecond. Behind it a broadcast is not sent, and listeners
+	// that read it later leave it out.
 	TTL time.Duration `field:"ttl" shortest:"1ms" example:"24h" doc:"time to live behind the due time; missing: for ever"`
 
-	// MaxAttempts is the limit of attempts; zero: that of the topic's settings.
 	MaxAttempts int `field:"attempts" of:"message" minimum:"1" maximum:"1000000" example:"5" doc:"limit of attempts; missing: that of the topic's settings"`
 
-	// Lease is the lease that a claim of the message gives, whatever the claim asks for;
-	// zero: that of the claim, or of the topic's settings.
 	Lease time.Duration `field:"lease" of:"message" shortest:"100ms" longest:"24h" example:"30s" doc:"lease that a claim of it gives, before that of the claim and of the topic's settings"`
 
-	// TryTimeout bounds an attempt, from its claim on: no extension of the lease goes
-	// beyond it. Then the handler's context ends, and the attempt is used up. Zero: none.
+	// TryTimeout: when it is over the handler's context ends, and the attempt is used up.
 	TryTimeout time.Duration `field:"try_timeout" of:"message" shortest:"100ms" longest:"24h" example:"5m" doc:"how long an attempt may take, with all extensions of its lease; missing: as long as it is extended"`
 
-	// Fail says what becomes of the message at its last failed attempt, and when it
-	// expires; empty: FailBury.
 	Fail Fail `field:"fail" of:"message" enum:"bury,drop" example:"drop" doc:"what becomes of it at its last failed attempt and when it expires: bury keeps a dead letter, drop only counts it; missing: bury"`
 
-	// LateAfter is how long after its first due time a claim of the message is too late,
-	// and Late what becomes of it then; empty: LateBury. Zero: never too late.
 	LateAfter time.Duration `field:"late_after" of:"message" shortest:"1ms" example:"10m" doc:"how long after its first due time a claim is too late; missing: never"`
 	Late      Late          `field:"late" of:"message" enum:"bury,drop" or:"leave late_after out to get it in any case: each delivery says when it was first due, and how late it is" example:"drop" doc:"what becomes of it when it is claimed too late: bury keeps a dead letter, drop only counts it; missing: bury"`
 
-	// IfExists says what a publish does if a message of the ID waits or is ready; empty:
-	// Refuse. Publication.Outcome reports what was done.
+	// IfExists: Publication.Outcome reports what was done.
 	IfExists IfExists `field:"if_exists" enum:"refuse,keep,replace,debounce" example:"debounce" doc:"what happens if a message of that id waits or is ready: refuse and keep leave it, replace puts this one in its place, debounce does too and starts the delay anew; missing: refuse"`
 
-	// MaxWait bounds how long Debounce may put a message off, counted from its first
-	// publish; zero: without end.
 	MaxWait time.Duration `field:"max_wait" shortest:"1ms" example:"1m" doc:"how long debounce may put it off, from its first publish on; missing: without end"`
 
-	// Then says what a publish does if a message of the ID is leased; empty: it is
-	// refused.
 	Then Then `field:"then" of:"message" enum:"after" example:"after" doc:"if a message of that id is leased: after lets this one follow it, once it is acknowledged, dead or dropped; missing: it is refused"`
 
-	// UniqueFor is how long the ID stays taken after the end of the message; zero: not at
-	// all. A cancel or a purge frees it at once.
+	// UniqueFor: a cancel or a purge frees the ID at once.
 	UniqueFor time.Duration `field:"unique_for" shortest:"1ms" longest:"168h" example:"1h" doc:"how long the id stays taken after the end of the message; missing: it is free at once"`
 
-	// ContentType is that of the body, such as application/json.
 	ContentType string `field:"content_type" is:"media type" maxLength:"255" example:"application/json" doc:"of the body; is kept with it"`
 
 	Headers map[string]string // kept with the body; no two names are equal without regard to case
