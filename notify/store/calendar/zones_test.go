@@ -135,3 +135,19 @@ func compare(t *testing.T, name string, zone *time.Location, from time.Time) {
 		}
 	}
 }
+
+// A zone goes by an older name, too: what was made with that before it was renamed stays as it was.
+func TestRenamedZones(t *testing.T) {
+	t.Parallel()
+	for old, name := range map[string]string{"Asia/Calcutta": "Asia/Kolkata", "Europe/Kiev": "Europe/Kyiv", "US/Pacific": "America/Los_Angeles", "America/Godthab": "America/Nuuk"} {
+		before, bad := calendar.Zone(old)
+		now, err := calendar.Zone(name)
+		if bad != nil || err != nil {
+			t.Errorf("%s: %v, %s: %v", old, bad, name, err)
+			continue
+		}
+		if diff := cmp.Diff(changesOf(now), changesOf(before)); diff != "" {
+			t.Errorf("%s is not %s (-want +got):\n%s", old, name, diff)
+		}
+	}
+}
