@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,30 @@ func carrying(t *testing.T, db *notify.Store) *carrier.Carrier {
 	}
 	storetest.Run(t, c.Run)
 	return c
+}
+
+// byHand returns what carries once each time that it is called, and nobody else carries.
+func byHand(t *testing.T, db *notify.Store) (carries func() store.Carried) {
+	t.Helper()
+	shard := db.Of(topic)
+	elected, err := shard.Elect(t.Context(), "it", store.MaxCarrierLease, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() store.Carried {
+		t.Helper()
+		got, err := shard.Carry(t.Context(), store.Carry{Token: elected.Token, Batch: 100, Ready: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+}
+
+// passed waits until a time is over since a moment, by Redis's clock.
+func passed(t *testing.T, db *notify.Store, since time.Time, d time.Duration) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db) > since.Add(d).UnixMicro() })
 }
 
 // lapsed returns how many hand-overs ended before their subscriber confirmed them, as on a machine that stands still.
@@ -287,35 +312,50 @@ func TestLostHandover(t *testing.T) {
 	storetest.Eventually(t, "the carrier counts it", func() bool { return lapsed(c) == 1 })
 }
 
-// A message whose hand-over lapsed is due when it was before, unless it was put off since it was published: then it is due when it
-// was handed over.
+// A message whose hand-over lapsed is due when it was before, unless it was put off since it was published: then it is due when it was
+// handed over, or as many times HandoverSpare later as it was spared beyond the first.
 func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 	for name, put := range map[string]*store.Nack{"published": nil, "failed": {}, "snoozed": {Keep: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			one := newHand(t, db, "one")
+			one, carries := newHand(t, db, "one"), byHand(t, db)
+			taken := func() store.Handover {
+				storetest.Eventually(t, "the carrier hands it over", func() bool {
+					carries()
+					return len(one.came) > 0
+				})
+				return one.taken()
+			}
 			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Delay: time.Millisecond, Body: []byte("a")})
 			due := inspect(t, db, "a").Due
-			storetest.Eventually(t, "it is late", func() bool {
-				now, err := db.Client().Time(t.Context()).Result()
-				return err == nil && now.Sub(due) > 50*time.Millisecond
-			})
-			carrying(t, db)
-			lost := one.taken()
+			passed(t, db, due, 50*time.Millisecond)
+			lost := taken()
 			if put != nil {
 				put.Lease = lost.Lease
 				one.claim(lost.At)
 				if out, err := one.shard.Nack(t.Context(), topic, *put); err != nil || out.Lost {
 					t.Fatalf("%+v, %v", out, err)
 				}
-				lost = one.taken()
-				due = time.UnixMicro(lost.At).Truncate(time.Millisecond)
+				lost = taken()
 			}
 			if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}); err != nil {
 				t.Fatal(err)
 			}
+			passed(t, db, time.UnixMicro(lost.At), record.HandoverLease)
+			if got := carries(); got.Lapsed != 0 {
+				t.Fatalf("it lapsed before it was spared: %+v", got)
+			}
+			if put != nil {
+				score, err := strconv.ParseFloat(leased(t, db, "a"), 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				spared := time.Duration(int64(score)-lost.Receipt) * time.Microsecond
+				due = time.UnixMicro(lost.At).Add(spared.Truncate(record.HandoverSpare) - record.HandoverSpare).Truncate(time.Millisecond)
+			}
 			two := newHand(t, db, "two")
+			storetest.Eventually(t, "it lapses", func() bool { return carries().Lapsed == 1 })
 			two.rung()
 			if got := two.claim(0); len(got.Messages) != 1 || !got.Messages[0].Due.Equal(due) {
 				t.Errorf("handed over at %v, it came as %+v, want it due %v", time.UnixMicro(lost.At), got.Messages, due)
@@ -1169,25 +1209,11 @@ func TestHandoverIsSpared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			one, home := newHand(t, db, "one"), db.Of(topic)
-			elected, err := home.Elect(t.Context(), "it", store.MaxCarrierLease, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			carry := func() store.Carried {
-				got, err := home.Carry(t.Context(), store.Carry{Token: elected.Token, Batch: 100, Ready: "0"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return got
-			}
+			one, carries := newHand(t, db, "one"), byHand(t, db)
 			storetest.Publish(t, db, body("a"))
 			handed := one.taken()
-			passed := func(d time.Duration) {
-				storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db) > handed.At+d.Microseconds() })
-			}
-			passed(record.HandoverLease)
-			if got := carry(); got.Moved+int(got.Lapsed) > 0 || got.Next < got.Now+record.HandoverSpare.Microseconds()/2 || got.Next > got.Now+2*record.HandoverSpare.Microseconds() {
+			passed(t, db, time.UnixMicro(handed.At), record.HandoverLease)
+			if got := carries(); got.Moved+int(got.Lapsed) > 0 || got.Next < got.Now+record.HandoverSpare.Microseconds()/2 || got.Next > got.Now+2*record.HandoverSpare.Microseconds() {
 				t.Errorf("when it ended, the carrier found %+v", got)
 			}
 			if settle != nil {
@@ -1197,8 +1223,7 @@ func TestHandoverIsSpared(t *testing.T) {
 				storetest.Empty(t, db)
 				return
 			}
-			passed(record.HandoverLease + 2*record.HandoverSpare)
-			storetest.Eventually(t, "it is not spared again", func() bool { return carry().Lapsed == 1 })
+			storetest.Eventually(t, "it is not spared again", func() bool { return carries().Lapsed == 1 })
 			if got := one.claim(handed.At); len(got.Messages) != 1 || got.Messages[0].Used != 0 || !got.Messages[0].Due.Equal(handed.Due) {
 				t.Errorf("then it came as %+v", got.Messages)
 			}

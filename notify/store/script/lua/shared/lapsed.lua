@@ -66,7 +66,7 @@ end
 
 -- Cancels those that were to be cancelled when their leases end. Returns the others, with their scores.
 local function without_stopped(ended)
-  if call('EXISTS', EXTRAS) == 0 then return ended end
+  if #ended == 0 or call('EXISTS', EXTRAS) == 0 then return ended end
   local members, score_of, others = {}, {}, {}
   for i = 1, #ended, 2 do
     members[#members + 1] = ended[i]
