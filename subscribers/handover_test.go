@@ -1173,7 +1173,7 @@ func TestHandoverToACallerThatLeft(t *testing.T) {
 	one, _ := newPoller(t, far)
 	two, _ := newPoller(t, db)
 	answer := claimLater(t.Context(), t, one, subscribers.ClaimOptions{Wait: 100 * time.Millisecond})
-	waits(t, db, 1)
+	storetest.Eventually(t, "it waits, or its wait has ended", func() bool { return counts(t, db).Waiting == 1 || len(answer) > 0 })
 	let := proxy.HoldPushes()
 	storetest.Publish(t, db, body("a"))
 	want(t, "the wait ends", answer, "")
