@@ -469,8 +469,8 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 				command[1] = db.KeysOf(topic).Base() + command[1].(string)
 				do(t, db, command...)
 			}
-			deaths := make(chan carrier.Death, 10)
-			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			deaths := make(deaths, 10)
+			run(t, db, carrier.Options{Logger: deaths.logger()})
 			storetest.Publish(t, db, later("m", time.Millisecond))
 			storetest.Eventually(t, "a message is ready", func() bool {
 				n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Ready(topic)).Result()
@@ -522,8 +522,8 @@ func TestForeignMembersAmongBroadcasts(t *testing.T) {
 		do(t, db, "ZADD", db.KeysOf(topic).Broadcasts(), 1, member)
 	}
 	storetest.Publish(t, db, all("a", "1", 0))
-	deaths := make(chan carrier.Death, 10)
-	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	deaths := make(deaths, 10)
+	run(t, db, carrier.Options{Logger: deaths.logger()})
 	wantLog(t, db, "a", "1")
 	for range 5 {
 		if d := storetest.Receive(t, "a member dies", deaths); d.Topic != "" || d.Reason != "member without a topic" {

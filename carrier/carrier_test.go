@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -56,6 +57,30 @@ func run(t testing.TB, db *notify.Store, o carrier.Options) (stop func()) {
 		t.Fatal(err)
 	}
 	return storetest.Run(t, c.Run)
+}
+
+// A death is what the carrier logs of a message that it buries.
+type death struct {
+	Topic, ID, Reason string
+	Attempts          int
+}
+
+// deaths receives the deaths of a carrier with its logger.
+type deaths chan death
+
+func (c deaths) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(c, nil)) }
+
+// Write receives a line of the log.
+func (c deaths) Write(line []byte) (int, error) {
+	var logged struct {
+		Msg string
+		death
+	}
+	err := json.Unmarshal(line, &logged)
+	if logged.Msg == "message died" {
+		c <- logged.death
+	}
+	return len(line), err
 }
 
 func look(t testing.TB, db *notify.Store) carrier.Status {
@@ -243,9 +268,9 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	deaths := make(chan carrier.Death, 1)
+	deaths := make(deaths, 1)
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2)})
-	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	run(t, db, carrier.Options{Logger: deaths.logger()})
 	storetest.Publish(t, db, later("a", 0))
 	claimer := subscriberstest.Claimer(t, db)
 	for attempt := 1; attempt <= 2; attempt++ {
@@ -260,7 +285,7 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 		}
 	}
 	d := storetest.Receive(t, "it dies", deaths)
-	if want := (carrier.Death{Topic: topic, ID: "a", Reason: "lease expired, out of attempts", Attempts: 2}); d != want {
+	if want := (death{Topic: topic, ID: "a", Reason: "lease expired, out of attempts", Attempts: 2}); d != want {
 		t.Errorf("got %+v, want %+v", d, want)
 	}
 	if info := inspect(t, db, "a"); info.State != notify.Dead || info.Reason != d.Reason {
@@ -271,8 +296,8 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	deaths := make(chan carrier.Death, 10)
-	stop := run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	deaths := make(deaths, 10)
+	stop := run(t, db, carrier.Options{Logger: deaths.logger()})
 	ready, leased := later("ready", 0), later("leased", 0)
 	ready.TTL, leased.TTL = 50*time.Millisecond, time.Hour
 	claimer := subscriberstest.Claimer(t, db)
@@ -298,7 +323,7 @@ func TestExpiry(t *testing.T) {
 		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(inspect(t, db, "scheduled").Expires)
 	})
-	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	run(t, db, carrier.Options{Logger: deaths.logger()})
 	if d := storetest.Receive(t, "the scheduled one expires", deaths); d.ID != "scheduled" || d.Reason != "expired" {
 		t.Errorf("got %+v", d)
 	}
@@ -340,8 +365,7 @@ func TestExpiryWhileLeased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			deaths := make(chan carrier.Death, 1)
-			run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+			run(t, db, carrier.Options{})
 			m := later("a", 0)
 			m.TTL = time.Hour
 			storetest.Publish(t, db, m)
@@ -396,11 +420,11 @@ func TestForeignThingsDoNotStopTheCarrier(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	client := db.Client()
-	deaths := make(chan carrier.Death, 10)
+	deaths := make(deaths, 10)
 	client.Do(t.Context(), "ZADD", db.KeysOf(topic).ScheduledTopics(), 1, "no topic")
 	client.Set(t.Context(), db.KeysOf("taken").Ready("taken"), "a string", 0)
 	storetest.Publish(t, db, notify.Message{Topic: "taken", ID: "x", Body: []byte("x"), Delay: time.Millisecond}, later("good", 2*time.Millisecond))
-	run(t, db, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
+	run(t, db, carrier.Options{Logger: deaths.logger()})
 	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
 	for range 2 {
 		switch d := storetest.Receive(t, "the foreign ones die", deaths); {

@@ -239,8 +239,8 @@ func (t *term) carried(m store.Carried, took time.Duration) {
 	c := Carried{Shard: t.shard.Number(), Moved: m.Moved, Lateness: lateness(m.Runs, m.Now+m.Took.Microseconds()), Took: took}
 	t.addMoved(c)
 	t.report(t.lookout.carried(c, m.Earliest, m.Now))
-	t.reportDead(m.Buried)
-	t.reportDropped(m.Dropped)
+	t.logEnds("message died", m.Buried)
+	t.logEnds("message dropped", m.Dropped) // as its publisher asked
 }
 
 // lateness returns how late runs of messages were that became ready at a time, in us
@@ -283,31 +283,13 @@ func (t *term) adapt(took time.Duration, more bool) {
 	t.batch = min(t.batch, t.o.Batch)
 }
 
-// reportDead logs and reports messages that died.
-func (t *term) reportDead(buried []store.Buried) {
-	for _, b := range buried {
-		death := deathOf(b)
-		t.o.Logger.Warn("message died", "topic", death.Topic, "id", death.ID, "reason", b.Reason, "attempts", b.Attempts)
-		if t.o.OnDead != nil {
-			t.o.OnDead(death)
+// logEnds logs messages that died, or were dropped. One without a topic has its name as id.
+func (t *term) logEnds(what string, ended []store.Buried) {
+	for _, b := range ended {
+		topic, id, err := record.SplitMember(b.Member)
+		if err != nil {
+			id = b.Member
 		}
+		t.o.Logger.Warn(what, "topic", topic, "id", id, "reason", b.Reason, "attempts", b.Attempts)
 	}
-}
-
-// reportDropped logs messages that were dropped, which their publishers asked for.
-func (t *term) reportDropped(dropped []store.Buried) {
-	for _, b := range dropped {
-		d := deathOf(b)
-		t.o.Logger.Warn("message dropped", "topic", d.Topic, "id", d.ID, "reason", b.Reason, "attempts", b.Attempts)
-	}
-}
-
-// deathOf returns the end of a message; one without a topic has its name as ID.
-func deathOf(b store.Buried) Death {
-	death := Death{Reason: b.Reason, Attempts: b.Attempts}
-	var err error
-	if death.Topic, death.ID, err = record.SplitMember(b.Member); err != nil {
-		death.ID = b.Member
-	}
-	return death
 }

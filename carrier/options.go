@@ -67,11 +67,6 @@ type Options struct {
 	// OnCarried is called after each call that moved something, in the carrier's loop for
 	// the shard: it must not block, and is called for several shards at a time.
 	OnCarried func(Carried)
-
-	// OnDead is called for each message that the carrier buried: its lease expired on
-	// its last attempt, it expired, or it is foreign. It must not block, and is called for
-	// several shards at a time. A subscriber reports the messages that it buries itself.
-	OnDead func(Death)
 }
 
 // A Term lasts from an election until the carrier loses its lease of a shard or gives it up.
@@ -81,13 +76,6 @@ type Term struct {
 	Since time.Time       // of that, by Redis's clock
 	Sent  record.Position // of the last broadcast before it; zero: none
 	Shard store.Shard
-}
-
-// A Death is a message that the carrier buried.
-type Death struct {
-	Topic, ID string // if the member is foreign Topic is empty, and ID is all of it
-	Reason    string
-	Attempts  int // used up
 }
 
 // Carried is what one call moved.

@@ -120,12 +120,8 @@ func TestForeignSchedules(t *testing.T) {
 	client.Set(t.Context(), keys.Scheduled("taken"), "a string", 0)
 	client.Do(t.Context(), "ZADD", keys.ScheduledTopics(), 1, "taken", 2, "empty", 3, "no topic")
 	client.Do(t.Context(), "ZADD", keys.Scheduled(topic), 4, "no topic", 5, "other:foreign")
-	deaths := make(chan carrier.Death, 10)
-	c, err := carrier.New(store, carrier.Options{OnDead: func(d carrier.Death) { deaths <- d }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := storetest.Run(t, c.Run)
+	deaths := make(deaths, 10)
+	stop := run(t, store, carrier.Options{Logger: deaths.logger()})
 	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, store, topic).Ready == 1 })
 	for range 3 {
 		switch d := storetest.Receive(t, "the foreign ones die", deaths); {

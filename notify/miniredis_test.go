@@ -162,8 +162,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	t.Parallel()
 	store := trial(t)
 	pub := clientOf(t, store)
-	died := make(chan carrier.Death, 1)
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, OnDead: func(d carrier.Death) { died <- d }})
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +178,9 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Run(t, c.Run)
-	if d := storetest.Receive(t, "a death", died); d.ID != "expires" || d.Reason != "expired" {
-		t.Errorf("death %+v", d)
+	storetest.Eventually(t, "the other dies", func() bool { return stateOf(t, pub, "expires") == notify.Dead })
+	if info, err := pub.Inspect(t.Context(), topic, "expires"); err != nil || info.Reason != "expired" {
+		t.Errorf("it is %+v, %v", info, err)
 	}
 	storetest.Eventually(t, "the lease ends", func() bool { return stateOf(t, pub, "leased") == notify.Ready })
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -62,19 +61,15 @@ func TestFailDrop(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
-			run, err := carrier.New(db, carrier.Options{OnDead: func(d carrier.Death) { t.Errorf("%s died: %s", d.ID, d.Reason) }})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if !c.last {
-				storetest.Run(t, run.Run)
+				carry(t, db)
 			}
 			storetest.Publish(t, db, dropping("a", c.m))
 			if c.end != nil {
 				c.end(t, db, subscriberstest.Claimer(t, db))
 			}
 			if c.last {
-				storetest.Run(t, run.Run)
+				carry(t, db)
 			}
 			storetest.Eventually(t, "it is gone", func() bool { return counter(t, db, topic, "dropped") > 0 })
 			wantDropped(t, db, 1)

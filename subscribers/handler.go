@@ -37,8 +37,7 @@ type HandleOptions struct {
 
 	// OnDead is called after this subscriber buried a message: out of attempts,
 	// refused for good, expired when it was claimed, or with a record that is
-	// unreadable or missing. For messages that the carrier buries it is
-	// carrier.Options.OnDead that is called.
+	// unreadable or missing. What the carrier buries is in its log alone.
 	OnDead func(Death)
 
 	// OnDropped is called after this subscriber dropped a message, as its publisher
