@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -207,7 +208,7 @@ func TestShardsAgree(t *testing.T) {
 	do(t, db, "DEL", db.Prefix()+":{0}:format")
 	storetest.Eventually(t, "the root is written again", func() bool {
 		root, err := db.Root(t.Context())
-		return err == nil && root.Format == "8/8/0"
+		return err == nil && root.Format == fmt.Sprintf("%d/8/0", reach.Format)
 	})
 	attempts := 7
 	if _, err := db.Home().Set(t.Context(), record.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away

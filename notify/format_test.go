@@ -78,10 +78,10 @@ func TestOtherFormat(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"newer", "format", "9 PCkTC4e0vIsHuTz2", "has format 9, and this version of Bellhop works with format 8"},
-		{"older", "format", "7 PCkTC4e0vIsHuTz2", "has format 7, and this version of Bellhop works with format 8"},
+		{"newer", "format", "10 PCkTC4e0vIsHuTz2", "has format 10, and this version of Bellhop works with format 9"},
+		{"older", "format", "8 PCkTC4e0vIsHuTz2", "has format 8, and this version of Bellhop works with format 9"},
 		{"foreign", "format", "x", "has format x,"},
-		{"alike", "format", "10 ID", "has format 10,"},
+		{"alike", "format", "90 ID", "has format 90,"},
 		{"from before", "epoch", "7", "from before formats had numbers"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

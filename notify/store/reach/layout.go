@@ -98,26 +98,10 @@ func slotOf(tag string) int {
 	return int(crc) % slots
 }
 
-// Format is the number of the layout of a store's keys in Redis. It grows with
-// each change of that layout: a process works only with a store of its own format,
-// and refuses any other.
-//
-// 2: topics have indexes by name, by what is ready, by deaths, by pauses and by
-// traffic, and counters of all.
-//
-// 3: a record begins with its times, among them the due time of its first attempt;
-// a topic has a record of settings.
-//
-// 4: a receipt may be that of a hand-over, and a waiting list says who was handed a
-// message.
-//
-// 5: a record may begin with a +, or be that of an id that stays taken; extras and taken.
-//
-// 6: attempts with their history, claims, workers, messages that succeeded and are kept,
-// hooks and the outbox of an archive.
-//
-// 7: what waits for its due time is the scheduled set, and the keys are called so.
-const Format = 8
+// Format is the number of what a store may hold: its keys, and what stands in them. It is
+// raised by one where this version would misread what an earlier one wrote, or that what this
+// one writes: a process works only with a store of its own format, and refuses any other.
+const Format = 9
 
 // formatMark is the beginning of the value of the format key in a store of one shard.
 var formatMark = strconv.Itoa(Format) + " "

@@ -161,7 +161,7 @@ func TestRootLost(t *testing.T) {
 	if err := knows.RepairRoot(t.Context()); err != nil {
 		t.Errorf("a repair: %v", err)
 	}
-	if got := knows.Client().Get(t.Context(), root).Val(); !strings.HasPrefix(got, "8/8/0 ") {
+	if got := knows.Client().Get(t.Context(), root).Val(); !strings.HasPrefix(got, fmt.Sprintf("%d/8/0 ", reach.Format)) {
 		t.Errorf("the root made anew is %q", got)
 	}
 	if err := publishTo(t, withShards(t, storetest.URL(), prefix, 0), "orders"); err != nil {
@@ -204,7 +204,7 @@ func TestOlderVersionRefuses(t *testing.T) {
 		t.Errorf("%d format keys", len(values))
 	}
 	for key, value := range values {
-		if strings.HasPrefix(value, "8 ") || !strings.HasPrefix(value, "8/8/0 ") {
+		if strings.HasPrefix(value, fmt.Sprintf("%d ", reach.Format)) || !strings.HasPrefix(value, fmt.Sprintf("%d/8/0 ", reach.Format)) {
 			t.Errorf("%s is %s", key, value)
 		}
 	}

@@ -65,7 +65,7 @@ func FuzzTag(f *testing.F) {
 
 // A layout is read as it is written, and nothing else is one.
 func FuzzLayoutIn(f *testing.F) {
-	for _, text := range []string{"", "8 id", "8/8/0 id", "8/3/0 id", "8/1/0 id", "8/512/0 id", "7/8/0 id", "8/8/-1 id", "8/8 id", "8/08/0 id", "8/8/+1 id", "9 id"} {
+	for _, text := range []string{"", "9 id", "9/8/0 id", "9/3/0 id", "9/1/0 id", "9/512/0 id", "8/8/0 id", "9/8/-1 id", "9/8 id", "9/08/0 id", "9/8/+1 id", "10 id"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -84,17 +84,17 @@ func FuzzLayoutIn(f *testing.F) {
 
 // The values of a format key.
 func TestLayoutIn(t *testing.T) {
-	for text, want := range map[string]layout{"": {shards: 1}, "8 id": {shards: 1}, "8/8/0 id": {shards: 8}, "8/256/7 id": {256, 7}} {
+	for text, want := range map[string]layout{"": {shards: 1}, "9 id": {shards: 1}, "9/8/0 id": {shards: 8}, "9/256/7 id": {256, 7}} {
 		if got, ok := layoutIn(text); !ok || got != want {
 			t.Errorf("%q is %+v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"8", "7 id", "8/1/0 id", "8/3/0 id", "8/512/0 id", "8/8 id", "8/8/-1 id", "8/8/x id", "9/8/0 id", "x"} {
+	for _, text := range []string{"9", "8 id", "9/1/0 id", "9/3/0 id", "9/512/0 id", "9/8 id", "9/8/-1 id", "9/8/x id", "10/8/0 id", "x"} {
 		if got, ok := layoutIn(text); ok {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
-	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "8/8/3 8 " {
+	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "9/8/3 9 " {
 		t.Errorf("the marks are %q", got)
 	}
 }
