@@ -95,7 +95,7 @@ func (c *checker) ways(m *message, before, h *handout) ways {
 		died = w.perhaps(before, h) || c.givenBack(&w, before, h)
 	}
 	w.requeued = (died || w.some) && slices.ContainsFunc(m.requeues, func(r *op) bool {
-		return r.maybe() && r.from() <= h.latest() && r.to() >= before.earliest()
+		return r.maybe() && r.from() <= h.latest() && r.to() >= before.at
 	})
 	return w
 }

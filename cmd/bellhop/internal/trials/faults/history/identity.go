@@ -30,7 +30,7 @@ func (c *checker) checkIdentity(id *identity) {
 // comesAfter finds a version that is handed out, or there, after an operation that ended it.
 func (c *checker) comesAfter(rule Rule, m *message, what string, end *op) bool {
 	for _, h := range m.handouts {
-		if h.earliest() > end.to()+doubt {
+		if h.at > end.to()+doubt {
 			c.violate(rule, fmt.Sprintf("%s was handed out after %s", m.member, what), append(slices.Clone(m.publishes), end, h.op)...)
 			return true
 		}

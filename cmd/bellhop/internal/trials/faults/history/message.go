@@ -130,15 +130,8 @@ type handout struct {
 	settles []*op // with a receipt of this handout
 }
 
-// earliest and latest bound the time of the claim by the machine's clock. What was handed over may have been on its way before its
-// claim was called.
-func (h *handout) earliest() int64 {
-	if h.claim != nil && !h.call.Handed {
-		return max(h.claim.from(), h.at)
-	}
-	return h.at
-}
-
+// latest bounds the time of the claim by the machine's clock. Its call is no other bound: what a poll gets was perhaps handed over, or
+// claimed for an earlier poll, before the call.
 func (h *handout) latest() int64 { return h.from() }
 
 // kept reports whether others own the lease and settle the message, unrecorded.

@@ -47,7 +47,7 @@ func (c *checker) cancelled(m *message) {
 			continue
 		}
 		for _, h := range m.handouts {
-			if h.earliest() > cancel.to()+doubt {
+			if h.at > cancel.to()+doubt {
 				c.violate(Cancelled, m.member+" was handed out after its cancellation was acknowledged", cancel, h.op)
 				return
 			}

@@ -78,6 +78,11 @@ var rightStops = map[string]string{
 	"acknowledged all the same":         stopped + "90-91 w ack a ok receipt=1070",
 	"extended before":                   stopped + "75-76 w extend a ok was=1070 receipt=1075",
 	"extended before that was answered": stopped + "80-82 w extend a ok was=1070 receipt=1081",
+	"a poll got what was claimed for an earlier one": `
+		0-2 p publish a ok due=50
+		80-81 p cancel a ok stop=true state=leased
+		90-91 w takes a at=70 due=50
+		92-93 w ack a ok receipt=1070`,
 	"given back before": `
 		0-2 p publish a ok due=50
 		70-71 w takes a due=50

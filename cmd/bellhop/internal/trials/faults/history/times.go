@@ -42,7 +42,7 @@ func (c *checker) dueWrites(m *message, h *handout) []*op {
 	}
 	last := slices.DeleteFunc(slices.Clone(writes), func(w *op) bool {
 		return slices.ContainsFunc(writes, func(later *op) bool {
-			return later.ok() && later.from() > w.to() && later.to() < h.earliest()
+			return later.ok() && later.from() > w.to() && later.to() < h.at
 		})
 	})
 	if slices.ContainsFunc(last, func(w *op) bool { return w.due() == 0 }) {
