@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/outlet"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
 	"github.com/bellhopd/bellhop/notify"
@@ -107,6 +108,7 @@ type session struct {
 	store     *notify.Store
 	pub       *notify.Publisher
 	inspector *notify.Inspector
+	service   *calls.Service   // of the API, in this process
 	troubles  []*outage.Notice // of this process, for its status
 }
 
@@ -169,8 +171,11 @@ func (a *app) open() (*session, error) {
 	if s.pub, err = notify.NewPublisher(s.store, c.Publisher()); err != nil {
 		return nil, err
 	}
-	s.inspector, err = notify.NewInspector(s.store)
-	return s, err
+	if s.service, err = calls.NewService(s.store, nil, s.log); err != nil {
+		return nil, err
+	}
+	s.inspector = s.service.Inspector
+	return s, nil
 }
 
 // partly returns the error of a call on all shards as missing if it only names shards

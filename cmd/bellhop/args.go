@@ -40,7 +40,7 @@ func explainValue(c *cobra.Command, err error) error {
 		case name == "watch":
 			return misused(name, "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
 		case name == "json":
-			return misused(name, "%w: it answers nothing; its exit code says whether it was done", err)
+			return misused(name, "%w: the command has no answer in JSON; its exit code says whether it was done", err)
 		case name == "yes" && c.Flags().Lookup("all") != nil:
 			return misused(name, "%w: --all does it without asking", err)
 		}

@@ -15,14 +15,9 @@ import (
 )
 
 // ask makes a call of the API in this process, as an operator who may do everything.
-func ask[R any](ctx context.Context, s *session, name string, params map[string]string, body ...byte) (reply R, err error) {
-	service, err := calls.NewService(s.store, nil, s.log)
-	if err != nil {
-		return reply, err
-	}
-	service.MaxBody = int(s.config.MaxBody)
+func ask[R any](ctx context.Context, s *session, name string, params map[string]string) (R, error) {
 	operator := calls.Anybody("an operator")
-	return calls.Ask[R](ctx, service, &operator, name, params, body...)
+	return calls.Ask[R](ctx, s.service, &operator, name, params)
 }
 
 // callCommand returns a command that makes a call of the API: its arguments are the parameters in the path, and its flags are those parameters that

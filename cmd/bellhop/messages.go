@@ -390,7 +390,7 @@ instead, and leave that one.`,
 		switch {
 		case done.Stopping:
 			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled, with what follows it, when its lease ends\n", args[0], args[1])
-		case c.Flags().Changed("next"):
+		case c.Flag("next").Value.String() == "true":
 			terminal.Printf(a.out, "%s %s: the next one is cancelled\n", args[0], args[1])
 		default:
 			terminal.Printf(a.out, "%s %s cancelled, it was %s\n", args[0], args[1], done.Was)

@@ -106,6 +106,8 @@ func TestCancel(t *testing.T) {
 	contains(t, s.fails(exitFailed, "cancel", "t", "1"), "no such message")
 	contains(t, s.fails(exitUsage, "cancel", "t"), "ID is missing")
 	s.publish("t", 1)
+	contains(t, s.call("cancel", "t", "1", "--next=false"), "t 1 cancelled, it was ready\n")
+	s.publish("t", 1)
 	var state api.Cancelled
 	if s.json(&state, "cancel", "t", "1", "--json"); state != api.CancelledOf(notify.Ready) {
 		t.Errorf("got %v, want ready", state.Was)

@@ -15,7 +15,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("got %q", out)
 		}
 	}
-	contains(t, s.fails(exitUsage, "pause", "a.b", "--json"), "it answers nothing; its exit code says whether it was done")
+	contains(t, s.fails(exitUsage, "pause", "a.b", "--json"), "the command has no answer in JSON; its exit code says whether it was done")
 	s.publish("a.b", 2)
 	contains(t, s.call("topics"), "LATE ", " paused ")
 	if c := s.counts("a.b"); !c.Paused || c.Ready != 2 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
@@ -177,31 +179,31 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		Args: takes("[TOPIC]"),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		call, params := "listAllSchedules", map[string]string{"limit": "500"}
+		topic := strings.Join(args, "")
 		if len(args) > 0 {
-			call, params["topic"] = "listSchedules", args[0]
-		}
-		all := api.Schedules{Schedules: []api.Schedule{}}
-		for more := true; more; more = params["cursor"] != "" {
-			page, err := ask[api.Schedules](ctx, s, call, params)
-			if err != nil {
+			if err := record.CheckTopic(topic); err != nil {
 				return err
 			}
-			all.Schedules, params["cursor"] = append(all.Schedules, page.Schedules...), page.Cursor
 		}
-		all.Schedules = eachOnce(all.Schedules)
+		listed, err := store.EachSchedule(ctx, s.store, topic)
+		missing, err := partly(err)
+		if err != nil {
+			return err
+		}
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		all := api.Schedules{Schedules: make([]api.Schedule, len(listed))}
+		for i := range listed {
+			all.Schedules[i] = api.ListedOf(&listed[i], now)
+		}
 		if a.json {
-			return a.printJSON(all)
+			return cmp.Or(a.printJSON(all), missing)
 		}
-		a.printSchedules(all.Schedules, len(args) > 0, a.now(ctx, s))
-		return nil
+		a.printSchedules(all.Schedules, topic != "", now)
+		return missing
 	})
-}
-
-// eachOnce sorts schedules by topic and name, and leaves each once: pages may repeat some.
-func eachOnce(all []api.Schedule) []api.Schedule {
-	slices.SortFunc(all, func(a, b api.Schedule) int { return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Name, b.Name)) })
-	return slices.CompactFunc(all, func(a, b api.Schedule) bool { return a.Topic == b.Topic && a.Name == b.Name })
 }
 
 // printSchedules prints schedules, of one topic without that.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,12 @@ func (a *app) firesNext(ctx context.Context, args []string, rule []*flagField, n
 	if len(args) == 0 {
 		s := store.Schedule{Topic: "rule", Name: "rule"}
 		faults, _ := setFields(rule, &s.Spec)
+		if err := cmp.Or(errors.Join(faults...), s.Check()); err != nil {
+			return f, err
+		}
 		f.zone, f.now = s.Zone, time.Now()
 		f.ScheduleNext = api.NextOf(&s, &store.ScheduleState{}, f.now, n)
-		return f, errors.Join(append(faults, s.Check())...)
+		return f, nil
 	}
 	s, err := a.open()
 	if err != nil {

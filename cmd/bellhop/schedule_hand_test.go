@@ -55,6 +55,9 @@ func TestScheduleByHandFaults(t *testing.T) {
 	} {
 		contains(t, s.fails(exitUsage, append([]string{"schedule"}, strings.Split(args, "|")...)...), want)
 	}
+	if said := s.fails(exitUsage, "schedule", "next", "--every", "soon"); strings.Contains(said, "there are 0 of them") {
+		t.Errorf("what cannot be read is said to be missing, too: %s", said)
+	}
 	s.call("schedule", "put", "ticks", "clock", "--every", "1s", "--body", "x")
 	contains(t, s.fails(exitUsage, "schedule", "backfill", "ticks", "clock", "2026-03-27T00:00:00Z..2026-03-27T00:30:00Z"), "there are 1800 occurrences, and a backfill makes at most 1000; make those before 2026-03-27T00:16:40Z first")
 	contains(t, s.fails(exitUsage, "schedule", "backfill", "ticks", "clock", "2026-03-27T00:00:00Z..2199-03-27T00:30:00Z"), "it is not past")

@@ -87,7 +87,7 @@ func TestScheduleFaults(t *testing.T) {
 	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--every", "5m", "--body", "{{x}}"), "there are no templates")
 	contains(t, s.fails(exitUsage, "schedule", "put", "invoices", "a", "--body", "x"), "there are 0 of them; give one")
 	for _, args := range []string{"schedule|show||a", "schedule|delete|invoices|", "schedule|list|", "pause|", "resume|", "keys|", "cancel|invoices|", "listeners|of||x", "reschedule||a|--now"} {
-		contains(t, s.fails(exitUsage, strings.Split(args, "|")...), "is missing")
+		contains(t, s.fails(exitUsage, strings.Split(args, "|")...), "is empty")
 	}
 	contains(t, s.fails(exitUsage, "schedule"), "COMMAND is missing: use put, apply, list")
 	contains(t, s.fails(exitUsage, "schedule", "stop"), `unknown command "stop"`)

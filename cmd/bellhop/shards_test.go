@@ -113,6 +113,7 @@ func TestAShardIsAway(t *testing.T) {
 	gone := cluster.Masters[0] // the root is on another
 	for k, topic := range topics {
 		s.call("publish", topic, "--body", "x")
+		s.call("schedule", "put", topic, "daily", "--every", "24h", "--body", "x")
 		site, err := db.Of(topic).Site(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -133,9 +134,11 @@ func TestAShardIsAway(t *testing.T) {
 			t.Errorf("shard %d: %s", k, row)
 		}
 	}
-	r = s.feed("", "carrier")
-	if r.code != exitFailed || strings.Count(r.out, "\n") != 9-len(away) {
-		t.Errorf("got %+v", r)
+	for _, list := range []string{"carrier", "schedule list"} {
+		r = s.feed("", strings.Fields(list)...)
+		if r.code != exitFailed || strings.Count(r.out, "\n") != 9-len(away) || !strings.Contains(r.err, "are missing: ") {
+			t.Errorf("%s: got %+v", list, r)
+		}
 	}
 }
 

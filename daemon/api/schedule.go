@@ -143,6 +143,15 @@ func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Sch
 	return shown
 }
 
+// ListedOf returns a schedule of a list in its JSON form, with why it cannot be read.
+func ListedOf(l *store.Listed, now time.Time) Schedule {
+	shown := ScheduleOf(&l.Schedule, l.State, now)
+	if l.Err != nil {
+		shown.Error = l.Err.Error()
+	}
+	return shown
+}
+
 // SchedulePut and NamedSchedule are what a client says to add a schedule, or to change one: the fields of a store.Schedule, and those of the message of
 // each occurrence that OfOccurrence names; in a list beside them its name.
 type (

@@ -137,18 +137,15 @@ func Named(name string) Call {
 	return table[slices.IndexFunc(table, func(c Call) bool { return c.Name == name })]
 }
 
-// Ask makes the call of a name in this process, for a client whose rights were checked, and returns its reply. The parameters are texts by their
-// names; an empty one is not given.
-func Ask[R any](ctx context.Context, s *Service, client *Client, name string, params map[string]string, body ...byte) (reply R, err error) {
+// Ask makes the call of a name, which has no body, in this process, for a client whose rights were checked, and returns its reply. The parameters
+// are texts by their names; an empty one is not given.
+func Ask[R any](ctx context.Context, s *Service, client *Client, name string, params map[string]string) (reply R, err error) {
 	c := Named(name)
-	got, err := c.Do(ctx, s, &Request{Client: client, Body: body}, func(in reflect.Value) error {
+	got, err := c.Do(ctx, s, &Request{Client: client}, func(in reflect.Value) error {
 		var faults []error
 		for _, p := range c.Params() {
-			switch text := cmp.Or(params[p.Name], p.Fallback); {
-			case text != "":
+			if text := cmp.Or(params[p.Name], p.Fallback); text != "" || p.Required { // the field says what is wrong with an empty one
 				faults = append(faults, p.Set(in, text))
-			case p.Required:
-				faults = append(faults, fault.New(p.Name, "%s: it is missing", p.Name))
 			}
 		}
 		return errors.Join(faults...)

@@ -108,7 +108,7 @@ func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in
 				break
 			}
 			room -= size
-			list.Schedules = append(list.Schedules, shownOf(&page[i], now))
+			list.Schedules = append(list.Schedules, api.ListedOf(&page[i], now))
 		}
 		from, more = from.next(next, len(shards))
 		if isFull := len(list.Schedules) >= in.Limit || room <= 0 || time.Since(began) > listedFor; more && isFull && list.Cursor == "" {
@@ -130,15 +130,6 @@ func permitted(r *Request, page []store.Listed) []store.Listed {
 
 // memberOf returns the name of a schedule among those of all topics.
 func memberOf(l *store.Listed) string { return record.Member(l.Schedule.Topic, l.Schedule.Name) }
-
-// shownOf returns a schedule of a page as it is shown.
-func shownOf(l *store.Listed, now time.Time) api.Schedule {
-	shown := api.ScheduleOf(&l.Schedule, l.State, now)
-	if l.Err != nil {
-		shown.Error = l.Err.Error()
-	}
-	return shown
-}
 
 // A place is where a list of schedules goes on: in a page of a shard, whose schedules by their names are listed up to one.
 type place struct {
