@@ -76,7 +76,13 @@ func (c *checker) unsure(m *message, from int64, h *handout) bool {
 		return true
 	}
 	p := m.publishes[0]
-	return p.call.TTL > 0 && c.clock.highest(to, to)/1000 >= p.due()+p.call.TTL
+	due := p.due()
+	for _, r := range m.reschedules { // which moves the end of its time to live, too
+		if r.maybe() {
+			due = min(due, r.due())
+		}
+	}
+	return p.call.TTL > 0 && c.clock.highest(to, to)/1000 >= due+p.call.TTL
 }
 
 // unseats reports whether an operation that may have happened takes a message's seat, or its place in the line.

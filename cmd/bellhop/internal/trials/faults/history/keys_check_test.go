@@ -186,6 +186,15 @@ var rightKeys = map[string]string{
 		91-92 x takes b due=60
 		93-94 x ack b ok receipt=1091
 		final dead a 90`,
+	"it expired earlier, since it was rescheduled": `
+		0-2 p publish a ok key=k due=80 ttl=30
+		3-4 p publish b ok key=k due=85
+		5-6 p reschedule a ok due=50
+		70-71 w takes a due=50
+		72-73 w nack a ok receipt=1070 due=100 state=scheduled
+		91-92 x takes b due=85
+		93-94 x ack b ok receipt=1091
+		final dead a 80`,
 	"published later": `
 		0-10 p publish a ok key=k due=50
 		3-4 q publish b ok key=k due=60
