@@ -17,8 +17,8 @@ for i = 1, #ARGV, 4 do
 end
 for topic in pairs(c.later) do Places.index_scheduled(topic) end
 for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
-if current.drops then
-  Endings.settle()
+if current.blocked then Endings.settle() end
+if current.dropped then
   for i = 2, #ARGV, 4 do
     if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
   end

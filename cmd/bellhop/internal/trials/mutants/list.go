@@ -321,7 +321,7 @@ var mutants = []mutant{
 		"a slot that is free rings nobody",
 		change{
 			lua + "shared/endings.lua",
-			"    ring_for(freed, rings)\n",
+			"  if freed then ring_for(freed, Limits.held_rings()) end\n",
 			"",
 		},
 		ofStore, "TestConcurrency",

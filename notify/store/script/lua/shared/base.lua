@@ -35,6 +35,13 @@ local function is_topic(topic)
     or string.sub(topic, 1, 6) == '$dead.' and is_topic(string.sub(topic, 7))
 end
 
+-- The table that another has under a name; it is made if there is none.
+local function table_in(all, name)
+  local one = all[name] or {}
+  all[name] = one
+  return one
+end
+
 -- Makes a call that may meet a foreign key or value. Then it returns nil, and the script goes on. Any other error, such as a
 -- missing right, ends the script.
 local function try(...)

@@ -146,22 +146,18 @@ function Endings.count_dropped(topic, n)
   Counters.count_all('dropped', n)
 end
 
--- Drops those that are to be dropped where they would be blocked, and are. current.dropped has them then.
+-- Drops those that are to be dropped where they would be blocked, and are; of their successors, too.
 local function drop_blocked()
-  for topic, members in pairs(current.drops) do
-    local gone, reasons = {}, {}
-    for member in pairs(members) do
-      if current.blocked[member] then gone[#gone + 1], reasons[#reasons + 1] = member, 'busy: another of its key was under way' end
-    end
-    current.dropped = current.dropped or {}
-    for _, member in ipairs(gone) do current.blocked[member], current.dropped[member] = nil, true end
-    local n = #gone
-    if n > 0 then
-      Endings.end_messages(gone, 'dropped', reasons)
+  local drops = Seats.take_drops()
+  while next(drops) do
+    for topic, gone in pairs(drops) do
+      local n = #gone
+      for _, member in ipairs(gone) do table_in(current, 'dropped')[member] = true end
+      Endings.end_messages(gone, 'dropped', 'busy: another of its key was under way')
       Endings.count_dropped(topic, n)
     end
+    drops = Seats.take_drops()
   end
-  current.drops = nil
 end
 
 -- Rings for what this call made ready of topics of which slots became free, and for what those let go that the slots before did not.
@@ -178,11 +174,7 @@ end
 -- and calls up the next; drops what is not to wait; and rings for the slots.
 function Endings.settle()
   local freed = current.left and Limits.give_back()
-  if current.free then Seats.settle() end
-  if current.drops then drop_blocked() end
-  if freed then
-    local rings = current.left.rings
-    current.left = nil
-    ring_for(freed, rings)
-  end
+  if current.leaving then Seats.settle() end
+  if current.blocked then drop_blocked() end
+  if freed then ring_for(freed, Limits.held_rings()) end
 end

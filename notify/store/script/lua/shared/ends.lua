@@ -35,8 +35,7 @@ local function add_entry(member, state, ended, reason, with)
   if with.result then more[#more + 1], more[#more + 2] = 'result', with.result end
   local id = try('XADD', OUTBOX, '*', 'member', member, 'state', state, 'ended', text(ended), 'reason', reason, 'attempts', used, unpack(more))
   if not id then return note_unarchived(1) end
-  current.noted = current.noted or {} -- ids of the entries that this call added, by member
-  current.noted[member] = id
+  table_in(current, 'noted')[member] = id
 end
 
 -- Notes that messages of a topic end in a state: dead, dropped, acked or removed, which the archive may take, or another. Reasons is one

@@ -59,8 +59,7 @@ function Leases.is_under(member, lease, receipt)
   if lease % 1 > 0 then return (math.floor(receipt) - math.floor(lease) + (Leases.is_spared(lease) and 10 or 0)) % SPARE == 0 end
   local note = extended_of(member)
   if try('GET', note) ~= receipt .. ' ' .. text(lease) then return false end
-  current.notes = current.notes or {} -- keys of the notes by which this call knows the leases of its receipts
-  table.insert(current.notes, note)
+  table.insert(table_in(current, 'notes'), note)
   return true
 end
 

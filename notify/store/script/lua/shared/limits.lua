@@ -83,16 +83,29 @@ end
 -- Notes that leases of a topic end. Own are its settings, nil if the caller does not know them.
 function Limits.leave(topic, members, own)
   if own == false or call('EXISTS', slots_of(topic)) == 0 then return end
-  current.left = current.left or { members = {}, rings = {} } -- by topic, what leaves, and for how many messages this call is to ring
-  local left = current.left.members[topic] or {}
-  current.left.members[topic] = left
+  local left = table_in(table_in(current, 'left'), topic)
   for _, member in ipairs(members) do left[#left + 1] = member end
+end
+
+-- Holds a ring for a topic of which leases ended in this call: settle rings, when slots are free. Returns whether it does.
+function Limits.hold_ring(topic, n)
+  if not (current.left and current.left[topic]) then return false end
+  local rings = table_in(current, 'rings')
+  rings[topic] = (rings[topic] or 0) + n
+  return true
+end
+
+-- For how many messages of each topic a ring was held. From now on none is.
+function Limits.held_rings()
+  local rings = current.rings or {}
+  current.left, current.rings = nil, nil
+  return rings
 end
 
 -- Gives back the slots of leases that ended in this call. Returns of each topic how many, and how many were free before.
 function Limits.give_back()
   local freed = {}
-  for topic, left in pairs(current.left.members) do
+  for topic, left in pairs(current.left) do
     local n = try('ZREM', slots_of(topic), unpack(left)) or 0
     local most, taken = Settings.get('concurrency', (Settings.settings_of(topic))), try('ZCARD', slots_of(topic)) or 0
     freed[topic] = { n = n, before = math.max(most - taken - n, 0) }

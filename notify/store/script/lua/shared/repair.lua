@@ -6,8 +6,7 @@
 
 -- Adds a finding, and returns whether to repair it.
 function Repair.wrong(what, name, key, remedy)
-  current.findings = current.findings or {}
-  table.insert(current.findings, { what, name, key, remedy })
+  table.insert(table_in(current, 'findings'), { what, name, key, remedy })
   return ARGV[1] == '1'
 end
 

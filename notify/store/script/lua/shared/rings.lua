@@ -58,10 +58,7 @@ end
 -- PUBLISH that is refused, counts as a lost ring. Call it last, since a subscriber that is
 -- rung claims at once. Nobody is set if no inbox waits.
 function Rings.ring(topic, n, us, nobody)
-  if current.left and current.left.members[topic] then
-    current.left.rings[topic] = (current.left.rings[topic] or 0) + n -- settle rings, when slots are free
-    return
-  end
+  if Limits.hold_ring(topic, n) then return end
   n = Rings.most(topic, n, us)
   if n == 0 then return end
   if SHARDED then tell_heard(WAKES, topic .. ' ' .. n) else tell(wake_of(topic), n) end

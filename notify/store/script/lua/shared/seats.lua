@@ -18,14 +18,12 @@ end
 
 -- A setting of a topic, all of which are read once in a call.
 local function setting(topic, name)
-  current.settings = current.settings or {}
-  local of = current.settings[topic]
-  if not of then
+  local all = table_in(current, 'settings')
+  if not all[topic] then
     local own, common = Settings.settings_of(topic)
-    of = { own = own, common = common }
-    current.settings[topic] = of
+    all[topic] = { own = own, common = common }
   end
-  return Settings.get(name, of.own, of.common)
+  return Settings.get(name, all[topic].own, all[topic].common)
 end
 
 -- Whether a key is that of a schedule whose occurrences do not overlap: whatever the settings say, it has one seat, which one that is put off keeps,
@@ -120,8 +118,7 @@ end
 
 -- Notes whether a message that this call publishes is to be dropped where it would be blocked.
 function Seats.may_drop(member, drops)
-  current.may_drop = current.may_drop or {}
-  current.may_drop[member] = drops or nil
+  table_in(current, 'may_drop')[member] = drops or nil
 end
 
 -- Notes the same of one that may_drop named, for when it is due. Call it when that is scheduled.
@@ -140,7 +137,7 @@ end
 
 -- What is to be put into a line.
 local function queue()
-  return { line = {}, noted = {}, ids = {}, heads = {}, before = {}, drops = {}, earliest = math.huge }
+  return { line = {}, noted = {}, heads = {}, before = {}, drops = {}, earliest = math.huge }
 end
 
 -- Adds a message, which is due at a time, to a queue. Was is its due time if it is in the line already, or ''.
@@ -150,7 +147,6 @@ local function block(q, key, one)
   if was ~= '' and was ~= due then q.before[#q.before + 1] = entry_of(key, was, id) end
   q.line[#q.line + 1], q.line[#q.line + 2] = 0, entry_of(key, due, id)
   q.noted[#q.noted + 1], q.noted[#q.noted + 2] = id, key .. ' ' .. due
-  q.ids[#q.ids + 1] = id
   if not q.heads[key] or tonumber(due) < tonumber(q.heads[key]) then q.heads[key] = due end
   q.earliest = math.min(q.earliest, tonumber(due))
 end
@@ -164,27 +160,31 @@ local function put_blocked(topic, q)
   try('ZADD', KEYED, 'LT', text(q.earliest), topic)
   if not try('ZADD', heads_of(topic), 'LT', unpack(heads)) or not try('ZADD', line_of(topic), unpack(q.line)) then return false end
   call('HSET', keys_of(topic), unpack(q.noted))
-  current.blocked = current.blocked or {} -- members that this call blocked, and did not call up
-  for _, id in ipairs(q.ids) do current.blocked[topic .. ':' .. id] = true end
-  for member, drops in pairs(q.drops) do
-    if drops or current.drops then
-      current.drops = current.drops or {} -- to be dropped, by topic, unless this call calls them up
-      current.drops[topic] = current.drops[topic] or {}
-      current.drops[topic][member] = drops or nil
-    end
-  end
+  for member, drops in pairs(q.drops) do table_in(current, 'blocked')[member] = drops and 'drop' or true end
   if q.before[1] then call('ZREM', line_of(topic), unpack(q.before)) end
   return true
 end
 
--- Notes that a seat of a key may be free, so that settle calls up the next. Returns the ids that leave their seats of that key, with true, or
--- with ! if they bar it from then on.
+-- Takes those off current.blocked that are to be dropped. Returns them by topic.
+function Seats.take_drops()
+  local all = {}
+  for member, how in pairs(current.blocked) do
+    if how == 'drop' then
+      table.insert(table_in(all, topic_of(member)), member)
+      current.blocked[member] = nil
+    end
+  end
+  return all
+end
+
+-- The ids that leave seats of a key in this call, see current.leaving; nil if no seat of it may be free.
+local function leaving_of(topic, key)
+  return ((current.leaving or {})[topic] or {})[key]
+end
+
+-- Notes that a seat of a key may be free, so that settle calls up the next. Returns the ids of leaving_of.
 local function note_free(topic, key)
-  current.free = current.free or {}
-  local all = current.free[topic] or {}
-  current.free[topic] = all
-  all[key] = all[key] or {}
-  return all[key]
+  return table_in(table_in(table_in(current, 'leaving'), topic), key)
 end
 
 -- The ids in a value of seats_of, as a list and by name, but those that leave; in the list with a ! before one that died.
@@ -241,7 +241,7 @@ function Seats.put_ready(topic, list, earliest)
   if names[1] then seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {} end
   local q, seated, free, decided = queue(), {}, {}, {}
   for k, key in ipairs(names) do
-    local leaving = (current.free and current.free[topic] or {})[key]
+    local leaving = leaving_of(topic, key)
     local all, had = sitters_in(seats[k]) -- one that leaves has its seat until settle
     local _, sits = sitters_in(seats[k], leaving)
     local waiting = {}
@@ -305,7 +305,7 @@ end
 -- Whether a dead letter of a topic bars its key, maybe since this call.
 function Seats.bars(topic, member)
   local key, id = Seats.key_of(topic, member), id_of(topic, member)
-  local how = key and ((current.free or {})[topic] or {})[key]
+  local how = key and leaving_of(topic, key)
   if how and how[id] then return how[id] == '!' end
   local words = key and try('HGET', seats_of(topic), key) or ''
   return string.find(' ' .. words .. ' ', ' !' .. id .. ' ', 1, true) ~= nil
@@ -349,7 +349,7 @@ end
 
 -- Undoes leave for a message that has a seat.
 function Seats.stay(topic, member)
-  local key = current.free and Seats.key_of(topic, member)
+  local key = current.leaving and Seats.key_of(topic, member)
   if key then note_free(topic, key)[id_of(topic, member)] = nil end
 end
 
@@ -417,12 +417,12 @@ end
 function Seats.settle()
   local us, now = clock()
   for _ = 1, ROUNDS do
-    local all = current.free
-    current.free = nil
+    local all = current.leaving
+    current.leaving = nil
     for topic, leaving in pairs(all or {}) do settle_topic(topic, leaving, us, now) end
-    if not current.free then return false end
+    if not current.leaving then return false end
   end
-  current.free = nil
+  current.leaving = nil
   return true
 end
 
