@@ -219,6 +219,10 @@ func TestBroadcastsOfChangedPattern(t *testing.T) {
 	if err := s.Home().PausePush(t.Context(), "crm", "for a test"); err != nil {
 		t.Fatal(err)
 	}
+	storetest.Eventually(t, "the daemon heard of the pause", func() bool {
+		all, err := storetest.Inspector(t, s).Listeners(t.Context())
+		return err == nil && !all[0].Active
+	})
 	for _, topic := range []string{"prices.gold", "prices.tin", "prices.lead", "news.eu"} {
 		sent(t, s, topic, "new")
 	}
