@@ -61,7 +61,7 @@ func (l *listening) forget(ctx context.Context) {
 // refused.
 func (l *listening) listen(ctx context.Context, name string, t *target) {
 	o := l.o.Broadcasts
-	o.Name, o.Concurrency, o.Budget = name, t.InFlight, t.room
+	o.Name, o.Concurrency, o.Budget = name, t.InFlight, t.budget
 	for pause := (backoff.Pause{}); ctx.Err() == nil; pause.Wait(ctx) {
 		err := l.listener.Listen(ctx, t.Topics[0], func(ctx context.Context, b *subscribers.Broadcast) error { return l.broadcast(ctx, name, b) }, o)
 		if err != nil && !errors.Is(err, notify.ErrNoListener) {

@@ -15,15 +15,15 @@ import (
 )
 
 // The topics that patterns name are found without asking: when pushes come, or a connection is new, their names are read; later each beat
-// names topics that are ready while nobody waits for them. A crew works for a bounded number of them, since each takes some memory here
+// names topics that are ready while nobody waits for them. Workers are there for a bounded number of them, of each kind of pushes, since each takes some memory here
 // and a place in Redis, and lets go of those that had nothing for long, since a topic that is waited for is never forgotten.
 const (
-	mostFound = 1000 // topics of a crew that patterns found
-	idleFound = time.Hour
-	sweepPost = time.Minute // between two looks for idle ones
-	namesPage = 1000        // names read in one call
-	spansPage = 500         // ranges of names read in one call
-	mostPages = 100         // pages of names read of a shard; others are found when they are ready
+	mostFound  = 1000 // topics that patterns found, of each kind of pushes
+	idleFound  = time.Hour
+	sweepEvery = time.Minute // between two looks for idle ones
+	namesPage  = 1000        // names read in one call
+	spansPage  = 500         // ranges of names read in one call
+	mostPages  = 100         // pages of names read of a shard; others are found when they are ready
 )
 
 // News is what a loop has to do since it was last looked at.
@@ -41,7 +41,7 @@ type todo struct {
 	pushes bool                 // all are to be read
 	named  map[string]bool      // pushes to be read, by name
 	shards map[store.Shard]bool // where names of topics are to be read
-	ready  map[string]bool      // topics that patterns name, and that no crew has
+	ready  map[string]bool      // topics that patterns name, and that no worker is for
 	sweep  bool
 }
 
@@ -68,7 +68,7 @@ func (n *news) note(e store.Event, of *Pusher) {
 				n.ready[topic] = true
 			}
 		}
-		if now := time.Now(); now.Sub(n.swept) >= sweepPost {
+		if now := time.Now(); now.Sub(n.swept) >= sweepEvery {
 			n.swept, n.sweep = now, true
 		}
 	}
@@ -147,10 +147,10 @@ func (p *Pusher) work(ctx context.Context) error {
 	return nil
 }
 
-// misses reports whether a pattern names a topic that its crew does not have.
+// misses reports whether a pattern names a topic that no worker is for.
 func (p *Pusher) misses(topic string) bool {
 	t := p.matching(topic)
-	return t != nil && !p.crewOf(t).has(topic)
+	return t != nil && !p.workersOf(t).has(topic)
 }
 
 // matching returns the target of a topic that a pattern names; nil if none does.
@@ -160,21 +160,21 @@ func (p *Pusher) matching(topic string) *target {
 	return p.patterns.of(topic)
 }
 
-// crewOf returns the crew that works for a target.
-func (p *Pusher) crewOf(t *target) *crew {
+// workersOf returns the workers of the kind of a target.
+func (p *Pusher) workersOf(t *target) *workers {
 	if t.IsNATS() {
 		return &p.nats
 	}
 	return &p.web
 }
 
-// find has the crew of a topic work for it, if a pattern names it, and reports whether there was room.
+// find has a worker work for a topic, if a pattern names it, and reports whether there was room.
 func (p *Pusher) find(topic string, ready bool) (room bool) {
 	t := p.matching(topic)
 	if t == nil || record.CheckTopic(topic) != nil {
 		return true
 	}
-	room, err := p.crewOf(t).find(topic, t.share(), ready)
+	room, err := p.workersOf(t).find(topic, t.share(), ready)
 	if err != nil {
 		p.o.Logger.Error("cannot push a topic", "push", t.Name, "topic", topic, "error", err)
 	}
@@ -211,7 +211,7 @@ func (p *Pusher) seekNames(ctx context.Context, shard store.Shard) error {
 	return errors.Join(p.seekFor(ctx, shard, web), p.seekFor(ctx, shard, nats))
 }
 
-// seekFor is seekNames for the patterns of one crew.
+// seekFor is seekNames for the patterns of one kind of pushes.
 func (p *Pusher) seekFor(ctx context.Context, shard store.Shard, patterns []record.Pattern) error {
 	if len(patterns) == 0 {
 		return nil

@@ -34,11 +34,11 @@ type target struct {
 	store.Push
 	*health
 	endpoint string
-	room     *budget.Budget // of its endpoint
+	budget   *budget.Budget // of its endpoint
 }
 
 // share returns what each of its topics, or its name, may have in flight.
-func (t *target) share() share { return share{t.InFlight, t.room} }
+func (t *target) share() share { return share{t.InFlight, t.budget} }
 
 // health is what is known of an endpoint, also when its push or another one was changed meanwhile.
 type health struct {
@@ -57,8 +57,8 @@ type health struct {
 }
 
 // newTarget returns the target of a push, which shares what is known with the one before if that had the same endpoint.
-func newTarget(push store.Push, before *target, room *budget.Budget) *target {
-	t := &target{Push: push, health: new(health), endpoint: endpointOf(&push), room: room}
+func newTarget(push store.Push, before *target, allowed *budget.Budget) *target {
+	t := &target{Push: push, health: new(health), endpoint: endpointOf(&push), budget: allowed}
 	if before != nil && before.Name == push.Name && before.URL == push.URL && slices.Equal(before.Secrets, push.Secrets) {
 		t.health = before.health
 	} else if push.Failing != nil { // as another daemon found, or this one before it was restarted
@@ -104,8 +104,8 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 	if wait > 0 {
 		return subscribers.NotNow(errNotAsked, wait)
 	}
+	defer t.leave(only)
 	if err := api.Carriable(d.Record); err != nil {
-		t.leave(only)
 		return fmt.Errorf("cannot be pushed: %w: %w", err, subscribers.ErrBury)
 	}
 	if p.o.OnClaimed != nil && d.Receipt != 0 && !only { // a broadcast has none, and one that is only tried is late for its endpoint
@@ -120,40 +120,44 @@ func (p *Pusher) sendTo(ctx context.Context, t *target, d subscribers.Delivery) 
 		p.succeeded(ctx, t, only)
 		return nil
 	case ctx.Err() != nil: // the lease is lost, or the daemon stops
-		t.leave(only)
 		return context.Cause(ctx)
-	case err == nil && a.putsOff() && a.Retry < leastPause && !t.isNews():
-		t.leave(only)
-		p.putOff.Add(1)
-		return fmt.Errorf("%v: %w", a, subscribers.Snooze(leastPause))
-	case err == nil && a.putsOff() && a.Retry >= leastPause:
-		p.putOff.Add(1)
-		p.close(ctx, t, only, a)
-		return fmt.Errorf("%v: %w", a, subscribers.Snooze(a.Retry))
-	case err == nil && a.Status == http.StatusGone:
-		t.leave(only)
-		p.pause(ctx, t, a)
-		return subscribers.NotNow(errors.New(a.String()), pausedPause)
-	case err == nil && a.isOfMessage():
-		p.failures.Add(1)
-		t.leave(only)
-		return errors.New(a.String())
 	case err == nil:
 		err = errors.New(a.String())
-	}
-	if isShort(err) { // of files, of which the endpoint has no fault
-		t.leave(only)
+	case isShort(err): // of files, of which the endpoint has no fault
 		return subscribers.NotNow(err, leastPause)
+	}
+	return p.refused(ctx, t, only, a, err)
+}
+
+// refused returns what a Handler does where an endpoint did not take a message, with its answer, which is zero if there is none, and why.
+func (p *Pusher) refused(ctx context.Context, t *target, only bool, a Answer, err error) error {
+	switch {
+	case a.putsOff() && a.Retry >= leastPause:
+		p.close(ctx, t, a)
+		return p.snooze(err, a.Retry)
+	case a.putsOff() && !t.isNews():
+		return p.snooze(err, leastPause)
+	case a.Status == http.StatusGone:
+		p.pause(ctx, t, a)
+		return subscribers.NotNow(err, pausedPause)
+	case a.isOfMessage():
+		p.failures.Add(1)
+		return err
 	}
 	wait, fails := p.failed(ctx, t, only, err)
 	switch {
-	case !fails && a.putsOff(): // each time at once, it may say
-		p.putOff.Add(1)
-		return fmt.Errorf("%w: %w", err, subscribers.Snooze(leastPause))
-	case !fails:
-		return err
+	case fails:
+		return subscribers.TryAnother(err, wait) // since the endpoint may refuse this message alone
+	case a.putsOff(): // each time at once, it may say
+		return p.snooze(err, leastPause)
 	}
-	return subscribers.TryAnother(err, wait) // since the endpoint may refuse this message alone
+	return err
+}
+
+// snooze counts a message that is put off, and returns what a Handler does.
+func (p *Pusher) snooze(because error, pause time.Duration) error {
+	p.putOff.Add(1)
+	return fmt.Errorf("%w: %w", because, subscribers.Snooze(pause))
 }
 
 // enter returns 0 if the endpoint may be asked now, or for how long it may not. Only says that this request alone asks it, since it
@@ -193,7 +197,7 @@ func (t *target) isGone(gone bool) (news bool) {
 	return news
 }
 
-// leave ends a request that says nothing of the endpoint.
+// leave ends a request. Only then another may ask the endpoint alone.
 func (t *target) leave(only bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +212,6 @@ func (p *Pusher) succeeded(ctx context.Context, t *target, only bool) {
 		t.closed = time.Time{}
 	}
 	t.failures, t.since, t.pause, t.next, t.noted = 0, time.Time{}, 0, time.Time{}, false
-	t.asked = t.asked && !only && !t.closed.IsZero()
 	t.mu.Unlock()
 	if failed && p.takeWarning(t) {
 		p.o.Logger.Info("endpoint of a push works again", "push", t.Name, "endpoint", t.endpoint)
@@ -257,7 +260,6 @@ func (p *Pusher) failed(ctx context.Context, t *target, only bool, err error) (w
 		t.pause = min(max(2*t.pause, leastPause), mostPause)
 		t.next = time.Now().Add(t.pause)
 	}
-	t.asked = t.asked && !only
 	if only {
 		t.closed = time.Time{}
 	}
@@ -294,9 +296,8 @@ func (p *Pusher) noteTry(ctx context.Context, t *target, pause time.Duration, be
 }
 
 // close closes an endpoint for as long as it wants, in all daemons.
-func (p *Pusher) close(ctx context.Context, t *target, only bool, a Answer) {
+func (p *Pusher) close(ctx context.Context, t *target, a Answer) {
 	later := t.close(a.Retry)
-	t.leave(only)
 	p.succeeded(ctx, t, false)
 	if !later {
 		return

@@ -54,16 +54,16 @@ type Pusher struct {
 
 	done, failures, putOff, underWay atomic.Int64
 
-	web, nats crew // for pushes to URLs, and to NATS
+	web, nats workers // for pushes to URLs, and to NATS
 	unheard   unheard
-	rooms     rooms // of Run's goroutine
+	budgets   budgets // of Run's goroutine
 	listening listening
 	handovers handovers
 
 	made    time.Time
 	news    news
 	known   []store.Push  // by name, as they were read; of Run's goroutine
-	bound   int           // topics of a crew that patterns found, at the most
+	bound   int           // topics that patterns found, of each kind of pushes, at the most
 	idle    time.Duration // after which those are let go
 	leftOut atomic.Int64  // times that there was no room for one
 	full    *outage.Notice
@@ -93,7 +93,7 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 	}
 	o.Version, o.Files = cmp.Or(o.Version, "dev"), cmp.Or(o.Files, defaultFiles)
 	p := &Pusher{
-		o: o, allow: allow, store: s, secure: client(allow, false, o.Files/8), plain: client(allow, true, o.Files/8), rooms: newRooms(o.Files - o.Files/4),
+		o: o, allow: allow, store: s, secure: client(allow, false, o.Files/8), plain: client(allow, true, o.Files/8), budgets: newBudgets(o.Files - o.Files/4),
 		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
 		made: time.Now(), bound: mostFound, idle: idleFound, full: newFull(o.Logger),
 		news: news{rung: make(chan struct{}, 1), todo: newTodo()},
@@ -103,7 +103,7 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 		return nil, err
 	}
 	p.listening = listening{Pusher: p, listener: listener, running: make(map[string]running)}
-	p.web, p.nats = crew{Pusher: p, handle: p.request}, crew{Pusher: p, handle: p.deliver}
+	p.web, p.nats = workers{Pusher: p, handle: p.request}, workers{Pusher: p, handle: p.deliver}
 	p.quiet, p.quiesce = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -177,8 +177,8 @@ func (p *Pusher) Quiesce(ctx context.Context) {
 // Alive returns an error if a loop of Run is stuck, for watchdogs.
 func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.listening.listener.Alive()) }
 
-// A roster is what the daemon works for.
-type roster struct {
+// An assignment is what the daemon works for.
+type assignment struct {
 	web, nats      map[string]share   // topics
 	pushes         map[string]*target // of messages, by name
 	targets, heard map[string]*target
@@ -202,12 +202,12 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 	if err != nil {
 		return false, err
 	}
-	r := roster{
+	r := assignment{
 		web: make(map[string]share), nats: make(map[string]share), matched: make(map[bool][]record.Pattern),
 		pushes: make(map[string]*target), targets: make(map[string]*target), heard: make(map[string]*target),
 	}
 	p.mu.Lock()
-	p.rooms.keep(p.known)
+	p.budgets.keep(p.known)
 	for _, push := range p.known {
 		if push.IsNATS() {
 			r.reserved = append(r.reserved, push.Subject(">"))
@@ -217,9 +217,9 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 		case !push.IsNATS() && p.allow.IsNone():
 		case push.IsNATS() && p.refuses(&push): // it was put where no daemon was asked
 		case push.Broadcasts:
-			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()], p.rooms.of(&push))
+			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()], p.budgets.of(&push))
 		default:
-			r.add(newTarget(push, p.pushes[push.Name], p.rooms.of(&push)))
+			r.add(newTarget(push, p.pushes[push.Name], p.budgets.of(&push)))
 		}
 	}
 	changed = !reflect.DeepEqual(p.matched, r.matched)
@@ -247,7 +247,7 @@ func (p *Pusher) readNamed(ctx context.Context, names map[string]bool) error {
 }
 
 // add adds the target of a push of messages.
-func (r *roster) add(t *target) {
+func (r *assignment) add(t *target) {
 	topics := r.web
 	if t.IsNATS() {
 		topics = r.nats

@@ -21,22 +21,22 @@ const (
 	mostOfOne    = 64 << 20  // of those to one endpoint
 )
 
-// rooms are what endpoints may have in flight.
-type rooms struct {
+// budgets are what endpoints may have in flight.
+type budgets struct {
 	requests  int            // to one endpoint
 	web, nats *budget.Budget // of all to URLs, and to NATS
 	each      map[string]*budget.Budget
 }
 
-// newRooms returns the rooms for so many requests to URLs.
-func newRooms(requests int) rooms {
+// newBudgets returns the budgets for so many requests to URLs.
+func newBudgets(requests int) budgets {
 	requests = max(requests, 1)
 	all := budget.New(0, mostBytes)
-	return rooms{max(requests/2, 1), all.Part(requests, 0), all.Part(0, 0), make(map[string]*budget.Budget)}
+	return budgets{max(requests/2, 1), all.Part(requests, 0), all.Part(0, 0), make(map[string]*budget.Budget)}
 }
 
-// of returns the room of the endpoint of a push, which others may share.
-func (r *rooms) of(push *store.Push) *budget.Budget {
+// of returns the budget of the endpoint of a push, which others may share.
+func (r *budgets) of(push *store.Push) *budget.Budget {
 	name := endpointOf(push)
 	if r.each[name] == nil {
 		r.each[name] = r.web.Part(r.requests, mostOfOne)
@@ -47,8 +47,8 @@ func (r *rooms) of(push *store.Push) *budget.Budget {
 	return r.each[name]
 }
 
-// keep forgets the rooms of endpoints to which no push leads.
-func (r *rooms) keep(pushes []store.Push) {
+// keep forgets the budgets of endpoints to which no push leads.
+func (r *budgets) keep(pushes []store.Push) {
 	used := make(map[string]bool, len(pushes))
 	for i := range pushes {
 		used[endpointOf(&pushes[i])] = true
