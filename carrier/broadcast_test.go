@@ -459,8 +459,8 @@ func TestForeignThingsAmongBroadcasts(t *testing.T) {
 		{"no record", [][]any{{"HDEL", "messages", "bad:x"}}, "record is missing"},
 		{"counters", [][]any{{"SET", "topics", "x"}}, ""},
 		{"counter", [][]any{{"HSET", "topics", "bad:broadcasts", "x", "bad:sent", "1.5"}}, ""},
-		{"handed", [][]any{{"SET", "handed", "x"}}, ""},
-		{"name in handed", [][]any{{"ZADD", "handed", 1, "no name\n"}}, ""},
+		{"alarms", [][]any{{"SET", "alarms", "x"}}, ""},
+		{"name in alarms", [][]any{{"ZADD", "alarms", 1, "no name\n"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			db := storetest.Open(t)

@@ -55,7 +55,9 @@ type calls struct {
 func callsTo(shard store.Shard) calls {
 	return calls{
 		elect: shard.Elect, carry: shard.Carry, sweep: shard.Sweep, fill: shard.FillSchedules, renew: shard.RenewZones, schedules: shard.AllSchedules, resign: shard.Resign, withdraw: shard.Withdraw,
-		nudges: func(ctx context.Context, on func(store.Event)) { shard.Store().Subscribe(ctx, on, shard.HeadChannel()) },
+		nudges: func(ctx context.Context, on func(store.Event)) {
+			shard.Store().Subscribe(ctx, on, shard.NudgeChannel())
+		},
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())
 		},

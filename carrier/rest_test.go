@@ -53,7 +53,7 @@ func TestCommandsAtRest(t *testing.T) {
 				subscribe(t, db, inbox)
 				do(t, db, "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox)
 				// Broadcasts that a process of this name had and never settled.
-				do(t, db, "ZADD", db.KeysOf(topic).Base()+"handed", time.Now().Add(time.Hour).UnixMilli(), "name")
+				do(t, db, "ZADD", db.KeysOf(topic).Base()+"alarms", time.Now().Add(time.Hour).UnixMilli(), "name")
 			}
 			if test.paused > 0 {
 				if _, err := store.PauseUntil(t.Context(), db, "held", store.In(test.paused)); err != nil {

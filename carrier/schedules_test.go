@@ -137,7 +137,7 @@ func TestFilledAhead(t *testing.T) {
 	if got := idsIn(t, db, db.KeysOf(topic).Scheduled(topic)); !slices.Equal(got, want) || len(got) != 2 {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if at := db.Client().ZScore(t.Context(), db.KeysOf(topic).Handed(), "/").Val(); at != float64(state.Occurrences[0].At.UnixMilli()) {
+	if at := db.Client().ZScore(t.Context(), db.KeysOf(topic).Alarms(), "/").Val(); at != float64(state.Occurrences[0].At.UnixMilli()) {
 		t.Errorf("the carrier looks at %s, want %d", strconv.FormatFloat(at, 'f', -1, 64), state.Occurrences[0].At.UnixMilli())
 	}
 }
@@ -223,7 +223,7 @@ func berlin(t *testing.T) *time.Location {
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		missed  store.Missed
+		missed  store.MissedPolicy
 		catchup time.Duration
 		ready   int // of 10 days' occurrences
 		missing int64

@@ -64,7 +64,7 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 				return false
 			}
 		}
-		n, err := db.Listening(t.Context(), db.Of(topic).HeadChannel())
+		n, err := db.Listening(t.Context(), db.Of(topic).NudgeChannel())
 		return err == nil && n > 0
 	})
 	return c, all

@@ -128,7 +128,7 @@ func listenForEver(t *testing.T, s *notify.Store) {
 	at := storetest.Receive(t, "it is received", received)
 	stop()
 	keys := s.KeysOf("news")
-	for key, member := range map[string]string{keys.Held("auditor"): fmt.Sprintf("%d news", int64(at)), keys.Handed(): "auditor"} {
+	for key, member := range map[string]string{keys.Held("auditor"): fmt.Sprintf("%d news", int64(at)), keys.Alarms(): "auditor"} {
 		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err(); err != nil {
 			t.Fatal(err)
 		}

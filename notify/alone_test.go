@@ -88,7 +88,7 @@ func TestPublishOneAsInABatch(t *testing.T) {
 				if test.before != nil {
 					test.before(t, pub, db)
 				}
-				bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Head(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
+				bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Nudge(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 				m := store.Publish{Topic: topic, Member: record.Member(topic, "m"), Tail: "\nx", When: store.At(test.due)}
 				placed, err := db.Of(topic).Publish(t.Context(), slices.Repeat([]store.Publish{m}, 1+extra)) // the second is refused
 				if err != nil {

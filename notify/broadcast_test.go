@@ -172,7 +172,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	publish(t, pub, announcement("a", future))
-	nudges := recording(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Nudge())
 	for _, test := range []struct {
 		delay time.Duration
 		due   time.Time
@@ -200,7 +200,7 @@ func TestRescheduleBroadcast(t *testing.T) {
 func TestBroadcastNudges(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := recording(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Nudge())
 	for i, test := range []struct {
 		due   time.Time
 		nudge bool
@@ -208,7 +208,7 @@ func TestBroadcastNudges(t *testing.T) {
 		p := publish(t, pub, announcement(fmt.Sprint(i), test.due))
 		var want []string
 		if test.nudge {
-			want = []string{fmt.Sprintf("head %d", p.Due.UnixMilli())}
+			want = []string{fmt.Sprintf("nudge %d", p.Due.UnixMilli())}
 		}
 		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
 			t.Errorf("%d: nudges (-want +got):\n%s", i, diff)
@@ -510,10 +510,10 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	storetest.OneShard(t, "the names of several are another test's")
 	keys := storetest.At(t, "redis://127.0.0.1:1", "p").Keys()
 	got := []string{
-		keys.Broadcasts(), keys.Log("a.b"), keys.Logs(), keys.Listeners(), keys.Places("n"), keys.Held("n"), keys.Tries("n"), keys.Owners("n"), keys.Handed(),
+		keys.Broadcasts(), keys.Log("a.b"), keys.Logs(), keys.Listeners(), keys.Places("n"), keys.Held("n"), keys.Tries("n"), keys.Owners("n"), keys.Alarms(),
 		keys.Name("n"), keys.Bridge(), keys.Secret(), keys.Logouts(), keys.Mark(), keys.Broadcast("a.b"), keys.Death("a.b"),
 	}
-	want := strings.Fields(`p:{0}:broadcasts p:{0}:log:a.b p:{0}:logs p:{0}:listeners p:{0}:places:n p:{0}:held:n p:{0}:tries:n p:{0}:owners:n p:{0}:handed
+	want := strings.Fields(`p:{0}:broadcasts p:{0}:log:a.b p:{0}:logs p:{0}:listeners p:{0}:places:n p:{0}:held:n p:{0}:tries:n p:{0}:owners:n p:{0}:alarms
 		p:{0}:name:n p:{0}:bridge p:{0}:secret p:{0}:logouts p:{0}:mark p:broadcast:a.b p:dead:a.b`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)

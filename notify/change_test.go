@@ -252,7 +252,7 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	nudges := recording(t, db, db.KeysOf(topic).Head())
+	nudges := recording(t, db, db.KeysOf(topic).Nudge())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
 		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
@@ -287,7 +287,7 @@ func TestNudge(t *testing.T) {
 		}
 		var want []string
 		if step.due > 0 {
-			want = []string{fmt.Sprintf("head %d", at(step.due).UnixMilli())}
+			want = []string{fmt.Sprintf("nudge %d", at(step.due).UnixMilli())}
 		}
 		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
 			t.Errorf("%s: nudges (-want +got):\n%s", step.name, diff)
@@ -394,7 +394,7 @@ func TestRingPastVeryManyDead(t *testing.T) {
 	if got := bells.recorded(); len(got) > 0 {
 		t.Errorf("it rang %v", got)
 	}
-	if at := db.Client().ZScore(t.Context(), keys.Handed(), "/"+topic).Val(); at == 0 {
+	if at := db.Client().ZScore(t.Context(), keys.Alarms(), "/"+topic).Val(); at == 0 {
 		t.Error("the carrier does not go on")
 	}
 	bells = recording(t, db, keys.Inbox("a"))

@@ -24,7 +24,7 @@ type scheduleLine struct {
 	Jitter  string                `json:"jitter,omitempty"`
 	Count   int                   `json:"count,omitempty"`
 	Overlap store.Overlap         `json:"overlap,omitempty"`
-	Missed  store.Missed          `json:"missed,omitempty"`
+	Missed  store.MissedPolicy    `json:"missed,omitempty"`
 	Grace   string                `json:"grace,omitempty"`
 	Catchup string                `json:"catchup,omitempty"`
 	Line                          // of each occurrence

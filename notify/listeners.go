@@ -27,7 +27,7 @@ type ListenerInfo struct {
 	HeldBy []store.Owner `json:"held_by,omitempty" doc:"the workers that have leased broadcasts, by name; of very many broadcasts, the 500 in each shard whose leases end last are looked at"`
 
 	Oldest time.Time `json:"oldest,omitzero" doc:"when the oldest broadcast was sent that it still has to get and the logs keep"`
-	Missed bool      `json:"missed,omitempty" doc:"the logs no longer keep some of them: it will get a gap"`
+	HasGap bool      `json:"gap,omitempty" doc:"the logs no longer keep some of them: it will get a gap"`
 	AtRisk bool      `json:"at_risk,omitempty" doc:"the oldest is in the oldest tenth of its log, which is removed next"`
 }
 
@@ -110,7 +110,7 @@ func (i *Inspector) listening(ctx context.Context) (map[string][]string, error) 
 func (n *ListenerInfo) add(o ListenerInfo) {
 	n.Held, n.Behind = n.Held+o.Held, n.Behind+o.Behind
 	n.HeldBy = addOwners(n.HeldBy, o.HeldBy)
-	n.Active, n.Missed, n.AtRisk = n.Active || o.Active, n.Missed || o.Missed, n.AtRisk || o.AtRisk
+	n.Active, n.HasGap, n.AtRisk = n.Active || o.Active, n.HasGap || o.HasGap, n.AtRisk || o.AtRisk
 	if n.Oldest.IsZero() || !o.Oldest.IsZero() && o.Oldest.Before(n.Oldest) {
 		n.Oldest = o.Oldest
 	}
@@ -214,7 +214,7 @@ func (n *ListenerInfo) lag(ctx context.Context, s store.Shard, behind []store.Lo
 		if at := log.First; at > 0 && (n.Oldest.IsZero() || at.Time().Before(n.Oldest)) {
 			n.Oldest = at.Time()
 		}
-		n.Missed, n.AtRisk = n.Missed || log.Missed, n.AtRisk || log.AtRisk
+		n.HasGap, n.AtRisk = n.HasGap || log.HasGap, n.AtRisk || log.AtRisk
 	}
 	return err
 }

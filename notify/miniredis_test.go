@@ -258,7 +258,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	}
 	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
 	for _, command := range [][]any{
-		{"ZADD", store.KeysOf(topic).Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.KeysOf(topic).Handed(), soon, "n"},
+		{"ZADD", store.KeysOf(topic).Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.KeysOf(topic).Alarms(), soon, "n"},
 	} {
 		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)

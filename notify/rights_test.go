@@ -106,7 +106,7 @@ const theRights = "run ACL SETUSER NAME resetkeys ~bellhop:* resetchannels &bell
 // all calls work once it is granted.
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
-	tells, others := "its user may not call PUBLISH bellhop:{0}:head, PUBLISH bellhop:wake:topic, ", "its user may not call PUBLISH bellhop:wake:topic, PUBLISH bellhop:broadcast:topic, "
+	tells, others := "its user may not call PUBLISH bellhop:{0}:nudge, PUBLISH bellhop:wake:topic, ", "its user may not call PUBLISH bellhop:wake:topic, PUBLISH bellhop:broadcast:topic, "
 	if storetest.Shards() > 1 {
 		tells, others = "its user may not call SPUBLISH bellhop:{", "its user may not call SPUBLISH bellhop:{"
 	}

@@ -76,7 +76,7 @@ func TestBellsAreRefused(t *testing.T) {
 
 	rights := []any{"resetchannels"} // no bell, but beats
 	for _, keys := range store.KeysOfAll() {
-		rights = append(rights, "&"+keys.Head(), "&"+keys.Beat(), "&"+keys.Here("*"))
+		rights = append(rights, "&"+keys.Nudge(), "&"+keys.Beat(), "&"+keys.Here("*"))
 	}
 	set(rights...)
 	broadcast(t, store, "a", "3")

@@ -474,7 +474,7 @@ func TestLagOfAName(t *testing.T) {
 		if err != nil || len(names) != 1 {
 			t.Fatalf("%v, %v", names, err)
 		}
-		if n := names[0]; n.Behind != 2 || !n.Oldest.Equal(oldest.Time()) || n.Missed != missed || n.AtRisk != atRisk {
+		if n := names[0]; n.Behind != 2 || !n.Oldest.Equal(oldest.Time()) || n.HasGap != missed || n.AtRisk != atRisk {
 			t.Errorf("%s: got %+v, want the oldest at %v", what, n, oldest.Time())
 		}
 	}

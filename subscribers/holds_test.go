@@ -169,7 +169,7 @@ func TestHoldersOfAnotherVersion(t *testing.T) {
 	stop := carry(t, db)
 	broadcast(t, db, topic, "a")
 	stop()
-	take := func(worker string, lease time.Duration, acked ...string) store.Taken {
+	take := func(worker string, lease time.Duration, acked ...string) store.TakeResult {
 		t.Helper()
 		got, err := shard.Take(t.Context(), store.Take{Name: "n", Registration: r.Text, Worker: worker, Lease: lease, Max: 1, Topics: []string{topic}, Acked: acked})
 		if err != nil {
@@ -182,7 +182,7 @@ func TestHoldersOfAnotherVersion(t *testing.T) {
 		t.Fatalf("got %+v", named)
 	}
 	member := store.LeasedMember(topic, named.Broadcasts[0].Position)
-	var other store.Taken
+	var other store.TakeResult
 	storetest.Eventually(t, "the lease is over", func() bool {
 		other = take("", time.Minute)
 		return len(other.Broadcasts) == 1

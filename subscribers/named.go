@@ -264,7 +264,7 @@ var errChanged = fmt.Errorf("it is registered anew: %w", notify.ErrNoListener)
 // may have missed as a gap. The gap begins behind the broadcasts that were handed out
 // and handled. Leased ones may still be handled, at least as long as their lease would
 // have lasted.
-func (p *part) gone(ctx context.Context, got store.Taken) error {
+func (p *part) gone(ctx context.Context, got store.TakeResult) error {
 	switch {
 	case got.StoreID != p.at.Load().StoreID:
 	case got.Changed:

@@ -33,7 +33,7 @@ func nothingHeld(t *testing.T, db *notify.Store, name string) {
 		return err == nil && n == 0
 	})
 	storetest.Eventually(t, "nothing is handed", func() bool {
-		n, err := db.Client().ZCard(t.Context(), keys.Handed()).Result()
+		n, err := db.Client().ZCard(t.Context(), keys.Alarms()).Result()
 		return err == nil && n == 0
 	})
 }
@@ -287,7 +287,7 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	listenInto(t, newListener(t, db), topic, b, o)
 	rings := hear(t, db, db.KeysOf(topic).Name("n"))
 	storetest.Eventually(t, "it is extended", func() bool { return leaseOf(t, db, "n") > first })
-	handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Handed(), "n").Result()
+	handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Alarms(), "n").Result()
 	if err != nil || int64(handed) <= first {
 		t.Errorf("the carrier looks for it at %.0f, when its lease ended at %d, %v", handed, first, err)
 	}
@@ -572,7 +572,7 @@ func TestNamedTakesOver(t *testing.T) {
 	if err := db.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Client().Do(t.Context(), "ZADD", keys.Handed(), members[0], "n").Err(); err != nil {
+	if err := db.Client().Do(t.Context(), "ZADD", keys.Alarms(), members[0], "n").Err(); err != nil {
 		t.Fatal(err)
 	}
 	other, _ := listen(t, newListener(t, db), topic, o)
@@ -783,7 +783,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
 			t.Errorf("it ended with %v", err)
 		}
-		n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Places("n"), db.KeysOf(topic).Held("n"), db.KeysOf(topic).Tries("n"), db.KeysOf(topic).Owners("n"), db.KeysOf(topic).Handed()).Result()
+		n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Places("n"), db.KeysOf(topic).Held("n"), db.KeysOf(topic).Tries("n"), db.KeysOf(topic).Owners("n"), db.KeysOf(topic).Alarms()).Result()
 		if err != nil || n != 0 {
 			t.Errorf("%d keys are left, %v", n, err)
 		}
@@ -804,7 +804,7 @@ func TestForeignThingsOfNames(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// The set by which the carrier finds those that died: without it everything else goes on.
-	if err := client.Set(t.Context(), keys.Handed(), "x", 0).Err(); err != nil {
+	if err := client.Set(t.Context(), keys.Alarms(), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	h, stop := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})

@@ -78,7 +78,7 @@ func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOption
 // heads shares out a claim among topics of one shard, and lets inbox wait for all of them if there is
 // nothing. received are the times of the last hand-overs that the inbox received.
 func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox reach.Inbox, received []int64) (store.Shares, error) {
-	found, err := l.store.Of(topics[0]).Heads(ctx, store.Heads{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
+	found, err := l.store.Of(topics[0]).ShareOut(ctx, store.ShareOut{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
 	if err != nil {
 		return store.Shares{}, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
 	}

@@ -207,7 +207,7 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 }
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.
-func (p *part) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.Taken, error) {
+func (p *part) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.TakeResult, error) {
 	asked := store.Take{Name: p.name, Registration: at.Text, Worker: p.Listener.o.Name, Lease: p.o.Lease, Max: free, Topics: topics}
 	for i := range done {
 		asked.Acked = append(asked.Acked, done[i].member())
@@ -217,14 +217,14 @@ func (p *part) take(ctx context.Context, at *registration, free int, topics []st
 	}
 	got, err := p.shard().Take(ctx, asked)
 	if err != nil {
-		return store.Taken{}, fmt.Errorf("take broadcasts as %s: %w", p.name, err)
+		return store.TakeResult{}, fmt.Errorf("take broadcasts as %s: %w", p.name, err)
 	}
 	return got, nil
 }
 
 // turnsOf returns what came of a claim that was made at a time: gaps first, since they are before the
 // new broadcasts of their topics. A foreign broadcast, and one that has expired, has no ID.
-func (p *part) turnsOf(got store.Taken, asked time.Time) []turn {
+func (p *part) turnsOf(got store.TakeResult, asked time.Time) []turn {
 	now := instant{time.UnixMilli(got.Until).Add(-p.o.Lease.Truncate(time.Millisecond)), asked}
 	turns := make([]turn, 0, len(got.Gaps)+len(got.Broadcasts))
 	for i := range got.Gaps {

@@ -72,7 +72,7 @@ func listenerRows(names []notify.ListenerInfo, now time.Time) [][]string {
 func oldest(n notify.ListenerInfo, now time.Time) string {
 	at := text.Relative(n.Oldest, now)
 	switch {
-	case n.Missed:
+	case n.HasGap:
 		at += ", others are gone"
 	case n.AtRisk:
 		at += ", at risk"

@@ -24,21 +24,21 @@ import (
 
 // Schedule is a schedule, and how far it is.
 type Schedule struct {
-	Topic     string        `json:"topic"`
-	Name      string        `json:"name"`
-	Cron      string        `json:"cron,omitempty"`
-	EveryMs   int64         `json:"every_ms,omitempty"`
-	At        []time.Time   `json:"at,omitempty"`
-	Zone      string        `json:"zone,omitempty"`
-	From      *time.Time    `json:"from,omitempty"`
-	Until     *time.Time    `json:"until,omitempty"`
-	JitterMs  int64         `json:"jitter_ms,omitempty"`
-	Count     int           `json:"count,omitempty"`
-	Overlap   store.Overlap `json:"overlap"`
-	IfMissed  store.Missed  `json:"missed"`
-	GraceMs   int64         `json:"grace_ms"`
-	CatchupMs int64         `json:"catchup_ms,omitempty"`
-	Mode      string        `json:"mode,omitempty" doc:"broadcast; missing: messages"`
+	Topic     string             `json:"topic"`
+	Name      string             `json:"name"`
+	Cron      string             `json:"cron,omitempty"`
+	EveryMs   int64              `json:"every_ms,omitempty"`
+	At        []time.Time        `json:"at,omitempty"`
+	Zone      string             `json:"zone,omitempty"`
+	From      *time.Time         `json:"from,omitempty"`
+	Until     *time.Time         `json:"until,omitempty"`
+	JitterMs  int64              `json:"jitter_ms,omitempty"`
+	Count     int                `json:"count,omitempty"`
+	Overlap   store.Overlap      `json:"overlap"`
+	IfMissed  store.MissedPolicy `json:"missed"`
+	GraceMs   int64              `json:"grace_ms"`
+	CatchupMs int64              `json:"catchup_ms,omitempty"`
+	Mode      string             `json:"mode,omitempty" doc:"broadcast; missing: messages"`
 	asked.Options
 	Text
 	State ScheduleState `json:"state"`

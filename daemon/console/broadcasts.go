@@ -173,7 +173,7 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 		if !b.Has(calls.MayMetrics) {
 			one.By, one.HeldBy = nil, nil
 		}
-		if one.Missed || one.AtRisk {
+		if one.HasGap || one.AtRisk {
 			b.Behind++
 		}
 		b.Listeners = append(b.Listeners, listenerRow{one, b.Has(calls.MayAdmin)})

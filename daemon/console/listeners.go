@@ -17,7 +17,7 @@ type listenerRow struct {
 // Sign returns the worst that is to be said of a listener, and Class its class of the style.
 func (l listenerRow) Sign() string {
 	switch {
-	case l.Missed:
+	case l.HasGap:
 		return "missed some"
 	case l.AtRisk:
 		return "at risk"
@@ -33,7 +33,7 @@ func (l listenerRow) Sign() string {
 
 func (l listenerRow) Class() string {
 	switch {
-	case l.Missed:
+	case l.HasGap:
 		return "dead"
 	case l.AtRisk, l.ListenerInfo.Behind > 0:
 		return "late"
@@ -60,7 +60,7 @@ func (c *Console) listeners(ctx context.Context) ([]notify.ListenerInfo, error) 
 func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
 	all, err := c.listeners(ctx)
 	for _, l := range all {
-		if (l.Missed || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
+		if (l.HasGap || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
 			some = append(some, l)
 		}
 	}

@@ -274,7 +274,7 @@ func lagOf(n notify.ListenerInfo, now time.Time) (found, remedy string) {
 		late = 0
 	}
 	switch {
-	case n.Missed:
+	case n.HasGap:
 		found = "has missed broadcasts that the log no longer keeps"
 	case late > 0 && n.AtRisk:
 		found = fmt.Sprintf("is %s behind, and its next broadcasts will soon be removed from the log", rough(late))

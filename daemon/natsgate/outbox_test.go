@@ -186,11 +186,11 @@ func anEvent(t *testing.T, db *notify.Store) store.Event {
 				case <-ctx.Done(): // it was renewed meanwhile: nobody beats
 				}
 			}
-		}, db.Home().HeadChannel())
+		}, db.Home().NudgeChannel())
 		return nil
 	})
 	storetest.Receive(t, "the subscription", heard)
-	tell(t, db, db.Keys().Head(), "1")
+	tell(t, db, db.Keys().Nudge(), "1")
 	return storetest.Receive(t, "an event", heard)
 }
 

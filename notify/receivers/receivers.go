@@ -105,9 +105,9 @@ func listeners(ctx context.Context, s *notify.Store, topic string, at notify.Pos
 	}
 	for i, r := range receipts {
 		switch {
-		case r.Taken && r.Until.After(now):
+		case r.Leased && r.Until.After(now):
 			got[i].State, got[i].Worker, got[i].Until = Leased, r.Worker, r.Until.UTC()
-		case r.Taken, max(r.Place, starts[i]) < at:
+		case r.Leased, max(r.Place, starts[i]) < at:
 			got[i].State = Waiting
 		}
 	}

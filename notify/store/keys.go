@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	keysScript    = script.New("keys")
-	sittingScript = script.New("sitting")
+	keysScript  = script.New("keys")
+	seatsScript = script.New("seats")
 )
 
 // A Key is a key of a topic of which messages are blocked.
@@ -47,8 +47,8 @@ const (
 	MaxKeys  = 500
 	MaxSeats = 10 // of each key
 
-	keysPage    = 200 // keys that Redis counts in a call: 0.75 ms
-	sittingPage = 50
+	keysPage  = 200 // keys that Redis counts in a call: 0.75 ms
+	seatsPage = 50
 )
 
 // ListKeys returns the first keys of a topic of which messages are blocked, at most limit,
@@ -72,7 +72,7 @@ func ListKeys(ctx context.Context, s *Store, topic string, order KeyOrder, limit
 		return nil, 0, fault.New("sort", "sort %.100q: use %s or %s", string(order), MostBlocked, OldestBlocked)
 	}
 	if err == nil {
-		err = shard.Sitting(ctx, topic, keys)
+		err = shard.ReadSeats(ctx, topic, keys)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the keys of %s: %w", topic, err)
@@ -117,14 +117,14 @@ func (s Shard) BlockedKeys(ctx context.Context, topic string, skip, limit int) (
 	return keys, all, r.End()
 }
 
-// Sitting sets the seats of keys of a topic. The error is that of the connection.
-func (s Shard) Sitting(ctx context.Context, topic string, keys []Key) error {
-	for page := range slices.Chunk(keys, sittingPage) {
+// ReadSeats sets the seats of keys of a topic. The error is that of the connection.
+func (s Shard) ReadSeats(ctx context.Context, topic string, keys []Key) error {
+	for page := range slices.Chunk(keys, seatsPage) {
 		args := []any{topic, MaxSeats}
 		for _, key := range page {
 			args = append(args, key.Key)
 		}
-		r, err := s.Run(ctx, sittingScript, args...)
+		r, err := s.Run(ctx, seatsScript, args...)
 		if err != nil {
 			return err
 		}

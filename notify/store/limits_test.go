@@ -270,7 +270,7 @@ func TestRate(t *testing.T) {
 		t.Errorf("the carrier rings in %v, want an hour", next)
 	}
 	l.spent(l.us() + 2*time.Hour.Microseconds()) // as if an hour was over
-	l.must(l.db.Client().ZAdd(t.Context(), l.db.KeysOf(l.topic).Handed(), redis.Z{Member: "/" + l.topic, Score: 1}).Err())
+	l.must(l.db.Client().ZAdd(t.Context(), l.db.KeysOf(l.topic).Alarms(), redis.Z{Member: "/" + l.topic, Score: 1}).Err())
 	l.carry(false)
 	l.rung("desk-1")
 	l.claims("desk-1", 5, 1)
@@ -316,7 +316,7 @@ func TestRateAtRest(t *testing.T) {
 	if l.must(err); len(claimed.Messages) != 1 {
 		t.Errorf("claimed %+v", claimed)
 	}
-	l.must(l.db.Client().ZAdd(t.Context(), l.db.KeysOf(l.topic).Handed(), redis.Z{Member: "/" + l.topic, Score: 1}).Err())
+	l.must(l.db.Client().ZAdd(t.Context(), l.db.KeysOf(l.topic).Alarms(), redis.Z{Member: "/" + l.topic, Score: 1}).Err())
 	if next := l.carry(true).Next; next != record.Never {
 		t.Errorf("once it rang, the carrier waits for %d", next)
 	}

@@ -151,20 +151,20 @@ func (g LogGap) Member() string {
 	return strconv.FormatInt(int64(g.After), 10) + "-" + LeasedMember(g.Topic, g.UpTo)
 }
 
-// Taken is the result of a take.
-type Taken struct {
+// TakeResult is the result of a take.
+type TakeResult struct {
 	Gone    bool   // the registration is gone: nothing was handed out
 	Changed bool   // if Gone: the name has another one, so what was asked for was settled
 	StoreID string // if Gone: the id of the store
 
 	Until      int64 // the end of the lease in ms, and the receipt of each broadcast
-	Broadcasts []TakenEntry
+	Broadcasts []TakeEntry
 	Gaps       []LogGap // leased as the broadcasts are
 	More       []string // topics whose logs may hold more
 }
 
-// A TakenEntry is a broadcast that was handed out.
-type TakenEntry struct {
+// A TakeEntry is a broadcast that was handed out.
+type TakeEntry struct {
 	Topic   string
 	Attempt int // 1 for the first
 	Entry
@@ -182,16 +182,16 @@ type LogGap struct {
 // hands out others: first those whose lease ended, then those behind its places in
 // the logs. The error is that of the connection, after which broadcasts may be
 // leased until the lease ends.
-func (s Shard) Take(ctx context.Context, t Take) (Taken, error) {
+func (s Shard) Take(ctx context.Context, t Take) (TakeResult, error) {
 	r, err := s.Run(ctx, takeScript, t.args()...)
 	if err != nil {
-		return Taken{}, err
+		return TakeResult{}, err
 	}
 	if r.Left() == 2 {
-		got := Taken{Gone: true, StoreID: r.StoreID(), Changed: r.Flag()}
+		got := TakeResult{Gone: true, StoreID: r.StoreID(), Changed: r.Flag()}
 		return got, r.End()
 	}
-	got := Taken{Until: r.Integer(), Broadcasts: takenIn(r), Gaps: gapsIn(r), More: r.Texts()}
+	got := TakeResult{Until: r.Integer(), Broadcasts: takenIn(r), Gaps: gapsIn(r), More: r.Texts()}
 	return got, r.End()
 }
 
@@ -206,13 +206,13 @@ func (t Take) args() []any {
 }
 
 // takenIn reads a list of broadcasts that are handed out.
-func takenIn(r *script.Reply) []TakenEntry {
+func takenIn(r *script.Reply) []TakeEntry {
 	list := r.List()
-	all := make([]TakenEntry, 0, list.Left())
+	all := make([]TakeEntry, 0, list.Left())
 	var one, entry, fields script.Reply // each serves all broadcasts
 	for list.More() {
 		list.ListInto(&one)
-		t := TakenEntry{Topic: one.Text(), Attempt: int(one.Integer())}
+		t := TakeEntry{Topic: one.Text(), Attempt: int(one.Integer())}
 		one.ListInto(&entry)
 		t.Entry = entryIn(&entry, &fields)
 		_ = one.End()

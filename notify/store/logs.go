@@ -153,7 +153,7 @@ const MostLags = 50
 // A LogLag is how far a named listener is behind in a log.
 type LogLag struct {
 	First  record.Position // of the first broadcast behind its place; 0: there is none
-	Missed bool            // broadcasts before it were trimmed
+	HasGap bool            // broadcasts before it were trimmed
 	AtRisk bool            // it is among the oldest of its log, which are trimmed next
 }
 
@@ -170,7 +170,7 @@ func (s Shard) Lag(ctx context.Context, places []LogPlace) ([]LogLag, error) {
 	lags := make([]LogLag, len(places))
 	for i := range lags {
 		log := r.List()
-		lags[i] = LogLag{First: log.PositionOrNone(), Missed: log.Flag(), AtRisk: log.Flag()}
+		lags[i] = LogLag{First: log.PositionOrNone(), HasGap: log.Flag(), AtRisk: log.Flag()}
 		_ = log.End()
 	}
 	return lags, r.End()

@@ -32,7 +32,7 @@ func (l limited) ends(paused bool, until time.Time) {
 	if l.must(err); counts[0].Paused != paused || !counts[0].PausedUntil.Equal(until) {
 		l.t.Errorf("counts say paused %v until %v, want %v until %v", counts[0].Paused, counts[0].PausedUntil, paused, until)
 	}
-	noted, err := l.db.Client().ZRange(l.t.Context(), l.db.KeysOf(l.topic).Handed(), 0, -1).Result()
+	noted, err := l.db.Client().ZRange(l.t.Context(), l.db.KeysOf(l.topic).Alarms(), 0, -1).Result()
 	if l.must(err); slices.Contains(noted, "//"+l.topic) == until.IsZero() {
 		l.t.Errorf("the carrier looks at %v", noted)
 	}
@@ -40,7 +40,7 @@ func (l limited) ends(paused bool, until time.Time) {
 
 // noted has the carrier look at the pause at another time.
 func (l limited) noted(at time.Time) {
-	l.must(l.db.Client().ZAdd(l.t.Context(), l.db.KeysOf(l.topic).Handed(), redis.Z{Member: "//" + l.topic, Score: float64(at.UnixMilli())}).Err())
+	l.must(l.db.Client().ZAdd(l.t.Context(), l.db.KeysOf(l.topic).Alarms(), redis.Z{Member: "//" + l.topic, Score: float64(at.UnixMilli())}).Err())
 }
 
 // The carrier resumes a topic when its pause ends, not before, and rings for what is ready; nothing is left of the pause.

@@ -103,7 +103,7 @@ func (s Shard) standing(ctx context.Context, l Listener) (standing, error) {
 	for i, log := range behind {
 		stands.behind = append(stands.behind, log.Topic)
 		switch {
-		case i < len(lags) && lags[i].First > 0 && !lags[i].Missed:
+		case i < len(lags) && lags[i].First > 0 && !lags[i].HasGap:
 			stands.at = min(stands.at, lags[i].First-1)
 		default:
 			stands.at = min(stands.at, log.Place)

@@ -228,7 +228,7 @@ func (s Shard) KeyedTopics(ctx context.Context, on func(topic string)) error {
 // the index says. It may call on more than once for a name. The error is that of the
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
-	return s.members(ctx, script.Keys.Handed, func(entry string) {
+	return s.members(ctx, script.Keys.Alarms, func(entry string) {
 		if !strings.HasPrefix(entry, "/") { // a topic
 			on(entry)
 		}

@@ -38,15 +38,15 @@ const (
 	moreHeaders     = 4
 )
 
-// Missed says what becomes of occurrences whose time passed by more than the grace while no carrier made or carried them. An empty one is
+// MissedPolicy says what becomes of occurrences whose time passed by more than the grace while no carrier made or carried them. An empty one is
 // MissedOne.
-type Missed string
+type MissedPolicy string
 
-// The values of Missed.
+// The missed policies.
 const (
-	MissedOne  Missed = "one"  // the latest is made
-	MissedSkip Missed = "skip" // none is made
-	MissedAll  Missed = "all"  // all are made that are not older than Catchup
+	MissedOne  MissedPolicy = "one"  // the latest is made
+	MissedSkip MissedPolicy = "skip" // none is made
+	MissedAll  MissedPolicy = "all"  // all are made that are not older than Catchup
 )
 
 // Overlap says what becomes of an occurrence while the one before is ready, leased or put off. An empty one is OverlapAllow.
@@ -72,7 +72,7 @@ type Schedule struct {
 	Count  int           `field:"count" minimum:"1" maximum:"1000000000" example:"12" doc:"how many occurrences are made at the most; missing: no limit"`
 
 	Overlap Overlap       `field:"overlap" enum:"allow,skip" example:"skip" doc:"what becomes of an occurrence while the one before is ready, leased or put off: allow lets it go beside it, skip drops it; missing: allow"`
-	Missed  Missed        `field:"missed" enum:"one,skip,all" example:"all" doc:"what is made of occurrences that no carrier made in time: one, the latest; skip, none; or all that are not older than catchup; missing: one"`
+	Missed  MissedPolicy  `field:"missed" enum:"one,skip,all" example:"all" doc:"what is made of occurrences that no carrier made in time: one, the latest; skip, none; or all that are not older than catchup; missing: one"`
 	Grace   time.Duration `field:"grace" shortest:"1m" longest:"24h" example:"5m" doc:"how late an occurrence may be until it is missed; missing: 1m"`
 	Catchup time.Duration `field:"catchup" shortest:"1s" longest:"720h" example:"1h" doc:"how old an occurrence may be that missed=all makes; missing: 1h"`
 
@@ -198,18 +198,18 @@ func (s *Schedule) lastAt() (string, error) {
 
 // rule is what of a schedule Redis holds as JSON. Times are in Unix seconds, and durations in ms but Every in seconds.
 type rule struct {
-	Cron    string  `json:"cron,omitempty"`
-	Every   int64   `json:"every,omitempty"`
-	At      []int64 `json:"at,omitempty"`
-	Zone    string  `json:"zone,omitempty"`
-	From    int64   `json:"from,omitempty"`
-	Until   int64   `json:"until,omitempty"`
-	Jitter  int64   `json:"jitter,omitempty"`
-	Count   int     `json:"count,omitempty"`
-	Overlap Overlap `json:"overlap,omitempty"`
-	Missed  Missed  `json:"missed,omitempty"`
-	Grace   int64   `json:"grace,omitempty"`
-	Catchup int64   `json:"catchup,omitempty"`
+	Cron    string       `json:"cron,omitempty"`
+	Every   int64        `json:"every,omitempty"`
+	At      []int64      `json:"at,omitempty"`
+	Zone    string       `json:"zone,omitempty"`
+	From    int64        `json:"from,omitempty"`
+	Until   int64        `json:"until,omitempty"`
+	Jitter  int64        `json:"jitter,omitempty"`
+	Count   int          `json:"count,omitempty"`
+	Overlap Overlap      `json:"overlap,omitempty"`
+	Missed  MissedPolicy `json:"missed,omitempty"`
+	Grace   int64        `json:"grace,omitempty"`
+	Catchup int64        `json:"catchup,omitempty"`
 }
 
 // encode returns the schedule as Redis holds it: equal ones are equal texts. The error is that of encoding JSON.
@@ -217,7 +217,7 @@ func (s *Schedule) encode() (string, error) {
 	r := rule{
 		Cron: strings.TrimSpace(s.Spec.Cron), Every: int64(s.Spec.Every / time.Second), Zone: s.Spec.Zone, From: secondsOf(s.Spec.From), Until: secondsOf(s.Spec.Until),
 		Jitter: s.Jitter.Milliseconds(), Count: s.Count, Grace: cmp.Or(s.Grace, DefaultGrace).Milliseconds(),
-		Overlap: Overlap(otherThan(string(s.Overlap), string(OverlapAllow))), Missed: Missed(otherThan(string(s.Missed), string(MissedOne))),
+		Overlap: Overlap(otherThan(string(s.Overlap), string(OverlapAllow))), Missed: MissedPolicy(otherThan(string(s.Missed), string(MissedOne))),
 	}
 	if s.Missed == MissedAll {
 		r.Catchup = cmp.Or(s.Catchup, DefaultCatchup).Milliseconds()

@@ -687,7 +687,7 @@ func TestSettleFirst(t *testing.T) {
 	for r.db.Of(other) != r.shard {
 		other += "s"
 	}
-	r.must(r.db.Client().ZAdd(t.Context(), r.db.KeysOf(r.topic).Handed(), redis.Z{Member: "/", Score: float64(time.Now().Add(-time.Minute).UnixMilli())}).Err())
+	r.must(r.db.Client().ZAdd(t.Context(), r.db.KeysOf(r.topic).Alarms(), redis.Z{Member: "/", Score: float64(time.Now().Add(-time.Minute).UnixMilli())}).Err())
 	carry := func(settled *time.Duration, beat bool) store.Carried {
 		t.Helper()
 		m, err := r.shard.Carry(t.Context(), store.Carry{Token: r.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0", Settled: settled, Beat: beat})
@@ -710,7 +710,7 @@ func TestSettleFirst(t *testing.T) {
 	if m := carry(new(time.Hour), false); m.Settle || !m.Fill || m.Moved != 1 {
 		t.Errorf("got %+v", m)
 	}
-	r.must(r.db.Client().ZAdd(t.Context(), r.db.KeysOf(r.topic).Handed(), redis.Z{Member: "/", Score: 1}).Err())
+	r.must(r.db.Client().ZAdd(t.Context(), r.db.KeysOf(r.topic).Alarms(), redis.Z{Member: "/", Score: 1}).Err())
 	if m := carry(nil, false); m.Settle || !m.Fill {
 		t.Errorf("got %+v", m)
 	}

@@ -52,7 +52,7 @@ func (s Shard) Sent(ctx context.Context, topic, id string) (at record.Position, 
 // A Receipt says how far a named listener is with a broadcast.
 type Receipt struct {
 	Place  record.Position // of the last broadcast of the topic that was handed out to it; 0: none was
-	Taken  bool            // it was handed out, and is not acknowledged
+	Leased bool            // it was handed out, and is not acknowledged
 	Until  time.Time       // the end of its lease then, which may be over
 	Worker string          // the worker that has it; empty: unknown
 }
@@ -76,7 +76,7 @@ func (s Shard) Receipts(ctx context.Context, topic string, at record.Position, n
 		for i := range names {
 			one := &all[i]
 			one.Place = record.PositionIn(places[i].Val())
-			if one.Taken = leases[i].Err() == nil; !one.Taken {
+			if one.Leased = leases[i].Err() == nil; !one.Leased {
 				continue
 			}
 			one.Until = time.UnixMilli(int64(leases[i].Val()))

@@ -290,9 +290,9 @@ func askings() []asking {
 			},
 		},
 		{
-			name: "heads", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
+			name: "share_out", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Heads(ctx, store.Heads{Topics: []string{"t", "u"}, Max: 500, Inbox: reach.NewInbox("i", true)})
+				_, err := s.ShareOut(ctx, store.ShareOut{Topics: []string{"t", "u"}, Max: 500, Inbox: reach.NewInbox("i", true)})
 				return err
 			},
 		},
@@ -528,8 +528,8 @@ func askings() []asking {
 				return err
 			},
 		},
-		{name: "sitting", right: []any{[]any{"1", "leased", "me", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
-			return s.Sitting(ctx, "t", make([]store.Key, 1))
+		{name: "seats", right: []any{[]any{"1", "leased", "me", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
+			return s.ReadSeats(ctx, "t", make([]store.Key, 1))
 		}},
 		{name: "topics", call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Topics(ctx, []string{"t"})

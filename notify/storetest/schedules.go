@@ -56,7 +56,7 @@ func AgeSchedule(t testing.TB, db *notify.Store, topic, name string, by time.Dur
 		must(client.HDel(ctx, keys.Messages(), before).Err())
 	}
 	must(client.HSet(ctx, keys.SchedulesOf(topic), name, line+"\n"+b.String()).Err())
-	for key, member := range map[string]string{keys.Schedules(): topic + ":" + name, keys.Handed(): "/", keys.ScheduledTopics(): topic} {
+	for key, member := range map[string]string{keys.Schedules(): topic + ":" + name, keys.Alarms(): "/", keys.ScheduledTopics(): topic} {
 		err := client.ZAddArgsIncr(ctx, key, redis.ZAddArgs{XX: true, Members: []redis.Z{{Member: member, Score: -float64(by.Milliseconds())}}}).Err()
 		if !errors.Is(err, redis.Nil) { // nothing may be scheduled
 			must(err)

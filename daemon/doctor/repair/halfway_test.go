@@ -721,7 +721,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
 		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
-		keys.Handed(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(),
+		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")

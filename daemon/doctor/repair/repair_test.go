@@ -339,8 +339,8 @@ var damages = []struct {
 		"count orders topics", "count mail topics", "count mail topics", "count orders topics", "index mail topics-names", "index mail topics-seen",
 	}, nil},
 	{"a listener without leases in the index of leases", func(t *testing.T, store *notify.Store) {
-		do(t, store, "ZADD", "handed", 9e12, "gone")
-	}, []string{"index gone handed"}, nil},
+		do(t, store, "ZADD", "alarms", 9e12, "gone")
+	}, []string{"index gone alarms"}, nil},
 	{"the positions are lost", func(t *testing.T, store *notify.Store) {
 		do(t, store, "XADD", "log:news", "1700000000000-1", "id", "x", "due", 1, "prev", "0-0", "record", lostRecord)
 	}, []string{"index news logs"}, nil},
@@ -396,8 +396,8 @@ func TestEndsOfPauses(t *testing.T) {
 	fill(t, store)
 	paused(t, store, "early", "held", "later", "lasts")
 	do(t, store, "HSET", "topics", "lasts:settings", " paused=1")
-	do(t, store, "ZADD", "handed", 1893553444000, "//early", 1893553445001, "//later", 1893553445000, "//lasts")
-	want := []string{"index held handed", "index lasts handed", "index later handed"}
+	do(t, store, "ZADD", "alarms", 1893553444000, "//early", 1893553445001, "//later", 1893553445000, "//lasts")
+	want := []string{"index held alarms", "index lasts alarms", "index later alarms"}
 	for range 2 {
 		if got, _ := run(t, store, true); !slices.Equal(got, want) {
 			t.Errorf("found %q, want %q", got, want)
@@ -632,7 +632,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 // Repair knows every key of Bellhop, so it reports none as another program's.
 func TestEveryKeyIsKnown(t *testing.T) {
 	store := open(t)
-	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Head", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Wakes", "Broadcast", "Death", "Format", "Ended", "Here", "Tag", "WakesOf", "Place"} // no keys, or without which nothing works, or named by others
+	channels := []string{"Prefix", "Base", "Shard", "Topic", "Name", "Nudge", "Vacant", "Beat", "Inbox", "Hands", "Wake", "Wakes", "Broadcast", "Death", "Format", "Ended", "Here", "Tag", "WakesOf", "Place"} // no keys, or without which nothing works, or named by others
 	keys := reflect.ValueOf(store.Keys())
 	for i := range keys.NumMethod() {
 		name, method := keys.Type().Method(i).Name, keys.Method(i)
@@ -685,7 +685,7 @@ func TestForeignThings(t *testing.T) {
 // A place that is a foreign key keeps nothing else from being repaired, and only real repairs are reported.
 func TestForeignPlaces(t *testing.T) {
 	for _, key := range []string{
-		"scheduled", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "handed",
+		"scheduled", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "alarms",
 		"hooks", "outbox", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
 	} {
 		t.Run(key, func(t *testing.T) {

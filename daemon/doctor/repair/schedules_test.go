@@ -46,7 +46,7 @@ func TestSchedules(t *testing.T) {
 		client.HDel(ctx, keys.Rules(mail), "unruled").Err(),
 		client.HDel(ctx, keys.SchedulesOf(mail), "unstated").Err(),
 		client.Do(ctx, "ZADD", keys.Schedules(), 1, mail+":nothing", 2, "foreign").Err(),
-		client.ZRem(ctx, keys.Handed(), "/").Err(),
+		client.ZRem(ctx, keys.Alarms(), "/").Err(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestSchedules(t *testing.T) {
 	}
 	const missing = ": its entry there is missing or wrong; "
 	want := []string{
-		"/ in " + here(keys.Handed()) + missing + "set to when the first schedule is looked at",
+		"/ in " + here(keys.Alarms()) + missing + "set to when the first schedule is looked at",
 		"foreign in " + here(keys.Schedules()) + missing + "removed",
 		"mail:nothing in " + here(keys.Schedules()) + missing + "removed",
 		"mail:paused in " + here(keys.Schedules()) + missing + "added",

@@ -36,9 +36,9 @@ func (s Shard) BeatChannel() Channel { return s.channel(script.Keys.Beat) }
 // BeatChannel returns the channels of the heartbeats.
 func (e EveryShard) BeatChannel() Channel { return e.channel(script.Keys.Beat) }
 
-// HeadChannel returns the channel that nudges the carrier. The Number of its events
+// NudgeChannel returns the channel that nudges the carrier. The Number of its events
 // is the new earliest due time, in ms.
-func (s Shard) HeadChannel() Channel { return s.channel(script.Keys.Head) }
+func (s Shard) NudgeChannel() Channel { return s.channel(script.Keys.Nudge) }
 
 // VacantChannel returns the channel that tells standbys that the carrier stepped down.
 func (s Shard) VacantChannel() Channel { return s.channel(script.Keys.Vacant) }

@@ -226,7 +226,7 @@ func TestRightsOfShards(t *testing.T) {
 			s := storetest.Unhurried(withShards(t, url, prefix, 8))
 			err := publishTo(t, s, "orders")
 			if right == "ssubscribe" { // a script cannot try that: the subscription is told
-				h, _ := subscribe(t, s, s.Of("orders").HeadChannel())
+				h, _ := subscribe(t, s, s.Of("orders").NudgeChannel())
 				h.wait(t, reach.Broken, 1, 1)
 				err = h.first(reach.Broken).Err
 			} else if found := formats(t, admin, prefix); len(found) != 0 {

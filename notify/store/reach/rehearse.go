@@ -56,7 +56,7 @@ func (d *shard) rehearse(ctx context.Context, node redis.Scripter, commands, rig
 	if d.isSharded() {
 		command = " " + spublish
 	}
-	for _, channel := range []string{d.keys.Head(), d.keys.Wake("topic"), d.keys.Broadcast("topic"), d.keys.Death("topic")} {
+	for _, channel := range []string{d.keys.Nudge(), d.keys.Wake("topic"), d.keys.Broadcast("topic"), d.keys.Death("topic")} {
 		channels += command + "|" + d.Heard(channel)
 	}
 	// One argument for all: Redis hangs up on a client that sends many before its password.

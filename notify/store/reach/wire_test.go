@@ -94,7 +94,7 @@ func TestOneWire(t *testing.T) {
 	inbox := reach.NewInbox("one", true)
 	all, stopAll := subscribe(t, s, s.Every().InboxChannel(inbox))
 	all.wait(t, reach.Subscribed, 8, 1)
-	some, stopSome := subscribe(t, s, s.Of("orders").InboxChannel(inbox), s.Of("orders").HeadChannel())
+	some, stopSome := subscribe(t, s, s.Of("orders").InboxChannel(inbox), s.Of("orders").NudgeChannel())
 	some.wait(t, reach.Subscribed, 1, 1)
 	if n := listeningTo(t, s.Client()); n != 1 {
 		t.Errorf("%d connections listen", n)
@@ -113,13 +113,13 @@ func TestOneWire(t *testing.T) {
 	some.wait(t, reach.Received, 1, 1)
 
 	stopSome()
-	storetest.Eventually(t, "nobody needs the channel of heads", func() bool { return count(s.Of("orders").HeadChannel()) == 0 })
+	storetest.Eventually(t, "nobody needs the channel of heads", func() bool { return count(s.Of("orders").NudgeChannel()) == 0 })
 	if n := count(s.Of("orders").InboxChannel(inbox)); n != 1 {
 		t.Errorf("%d are subscribed to the inbox that is needed", n)
 	}
-	again, stopAgain := subscribe(t, s, s.Of("orders").HeadChannel())
+	again, stopAgain := subscribe(t, s, s.Of("orders").NudgeChannel())
 	again.wait(t, reach.Subscribed, 1, 1)
-	if n := count(s.Of("orders").HeadChannel()); n != 1 {
+	if n := count(s.Of("orders").NudgeChannel()); n != 1 {
 		t.Errorf("%d are subscribed to a channel that is confirmed", n)
 	}
 	stopAgain()

@@ -100,10 +100,10 @@
 //	tries:LISTENER          hash     POSITION TOPIC of those handed out more than once → how often more
 //	owners:LISTENER         hash     POSITION TOPIC of leased broadcasts, AFTER-UPTO TOPIC of gaps → UNTIL NAME: which worker has it,
 //	                                 and the end of that lease in ms; it has a time to live
-//	handed                  zset     named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than
-//	                                 were ready; //TOPIC of topics whose pause has an end; / of the schedules → ms of the end of the
-//	                                 first lease; ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be
-//	                                 looked at, or earlier
+//	alarms                  zset     what the carrier looks at in time: named listeners that have leased broadcasts; /TOPIC of topics
+//	                                 whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end; / of the
+//	                                 schedules → ms of the end of the first lease; ms when it lets more go; ms of that end, or earlier;
+//	                                 ms when the first of them is to be looked at, or earlier
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their
@@ -125,7 +125,7 @@
 //	epoch                   string   how many elections there were
 //	standbys                hash     names of the carriers that stand by, of a store of several shards → HELD NOW: how many shards it
 //	                                 carries, and when it said so, in ms
-//	head                    channel  the new earliest due ms: the carrier's nudge
+//	nudge                   channel  the new earliest due ms, for the carrier
 //	vacant                  channel  the carrier stepped down: nothing, or the name of the one that is to take over
 //	beat                    channel  the heartbeat: epoch, ms, id of the store, bell, ready topics with an empty waiting list
 //	ended                   channel  member of a message that ended and was awaited

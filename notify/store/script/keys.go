@@ -248,8 +248,8 @@ func (k Keys) Tries(name string) string { return k.each("tries_of", name) }
 // Owners is the hash of which worker has such a broadcast, and until when.
 func (k Keys) Owners(name string) string { return k.each("owners_of", name) }
 
-// Handed is the sorted set of named listeners that have leased broadcasts, by the end of the first lease.
-func (k Keys) Handed() string { return k.one("HANDED") }
+// Alarms is the sorted set of what the carrier is to look at, by when.
+func (k Keys) Alarms() string { return k.one("ALARMS") }
 
 // Name is the channel that tells a named listener that a process of it may have died and left broadcasts.
 func (k Keys) Name(name string) string { return k.each("name_of", name) }
@@ -291,8 +291,8 @@ func (k Keys) Epoch() string { return k.one("EPOCH") }
 // Standbys is the hash of the carriers that stand by, of a store of several shards: how many shards each carries, and when it said so.
 func (k Keys) Standbys() string { return k.one("STANDBYS") }
 
-// Head is the channel that nudges the carrier with the new earliest due time.
-func (k Keys) Head() string { return k.one("HEAD") }
+// Nudge is the channel that nudges the carrier with the new earliest due time.
+func (k Keys) Nudge() string { return k.one("NUDGE") }
 
 // Vacant is the channel that tells standbys that the carrier stepped down, with the name of the one that is to take over, or nothing.
 func (k Keys) Vacant() string { return k.one("VACANT") }

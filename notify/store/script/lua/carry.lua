@@ -17,7 +17,7 @@ local holder = call('GET', CARRIER)
 if holder ~= token then return { 0, holder or '' } end
 if beats then call('PEXPIRE', CARRIER, lease) end
 local c = Carry.begin(beats)
-if c.heads[Handed] <= c.us and ARGV[10] ~= '' and Schedules.are_unsettled(c.now, tonumber(ARGV[10])) then
+if c.heads[Alarms] <= c.us and ARGV[10] ~= '' and Schedules.are_unsettled(c.now, tonumber(ARGV[10])) then
   c.settle, c.changed = 1, true
 end
 if c.first <= c.us then Carry.carry_all(c) end

@@ -317,7 +317,7 @@ func registered(t *testing.T, db *notify.Store) {
 func settledName(t *testing.T, db *notify.Store) {
 	t.Helper()
 	storetest.Eventually(t, "nothing is leased", func() bool {
-		n, err := db.Client().Exists(context.Background(), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Handed()).Result()
+		n, err := db.Client().Exists(context.Background(), db.Keys().Held("n"), db.Keys().Tries("n"), db.Keys().Alarms()).Result()
 		return err == nil && n == 0
 	})
 }

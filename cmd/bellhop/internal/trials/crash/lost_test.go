@@ -129,11 +129,11 @@ func TestLostRing(t *testing.T) {
 	at := claims(t, db)
 	waiting(t, db)
 	channels := db.Keys()
-	setUser(t, db, "carrier", "resetchannels", "&"+channels.Head(), "&"+channels.Beat(), "&"+channels.Vacant())
+	setUser(t, db, "carrier", "resetchannels", "&"+channels.Nudge(), "&"+channels.Beat(), "&"+channels.Vacant())
 	// A change of a user's channels ends its subscriptions: the carrier subscribes again.
 	storetest.Eventually(t, "the carrier subscribes again", func() bool {
-		n, err := db.Client().PubSubNumSub(t.Context(), channels.Head()).Result()
-		return err == nil && n[channels.Head()] == 1
+		n, err := db.Client().PubSubNumSub(t.Context(), channels.Nudge()).Result()
+		return err == nil && n[channels.Nudge()] == 1
 	})
 	publishSoon(t, db)
 	storetest.Eventually(t, "it is ready, and nobody was rung", func() bool {

@@ -130,7 +130,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	l := newLedger()
 	worker(t, db, l, subscribers.HandleOptions{})
 	now := clock(t, db)
-	all := []store.Missed{store.MissedOne, store.MissedSkip, store.MissedAll}
+	all := []store.MissedPolicy{store.MissedOne, store.MissedSkip, store.MissedAll}
 	for _, missed := range all {
 		s := store.Schedule{Name: string(missed), Spec: calendar.Spec{Every: 6 * time.Minute, From: now.Truncate(time.Second).Add(3 * time.Minute)}, Missed: missed}
 		if missed == store.MissedAll {
@@ -138,7 +138,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 		}
 		putSchedule(t, db, s)
 	}
-	made := func(name store.Missed, n int64) {
+	made := func(name store.MissedPolicy, n int64) {
 		storetest.Eventually(t, fmt.Sprint(name, " has made ", n), func() bool { return scheduleState(t, db, string(name)).Made == n })
 	}
 	for _, missed := range all {
@@ -155,7 +155,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 		}
 		t.Cleanup(redis.Stop)
 	}
-	handled := func(hours int, want map[store.Missed]int) {
+	handled := func(hours int, want map[store.MissedPolicy]int) {
 		t.Helper()
 		for _, name := range all {
 			storetest.Eventually(t, fmt.Sprintf("%s: %d occurrences of %d hours", name, want[name], hours), func() bool {
@@ -170,7 +170,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 		}
 	}
 	away(time.Hour)
-	handled(1, map[store.Missed]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
+	handled(1, map[store.MissedPolicy]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
 	away(0)
 	storetest.Publish(t, db, notify.Message{Topic: "probe", ID: "a", Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "it is carried at the earlier clock", func() bool {
@@ -178,9 +178,9 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 		return err == nil && c.Ready == 1
 	})
 	away(time.Hour)
-	handled(1, map[store.Missed]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
+	handled(1, map[store.MissedPolicy]int{store.MissedOne: 1, store.MissedSkip: 0, store.MissedAll: 10})
 	away(2 * time.Hour)
-	handled(2, map[store.Missed]int{store.MissedOne: 2, store.MissedSkip: 0, store.MissedAll: 20})
+	handled(2, map[store.MissedPolicy]int{store.MissedOne: 2, store.MissedSkip: 0, store.MissedAll: 20})
 	l.once(t)
 	if latest := l.occurrences(t, string(store.MissedOne)); latest[1].Sub(latest[0]) != time.Hour {
 		t.Errorf("the latest of each hour are %v", latest)

@@ -115,7 +115,7 @@ func (r *reader) read(f *history.Final, name string) {
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "outbox", "standbys",
 		"pushes", "schedules", "schedules-due", "rules":
-	case "handed":
+	case "alarms":
 		for entry := range r.sorted(name) {
 			if !strings.HasPrefix(entry, "/") { // a topic that used up its rate, for which nobody rings any more
 				f.Foreign = append(f.Foreign, fmt.Sprintf("%s%s: %s", r.base, name, entry))

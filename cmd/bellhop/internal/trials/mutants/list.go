@@ -119,7 +119,7 @@ var mutants = []mutant{
 		"a nudge is dropped",
 		change{
 			lua + "shared/rings.lua",
-			"then tell(HEAD, text(due)) end",
+			"then tell(NUDGE, text(due)) end",
 			"then return end",
 		},
 		ofNotify, "TestNudge",
@@ -356,7 +356,7 @@ var mutants = []mutant{
 	{
 		"nobody is rung when a rate allows more",
 		change{
-			lua + "shared/handed.lua",
+			lua + "shared/alarms.lua",
 			"if ready > 0 then Rings.ring(topic, ready, c.us) end",
 			"",
 		},

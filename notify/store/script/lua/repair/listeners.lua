@@ -11,8 +11,8 @@ local function examine(name)
       if call('EXISTS', key) == 1 then Repair.wrong('no listener', name, key, '') end
     end
   end
-  if call('EXISTS', held_of(name)) == 0 and try('ZSCORE', HANDED, name) then
-    if Repair.wrong('index', name, HANDED, 'removed, since it has nothing in hand') then call('ZREM', HANDED, name) end
+  if call('EXISTS', held_of(name)) == 0 and try('ZSCORE', ALARMS, name) then
+    if Repair.wrong('index', name, ALARMS, 'removed, since it has nothing in hand') then call('ZREM', ALARMS, name) end
   end
 end
 

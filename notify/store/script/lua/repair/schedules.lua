@@ -37,7 +37,7 @@ end
 local function examine_alarm()
   local first, at = head_of(SCHEDULES) or math.huge, Schedules.alarm()
   if first == math.huge or at == nil or at and at <= math.max(first, now + 1000) then return end
-  if Repair.wrong('index', '/', HANDED, 'set to when the first schedule is looked at') then Schedules.set_alarm() end
+  if Repair.wrong('index', '/', ALARMS, 'set to when the first schedule is looked at') then Schedules.set_alarm() end
 end
 
 local examine = KEY == SCHEDULES and examine_entry or KEY == rules_of(topic) and examine_rule or examine_state

@@ -1,4 +1,4 @@
--- Checks what is kept of the messages of a topic that have keys. What sits is ready, leased or put off, and what is ready or leased sits; what
+-- Checks what is kept of the messages of a topic that have keys. What has a seat is ready, leased or put off, and what is ready or leased has one; what
 -- is blocked is in the line, and in no other place; and the line has nothing else. What the housekeeping mends by itself, such as a free seat
 -- before a line, a repair mends without a word.
 -- KEY: the keys, the seats or the line of the topic.
@@ -30,12 +30,12 @@ local function examine_key(id)
     end
   elseif since and not Seats.is_in_line(topic, key, since, id) then
     if Repair.wrong('no place', member, KEY, 'put into the line') then Seats.restore(topic, member, key, since) end
-  elseif (place == LEASED or place == ready_of(topic)) and not Seats.sits(topic, key, id) then
+  elseif (place == LEASED or place == ready_of(topic)) and not Seats.has_seat(topic, key, id) then
     if Repair.wrong('seat', member, seats_of(topic), 'given its seat') then Seats.seat(topic, key, id) end
   end
 end
 
--- Whether an id may sit of a key, as a dead letter or not. One without a record whose key is noted is found by that, and one in no place by
+-- Whether an id may have a seat of a key, as a dead letter or not. One without a record whose key is noted is found by that, and one in no place by
 -- its record.
 local function may_sit(key, id, died)
   local member, record = member_of(id), call('HGET', MESSAGES, member_of(id))
@@ -45,7 +45,7 @@ local function may_sit(key, id, died)
 end
 
 local function examine_seat(key)
-  for _, word in ipairs(Seats.sitting(topic, key)) do
+  for _, word in ipairs(Seats.holders(topic, key)) do
     local died, id = string.match(word, '^(!?)(.*)$')
     if not may_sit(key, id, died == '!') then
       if Repair.wrong('seat', member_of(id), KEY, 'taken away') then Seats.unseat(topic, key, id) end

@@ -119,7 +119,7 @@ end
 local function examine_pause_end(topic)
   local at, noted = Settings.pause_end(try('HGET', TOPICS, topic .. ':settings')), Pauses.noted_end(topic)
   if noted == false or at == noted or at and noted and noted < at then return end
-  if Repair.wrong('index', topic, HANDED, at and 'set to the end of its pause' or 'removed, since no pause of it has an end') then
+  if Repair.wrong('index', topic, ALARMS, at and 'set to the end of its pause' or 'removed, since no pause of it has an end') then
     Pauses.note_end(topic, at)
   end
 end

@@ -3,7 +3,7 @@
 -- The places in the order in which they are carried. Each has its key and how many units its scores have in a ms; may_differ, if what was
 -- carried before it may change it; goes_on, if it is carried before schedules are settled, too; is_rare, if often nothing is in it; is_timed,
 -- if how late it is carried counts; and carry.
-local PLACES = { Lapsed, Expired, Due, Broadcasts, Handed }
+local PLACES = { Lapsed, Expired, Due, Broadcasts, Alarms }
 
 -- When the first in a place is due, in us.
 local function next_in(place)
@@ -16,8 +16,8 @@ function Carry.begin(beats)
   local us, now = clock()
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
-  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED, READY, LOGS, TAKEN, OUTBOX)
-    or call('EXISTS', EXPIRIES, BROADCASTS, HANDED, KEYED)
+  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED, READY, LOGS, TAKEN, OUTBOX)
+    or call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED)
   if beats and c.rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
   for i = 1, #PLACES do
     local place = PLACES[i]

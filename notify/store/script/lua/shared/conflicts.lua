@@ -157,8 +157,8 @@ local function replace(c, one, before, state, time, was_broadcast)
   one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
   one.keyed = kept >= 2 and Seats.are_in(one.topic)
   one.time_before = state == 'scheduled' and not was_broadcast and time
-  local sits = one.keyed and one.key and (state == 'ready' or state == 'scheduled') and Seats.key_of(one.topic, one.member) == one.key
-    and Seats.sits(one.topic, one.key, string.sub(one.member, #one.topic + 2))
+  local seated = one.keyed and one.key and (state == 'ready' or state == 'scheduled') and Seats.key_of(one.topic, one.member) == one.key
+    and Seats.has_seat(one.topic, one.key, string.sub(one.member, #one.topic + 2))
   if debounce then
     one.at = Messages.published_of(before) or c.now
     local asked = one.due
@@ -185,7 +185,7 @@ local function replace(c, one, before, state, time, was_broadcast)
   end
   if state == 'dead' then Dead.take_dead(one.topic, { one.member }) end
   if not stays then take_from(one, state, was_broadcast, is) end
-  if is == 'scheduled' and not (sits and one.due <= c.now) then -- behind another that is overdue it is as due as before
+  if is == 'scheduled' and not (seated and one.due <= c.now) then -- behind another that is overdue it is as due as before
     if one.keyed and one.key then Seats.leave(one.topic, { one.member }) end
     if one.drop then Seats.keep_may_drop(one.topic, one.member) end
   end

@@ -34,7 +34,7 @@ function Describe.describe(topic, member, record)
   if state == '' then
     local key
     key, time = Seats.key_of(topic, member)
-    if time then state, worker = 'blocked', string.gsub(table.concat(Seats.sitting(topic, key), ' '), '!', '') end
+    if time then state, worker = 'blocked', string.gsub(table.concat(Seats.holders(topic, key), ' '), '!', '') end
   end
   if state == 'leased' then
     worker, since = Attempts.holder_of(topic, time)

@@ -151,8 +151,8 @@ function Leases.note_owner(name, members, worker, deadline, lease)
   if try('HSET', owners, unpack(list)) and call('PTTL', owners) < lease then call('PEXPIRE', owners, text(lease)) end
 end
 
--- Indexes a named listener in HANDED by the end of its first lease, or takes it out if it has no leased broadcasts.
-function Leases.index_handed(name)
+-- Sets the alarm of a named listener to the end of its first lease, or takes it out if it has no leased broadcasts.
+function Leases.set_alarm(name)
   local head = call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2]
-  if head then try('ZADD', HANDED, head, name) else try('ZREM', HANDED, name) end
+  if head then try('ZADD', ALARMS, head, name) else try('ZREM', ALARMS, name) end
 end

@@ -48,7 +48,7 @@ function Listeners.unregister(name)
   local pattern = string.match(call('HGET', LISTENERS, name) or '', '^%S+') or ''
   local there = call('HDEL', LISTENERS, name)
   if there == 1 then count_hook(pattern, -1) end
-  try('ZREM', HANDED, name)
+  try('ZREM', ALARMS, name)
   call('DEL', places_of(name), held_of(name), tries_of(name), owners_of(name))
   tell(name_of(name), '')
   return there

@@ -3,18 +3,18 @@
 Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95 years, more than any time until 2065
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
 local DEAD = 500 -- inboxes that a call drops at about the most
-local OF_TOPIC = '/' -- before a topic in HANDED: no listener has that in its name
+local OF_TOPIC = '/' -- before a topic in ALARMS: no listener has that in its name
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
 function Rings.nudge(due, head)
-  if not head or due < tonumber(head) then tell(HEAD, text(due)) end
+  if not head or due < tonumber(head) then tell(NUDGE, text(due)) end
 end
 
--- Has the carrier look at an entry of HANDED at a time in ms, or earlier, if it is to do that already.
+-- Has the carrier look at an entry of ALARMS at a time in ms, or earlier, if it is to do that already.
 function Rings.look_at(entry, at)
-  local first = try('ZRANGE', HANDED, 0, 0, 'WITHSCORES')
+  local first = try('ZRANGE', ALARMS, 0, 0, 'WITHSCORES')
   if not first then return end
-  call('ZADD', HANDED, 'LT', text(at), entry)
+  call('ZADD', ALARMS, 'LT', text(at), entry)
   Rings.nudge(at, first[2])
 end
 
@@ -23,14 +23,14 @@ function Rings.wait_for_rate(topic, rate, now)
   Rings.look_at(OF_TOPIC .. topic, Limits.again(rate, now))
 end
 
--- The topic of an entry in HANDED for which the carrier is to ring; nil if it is a named listener.
+-- The topic of an entry in ALARMS for which the carrier is to ring; nil if it is a named listener.
 function Rings.throttled_in(entry)
   return string.sub(entry, 1, 1) == OF_TOPIC and string.sub(entry, 2) or nil
 end
 
 -- Has the carrier ring no more for a topic's rate.
 function Rings.forget_rate(topic)
-  try('ZREM', HANDED, OF_TOPIC .. topic)
+  try('ZREM', ALARMS, OF_TOPIC .. topic)
 end
 
 -- For how many of n ready messages of a topic subscribers may be rung now: none while it is paused, and no more than its limits let go. If

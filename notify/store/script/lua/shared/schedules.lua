@@ -9,9 +9,9 @@
 -- are the fence of `fill`, beside the lease. A revision is never the same twice, since all schedules of a shard count on from one number.
 --
 -- SCHEDULES has when the carrier is to look at each: the time at which it has to be filled, or at which its first occurrence is due. The first of
--- all is the carrier's alarm, an entry of HANDED, so that nothing is asked at rest.
+-- all is the carrier's alarm, an entry of ALARMS, so that nothing is asked at rest.
 
-local ALARM = '/' -- in HANDED: the entries of topics have more behind it
+local ALARM = '/' -- in ALARMS: the entries of topics have more behind it
 local NUMBERS = { 'revision', 'cursor', 'fell', 'made', 'missed', 'taken', 'paused', 'refused', 'unread' }
 local KEPT_OCCURRENCES = 64
 local AGAIN = 60000 -- ms until one that cannot be filled is tried again
@@ -174,12 +174,12 @@ end
 -- Has the carrier look when the first of all schedules says so.
 function Schedules.set_alarm()
   local first = head_of(SCHEDULES)
-  if first and first < math.huge then try('ZADD', HANDED, text(first), ALARM) else try('ZREM', HANDED, ALARM) end
+  if first and first < math.huge then try('ZADD', ALARMS, text(first), ALARM) else try('ZREM', ALARMS, ALARM) end
 end
 
 -- When the carrier looks at schedules, in ms; nil if the key is foreign, false if it does not.
 function Schedules.alarm()
-  local at = try('ZSCORE', HANDED, ALARM)
+  local at = try('ZSCORE', ALARMS, ALARM)
   return at ~= nil and tonumber(at or nil) or at
 end
 
@@ -192,8 +192,8 @@ end
 
 -- Has the carrier look again in a second, unless it has filled the schedules until then. Returns whether there are any.
 function Schedules.ring(now)
-  if head_of(SCHEDULES) then return try('ZADD', HANDED, text(now + 1000), ALARM) ~= nil end
-  try('ZREM', HANDED, ALARM)
+  if head_of(SCHEDULES) then return try('ZADD', ALARMS, text(now + 1000), ALARM) ~= nil end
+  try('ZREM', ALARMS, ALARM)
   return false
 end
 

@@ -5,7 +5,7 @@
 --
 -- keys_of has ID → KEY of each message that has one, as long as it has a record, and behind a space its due time while it is blocked, or ? if
 -- it is to be dropped where it would be blocked: that is decided once, when it is due first.
--- seats_of has KEY → the ids that sit, with a ! before one that died: names, not a number, so that a seat of nobody is found. heads_of has
+-- seats_of has KEY → the ids that have seats of it, with a ! before one that died: names, not a number, so that a seat of nobody is found. heads_of has
 -- the keys that have a line.
 -- A topic whose messages have no keys has none of these.
 
@@ -188,16 +188,16 @@ local function note_free(topic, key)
 end
 
 -- The ids in a value of seats_of, as a list and by name, but those that leave; in the list with a ! before one that died.
-local function sitters_in(value, leaving)
-  local ids, sits = {}, {}
+local function holders_in(value, leaving)
+  local ids, has = {}, {}
   for word in string.gmatch(value or '', '%S+') do
     local id = string.match(word, '^!?(.*)$')
-    if not (leaving and leaving[id]) then ids[#ids + 1], sits[id] = word, true end
+    if not (leaving and leaving[id]) then ids[#ids + 1], has[id] = word, true end
   end
-  return ids, sits
+  return ids, has
 end
 
--- How many seats of a topic's key are free beside those that sit: none while one that died is among them, or among those that leave.
+-- How many seats of a topic's key are free beside their holders: none while one that died is among them, or among those that leave.
 local function free_beside(topic, key, ids, leaving)
   for _, word in ipairs(ids) do
     if string.byte(word) == 33 then return 0 end
@@ -242,11 +242,11 @@ function Seats.put_ready(topic, list, earliest)
   local q, seated, free, decided = queue(), {}, {}, {}
   for k, key in ipairs(names) do
     local leaving = leaving_of(topic, key)
-    local all, had = sitters_in(seats[k]) -- one that leaves has its seat until settle
-    local _, sits = sitters_in(seats[k], leaving)
+    local all, had = holders_in(seats[k]) -- one that leaves has its seat until settle
+    local _, has = holders_in(seats[k], leaving)
     local waiting = {}
     for _, one in ipairs(groups[key]) do
-      if sits[one.id] then ready[#ready + 1], ready[#ready + 2] = one.time, one.member else waiting[#waiting + 1] = one end
+      if has[one.id] then ready[#ready + 1], ready[#ready + 2] = one.time, one.member else waiting[#waiting + 1] = one end
     end
     local one, may_sit = waiting[1], waiting[1] and free_beside(topic, key, all, leaving) > 0
     if #waiting == 1 and one.was == '' and not lines[k] and may_sit then
@@ -318,7 +318,7 @@ function Seats.without_bars(topic, members)
     local key = values[i] and parts_of(values[i])
     if key and not words_of[key] then
       words_of[key] = {}
-      for _, word in ipairs(Seats.sitting(topic, key)) do words_of[key][word] = true end
+      for _, word in ipairs(Seats.holders(topic, key)) do words_of[key][word] = true end
     end
     if not (key and words_of[key]['!' .. id_of(topic, member)]) then free[#free + 1] = member end
   end
@@ -332,7 +332,7 @@ function Seats.revive(topic, members)
   for _, member in ipairs(members) do
     if Seats.bars(topic, member) then
       local key, id = Seats.key_of(topic, member), id_of(topic, member)
-      local ids, n = sitters_in(try('HGET', seats_of(topic), key), { [id] = true }), 0
+      local ids, n = holders_in(try('HGET', seats_of(topic), key), { [id] = true }), 0
       for _, word in ipairs(ids) do
         if string.byte(word) ~= 33 then n = n + 1 end
       end
@@ -361,9 +361,9 @@ function Seats.forget(topic, members)
   if not Seats.are_in(topic) then try('ZREM', KEYED, topic) end
 end
 
--- Adds those of a key that are called up to what is to be written, and their ids to those that sit. An entry that is not that of its
+-- Adds those of a key that are called up to what is to be written, and their ids to the holders. An entry that is not that of its
 -- message is only removed, and settle looks again.
-local function call_up(topic, key, free, now, w, sit)
+local function call_up(topic, key, free, now, w, holders)
   local entries = first_of(topic, key, free + 1)
   w.heads[#w.heads + 1] = { key, table.remove(entries, free + 1) }
   for _, entry in ipairs(entries) do
@@ -372,7 +372,7 @@ local function call_up(topic, key, free, now, w, sit)
     if id and call('HGET', keys_of(topic), id) == key .. ' ' .. due then
       w.noted[#w.noted + 1], w.noted[#w.noted + 2] = id, key
       w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(math.max(now, tonumber(due))), topic .. ':' .. id -- the clock may be set back
-      sit[#sit + 1] = id
+      holders[#holders + 1] = id
       if current.blocked then current.blocked[topic .. ':' .. id] = nil end
     else
       note_free(topic, key)
@@ -385,7 +385,7 @@ local function settle_topic(topic, leaving, us, now)
   for key in pairs(leaving) do names[#names + 1] = key end
   local seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {}
   for k, key in ipairs(names) do
-    local ids = sitters_in(seats[k], leaving[key])
+    local ids = holders_in(seats[k], leaving[key])
     for id, how in pairs(leaving[key]) do
       if how == '!' then table.insert(ids, 1, '!' .. id) end
     end
@@ -395,11 +395,11 @@ local function settle_topic(topic, leaving, us, now)
       note_free(topic, key)
     end
     if free > 0 then call_up(topic, key, free, now, w, ids) end
-    local sit = table.concat(ids, ' ')
-    if sit == '' then
+    local value = table.concat(ids, ' ')
+    if value == '' then
       if seats[k] then w.empty[#w.empty + 1] = key end
-    elseif sit ~= seats[k] then
-      w.seats[#w.seats + 1], w.seats[#w.seats + 2] = key, sit
+    elseif value ~= seats[k] then
+      w.seats[#w.seats + 1], w.seats[#w.seats + 2] = key, value
     end
   end
   if w.seats[1] then try('HSET', seats_of(topic), unpack(w.seats)) end
@@ -431,15 +431,15 @@ function Seats.count_blocked(topic, key)
   return try('ZLEXCOUNT', line_of(topic), '[' .. key .. '\0', '(' .. key .. '\1') or 0
 end
 
--- The ids that sit of a key, with a ! before one that died.
-function Seats.sitting(topic, key)
-  return (sitters_in(try('HGET', seats_of(topic), key)))
+-- The ids that have seats of a key, with a ! before one that died.
+function Seats.holders(topic, key)
+  return (holders_in(try('HGET', seats_of(topic), key)))
 end
 
--- Whether an id sits of a key.
-function Seats.sits(topic, key, id)
-  local _, sits = sitters_in(try('HGET', seats_of(topic), key))
-  return sits[id] == true
+-- Whether an id has a seat of a key.
+function Seats.has_seat(topic, key, id)
+  local _, has = holders_in(try('HGET', seats_of(topic), key))
+  return has[id] == true
 end
 
 -- Whether a message stands in the line where it is noted to stand.
@@ -447,9 +447,9 @@ function Seats.is_in_line(topic, key, due, id)
   return try('ZSCORE', line_of(topic), entry_of(key, digits(due), id)) ~= false
 end
 
--- Gives an id a seat, for a repair: more may sit then than there are seats.
+-- Gives an id a seat, for a repair: more may have one then than there are seats.
 function Seats.seat(topic, key, id)
-  local ids = Seats.sitting(topic, key)
+  local ids = Seats.holders(topic, key)
   ids[#ids + 1] = id
   try('HSET', seats_of(topic), key, table.concat(ids, ' '))
 end
@@ -506,38 +506,38 @@ local function unseat_lost(topic, of, members, places)
   end
 end
 
--- Those that sit of some keys of a topic, from a cursor on, some n or all of one key, and apart from them those that died: their keys, and
+-- The holders of seats of some keys of a topic, from a cursor on, some n or all of one key, and apart from them those that died: their keys, and
 -- members. Returns the next cursor, too.
 local function read_seats(topic, cursor, n)
-  local sitting, dead, seen = { of = {}, members = {} }, { of = {}, members = {} }, 0
+  local holders, dead, seen = { of = {}, members = {} }, { of = {}, members = {} }, 0
   repeat
     local page = try('HSCAN', seats_of(topic), cursor, 'COUNT', math.ceil(n / setting(topic, 'key_concurrency'))) or { '0', {} }
     cursor = page[1]
     for i = 1, #page[2], 2 do
-      for _, word in ipairs((sitters_in(page[2][i + 1]))) do
+      for _, word in ipairs((holders_in(page[2][i + 1]))) do
         local died, id = string.match(word, '^(!?)(.*)$')
-        local all = died == '' and sitting or dead
+        local all = died == '' and holders or dead
         all.of[#all.of + 1], all.members[#all.members + 1] = page[2][i], topic .. ':' .. id
         seen = seen + 1
       end
     end
   until cursor == '0' or seen >= n
-  return sitting, dead, cursor
+  return holders, dead, cursor
 end
 
--- Apart those of some that sit, by key and member, whose keys are those of schedules, and the others.
-local function parted(sitting)
+-- Apart those of some holders, by key and member, whose keys are those of schedules, and the others.
+local function parted(holders)
   local ofs, others = { of = {}, members = {} }, { of = {}, members = {} }
-  for i, key in ipairs(sitting.of) do
+  for i, key in ipairs(holders.of) do
     local all = is_of_schedule(key) and ofs or others
-    all.of[#all.of + 1], all.members[#all.members + 1] = key, sitting.members[i]
+    all.of[#all.of + 1], all.members[#all.members + 1] = key, holders.members[i]
   end
   return ofs, others
 end
 
--- Takes away, of some that sit and some that died, the seats of those that are in no place where the settings let them have one.
-local function unseat_some(topic, sitting, dead)
-  local ofs, others = parted(sitting)
+-- Takes away, of some holders and some that died, the seats of those that are in no place where the settings let them have one.
+local function unseat_some(topic, holders, dead)
+  local ofs, others = parted(holders)
   unseat_lost(topic, ofs.of, ofs.members, { LEASED, ready_of(topic), scheduled_of(topic) })
   unseat_lost(topic, others.of, others.members, { LEASED, ready_of(topic), setting(topic, 'on_retry') ~= 1 and scheduled_of(topic) or nil })
   unseat_lost(topic, dead.of, dead.members, { setting(topic, 'on_dead') == 1 and dead_of(topic) or nil })
@@ -547,14 +547,14 @@ end
 -- taken away, and where one is free the next is called up. A cursor is - once all were seen. Returns the cursors for the next pages.
 function Seats.mend(topic, seats, heads, n)
   if seats ~= '-' then
-    local sitting, dead, cursor = read_seats(topic, seats, n)
-    unseat_some(topic, sitting, dead)
+    local holders, dead, cursor = read_seats(topic, seats, n)
+    unseat_some(topic, holders, dead)
     seats = cursor == '0' and '-' or cursor
   end
   local lines, names = heads ~= '-' and try('ZSCAN', heads_of(topic), heads, 'COUNT', n) or { '0', {} }, {}
   for i = 1, #lines[2], 2 do names[#names + 1] = lines[2][i] end
   for i, taken in pairs(ask('HMGET', seats_of(topic), names)) do
-    if free_beside(topic, names[i], (sitters_in(taken))) > 0 then note_free(topic, names[i]) end
+    if free_beside(topic, names[i], (holders_in(taken))) > 0 then note_free(topic, names[i]) end
   end
   return seats, lines[1] == '0' and '-' or lines[1]
 end

@@ -25,7 +25,7 @@ for place = 1, #fields do
     end
   end
 end
-if oldest == '1' then Heads.share_oldest(c) else Heads.share_in_order(c) end
+if oldest == '1' then Shares.share_oldest(c) else Shares.share_in_order(c) end
 local reply = { us, -1, on_the_way }
 for _, one in ipairs(c.shares) do
   reply[#reply + 1] = one.place
@@ -33,6 +33,6 @@ for _, one in ipairs(c.shares) do
 end
 if #c.shares == 0 then
   for _, topic in ipairs(all) do Claim.wait(topic, inbox, us) end
-  reply[2] = Heads.ripe_in(c)
+  reply[2] = Shares.ripe_in(c)
 end
 return reply

@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	headsScript = script.New("heads")
+	shareScript = script.New("share_out")
 	leaveScript = script.New("leave")
 )
 
-// Heads says what a subscriber would claim of several topics.
-type Heads struct {
+// ShareOut says what a subscriber would claim of several topics.
+type ShareOut struct {
 	Topics   []string
 	Received []int64 // of each topic as Claim.Received; nil: none
 	Max      int     // messages of all topics together
@@ -35,28 +35,28 @@ type Shares struct {
 // A Share is how many messages to claim of one topic.
 type Share struct{ Topic, Max int } // index of the topic
 
-// Heads shares out a claim among topics by what is ready of each, of topics that are
+// ShareOut shares out a claim among topics by what is ready of each, of topics that are
 // not paused. It claims nothing. The error is that of the connection, after which the
 // inbox may wait.
-func (s Shard) Heads(ctx context.Context, h Heads) (Shares, error) {
-	args := make([]any, 0, 4+2*len(h.Topics))
-	args = append(args, h.Max, h.Oldest, record.CeilMs(h.MinAge), h.Inbox)
-	for i, topic := range h.Topics {
+func (s Shard) ShareOut(ctx context.Context, o ShareOut) (Shares, error) {
+	args := make([]any, 0, 4+2*len(o.Topics))
+	args = append(args, o.Max, o.Oldest, record.CeilMs(o.MinAge), o.Inbox)
+	for i, topic := range o.Topics {
 		var received int64
-		if h.Received != nil {
-			received = h.Received[i]
+		if o.Received != nil {
+			received = o.Received[i]
 		}
 		args = append(args, topic, received)
 	}
-	r, err := s.Run(ctx, headsScript, args...)
+	r, err := s.Run(ctx, shareScript, args...)
 	if err != nil {
 		return Shares{}, err
 	}
 	found := Shares{Now: r.Integer(), Ripe: time.Duration(r.Integer()) * time.Millisecond}
 	l := r.List()
-	found.OnTheWay = l.Indexes(len(h.Topics))
+	found.OnTheWay = l.Indexes(len(o.Topics))
 	for r.More() {
-		found.Of = append(found.Of, Share{Topic: r.Index(len(h.Topics)), Max: int(r.Integer())})
+		found.Of = append(found.Of, Share{Topic: r.Index(len(o.Topics)), Max: int(r.Integer())})
 	}
 	return found, r.End()
 }

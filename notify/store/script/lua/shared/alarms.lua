@@ -1,14 +1,14 @@
 -- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, and schedules that
 -- are to be filled.
 
-Handed.units = 1
-Handed.is_rare = true
+Alarms.units = 1
+Alarms.is_rare = true
 
-function Handed.key() return HANDED end
+function Alarms.key() return ALARMS end
 
 -- Rings for a topic whose rate allows some messages again, or whose pause is over.
 local function ring(c, entry, topic)
-  call('ZREM', HANDED, entry)
+  call('ZREM', ALARMS, entry)
   local ready = try('ZCARD', ready_of(topic)) or 0
   if ready > 0 then Rings.ring(topic, ready, c.us) end
 end
@@ -17,14 +17,14 @@ end
 -- listens, the next one that begins does.
 local function pass_on(c, name)
   if tell(name_of(name), '') == 0 then
-    call('ZREM', HANDED, name)
+    call('ZREM', ALARMS, name)
   else
-    call('ZADD', HANDED, c.now + 1000, name) -- told again then, if that was lost
+    call('ZADD', ALARMS, c.now + 1000, name) -- told again then, if that was lost
   end
 end
 
-function Handed.carry(c)
-  local ended = Move.due_in(HANDED, c.now, c.slow)
+function Alarms.carry(c)
+  local ended = Move.due_in(ALARMS, c.now, c.slow)
   for i = 1, #ended, 2 do
     local topic = Pauses.ending_in(ended[i])
     if Schedules.is_alarm(ended[i]) then

@@ -1,4 +1,4 @@
--- How a claim is shared out among topics. Each function gets the state c of the claim: heads.lua makes it.
+-- How a claim is shared out among topics. Each function gets the state c of the claim: share_out.lua makes it.
 
 -- Gives n more messages of the claim to a topic.
 local function give(c, one, n)
@@ -22,7 +22,7 @@ local function note_due(c, one)
 end
 
 -- Shares out by the due times of all topics.
-function Heads.share_oldest(c)
+function Shares.share_oldest(c)
   for _, one in ipairs(c.open) do note_due(c, one) end
   while c.most > 0 do
     local first
@@ -36,7 +36,7 @@ function Heads.share_oldest(c)
 end
 
 -- Shares out topic by topic.
-function Heads.share_in_order(c)
+function Shares.share_in_order(c)
   for _, one in ipairs(c.open) do
     local topic = one.topic
     local n = c.most > 0 and math.min(c.most, one.room, call('ZCOUNT', ready_of(topic), '-inf', c.now - c.age)) or 0
@@ -45,7 +45,7 @@ function Heads.share_in_order(c)
 end
 
 -- In how many ms the oldest ready message is old enough; -1 if nothing is ready.
-function Heads.ripe_in(c)
+function Shares.ripe_in(c)
   local ripe
   for _, one in ipairs(c.age > 0 and c.open or {}) do
     local topic = one.topic

@@ -6,7 +6,7 @@ local topic, most = ARGV[1], tonumber(ARGV[2])
 local reply = {}
 for k, key in ipairs(column(3, #ARGV - 2)) do
   local all = {}
-  for _, word in ipairs(Seats.sitting(topic, key)) do
+  for _, word in ipairs(Seats.holders(topic, key)) do
     local id = string.gsub(word, '!', '')
     local state, time = Describe.place_of(topic, topic .. ':' .. id)
     local worker, since
