@@ -1,5 +1,5 @@
 -- The head of each call. Variables of the library outlive a call, also one that failed, and serve all stores of a server: what a call
--- has of its own is in `current`, see new_call, and what is kept is made from the key of the format and the last argument alone.
+-- has of its own is in `current`, and what is kept is made from the key of the format and the last argument alone.
 
 local names_of, named = {}, 0 -- names of keys by the key of the format, and of how many stores
 local MOST_NAMED = 1000
@@ -16,24 +16,21 @@ local function name_keys(format)
   set_names(names)
 end
 
--- What a call has of its own. The modules in front of a colon write a field, others read it; but for heirs it is nil until it is written.
-local function new_call()
-  return {
-    heirs = {}, -- Dead, Endings: members that died, whose successors are to be published
-    settings = nil, -- Seats: by topic, what was read of its settings and of those of the store
-    keyed = nil, -- Seats: whether keys of messages were noted
-    may_drop = nil, -- Seats: by member, true for those that are to be dropped where they would be blocked
-    blocked = nil, -- Seats: by member, of those that were put into a line and not called up, drop if they are to be dropped, or true
-    leaving = nil, -- Seats: by topic, key and id, true for who leaves a seat, ! for who bars the key; of a key without ids a seat may be free
-    dropped = nil, -- Endings: by member, true for those of blocked that settle dropped
-    left = nil, -- Limits: by topic, members whose leases ended and whose slots are not given back yet
-    rings = nil, -- Limits: by topic of left, for how many messages settle is to ring
-    dead = nil, -- Rings: how many inboxes were found that nobody is subscribed to
-    notes = nil, -- Leases: keys of the notes by which the leases of receipts were known
-    noted = nil, -- Ends: by member, the id of its entry in the outbox
-    findings = nil, -- Repair: lists of what is wrong, the name, the key and the remedy
-  }
-end
+-- What a call has of its own, in current: heirs, and what else a module in front of a colon writes and others read, nil until then. A
+-- constructor that named all would make room for them in each call.
+--   heirs     Dead, Endings: members that died, whose successors are to be published
+--   settings  Seats: by topic, what was read of its settings and of those of the store
+--   keyed     Seats: whether keys of messages were noted
+--   may_drop  Seats: by member, true for those that are to be dropped where they would be blocked
+--   blocked   Seats: by member, of those that were put into a line and not called up, drop if they are to be dropped, or true
+--   leaving   Seats: by topic, key and id, true for who leaves a seat, ! for who bars the key; of a key without ids a seat may be free
+--   dropped   Endings: by member, true for those of blocked that settle dropped
+--   left      Limits: by topic, members whose leases ended and whose slots are not given back yet
+--   rings     Limits: by topic of left, for how many messages settle is to ring
+--   dead      Rings: how many inboxes were found that nobody is subscribed to
+--   notes     Leases: keys of the notes by which the leases of receipts were known
+--   noted     Ends: by member, the id of its entry in the outbox
+--   findings  Repair: lists of what is wrong, the name, the key and the remedy
 
 -- Begins a call. The last argument is SHARE/AT/LAYOUT: the share of memory for messages in percent, what channels of its database
 -- begin with, and what the value of the key of the format must begin with. Returns the error if that is another or is missing.
@@ -41,7 +38,7 @@ local function begin_call(keys, args)
   local last = #args
   local with = args[last]
   args[last] = nil
-  ARGV, KEY, call, current = args, keys[2], redis.call, new_call()
+  ARGV, KEY, call, current = args, keys[2], redis.call, { heirs = {} }
   if keys[1] ~= FORMAT then
     FORMAT = nil
     name_keys(keys[1])
