@@ -27,7 +27,7 @@ func TestLocalDue(t *testing.T) {
 		"--due|2099-07-01T08:00":                      "it has no offset; write one",
 		"--due|2099-07-01T08:00Z|--zone|UTC":          "write a time such as",
 		"--due|2099-07-01T08:00:00Z|--zone|UTC":       "due has an offset, so it needs no zone",
-		"--delay|1h|--zone|UTC":                       "it is missing, and the zone UTC is for it",
+		"--delay|1h|--zone|UTC":                       "it is given beside delay; give one of them",
 		"--now|--zone|UTC":                            "it is missing, and the zone UTC is for it",
 		"--due|2099-07-01T08:00|--zone|Europe/Berlim": "do you mean Europe/Berlin",
 	} {

@@ -80,16 +80,32 @@ type Request struct {
 	in   any
 }
 
-// Do makes the call with a request whose parameters fill sets in an input. The error is an api.ErrForbidden if the client may not use
-// its topic, or some topic of its pattern.
+// Admits returns an api.ErrForbidden unless a client has the rights to the call.
+func (c Call) Admits(client *Client) error {
+	return errors.Join(client.AllowRights(c.Rights), client.AllowRights(c.And))
+}
+
+// Do makes the call with a request whose parameters fill sets in an input. The error is an api.ErrForbidden if the client has not the
+// rights to the call, or may not use its topic, or some topic of its pattern.
 func (c Call) Do(ctx context.Context, s *Service, r *Request, fill func(input reflect.Value) error) (any, error) {
+	if err := c.enter(r, fill); err != nil {
+		return nil, err
+	}
+	return c.do(ctx, s, r)
+}
+
+// enter reads the parameters of a request, and returns why the call refuses it; nil: it does not.
+func (c Call) enter(r *Request, fill func(input reflect.Value) error) error {
+	if err := c.Admits(r.Client); err != nil {
+		return err
+	}
 	in := reflect.New(c.Input)
 	if err := fill(in.Elem()); err != nil {
-		return nil, err
+		return err
 	}
 	if topic := in.Elem().FieldByName("Topic"); topic.IsValid() && topic.String() != "" {
 		if err := r.AllowTopic(topic.String()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if limit := in.Elem().FieldByName("Limit"); limit.IsValid() {
@@ -99,7 +115,7 @@ func (c Call) Do(ctx context.Context, s *Service, r *Request, fill func(input re
 		r.Most = int(limit.Int())
 	}
 	r.in = in.Interface()
-	return c.do(ctx, s, r)
+	return nil
 }
 
 // DoJSON makes the call with parameters in one JSON object, beside the topic of a subject,
@@ -137,21 +153,35 @@ func Named(name string) Call {
 	return table[slices.IndexFunc(table, func(c Call) bool { return c.Name == name })]
 }
 
-// Ask makes the call of a name, which has no body, in this process, for a client whose rights were checked, and returns its reply. The parameters
-// are texts by their names; an empty one is not given.
+// Ask makes the call of a name, which has no body, in this process, and returns its reply. The parameters are texts by their names; an empty
+// one is not given.
 func Ask[R any](ctx context.Context, s *Service, client *Client, name string, params map[string]string) (reply R, err error) {
 	c := Named(name)
-	got, err := c.Do(ctx, s, &Request{Client: client}, func(in reflect.Value) error {
-		var faults []error
-		for _, p := range c.Params() {
-			if text := cmp.Or(params[p.Name], p.Fallback); text != "" || p.Required { // the field says what is wrong with an empty one
-				faults = append(faults, p.Set(in, text))
-			}
-		}
-		return errors.Join(faults...)
-	})
+	got, err := c.Do(ctx, s, &Request{Client: client}, func(in reflect.Value) error { return c.readTexts(params, in) })
 	if got != nil {
 		reply = got.(R)
 	}
 	return reply, err
+}
+
+// Check returns the error with which [Ask] would refuse the call before it does anything.
+func Check(client *Client, name string, params map[string]string) error {
+	c := Named(name)
+	return c.enter(&Request{Client: client}, func(in reflect.Value) error { return c.readTexts(params, in) })
+}
+
+// readTexts reads parameters into an input. The error joins a notify.Fault for each wrong one.
+func (c Call) readTexts(params map[string]string, in reflect.Value) error {
+	var faults []error
+	for _, p := range c.Params() {
+		switch text := cmp.Or(params[p.Name], p.Fallback); {
+		case text == "" && p.Required && p.Example != "":
+			faults = append(faults, fault.New(p.Name, "%s: it is empty; give one, such as %s", p.Name, p.Example))
+		case text != "" && params[p.Without] != "":
+			faults = append(faults, besides(p))
+		case text != "":
+			faults = append(faults, p.Set(in, text))
+		}
+	}
+	return errors.Join(faults...)
 }

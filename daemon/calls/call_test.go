@@ -40,3 +40,29 @@ func TestCallsAllowTopics(t *testing.T) {
 		t.Errorf("these name no topic: %q, want %q", judging, want)
 	}
 }
+
+// A call is refused before its parameters are read, unless its client has the rights to it.
+func TestCallsNeedRights(t *testing.T) {
+	var free []string
+	for _, call := range calls.Table() {
+		if len(call.Rights) == 0 && len(call.And) == 0 {
+			free = append(free, call.Name)
+			continue
+		}
+		nobody := calls.Anybody("nobody")
+		nobody.Rights = slices.DeleteFunc(slices.Clone(calls.AllRights), func(r calls.Right) bool {
+			return r == calls.MayAdmin || slices.Contains(call.Rights, r) || slices.Contains(call.And, r)
+		})
+		_, err := call.Do(t.Context(), nil, &calls.Request{Client: &nobody}, func(reflect.Value) error {
+			t.Errorf("%s reads what it was sent", call.Name)
+			return errors.New("read")
+		})
+		if !errors.Is(err, api.ErrForbidden) || !errors.Is(calls.Check(&nobody, call.Name, nil), api.ErrForbidden) {
+			t.Errorf("%s: %v, want %v", call.Name, err, api.ErrForbidden)
+		}
+	}
+	want := []string{"carrier", "countTopic", "forecast", "listTopics", "listeners", "settings"}
+	if !slices.Equal(free, want) {
+		t.Errorf("these need no right: %q, want %q", free, want)
+	}
+}

@@ -113,10 +113,15 @@ func ReadJSON(params []Param, topic string, data []byte, input reflect.Value) er
 		case !given[p.Name] && p.Required:
 			faults = append(faults, fault.New(p.Name, "%s: it is missing; write one JSON object whose fields are %s", p.Name, namesOf(params)))
 		case given[p.Name] && given[p.Without]:
-			faults = append(faults, fault.New(p.Name, "%s: it is given beside %s; give one of them", p.Name, p.Without))
+			faults = append(faults, besides(p))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// besides returns the Fault of a parameter that is given beside the one that it excludes.
+func besides(p Param) error {
+	return fault.New(p.Name, "%s: it is given beside %s; give one of them", p.Name, p.Without)
 }
 
 // readMember reads a member of an object, and notes that its parameter is given.

@@ -145,7 +145,7 @@ func (c *call) enter() error {
 		return err
 	}
 	guard.OnSlot(c.r.Context(), (*guard.Slot).Authenticate)
-	if err := errors.Join(c.grant.AllowRights(op.Rights), c.grant.AllowRights(op.And)); err != nil || !op.Long {
+	if err := op.Admits(&c.grant.Client); err != nil || !op.Long {
 		return err
 	}
 	return c.reserve(longAnswer)
