@@ -99,5 +99,13 @@ func (c *Client) AllowTopic(text string) error {
 	return fmt.Errorf("%w: %s may not use the topic %s", api.ErrForbidden, c.Name, text)
 }
 
+// AllowPush returns an api.ErrForbidden unless all topics of a push are granted. It names none of them: they may be those of others.
+func (c *Client) AllowPush(name string, topics []string) error {
+	if slices.ContainsFunc(topics, func(topic string) bool { return c.AllowTopic(topic) != nil }) {
+		return fmt.Errorf("%w: %s may not use all topics of the push %s", api.ErrForbidden, c.Name, name)
+	}
+	return nil
+}
+
 // AllowAll returns an api.ErrForbidden if not all topics are granted.
 func (c *Client) AllowAll() error { return c.AllowTopic(">") }

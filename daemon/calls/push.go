@@ -25,7 +25,7 @@ func (in *ofPush) find(ctx context.Context, s *Service, r *Request) (store.Push,
 	if err != nil {
 		return store.Push{}, err
 	}
-	return p, allowTopics(r, p.Topics)
+	return p, r.AllowPush(p.Name, p.Topics)
 }
 
 // mostOfClient is how many pushes have topics of one client that may not use all topics, so that others have places, too.
@@ -45,22 +45,12 @@ func (in *ofPush) fits(ctx context.Context, s *Service, r *Request) error {
 		if p.Name == in.Name {
 			return nil
 		}
-		if allowTopics(r, p.Topics) == nil {
+		if r.AllowPush(p.Name, p.Topics) == nil {
 			n++
 		}
 	}
 	if n >= mostOfClient {
 		return fault.New("name", "name: %d pushes have topics of this token, and no more are possible; give one of them more topics", n)
-	}
-	return nil
-}
-
-// allowTopics returns an api.ErrForbidden unless the client may use all of some topics.
-func allowTopics(r *Request, topics []string) error {
-	for _, topic := range topics {
-		if err := r.AllowTopic(topic); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -96,7 +86,7 @@ var _ = define(Call{
 	}
 	list := api.Pushes{Pushes: []api.Push{}}
 	for _, p := range all {
-		if allowTopics(r, p.Topics) == nil {
+		if r.AllowPush(p.Name, p.Topics) == nil {
 			list.Pushes = append(list.Pushes, s.pushOf(p))
 		}
 	}
@@ -138,7 +128,7 @@ var _ = define(Call{
 	var put *store.Push
 	err = s.Store.Home().ChangePush(ctx, in.Name, func(before *store.Push) (*store.Push, error) {
 		if before != nil {
-			if err := allowTopics(r, before.Topics); err != nil {
+			if err := r.AllowPush(before.Name, before.Topics); err != nil {
 				return nil, err
 			}
 		}
@@ -150,7 +140,12 @@ var _ = define(Call{
 		if err := cmp.Or(put.Check(), pusher.Check(put)); err != nil {
 			return nil, err
 		}
-		return put, allowTopics(r, put.Topics)
+		for _, topic := range put.Topics {
+			if err := r.AllowTopic(topic); err != nil {
+				return nil, err
+			}
+		}
+		return put, nil
 	})
 	if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ func TestPushRights(t *testing.T) {
 	orders.says("putPush", crm, toCRM, `"name":"crm"`)
 	orders.says("listPushes", "", "", `"name":"crm"`)
 	mail.says("listPushes", "", "", `{"pushes":[]}`)
-	mail.says("putPush", crm, strings.Replace(toCRM, "order.paid", "mail.in", 1), "may not use the topic order.paid")
+	mail.says("putPush", crm, strings.Replace(toCRM, "order.paid", "mail.in", 1), "may not use all topics of the push crm")
 	orders.says("putPush", crm, strings.Replace(toCRM, "order.paid", "order.>", 1), "may not use the topic order.>")
 	orders.says("putPush", crm, strings.Replace(toCRM, "order.paid", "order.*", 1), `"topics":["order.*"]`)
 	for _, call := range []string{"showPush", "deletePush", "pausePush", "resumePush", "testPush"} {
