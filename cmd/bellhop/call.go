@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
-	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // ask makes a call of the API in this process, as an operator who may do everything.
@@ -99,12 +97,4 @@ func addFlag(c *cobra.Command, p calls.Param, of reflect.Type) {
 		flags.String(flag, "", about)
 		flags.Lookup(flag).DefValue = p.Fallback
 	}
-}
-
-// missingOf returns the error of a reply that shards are missing in; nil if none is.
-func missingOf(m api.Missing) error {
-	if len(m.Missing) == 0 {
-		return nil
-	}
-	return &store.MissingError{Shards: m.Missing, Err: errors.New("they do not answer")}
 }

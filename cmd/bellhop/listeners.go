@@ -49,13 +49,13 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 		}
 		switch {
 		case a.json:
-			return cmp.Or(a.printJSON(all), missingOf(all.Missing))
+			return cmp.Or(a.printJSON(all), all.Missing.Err())
 		case len(all.Listeners) == 0:
 			fmt.Fprintln(a.out, "no named listener")
 		default:
 			a.printRows(listenerRows(all.Listeners, a.now(ctx, s)), 0, 1, 2, 5, 6)
 		}
-		return missingOf(all.Missing)
+		return all.Missing.Err()
 	})
 }
 

@@ -39,7 +39,7 @@ of a shard.`,
 		default:
 			err = a.printCarrier(all.Carrier, a.now(ctx, s))
 		}
-		return cmp.Or(err, missingOf(all.Missing), vacancy(all))
+		return cmp.Or(err, all.Missing.Err(), vacancy(all))
 	})
 }
 

@@ -42,6 +42,14 @@ func MissingOf(err error) (Missing, error) {
 	return Missing{}, err
 }
 
+// Err returns the error that names the shards that did not answer; nil if all did.
+func (m Missing) Err() error {
+	if len(m.Missing) == 0 {
+		return nil
+	}
+	return &store.MissingError{Shards: m.Missing, Err: errors.New("they do not answer")}
+}
+
 // A ProblemFault is a wrong field of a request, in a Problem.
 type ProblemFault struct {
 	In     string `json:"in,omitempty" enum:"path,query,header,body" doc:"part of the request with the field"`

@@ -16,12 +16,12 @@ type question struct {
 	Cursor string `query:"cursor" is:"cursor" maxLength:"4096" pattern:"^[A-Za-z0-9_-]+$" doc:"cursor of the previous answer; missing: from the beginning"`
 }
 
-// ask admits a question. The caller calls done when it is answered.
-func (in question) ask(s *Service, r *Request) (q find.Query, done func(), err error) {
-	if q, err = find.Parse(in.Q); err != nil {
+// Admit admits a question of a client. The caller calls done when it is answered. The error is a notify.Fault, or an api.ErrSearches.
+func (s *Service) Admit(c *Client, question string) (q find.Query, done func(), err error) {
+	if q, err = find.Parse(question); err != nil {
 		return q, nil, err
 	}
-	done, admitted := r.Searches.Begin(s.Logger, q, "token", r.Name)
+	done, admitted := c.Searches.Begin(s.Logger, q, "token", c.Name)
 	if !admitted {
 		return q, nil, api.ErrSearches
 	}
@@ -38,7 +38,7 @@ var _ = define(Call{
 	Rights: []Right{MayPublish, MayConsume}, Errors: []int{429}, Summary: "Find messages by what they hold, a page at a time",
 	Description: "Only topics that the token permits are looked at. An answer comes when the page is full, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 }, func(ctx context.Context, s *Service, r *Request, in *findInput) (any, error) {
-	q, done, err := in.ask(s, r)
+	q, done, err := s.Admit(r.Client, in.Q)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ var _ = define(Call{
 	if !in.All && !in.DryRun {
 		return nil, fault.New("all", "all: it is missing; %s changes all that match, so give all=true, or dry_run=true to count them first", in.Act)
 	}
-	q, end, err := in.ask(s, r)
+	q, end, err := s.Admit(r.Client, in.Q)
 	if err != nil {
 		return nil, err
 	}

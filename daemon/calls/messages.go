@@ -37,6 +37,22 @@ type OfMessage struct {
 	ID string `path:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
 }
 
+const existed = "With if_exists: there was a message of this id. outcome says what became of it."
+
+// Publish and Broadcast are the calls that publish a message. Each gateway reads its body and headers in its own way, so Do cannot make them.
+var (
+	Publish = Call{
+		Name: "publish", Method: "POST", Path: PathTopic + "/messages", Tag: TagPublish, Keeps: true, Status: http.StatusCreated, Reply: api.Publication{}, RequestType: "*/*",
+		Rights: []Right{MayPublish}, Errors: []int{409, 413}, Summary: "Publish a message to one worker",
+		Description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with the message. With an id a publish may be repeated: the second one is refused with 409, or does what if_exists says.",
+		Also:        existed,
+	}
+	Broadcast = Call{
+		Name: "broadcast", Method: "POST", Path: PathTopic + "/broadcasts", Tag: TagPublish, Keeps: true, Status: http.StatusCreated, Reply: api.Publication{}, RequestType: "*/*",
+		Rights: []Right{MayPublish}, Errors: []int{409, 413}, Summary: "Broadcast a message to everyone who listens", Also: existed,
+	}
+)
+
 // Inspect is the call that inspects a message. Each gateway waits in its own way, so Do
 // cannot make it.
 var Inspect = Call{

@@ -107,20 +107,12 @@ var _ = define(Call{
 	Rights: []Right{MayPublish, MayListen}, Errors: []int{404}, Summary: "Get how far the named listeners are with a broadcast",
 	Description: "It is found while the log of its topic keeps it, or as long as it waits. The names of workers are for tokens with the right metrics, and a token gets the listeners whose patterns it permits whole.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfMessage) (any, error) {
-	return reply(Receivers(ctx, s.Store, r.Client, in.Topic, in.ID))
-})
-
-// Receivers returns how far the named listeners that a client may see are with a broadcast.
-func Receivers(ctx context.Context, s *notify.Store, c *Client, topic, id string) (b receivers.Report, err error) {
-	if err := c.AllowTopic(topic); err != nil {
-		return b, err
-	}
-	b, err = receivers.Look(ctx, s, topic, id)
-	b.Listeners = slices.DeleteFunc(b.Listeners, func(l receivers.Receiver) bool { return c.AllowTopic(l.Pattern) != nil })
+	b, err := receivers.Look(ctx, s.Store, in.Topic, in.ID)
+	b.Listeners = slices.DeleteFunc(b.Listeners, func(l receivers.Receiver) bool { return r.AllowTopic(l.Pattern) != nil })
 	for i := range b.Listeners {
-		if !c.Has(MayMetrics) {
+		if !r.Has(MayMetrics) {
 			b.Listeners[i].Worker = ""
 		}
 	}
-	return b, err
-}
+	return reply(b, err)
+})

@@ -32,9 +32,9 @@ type act struct {
 	// form is the page with the form, which is shown again with what was written where that
 	// cannot be read; nil: the fault alone is shown.
 	form *page
-	// shows acts in place of do, and returns what the page form shows then; nil: the fault alone.
-	// It does nothing if the form is refused, and says then how far the act was.
-	shows func(ctx context.Context, c *Console, v *visit, refused error) (data any, did string, n int, err error)
+	// shows acts in place of do, and returns what the page form shows then, nil for the fault alone, and on how many it acted. The call that it makes
+	// logs that. It does nothing if the form is refused, and says then how far the act was.
+	shows func(ctx context.Context, c *Console, v *visit, refused error) (data any, n int, err error)
 }
 
 // act returns the handler of an act. It leads back to the page that the form names, which
@@ -133,11 +133,10 @@ func (c *Console) logAct(v *visit, a act, did string, n int, err error) {
 
 // showAct acts, and answers with the page of the act.
 func (c *Console) showAct(w http.ResponseWriter, v *visit, a act, refused error) {
-	data, did, n, err := a.shows(v.r.Context(), c, v, refused)
+	data, n, err := a.shows(v.r.Context(), c, v, refused)
 	if n > 0 {
 		c.forgetAll()
 	}
-	c.logAct(v, a, did, n, err)
 	if data == nil {
 		c.sendAgain(v, err)
 		c.failAct(w, v, "", err)

@@ -41,7 +41,7 @@ func TestBackfill(t *testing.T) {
 	const path, hourly = "/ui/topics/order.a/schedules/some", "/ui/topics/order.a/schedules/hourly"
 	clerk.get(path).says(`name="from"`, "Count them")
 	for _, wrong := range []struct{ from, to, says string }{
-		{"", "", "from: it is missing"},
+		{"", "", "from: it is empty"},
 		{"yesterday", "<b>", "from &#34;yesterday&#34;: write a time such as"},
 		{"yesterday", "<b>", "to &#34;&lt;b&gt;&#34;: write a time such as"},
 		{hour(2), "2190-01-01T00:00:00Z", "to 2190-01-01T00:00:00Z: it is not past"},
@@ -71,7 +71,7 @@ func TestBackfill(t *testing.T) {
 
 	const secret = "/ui/topics/secret.b/schedules/some"
 	clerk.act(path, secret, "from", hour(4), "sure", "1").is(http.StatusForbidden)
-	clerk.act(path, "/ui/topics/order.a/schedules/none", "from", hour(4), "sure", "1").is(http.StatusNotFound).says("There is no such schedule")
+	clerk.act(path, "/ui/topics/order.a/schedules/none", "from", hour(4), "sure", "1").is(http.StatusNotFound).says("No such schedule")
 	clerk.post(path, "from", hour(9), "sure", "1").is(http.StatusConflict) // without the fields of a page's form
 	shop := s.login("shop")                                                // without the right
 	shop.act("/ui/topics", path, "from", hour(9), "sure", "1").is(http.StatusForbidden)

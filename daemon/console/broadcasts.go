@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/receivers"
@@ -58,7 +57,7 @@ func (c counted) Sending() string {
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
-	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.Has(calls.MayPublish), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
+	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.publishes(), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
 	var faults []error
 	for _, read := range []func(context.Context, *Console) error{view.readLogs, view.readComing, view.readListeners, view.readWaiting} {
 		err := read(ctx, c)
@@ -189,9 +188,6 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 // broadcastAct broadcasts a message to a topic of the form.
 var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broadcastsPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic := strings.TrimSpace(v.r.PostForm.Get("topic"))
-	if err := record.CheckTopic(topic); err != nil {
-		return "", 0, err
-	}
 	defer c.caches.announced.Forget()
 	return c.publish(ctx, v, topic, true)
 }}
@@ -204,13 +200,7 @@ var receiversPage = page{
 		if view.Topic+view.ID == "" {
 			return view, nil
 		}
-		if err := record.CheckTopic(view.Topic); err != nil {
-			return nil, err
-		}
-		if !v.Has(calls.MayPublish, calls.MayListen) {
-			return nil, api.ErrForbidden
-		}
-		b, err := calls.Receivers(ctx, c.store, v.Client, view.Topic, view.ID)
+		b, err := ask[receivers.Report](ctx, c, v, "receivers", "topic", view.Topic, "id", view.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -70,7 +69,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	}
 	view := &carriersView{visit: v, Now: survey.Now, Office: snapshots.OfficeOf(terms), Standbys: c.snapshots.Standbys(ctx)}
 	missing := missingOf(terms)
-	if v.Has(calls.MayMetrics) {
+	if v.can("workers") {
 		there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
 			view.Away = c.faultFor(v.Viewer, err)

@@ -8,13 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/doctor"
-	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/forecast"
 )
 
 // Options are the options of a Console. All are needed but Version.
@@ -32,11 +30,6 @@ type Options struct {
 	Open *Viewer
 	// Closing ends when streams are to end.
 	Closing context.Context
-	// Finder and Forecasts are those of the daemon: what one asks for is kept for the other.
-	Finder    *api.Finder
-	Forecasts *forecast.Cache
-	// Pusher returns that of the daemon, which tests pushes; nil: it pushes nowhere.
-	Pusher func() *push.Pusher
 	// Patience is how long a viewer may take to receive a page, or a piece of a stream.
 	Patience time.Duration
 	// MaxPages is how many pages a token may have open at a time, of those that change by themselves.
@@ -48,6 +41,7 @@ type Options struct {
 // A Console serves the pages.
 type Console struct {
 	clock
+	service   *calls.Service // of the daemon: what one asks for is kept for the other
 	o         Options
 	store     *notify.Store
 	inspector *notify.Inspector

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
@@ -66,7 +65,7 @@ func (c counted) Dying() string {
 
 // dead returns the topics that have dead letters.
 func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
-	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.Has(calls.MayConsume)}
+	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.can("listDead")}
 	in, err := v.scope("")
 	if err != nil {
 		return nil, err
@@ -146,14 +145,11 @@ type lettersView struct {
 
 // letters returns a page of the dead letters of a topic.
 func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
-	topic, err := deadTopic(v, v.query("topic"))
-	if err != nil {
+	topic := v.query("topic")
+	if err := v.check("listDead", "topic", topic); err != nil {
 		return nil, err
 	}
-	if !v.Has(calls.MayConsume) {
-		return nil, api.ErrForbidden
-	}
-	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.Has(calls.MayAdmin), Now: c.now(ctx)}
+	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.can("act"), Now: c.now(ctx)}
 	counts, err := c.snapshots.Count(ctx, []string{topic})
 	if err != nil {
 		return nil, err
@@ -170,7 +166,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 	cursor, began := v.query("cursor"), time.Now()
 	for range letterLooks {
 		var page notify.Page
-		_, err := c.o.Finder.Paced(ctx, func(ctx context.Context) (err error) {
+		_, err := c.service.Finder.Paced(ctx, func(ctx context.Context) (err error) {
 			page, err = c.inspector.LatestDead(ctx, topic, letterRows-len(view.Rows), cursor)
 			return err
 		})
@@ -191,17 +187,6 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 		view.Next = v.Link("cursor", cursor)
 	}
 	return view, nil
-}
-
-// deadTopic returns a topic if the viewer sees it.
-func deadTopic(v *visit, topic string) (string, error) {
-	if err := record.CheckTopic(topic); err != nil {
-		return "", err
-	}
-	if !v.Sees(topic) {
-		return "", api.ErrForbidden
-	}
-	return topic, nil
 }
 
 // TopicPath returns the address of the page of the topic.
@@ -233,8 +218,8 @@ type reasonRow struct {
 
 // reasons counts all dead letters by topic and reason.
 func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
-	if !v.Has(calls.MayConsume) {
-		return nil, api.ErrForbidden
+	if err := calls.Named("listDead").Admits(v.Client); err != nil {
+		return nil, err
 	}
 	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) {
 		return reasons.Count(ctx, c.store, nil)

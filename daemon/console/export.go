@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/find"
 )
@@ -23,12 +22,11 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 	v := &visit{Viewer: viewer, r: r}
 	var q find.Query
 	var done func()
-	switch {
-	case err != nil:
-	case !v.Has(calls.MayPublish, calls.MayConsume):
-		err = api.ErrForbidden
-	default:
-		q, done, err = c.ask(v, v.query("q"))
+	if err == nil {
+		err = calls.Named("find").Admits(v.Client)
+	}
+	if err == nil {
+		q, done, err = c.service.Admit(v.Client, v.query("q"))
 	}
 	if err == nil {
 		defer done()
@@ -60,7 +58,7 @@ func (c *Console) exportTo(ctx context.Context, w http.ResponseWriter, v *visit,
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	for cursor := ""; ; {
-		page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.May()})
+		page, err := c.service.Finder.Find(ctx, q, find.Options{Limit: exportedPage, Cursor: cursor, May: v.May()})
 		if err != nil {
 			return n, err
 		}

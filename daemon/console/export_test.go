@@ -37,6 +37,16 @@ func Patterns() (all []string) {
 	return all
 }
 
+// Acts returns the patterns of all acts.
+func Acts() (all []string) {
+	for _, a := range acts {
+		if a.name != "test" {
+			all = append(all, a.path)
+		}
+	}
+	return all
+}
+
 // Did counts how often the act of tests was done, and Broken how often the page was made whose template has a fault.
 var Did, Broken atomic.Int64
 

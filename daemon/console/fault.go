@@ -34,21 +34,23 @@ func faultOf(err error) *pageFault {
 		return known
 	case errors.As(err, &missing):
 		return &pageFault{Status: http.StatusOK, Title: missingTitle(missing.Shards), Detail: "What the others hold is shown.", Again: true, cause: missing.Err}
-	case errors.Is(err, errNoPage), errors.Is(err, notify.ErrNotFound):
+	case errors.Is(err, errNoPage):
 		return &pageFault{Status: http.StatusNotFound, Title: "Not found", Detail: err.Error()}
-	case errors.Is(err, api.ErrForbidden):
-		return &pageFault{Status: http.StatusForbidden, Title: "Not permitted", Detail: err.Error()}
 	case errors.Is(err, notify.ErrInvalid):
 		return &pageFault{Status: http.StatusUnprocessableEntity, Title: "That cannot be read", Detail: err.Error()}
 	}
 	const refused = "Redis or the daemon refused it."
-	switch p := api.ProblemOf(err); {
+	p := api.ProblemOf(err)
+	title := strings.ToUpper(p.Title[:1]) + p.Title[1:]
+	switch {
+	case p.Status < http.StatusInternalServerError:
+		return &pageFault{Status: p.Status, Title: title, Detail: err.Error()}
 	case p.Status != http.StatusServiceUnavailable:
 		return &pageFault{Status: http.StatusInternalServerError, Title: "That failed", Detail: refused, cause: err}
 	case p.Title == api.Away:
 		return &pageFault{Status: p.Status, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	default:
-		return &pageFault{Status: p.Status, Title: strings.ToUpper(p.Title[:1]) + p.Title[1:], Detail: refused, Again: true, cause: err}
+		return &pageFault{Status: p.Status, Title: title, Detail: refused, Again: true, cause: err}
 	}
 }
 

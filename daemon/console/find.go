@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const foundRows = 50 // on a page
@@ -90,22 +89,22 @@ func markOf(q string, err error) *mark {
 
 // find answers a question.
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
-	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin)}
-	if !v.Has(calls.MayPublish, calls.MayConsume) {
-		return nil, api.ErrForbidden
+	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.can("cancel"), Act: v.can("act")}
+	if err := calls.Named("find").Admits(v.Client); err != nil {
+		return nil, err
 	}
 	if view.Q == "" {
 		view.States = c.stateChoices(ctx, v, find.Query{})
 		return view, nil
 	}
-	q, done, err := c.ask(v, view.Q)
+	q, done, err := c.service.Admit(v.Client, view.Q)
 	if err != nil {
 		view.Mark = markOf(view.Q, err)
 		return view, err
 	}
 	defer done()
 	view.question, view.States = q, c.stateChoices(ctx, v, q)
-	page, err := c.o.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.May()})
+	page, err := c.service.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.May()})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
 	}
@@ -126,34 +125,27 @@ func (f *findView) All(kind string) string { return actPath(f.Q, kind) }
 
 // foundAct acts on the ticked messages of a search.
 var foundAct = act{path: Root + "acts/found", name: "act on found messages", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	form := v.r.PostForm
-	kind, members := form.Get("act"), form["m"]
-	do, known := messageActs[kind]
+	members := v.r.PostForm["m"]
+	kind, do, err := changeOf(v)
 	switch {
-	case !known:
-		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", kind)
-	case !v.Has(do.right):
-		return "", 0, api.ErrForbidden
+	case err != nil:
+		return "", 0, err
 	case len(members) == 0:
-		return "", 0, fault.New("m", "no message is ticked; tick those that are meant")
-	case kind == "reschedule" && form.Get("delay") == "" && form.Get("due") == "":
-		return "", 0, fault.New("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
+		err = fault.New("m", "no message is ticked; tick those that are meant")
+	case kind == "reschedule" && v.r.PostForm.Get("delay") == "" && v.r.PostForm.Get("due") == "":
+		err = fault.New("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
 	case len(members) > notify.MaxPage:
-		return "", 0, fault.New("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
+		err = fault.New("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)
 	}
 	for _, member := range members { // all of them before the first is changed
 		topic, id, _ := strings.Cut(member, ":")
-		if err := errors.Join(record.CheckTopic(topic), record.CheckID(id)); err != nil {
-			return "", 0, err
-		}
-		if !v.Sees(topic) {
-			return "", 0, api.ErrForbidden
-		}
+		err = cmp.Or(err, do.check(v, topic, id))
 	}
-	if do.ends && len(members) > 1 {
-		if err := v.sure("%s %d messages?", strings.ToUpper(kind[:1])+kind[1:], len(members)); err != nil {
-			return "", 0, err
-		}
+	if err == nil && do.ends && len(members) > 1 {
+		err = v.sure("%s %d messages?", strings.ToUpper(kind[:1])+kind[1:], len(members))
+	}
+	if err != nil {
+		return "", 0, err
 	}
 	n := 0
 	for _, member := range members {

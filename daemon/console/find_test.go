@@ -189,7 +189,7 @@ func TestActOnAllThatMatch(t *testing.T) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	purged := int64(0)
-	for _, line := range regexp.MustCompile(`act="act on all that match" what="purge all of topic:order\.\*" count=(\d+)`).FindAllStringSubmatch(s.log.String(), -1) {
+	for _, line := range regexp.MustCompile(`msg="acted on all that match" token=anybody act=purge question=topic:order\.\* count=(\d+)`).FindAllStringSubmatch(s.log.String(), -1) {
 		n, _ := strconv.ParseInt(line[1], 10, 64)
 		purged += n
 	}
@@ -258,9 +258,9 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 			page = v.post(path, append(form, "delay", "2h")...).is(http.StatusServiceUnavailable).says("It stopped", "Redis refuses the daemon", "Rescheduled 0 of 0", "Go on</button>").hides("data-goes-on", "by itself")
 			f.works(t)
 			f.failsAfter(t, 20, "reschedule")
-			storetest.Eventually(t, "it goes on", func() bool { // the store looks at Redis again after a while
-				page = v.post(path, page.sent()...).is(http.StatusServiceUnavailable)
-				return !strings.Contains(page.body, "Rescheduled 0 of 0")
+			storetest.Eventually(t, "it goes on, and stops again", func() bool { // the store looks at Redis again after a while
+				page = v.post(path, page.sent()...)
+				return page.status == http.StatusServiceUnavailable && !strings.Contains(page.body, "Rescheduled 0 of 0")
 			})
 			page.says("It stopped", "Rescheduled 20 of 20 scheduled, ready and blocked messages so far", "Go on</button>").hides("changed meanwhile")
 			last := page.sent()
@@ -274,7 +274,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 				return !strings.Contains(page.body, "Go on</button>")
 			})
 			page.says("Rescheduled 120 of 120 scheduled, ready and blocked messages<")
-			if log := s.log.String(); strings.Count(log, `act="act on all that match" what="reschedule all of topic:order.a"`) < 2 || !strings.Contains(log, `count=20`) {
+			if log := s.log.String(); strings.Count(log, ` act=reschedule question=topic:order.a `) < 2 || !strings.Contains(log, `count=20`) {
 				t.Errorf("the log lacks the act: %s", log)
 			}
 		})

@@ -405,7 +405,7 @@ func TestSlowViewer(t *testing.T) {
 			store.Close()
 			time.Sleep(2 * time.Second) // of the bubble's clock: its client looks each second whether it was closed
 		}()
-		pages, err := console.New(store, console.Options{Logger: discard, Open: anybody(), Closing: t.Context(), Patience: patience, MaxPages: 10})
+		pages, err := console.New(serviceOf(t, store), console.Options{Logger: discard, Open: anybody(), Closing: t.Context(), Patience: patience, MaxPages: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -319,6 +319,16 @@ func addresses(t testing.TB) (all []string) {
 	return all
 }
 
+// serviceOf returns the service of a store.
+func serviceOf(t testing.TB, store *notify.Store) *calls.Service {
+	t.Helper()
+	service, err := calls.NewService(store, nil, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return service
+}
+
 // anybody is a viewer where there are no tokens.
 func anybody() *console.Viewer {
 	client := calls.Anybody("anybody")

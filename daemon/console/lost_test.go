@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
-	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -137,12 +135,8 @@ func TestSilentConnection(t *testing.T) {
 func TestStreamIsAlive(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	finder, err := api.NewFinder(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := console.New(store, console.Options{
-		Finder: finder, Forecasts: forecast.NewCache(store), Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10,
+	pages, err := console.New(serviceOf(t, store), console.Options{
+		Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10,
 		Open: anybody(),
 	})
 	if err != nil {

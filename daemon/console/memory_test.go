@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -45,12 +43,8 @@ func TestPagesReserveWhatTheyRead(t *testing.T) {
 		reserved.Add(bytes)
 		return func() {}, nil
 	}
-	finder, err := api.NewFinder(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := console.New(store, console.Options{
-		Finder: finder, Forecasts: forecast.NewCache(store), Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10, Open: viewer,
+	pages, err := console.New(serviceOf(t, store), console.Options{
+		Logger: discard, Closing: t.Context(), Patience: storetest.Deadline, MaxPages: 10, Open: viewer,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -59,11 +58,8 @@ func messageOf(v *visit) (topic, id string, err error) {
 	if topic, err = topicOf(v); err != nil {
 		return "", "", err
 	}
-	if !v.Has(calls.MayPublish, calls.MayConsume) {
-		return "", "", api.ErrForbidden
-	}
 	id = v.r.PathValue("id")
-	return topic, id, errors.Join(record.CheckTopic(topic), record.CheckID(id))
+	return topic, id, cmp.Or(calls.Inspect.Admits(v.Client), record.CheckTopic(topic), record.CheckID(id))
 }
 
 // message returns what the page of a message shows.
@@ -73,7 +69,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view := &messageView{
-		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.Has(calls.MayPublish), Act: v.Has(calls.MayAdmin),
+		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.can("cancel"), Act: v.can("act"),
 		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
 	}
 	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: snapshots.Rhythm}, func(ctx context.Context) (notify.Info, error) {
@@ -273,17 +269,15 @@ var messageAct = act{path: messagePage.path, name: "act on a message", form: &me
 	if err != nil {
 		return "", 0, err
 	}
-	do, known := messageActs[v.r.PostForm.Get("act")]
-	if !known {
-		return "", 0, fault.New("act", "act %.100q: use one of the buttons of the page", v.r.PostForm.Get("act"))
+	name, do, err := changeOf(v)
+	if err == nil {
+		err = do.check(v, topic, id)
 	}
-	if !v.Has(do.right) {
-		return "", 0, api.ErrForbidden
+	if err == nil && name == "stop" {
+		err = v.sure("Stop the work on %s, and cancel it?", id)
 	}
-	if v.r.PostForm.Get("act") == "stop" {
-		if err := v.sure("Stop the work on %s, and cancel it?", id); err != nil {
-			return "", 0, err
-		}
+	if err != nil {
+		return "", 0, err
 	}
 	did, err := do.do(ctx, c, v, topic, id)
 	c.forget(topic)

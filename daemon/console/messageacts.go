@@ -1,74 +1,69 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// messageActs are the acts on a message by the values of their buttons.
-var messageActs = map[string]struct {
-	right calls.Right
-	ends  bool // the message is gone then, or soon
-	do    func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
-}{
-	"cancel": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		was, err := c.pub.Cancel(ctx, topic, id)
-		return "Cancelled " + id + ", it was " + was.String(), err
+// A change is what an act does to a message.
+type change struct {
+	call string // of the API, to which the viewer must have the rights
+	ends bool   // the message is gone then, or soon
+	do   func(ctx context.Context, c *Console, v *visit, topic, id string) (did string, err error)
+}
+
+// changeOf returns the change of the button act of a form.
+func changeOf(v *visit) (name string, do change, err error) {
+	name = v.r.PostForm.Get("act")
+	do, known := messageActs[name]
+	if !known {
+		err = fault.New("act", "act %.100q: use one of the buttons of the page", name)
+	}
+	return name, do, err
+}
+
+// check returns the error with which the change of a message is refused to the viewer, before it does anything.
+func (do change) check(v *visit, topic, id string) error {
+	return cmp.Or(calls.Named(do.call).Admits(v.Client), record.CheckTopic(topic), record.CheckID(id), v.AllowTopic(topic))
+}
+
+// messageActs are the acts on a message by the values of their buttons. The API acts on one dead letter as on all that a question asks for.
+var messageActs = map[string]change{
+	"cancel": {"cancel", true, cancel},
+	"stop":   {"cancel", true, cancel},
+	"cancel-next": {"cancel", false, func(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
+		_, err := ask[api.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "next", "true")
+		return "Cancelled what follows " + id, err
 	}},
-	"stop": {calls.MayPublish, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		done, err := api.CancelIt(ctx, c.pub, topic, id, false, true)
-		if done.Stopping {
-			return "Told the worker of " + id + " to stop", err
-		}
-		return "Cancelled " + id + ", it was " + done.Was.String(), err
+	"reschedule": {"reschedule", false, func(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
+		p, err := ask[api.Publication](ctx, c, v, "reschedule", "topic", topic, "id", id, "delay", v.r.PostForm.Get("delay"), "due", v.r.PostForm.Get("due"))
+		return "Rescheduled " + id + dueText(p.Due), err
 	}},
-	"cancel-next": {calls.MayPublish, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
-		return "Cancelled what follows " + id, c.pub.CancelNext(ctx, topic, id)
-	}},
-	"reschedule": {calls.MayPublish, false, reschedule},
-	"requeue": {calls.MayAdmin, false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"requeue": {"act", false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Requeued " + id, oneOf(c.inspector.Requeue(ctx, topic, id))
 	}},
-	"purge": {calls.MayAdmin, true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
+	"purge": {"act", true, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {
 		return "Purged " + id, oneOf(c.inspector.Purge(ctx, topic, id))
 	}},
 }
 
-// reschedule gives a message the due time of a form.
-func reschedule(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
-	delay, due, err := whenOf(v.r.PostForm.Get("delay"), v.r.PostForm.Get("due"))
-	if err != nil {
-		return "", err
+// cancel cancels a message, and stops the work on it if the button says so.
+func cancel(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
+	stop := fmt.Sprint(v.r.PostForm.Get("act") == "stop")
+	done, err := ask[api.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "stop", stop)
+	if done.Stopping {
+		return "Told the worker of " + id + " to stop", err
 	}
-	p, err := api.RescheduleTo(ctx, c.pub, topic, id, delay, due, "")
-	return "Rescheduled " + id + dueText(p.Due), err
-}
-
-// whenOf reads a delay or a due time. The error joins a Fault for each that cannot be read.
-func whenOf(delay, due string) (time.Duration, time.Time, error) {
-	var m notify.Message
-	var faults []error
-	given := map[string]string{"delay": strings.TrimSpace(delay), "due": strings.TrimSpace(due)}
-	for _, f := range fields.In[notify.Message]() {
-		if text := given[f.Name]; text != "" {
-			faults = append(faults, f.Set(reflect.ValueOf(&m).Elem(), text))
-		}
-	}
-	if given["delay"] != "" && given["due"] != "" {
-		faults = append(faults, fault.New("due", "delay and due: both are given; give one of them"))
-	}
-	return m.Delay, m.Due, errors.Join(faults...)
+	return "Cancelled " + id + ", it was " + done.Was.String(), err
 }
 
 // oneOf returns an error if an act on one dead letter found none.

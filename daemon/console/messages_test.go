@@ -94,7 +94,7 @@ func TestMessageActs(t *testing.T) {
 	bury(t, s.store, "order.a", "why", "late")
 	v.act("/ui/topics/order.a", "/ui/topics/order.a/messages/late", "act", "reschedule", "delay", "1h").is(http.StatusConflict).says("It is dead, and has no due time")
 	v.act(waits, waits, "act", "reschedule", "delay", "much").is(http.StatusUnprocessableEntity).says("Nothing was changed", `value="much"`)
-	v.act(waits, waits, "act", "reschedule", "delay", "1h", "due", "2030-01-02T15:04:05Z").is(http.StatusUnprocessableEntity).says("both are given")
+	v.act(waits, waits, "act", "reschedule", "delay", "1h", "due", "2030-01-02T15:04:05Z").is(http.StatusUnprocessableEntity).says("it is given beside delay")
 	v.act(waits, waits, "act", "reschedule", "due", "2030-01-02T15:04:05Z").is(http.StatusSeeOther)
 	v.get(waits).says("2030-01-02 15:04:05.000 UTC")
 	v.act(waits, waits, "act", "cancel").did("Cancelled waits, it was scheduled", "/ui/topics/order.a")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/find"
@@ -54,10 +53,10 @@ func (c *Console) offerTopics(w http.ResponseWriter, r *http.Request) {
 	case viewer == nil:
 		http.Error(w, "log in", http.StatusUnauthorized)
 		return
-	case !viewer.Has(calls.MayPublish, calls.MayConsume):
-		err = api.ErrForbidden
 	default:
-		names, err = c.topicsBegun(r.Context(), &visit{Viewer: viewer, r: r})
+		if err = calls.Named("find").Admits(viewer.Client); err == nil {
+			names, err = c.topicsBegun(r.Context(), &visit{Viewer: viewer, r: r})
+		}
 	}
 	if err != nil && !store.IsPartial(err) {
 		f := c.faultFor(viewer, err)

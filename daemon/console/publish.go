@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -68,8 +67,8 @@ func headersIn(text string) (map[string]string, error) {
 // publish publishes what a form describes. Without an id the form's own name is the id, so
 // that a form that is sent again is refused by the store, too.
 func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast bool) (string, int, error) {
-	if !v.Has(calls.MayPublish) || !v.Sees(topic) || record.CheckTopic(topic) != nil {
-		return "", 0, api.ErrForbidden
+	if err := cmp.Or(calls.Publish.Admits(v.Client), record.CheckTopic(topic), v.AllowTopic(topic)); err != nil {
+		return "", 0, err
 	}
 	m, err := formOf(v.r.PostForm).message(topic)
 	if err != nil {

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,10 +12,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 var pushPage = page{
@@ -79,25 +76,15 @@ func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) e
 
 // pushed returns the push of a name among all that a viewer may see and change.
 func pushed(v *visit, all []store.Push, name string) (*store.Push, error) {
-	if err := record.CheckListener(name); err != nil {
+	if err := v.check("showPush", "name", name); err != nil {
 		return nil, err
 	}
-	if !v.Has(calls.MayPush) {
-		return nil, api.ErrForbidden
+	i := slices.IndexFunc(all, func(p store.Push) bool { return p.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%s: %w", name, store.ErrNoPush)
 	}
-	for i := range all {
-		if all[i].Name != name {
-			continue
-		}
-		if !mayPush(v, all[i].Topics) {
-			return nil, api.ErrForbidden
-		}
-		return &all[i], nil
-	}
-	return nil, noPush
+	return &all[i], v.AllowPush(name, all[i].Topics)
 }
-
-var noPush = &pageFault{Status: http.StatusNotFound, Title: "There is no such push", Detail: "It was deleted, or never made. Nothing was done."}
 
 // putOfPush returns how a push was put, but its secrets.
 func putOfPush(p *store.Push) []named {
@@ -162,67 +149,44 @@ func (p *pushView) Link() string { return p.pushRow.Link() }
 
 func (p *pushView) title() string { return p.Name }
 
-// pushActs are what can be done to a push, by the names of their buttons.
-var pushActs = []struct {
-	name string
-	do   func(ctx context.Context, c *Console, v *visit, p *store.Push) (did string, err error)
-}{
-	{"pause", func(ctx context.Context, c *Console, v *visit, p *store.Push) (string, error) {
-		return "Paused the push " + p.Name, c.store.Home().PausePush(ctx, p.Name, "by "+v.Name)
-	}},
-	{"resume", func(ctx context.Context, c *Console, _ *visit, p *store.Push) (string, error) {
-		return "Resumed the push " + p.Name, c.store.Home().PausePush(ctx, p.Name, "")
-	}},
-	{"delete", func(ctx context.Context, c *Console, v *visit, p *store.Push) (string, error) {
+// pushAct pauses, resumes, tests or deletes a push: the form has a button of that name, whose value is the name of the push.
+var pushAct = act{path: Root + "acts/pushes", name: "change a push", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+	what, name, err := v.button("pause", "resume", "delete", "test")
+	if err != nil {
+		return "", 0, err
+	}
+	if what == "delete" {
+		p, err := ask[api.Push](ctx, c, v, "showPush", "name", name)
+		if err != nil {
+			return "", 0, err
+		}
 		left := "Its messages stay as they are."
 		if p.Broadcasts {
 			left = "What it has still to send is dropped."
 		}
-		if err := v.sure("Delete the push %s? %s", p.Name, left); err != nil {
-			return "", err
+		if err := v.sure("Delete the push %s? %s", name, left); err != nil {
+			return "", 0, err
 		}
 		v.instead = "pushes"
-		return "Deleted the push " + p.Name, c.store.Home().RemovePush(ctx, p.Name)
-	}},
-	{"test", func(ctx context.Context, c *Console, _ *visit, p *store.Push) (string, error) {
-		return c.testPush(ctx, p)
-	}},
-}
-
-// testPush sends a test to where a push leads.
-func (c *Console) testPush(ctx context.Context, p *store.Push) (did string, err error) {
-	pusher := c.o.Pusher()
-	if pusher == nil {
-		return "", &pageFault{Status: http.StatusNotFound, Title: "This daemon does not push", Detail: "BELLHOP_PUSH_ALLOW is empty. Type bellhop push test " + p.Name + " elsewhere."}
 	}
-	t := pusher.Test(ctx, *p)
-	took := short(time.Duration(t.TookMs) * time.Millisecond)
-	if !t.OK {
-		return "", &pageFault{Status: http.StatusBadGateway, Title: "The test of " + p.Name + " failed", Detail: fmt.Sprintf("After %s: %s", took, t.Answer)}
-	}
-	return fmt.Sprintf("Tested the push %s, which took %s: %s", p.Name, took, t.Answer), nil
-}
-
-// pushAct pauses, resumes, tests or deletes a push: the form has a button of that name, whose value is the name of the push.
-var pushAct = act{path: Root + "acts/pushes", name: "change a push", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	for _, one := range pushActs {
-		if !v.r.PostForm.Has(one.name) {
-			continue
-		}
-		all, err := c.store.Home().Pushes(ctx)
-		if err != nil {
-			return "", 0, err
-		}
-		p, err := pushed(v, all, v.r.PostForm.Get(one.name))
-		if err != nil {
-			return "", 0, err
-		}
-		did, err := one.do(ctx, c, v, p)
-		if errors.Is(err, store.ErrNoPush) { // it was deleted meanwhile
-			err = noPush
-		}
-		c.caches.pushes.Forget()
+	defer c.caches.pushes.Forget()
+	if what == "test" {
+		did, err := c.testPush(ctx, v, name)
 		return did, oneIf(err), err
 	}
-	return "", 0, fault.New("act", "act: a button named pause, resume, delete or test says what to do; go back, and take one")
+	_, err = ask[any](ctx, c, v, what+"Push", "name", name)
+	return past[what] + " the push " + name, oneIf(err), err
 }}
+
+// testPush sends a test to where a push leads.
+func (c *Console) testPush(ctx context.Context, v *visit, name string) (did string, err error) {
+	t, err := ask[api.PushTest](ctx, c, v, "testPush", "name", name)
+	if err != nil {
+		return "", err
+	}
+	took := short(time.Duration(t.TookMs) * time.Millisecond)
+	if !t.OK {
+		return "", &pageFault{Status: http.StatusBadGateway, Title: "The test of " + name + " failed", Detail: fmt.Sprintf("After %s: %s", took, t.Answer)}
+	}
+	return fmt.Sprintf("Tested the push %s, which took %s: %s", name, took, t.Answer), nil
+}

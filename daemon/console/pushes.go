@@ -5,9 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -33,8 +31,8 @@ type pushesView struct {
 
 // pushes returns what the page of pushes shows: what is wrong first.
 func (c *Console) pushes(ctx context.Context, v *visit) (any, error) {
-	if !v.Has(calls.MayPush) {
-		return nil, api.ErrForbidden
+	if err := v.check("listPushes"); err != nil {
+		return nil, err
 	}
 	view := &pushesView{visit: v, Now: c.now(ctx)}
 	var err error

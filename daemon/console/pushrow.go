@@ -8,7 +8,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -106,15 +105,15 @@ func (p pushRow) Answer() string {
 }
 
 // mayPush reports whether a viewer may see and change a push.
-func mayPush(v *visit, topics []string) bool {
-	return v.Has(calls.MayPush) && !slices.ContainsFunc(topics, func(topic string) bool { return v.AllowTopic(topic) != nil })
+func (v *Viewer) mayPush(topics []string) bool {
+	return v.can("showPush") && v.AllowPush("", topics) == nil
 }
 
 // pushesOf returns the pushes of which a viewer sees all topics: those that fail first, then by name.
 func (c *Console) pushesOf(ctx context.Context, v *visit) (rows []pushRow, err error) {
 	all, err := c.allPushes(ctx)
 	for i := range all {
-		if mayPush(v, all[i].Topics) {
+		if v.mayPush(all[i].Topics) {
 			rows = append(rows, c.pushRow(&all[i]))
 		}
 	}
@@ -125,7 +124,7 @@ func (c *Console) pushesOf(ctx context.Context, v *visit) (rows []pushRow, err e
 
 // failingPushes returns the pushes whose endpoints fail, of those that a viewer may see.
 func (c *Console) failingPushes(ctx context.Context, v *visit) []pushRow {
-	if !v.Has(calls.MayPush) {
+	if !v.can("listPushes") {
 		return nil
 	}
 	rows, _ := c.pushesOf(ctx, v) // the fault of Redis is that of the survey
@@ -146,7 +145,7 @@ func (c *Console) allPushes(ctx context.Context) ([]store.Push, error) {
 // pushRow returns the row of a push, with what this daemon found of it.
 func (c *Console) pushRow(p *store.Push) pushRow {
 	row := pushRow{api.PushOf(*p)}
-	if pusher := c.o.Pusher(); pusher != nil {
+	if pusher := c.service.Pusher; pusher != nil {
 		row.Unheard = pusher.Unheard(p)
 	}
 	return row

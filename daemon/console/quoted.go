@@ -3,7 +3,6 @@ package console
 import (
 	"slices"
 
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 )
 
@@ -21,7 +20,7 @@ func (o *overview) seen(found findings) findings {
 		switch f.Check {
 		case "blocked", "leases":
 		case "schedules":
-			if !o.Has(calls.MaySchedule) {
+			if !o.can("listAllSchedules") {
 				return true
 			}
 		default:

@@ -9,17 +9,15 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/signing"
 	"github.com/bellhopd/bellhop/notify"
 )
 
-// New returns a console of a store. It reads nothing yet. The error is a notify.Fault.
-func New(store *notify.Store, o Options) (*Console, error) {
-	inspector, err := notify.NewInspector(store)
-	if err != nil {
-		return nil, err
-	}
+// New returns a console of the store of a service. It reads nothing yet. The error is a notify.Fault.
+func New(service *calls.Service, o Options) (*Console, error) {
+	store := service.Store
 	if o.MaxBody == 0 || o.MaxBody > maxBody {
 		o.MaxBody = maxBody
 	}
@@ -29,10 +27,10 @@ func New(store *notify.Store, o Options) (*Console, error) {
 	}
 	background := new(sync.WaitGroup)
 	c := &Console{
-		clock: clock{store}, o: o, store: store, inspector: inspector, pub: pub,
+		clock: clock{store}, service: service, o: o, store: store, inspector: service.Inspector, pub: pub,
 		mux: http.NewServeMux(), edition: editionOf(o.Version), secret: signing.New(store), quiet: quiet,
-		snapshots:  snapshots.New(store, inspector),
-		comes:      foreseen{forecasts: o.Forecasts, closing: o.Closing, background: background},
+		snapshots:  snapshots.New(store, service.Inspector),
+		comes:      foreseen{forecasts: service.Forecasts, closing: o.Closing, background: background},
 		withheld:   withheld{logger: o.Logger},
 		doctor:     checkup{store: store, options: o.Doctor, closing: o.Closing, background: background},
 		background: background,

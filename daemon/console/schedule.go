@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -56,7 +54,7 @@ type occurrence struct {
 // schedule returns what the page of a schedule shows.
 func (c *Console) schedule(ctx context.Context, v *visit) (any, error) {
 	topic, name := v.r.PathValue("topic"), v.r.PathValue("name")
-	if err := scheduled(v, topic, name); err != nil {
+	if err := v.check("showSchedule", "topic", topic, "name", name); err != nil {
 		return nil, err
 	}
 	member := record.Member(topic, name)
@@ -75,38 +73,19 @@ func (c *Console) schedule(ctx context.Context, v *visit) (any, error) {
 	return view, nil
 }
 
-// scheduled checks the names of a schedule, and whether the viewer may see and change it.
-func scheduled(v *visit, topic, name string) error {
-	if err := errors.Join(record.CheckTopic(topic), store.CheckScheduleName(name)); err != nil {
-		return err
-	}
-	if !v.Has(calls.MaySchedule) || !v.Sees(topic) {
-		return api.ErrForbidden
-	}
-	return nil
-}
-
 // readSchedule reads a schedule, and what became of the occurrences that it made last.
 func (c *Console) readSchedule(ctx context.Context, topic, name string) (read scheduleRead, err error) {
 	shard := c.store.Of(topic)
 	read.Schedule, read.State, _, err = shard.Schedule(ctx, topic, name)
 	switch {
 	case errors.Is(err, store.ErrNoSchedule), notify.Retryable(err):
-		return read, noSchedule(err)
+		return read, err
 	case err != nil:
 		read.Schedule, read.Err = store.Schedule{Topic: topic, Name: name}, err
 		return read, nil
 	}
 	read.last, err = shard.Occurrences(ctx, &read.Schedule, &read.State)
 	return read, err
-}
-
-// noSchedule returns the fault of a schedule that is not there; any other error as it is.
-func noSchedule(err error) error {
-	if !errors.Is(err, store.ErrNoSchedule) {
-		return err
-	}
-	return &pageFault{Status: http.StatusNotFound, Title: "There is no such schedule", Detail: "It was deleted, or never made. Nothing was done."}
 }
 
 // show fills in what the page shows of a schedule that can be read.
@@ -124,7 +103,7 @@ func (s *scheduleView) show(read *scheduleRead) {
 		}
 		s.Next = append(s.Next, next)
 	}
-	reads := s.Has(calls.MayPublish, calls.MayConsume)
+	reads := s.reads()
 	shown.Note(read.last)
 	for _, one := range slices.Backward(shown.State.Last) {
 		o := occurrence{Occurrence: one, Text: moment(one.At), Late: time.Duration(one.LateMs) * time.Millisecond}
@@ -187,55 +166,41 @@ func (s *scheduleView) refuse(f *pageFault) { s.Refused = f }
 
 func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
 
-// scheduleActs are what can be done to a schedule, by the names of their buttons.
-var scheduleActs = []struct {
-	name string
-	do   func(ctx context.Context, c *Console, v *visit, topic, name string) (did string, err error)
-}{
-	{"run", func(ctx context.Context, c *Console, v *visit, topic, name string) (string, error) {
-		of, _, _, err := c.store.Of(topic).Schedule(ctx, topic, name)
-		if err != nil {
-			return "", err
-		}
-		p, err := api.RunSchedule(ctx, c.store, topic, name)
-		v.makes(topic, p.ID, of.Message.Broadcast)
-		return "Ran the schedule " + name + " of " + topic + ": published " + p.ID + ", " + p.State.String(), err
-	}},
-	{"pause", changing("Paused", store.Shard.PauseSchedule)},
-	{"resume", changing("Resumed", store.Shard.ResumeSchedule)},
-	{"delete", changing("Deleted", store.Shard.DeleteSchedule)},
-}
-
-// changing returns what changes a schedule, and says that it did.
-func changing(did string, do func(s store.Shard, ctx context.Context, topic, name string, revision int64) error) func(context.Context, *Console, *visit, string, string) (string, error) {
-	return func(ctx context.Context, c *Console, _ *visit, topic, name string) (string, error) {
-		return did + " the schedule " + name + " of " + topic, do(c.store.Of(topic), ctx, topic, name, store.AnyRevision)
-	}
-}
-
 // scheduleAct runs, pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.
 var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	for _, one := range scheduleActs {
-		if !v.r.PostForm.Has(one.name) {
-			continue
-		}
-		topic, name, _ := strings.Cut(v.r.PostForm.Get(one.name), ":")
-		if err := scheduled(v, topic, name); err != nil {
+	what, member, err := v.button("run", "pause", "resume", "delete")
+	if err != nil {
+		return "", 0, err
+	}
+	topic, name, _ := strings.Cut(member, ":")
+	if what == "delete" {
+		if err := v.check("deleteSchedule", "topic", topic, "name", name); err != nil {
 			return "", 0, err
 		}
-		if one.name == "delete" {
-			if err := v.sure("Delete the schedule %s of %s, and withdraw what it made ahead?", name, topic); err != nil {
-				return "", 0, err
-			}
-			v.instead = schedulesPath(topic)
+		if err := v.sure("Delete the schedule %s of %s, and withdraw what it made ahead?", name, topic); err != nil {
+			return "", 0, err
 		}
-		did, err := one.do(ctx, c, v, topic, name)
-		err = noSchedule(err)
-		c.forgetSchedule(topic, name)
+		v.instead = schedulesPath(topic)
+	}
+	defer c.forgetSchedule(topic, name)
+	if what == "run" {
+		did, err := c.run(ctx, v, topic, name)
 		return did, oneIf(err), err
 	}
-	return "", 0, fault.New("act", "act: a button named run, pause, resume or delete says what to do; go back, and take one")
+	_, err = ask[any](ctx, c, v, what+"Schedule", "topic", topic, "name", name)
+	return past[what] + " the schedule " + name + " of " + topic, oneIf(err), err
 }}
+
+// run publishes the message of a schedule.
+func (c *Console) run(ctx context.Context, v *visit, topic, name string) (did string, err error) {
+	of, err := ask[api.Schedule](ctx, c, v, "showSchedule", "topic", topic, "name", name)
+	if err != nil {
+		return "", err
+	}
+	p, err := ask[api.Publication](ctx, c, v, "runSchedule", "topic", topic, "name", name)
+	v.makes(topic, p.ID, of.Mode != "")
+	return "Ran the schedule " + name + " of " + topic + ": published " + p.ID + ", " + p.State.String(), err
+}
 
 // forgetSchedule has a schedule read again at once, and its topic: an act changed it.
 func (c *Console) forgetSchedule(topic, name string) {

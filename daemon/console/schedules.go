@@ -5,11 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -32,21 +29,18 @@ type schedulesView struct {
 
 // schedules returns what the page of schedules shows.
 func (c *Console) schedules(ctx context.Context, v *visit) (any, error) {
-	if !v.Has(calls.MaySchedule) {
-		return nil, api.ErrForbidden
-	}
 	view := &schedulesView{visit: v, Topic: strings.TrimSpace(v.query("topic")), Now: c.now(ctx)}
+	if err := v.check("listAllSchedules"); err != nil {
+		return nil, err
+	}
 	in, err := v.scope("")
 	if err != nil {
 		return view, err
 	}
 	key, read := in.key, func(ctx context.Context) (schedulesPart, error) { return c.schedulesIn(ctx, in) }
 	if view.Topic != "" {
-		if err := record.CheckTopic(view.Topic); err != nil {
-			return view, err
-		}
-		if !v.Sees(view.Topic) {
-			return nil, api.ErrForbidden
+		if err := v.check("listSchedules", "topic", view.Topic); err != nil {
+			return nil, err
 		}
 		key, read = "topic "+view.Topic, func(ctx context.Context) (schedulesPart, error) { return c.schedulesOf(ctx, view.Topic) }
 	}

@@ -82,7 +82,7 @@ func TestSchedules(t *testing.T) {
 	v.get("/ui/schedules?topic=%3Cb%3E").is(http.StatusUnprocessableEntity).hides("<b>")
 	v.get("/ui/topics/bills").says(`<a href="schedules?topic=bills">Schedules of this topic</a>`)
 	v.get("/ui/topics/shop/schedules/foreign").is(http.StatusOK).says("Unreadable: it makes nothing", "&lt;b&gt;Mars", `name="delete"`).hides("<b>Mars")
-	v.get("/ui/topics/shop/schedules/none").is(http.StatusNotFound).says("There is no such schedule")
+	v.get("/ui/topics/shop/schedules/none").is(http.StatusNotFound).says("No such schedule")
 	v.get("/ui/topics/shop/schedules/%3Cb%3E").is(http.StatusUnprocessableEntity).hides("<b>")
 }
 
@@ -160,9 +160,9 @@ func TestScheduleActs(t *testing.T) {
 	root.get(path).says(`<a href="broadcasts/of?id=sent`, `">See it</a>`)
 	root.get(path).hides("Ran the schedule")
 	clerk.act(path, "/ui/acts/schedules", "run", "secret.b:daily").is(http.StatusForbidden)
-	clerk.act(path, "/ui/acts/schedules", "run", "order.a:none").is(http.StatusNotFound).says("There is no such schedule")
+	clerk.act(path, "/ui/acts/schedules", "run", "order.a:none").is(http.StatusNotFound).says("No such schedule")
 	clerk.act(path, "/ui/acts/schedules", "pause", "secret.b:daily").is(http.StatusForbidden)
-	clerk.act(path, "/ui/acts/schedules", "pause", "order.a:none").is(http.StatusNotFound).says("There is no such schedule")
+	clerk.act(path, "/ui/acts/schedules", "pause", "order.a:none").is(http.StatusNotFound).says("No such schedule")
 	clerk.act(path, "/ui/acts/schedules", "pause", "<b>").is(http.StatusUnprocessableEntity).hides("<b>")
 	clerk.act(path, "/ui/acts/schedules").is(http.StatusUnprocessableEntity).says("go back, and take one")
 	clerk.post("/ui/acts/schedules", "delete", "order.a:daily", "sure", "1").is(http.StatusConflict) // without the fields of a page's form

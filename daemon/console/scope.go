@@ -32,13 +32,11 @@ func (v *visit) scope(pattern string) (scope, error) {
 	s := scope{sees: v.Sees, filter: filter}
 	for _, own := range v.Patterns {
 		switch {
-		case own.Covers(filter) || v.Everything:
+		case v.Everything, own.Covers(filter):
 			s.patterns = []notify.Pattern{filter}
 			s.key = filter.String()
 			return s, nil
-		case filter.Covers(own):
-			s.patterns = append(s.patterns, own)
-		case pattern == "" || overlap(own, filter):
+		case own.Overlaps(filter):
 			s.patterns = append(s.patterns, own)
 		}
 	}
@@ -49,20 +47,6 @@ func (v *visit) scope(pattern string) (scope, error) {
 	slices.Sort(texts)
 	s.key = filter.String() + " of " + strings.Join(texts, ",")
 	return s, nil
-}
-
-// overlap reports whether some topic may match both of two patterns.
-func overlap(a, b notify.Pattern) bool {
-	as, bs := strings.Split(a.String(), "."), strings.Split(b.String(), ".")
-	for i := range min(len(as), len(bs)) {
-		switch {
-		case as[i] == ">" || bs[i] == ">":
-			return true
-		case as[i] != bs[i] && as[i] != "*" && bs[i] != "*":
-			return false
-		}
-	}
-	return len(as) == len(bs)
 }
 
 // A topicsPart is the names of a table of topics, in its order.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -47,13 +46,13 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	own := record.CheckTopic(topic) == nil // not one of the system
 	view := &topicView{
-		visit: v, Now: c.now(ctx), Reads: v.Has(calls.MayPublish, calls.MayConsume), Publish: own && v.Has(calls.MayPublish), Act: own && v.Has(calls.MayAdmin),
+		visit: v, Now: c.now(ctx), Reads: v.reads(), Publish: own && v.publishes(), Act: own && v.can("pause"),
 		Form: formOf(v.r.PostForm), All: findPath("topic:" + topic),
 	}
-	if v.Has(calls.MayConsume) {
+	if v.can("listDead") {
 		view.Dead = deadPath(topic, "")
 	}
-	if own && v.Has(calls.MaySchedule) {
+	if own && v.can("listSchedules") {
 		view.Schedules = schedulesPath(topic)
 	}
 	all, err := c.rated(ctx, []string{topic})
@@ -83,7 +82,7 @@ func (t *topicView) Unknown() bool {
 
 // Push returns the push that has messages of the topic wait, if the viewer may see it; nil otherwise.
 func (t *topicView) Push() *pushRow {
-	if t.push == nil || !mayPush(t.visit, t.push.Topics) {
+	if t.push == nil || !t.mayPush(t.push.Topics) {
 		return nil
 	}
 	return t.push

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -79,7 +77,7 @@ var topicOrders = map[string]topicOrder{
 
 // topics returns what the page of topics shows.
 func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
-	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.Has(calls.MayAdmin)}
+	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.can("pause")}
 	view.Heads = view.heads()
 	in, err := v.scope(view.Pattern)
 	if err != nil {
@@ -222,18 +220,11 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 
 // pauseAct pauses or resumes a topic: the form has a button named pause or resume for each.
 var pauseAct = act{path: Root + "acts/topics", name: "pause or resume", do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	what, did, do := "pause", "Paused ", c.inspector.Pause
-	if v.r.PostForm.Has("resume") {
-		what, did, do = "resume", "Resumed ", c.inspector.Resume
-	}
-	topic := v.r.PostForm.Get(what)
-	if err := record.CheckTopic(topic); err != nil {
+	what, topic, err := v.button("pause", "resume")
+	if err != nil {
 		return "", 0, err
 	}
-	if !v.Has(calls.MayAdmin) || !v.Sees(topic) {
-		return "", 0, api.ErrForbidden
-	}
-	err := do(ctx, topic)
+	_, err = ask[any](ctx, c, v, what, "topic", topic)
 	c.forget(topic)
-	return did + topic, oneIf(err), err
+	return past[what] + " " + topic, oneIf(err), err
 }}

@@ -82,7 +82,7 @@ func TestErrorsOfAShardAreWithheld(t *testing.T) {
 func TestWithheldOnce(t *testing.T) {
 	t.Parallel()
 	var log journal
-	c, err := console.New(storetest.Open(t), console.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Closing: t.Context()})
+	c, err := console.New(serviceOf(t, storetest.Open(t)), console.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Closing: t.Context()})
 	if err != nil {
 		t.Fatal(err)
 	}

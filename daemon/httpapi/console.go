@@ -9,7 +9,6 @@ import (
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
-	"github.com/bellhopd/bellhop/daemon/push"
 )
 
 // mostPages is how many pages of the console that change by themselves a token may have
@@ -22,14 +21,14 @@ func (g *Gate) addConsole(mux *http.ServeMux) error {
 		return nil
 	}
 	o := console.Options{
-		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Finder: g.o.Service.Finder, Forecasts: g.o.Service.Forecasts, Login: g.viewerOf, Named: g.viewerNamed,
+		Version: g.o.Version, MaxBody: g.o.MaxBody, Logger: g.o.Logger, Login: g.viewerOf, Named: g.viewerNamed,
 		Known:   func(r *http.Request) { guard.OnSlot(r.Context(), (*guard.Slot).Authenticate) },
-		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor, Pusher: func() *push.Pusher { return g.o.Service.Pusher },
+		Closing: g.closing, Patience: g.timing.answer, MaxPages: min(g.o.MaxStreams, mostPages), Doctor: g.o.Doctor,
 	}
 	if g.o.TokensFile == "" {
 		o.Open = g.viewer(g.keys.Anybody())
 	}
-	pages, err := console.New(g.store, o)
+	pages, err := console.New(g.o.Service, o)
 	if err != nil {
 		return err
 	}

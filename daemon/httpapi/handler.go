@@ -76,22 +76,10 @@ func (g *Gate) metrics() http.Handler {
 	})
 }
 
-// existedText describes the answer to a publish that created no message.
-const existedText = "With if_exists: there was a message of this id. outcome says what became of it."
-
 // register adds every call of the API.
 func (g *Gate) register(mux *http.ServeMux, doc *huma.OpenAPI) {
-	const topic, message = calls.PathTopic, calls.PathMessage
-	register(g, mux, doc, calls.Call{
-		Method: "POST", Path: topic + "/messages", Name: "publish", Tag: calls.TagPublish, Keeps: true, Status: http.StatusCreated, Reply: api.Publication{}, RequestType: "*/*",
-		Rights: []calls.Right{calls.MayPublish}, Errors: []int{409, 413}, Summary: "Publish a message to one worker",
-		Description: "The body is that of the message, verbatim, and may be empty. Headers Bellhop-Header-NAME are kept with the message. With an id a publish may be repeated: the second one is refused with 409, or does what if_exists says.",
-		Also:        existedText,
-	}, g.publish)
-	register(g, mux, doc, calls.Call{
-		Method: "POST", Path: topic + "/broadcasts", Name: "broadcast", Tag: calls.TagPublish, Keeps: true, Status: http.StatusCreated, Reply: api.Publication{}, RequestType: "*/*",
-		Rights: []calls.Right{calls.MayPublish}, Errors: []int{409, 413}, Summary: "Broadcast a message to everyone who listens", Also: existedText,
-	}, g.broadcast)
+	register(g, mux, doc, calls.Publish, g.publish)
+	register(g, mux, doc, calls.Broadcast, g.broadcast)
 	register(g, mux, doc, calls.Call{
 		Method: "POST", Path: "/v1/messages", Name: "publishMany", Tag: calls.TagPublish, Status: http.StatusOK, ReplyType: ndjson, Reply: bulkResult{}, Request: notify.Line{}, RequestType: ndjson,
 		Rights: []calls.Right{calls.MayPublish}, Errors: []int{413}, Summary: "Publish many messages and broadcasts",
