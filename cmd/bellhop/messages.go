@@ -386,7 +386,7 @@ With --next cancel the message that follows the one of this id (publish --then a
 instead, and leave that one.`,
 		Example: `  bellhop cancel order.timeout order-4711
   bellhop cancel report 2026-11 --stop`,
-	}, func(_ context.Context, _ *session, args []string, done api.Cancelled) error {
+	}, func(_ context.Context, _ *session, args []string, done calls.Cancelled) error {
 		switch {
 		case done.Stopping:
 			terminal.Printf(a.out, "%s %s is being stopped, a worker has it; it is cancelled, with what follows it, when its lease ends\n", args[0], args[1])

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -108,8 +109,8 @@ func TestCancel(t *testing.T) {
 	s.publish("t", 1)
 	contains(t, s.call("cancel", "t", "1", "--next=false"), "t 1 cancelled, it was ready\n")
 	s.publish("t", 1)
-	var state api.Cancelled
-	if s.json(&state, "cancel", "t", "1", "--json"); state != api.CancelledOf(notify.Ready) {
+	var state calls.Cancelled
+	if s.json(&state, "cancel", "t", "1", "--json"); state != (calls.Cancelled{Cancelled: true, Was: notify.Ready}) {
 		t.Errorf("got %v, want ready", state.Was)
 	}
 	s.publish("t", 1)

@@ -58,7 +58,7 @@ made whole by repeating it.`,
 			return fault.New("from", "%.100q: write FROM..TO, such as 2026-11-20T00:00:00Z..2026-11-22T00:00:00Z, or FROM.. for up to now", args[2])
 		}
 		dryRun := c.Flags().Lookup("dry-run").Value.String()
-		done, err := ask[api.Backfilled](ctx, s, "backfillSchedule", map[string]string{"topic": args[0], "name": args[1], "from": from, "to": to, "dry_run": dryRun})
+		done, err := ask[calls.Backfilled](ctx, s, "backfillSchedule", map[string]string{"topic": args[0], "name": args[1], "from": from, "to": to, "dry_run": dryRun})
 		switch {
 		case err != nil:
 			return err
@@ -70,7 +70,7 @@ made whole by repeating it.`,
 	})
 }
 
-func (a *app) printBackfilled(topic, name string, done *api.Backfilled) {
+func (a *app) printBackfilled(topic, name string, done *calls.Backfilled) {
 	would := ""
 	if done.DryRun {
 		would = "would be "

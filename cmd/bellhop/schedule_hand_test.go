@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 )
 
 // A schedule is run by hand, and backfilled: what would be made is shown, made, and taken when it is made again.
@@ -25,7 +26,7 @@ func TestScheduleByHand(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	contains(t, s.call("schedule", "backfill", "invoices", "daily", days), "invoices daily~2026-03-28T01:30:00Z is in use, and left as it is\n", "invoices daily: 0 made, 2 taken\n")
-	var done api.Backfilled
+	var done calls.Backfilled
 	s.json(&done, "schedule", "backfill", "invoices", "daily", "2026-03-27T00:00:00Z..2026-03-29T00:00:00Z", "--json")
 	if done.Made != 1 || done.Taken != 1 || len(done.Occurrences) != 2 || done.Occurrences[0].ID != "daily~2026-03-27T01:30:00Z" || done.Occurrences[0].Due.IsZero() || !done.Occurrences[1].Taken {
 		t.Errorf("got %+v", done)

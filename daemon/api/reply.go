@@ -26,16 +26,6 @@ func PublicationOf(p notify.Publication) Publication {
 	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: given(p.PreviousDue)}
 }
 
-// Cancelled says that a message is cancelled, or is to be, and what its state was.
-type Cancelled struct {
-	Cancelled bool         `json:"cancelled" doc:"true; false where stopping is true"`
-	Was       notify.State `json:"was" enum:"scheduled,ready,blocked,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
-	Stopping  bool         `json:"stopping,omitempty" doc:"true: a worker has it, and was told to stop; it is cancelled, with what follows it, when that settles it in any way but an acknowledgement, and when the lease ends, which is not extended any more"`
-}
-
-// CancelledOf returns a cancellation in its JSON form.
-func CancelledOf(was notify.State) Cancelled { return Cancelled{Cancelled: true, Was: was} }
-
 // Text is a body in JSON: as Body if it is UTF-8, which may be empty, else as BodyBase64.
 type Text struct {
 	Body       *string `json:"body,omitempty" nullable:"false" doc:"the body, if it is UTF-8"`

@@ -2,47 +2,13 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"time"
 
-	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-// CancelIt cancels a message, or with next the one that follows it; with stop a leased one,
-// too. Errors are those of notify.Publisher.Cancel and CancelNext, and a notify.Fault of
-// stop beside next.
-func CancelIt(ctx context.Context, pub *notify.Publisher, topic, id string, next, stop bool) (Cancelled, error) {
-	switch {
-	case next && stop:
-		return Cancelled{}, fault.New("stop", "stop and next: both are given, and what follows is not worked on yet; give one of them")
-	case next:
-		return CancelledOf(notify.Leased), pub.CancelNext(ctx, topic, id)
-	}
-	was, err := pub.Cancel(ctx, topic, id, store.CancelOptions{Stop: stop})
-	stopping := stop && was == notify.Leased
-	return Cancelled{Cancelled: !stopping, Was: was, Stopping: stopping}, err
-}
-
-// RescheduleTo gives a message another due time: after a delay, or at a time, perhaps in a zone, of which at most one is given.
-func RescheduleTo(ctx context.Context, pub *notify.Publisher, topic, id string, delay time.Duration, due time.Time, zone string) (notify.Publication, error) {
-	due, err := calendar.Local(due, zone)
-	switch {
-	case err != nil:
-		return notify.Publication{}, err
-	case due.IsZero():
-		return pub.RescheduleIn(ctx, topic, id, delay)
-	case delay != 0:
-		return notify.Publication{}, fault.New("due", "delay and due: both are given; give one of them")
-	}
-	return pub.RescheduleAt(ctx, topic, id, due)
-}
 
 // Receipt names a claimed message to acknowledge.
 type Receipt struct {

@@ -32,7 +32,7 @@ func newCaller(t *testing.T, store *notify.Store) caller {
 // of returns a caller of the same service that may use some topics, by patterns with commas.
 func (c caller) of(topics string) caller {
 	c.t.Helper()
-	c.Client = calls.Client{Name: topics, Rights: calls.AllRights, Searches: new(api.Searches)}
+	c.Client = calls.Client{Name: topics, Rights: calls.AllRights, Searches: new(calls.Searches)}
 	for _, text := range strings.Split(topics, ",") {
 		p, err := notify.ParsePattern(text)
 		if err != nil {

@@ -42,13 +42,13 @@ type Client struct {
 	Name       string
 	Rights     []Right
 	Patterns   []notify.Pattern
-	Everything bool          // also what patterns do not match: the topics of the system
-	Searches   *api.Searches // of bodies, under way
+	Everything bool      // also what patterns do not match: the topics of the system
+	Searches   *Searches // of bodies, under way
 }
 
 // Anybody returns a client that may do everything.
 func Anybody(name string) Client {
-	return Client{Name: name, Rights: AllRights, Patterns: anyTopic(), Everything: true, Searches: new(api.Searches)}
+	return Client{Name: name, Rights: AllRights, Patterns: anyTopic(), Everything: true, Searches: new(Searches)}
 }
 
 func anyTopic() []notify.Pattern {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -78,9 +81,25 @@ var _ = define(Call{
 	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Give a message another due time",
 	Description: "With neither a delay nor a due time the message is due at once.",
 }, func(ctx context.Context, s *Service, r *Request, in *rescheduleInput) (any, error) {
-	p, err := api.RescheduleTo(ctx, s.Publisher, in.Topic, in.ID, in.M.Delay, in.M.Due, in.M.Zone)
+	due, err := calendar.Local(in.M.Due, in.M.Zone)
+	if err != nil {
+		return nil, err
+	}
+	var p notify.Publication
+	if due.IsZero() {
+		p, err = s.Publisher.RescheduleIn(ctx, in.Topic, in.ID, in.M.Delay)
+	} else {
+		p, err = s.Publisher.RescheduleAt(ctx, in.Topic, in.ID, due)
+	}
 	return reply(api.PublicationOf(p), err)
 })
+
+// Cancelled says that a message is cancelled, or is to be, and what its state was.
+type Cancelled struct {
+	Cancelled bool         `json:"cancelled" doc:"true; false where stopping is true"`
+	Was       notify.State `json:"was" enum:"scheduled,ready,blocked,leased,dead,done" doc:"its state before: done if it had ended and only its id was taken; with next=true leased, as a publish answers it"`
+	Stopping  bool         `json:"stopping,omitempty" doc:"true: a worker has it, and was told to stop; it is cancelled, with what follows it, when that settles it in any way but an acknowledgement, and when the lease ends, which is not extended any more"`
+}
 
 type cancelInput struct {
 	OfMessage
@@ -89,10 +108,18 @@ type cancelInput struct {
 }
 
 var _ = define(Call{
-	Name: "cancel", Method: "DELETE", Path: PathMessage, Tag: TagPublish, Status: http.StatusOK, Reply: api.Cancelled{}, NATS: ByTopic,
+	Name: "cancel", Method: "DELETE", Path: PathMessage, Tag: TagPublish, Status: http.StatusOK, Reply: Cancelled{}, NATS: ByTopic,
 	Rights: []Right{MayPublish}, Errors: []int{404, 409}, Summary: "Cancel a message, with what follows it",
 }, func(ctx context.Context, s *Service, r *Request, in *cancelInput) (any, error) {
-	return reply(api.CancelIt(ctx, s.Publisher, in.Topic, in.ID, in.Next, in.Stop))
+	switch {
+	case in.Next && in.Stop:
+		return nil, fault.New("stop", "stop and next: both are given, and what follows is not worked on yet; give one of them")
+	case in.Next:
+		return reply(Cancelled{Cancelled: true, Was: notify.Leased}, s.Publisher.CancelNext(ctx, in.Topic, in.ID))
+	}
+	was, err := s.Publisher.Cancel(ctx, in.Topic, in.ID, store.CancelOptions{Stop: in.Stop})
+	stopping := in.Stop && was == notify.Leased
+	return reply(Cancelled{Cancelled: !stopping, Was: was, Stopping: stopping}, err)
 })
 
 type listInput struct {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
@@ -18,7 +17,7 @@ type Service struct {
 	Store     *notify.Store
 	Publisher *notify.Publisher
 	Inspector *notify.Inspector
-	Finder    *api.Finder
+	Finder    *Finder
 	Forecasts *forecast.Cache
 	Archive   *archive.Archive // of what ended; nil: there is none
 	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
@@ -40,7 +39,7 @@ func NewService(store *notify.Store, a *archive.Archive, logger *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	finder, err := api.NewFinder(store)
+	finder, err := NewFinder(store)
 	if err != nil {
 		return nil, err
 	}

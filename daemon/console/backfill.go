@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/fields"
 )
 
@@ -24,8 +24,8 @@ var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form
 		to = now.UTC().Format(time.RFC3339Nano)
 		v.r.PostForm.Set("to", to)
 	}
-	backfill := func(dryRun bool) (api.Backfilled, error) {
-		return ask[api.Backfilled](ctx, c, v, "backfillSchedule", "topic", topic, "name", name, "from", from, "to", to, "dry_run", strconv.FormatBool(dryRun))
+	backfill := func(dryRun bool) (calls.Backfilled, error) {
+		return ask[calls.Backfilled](ctx, c, v, "backfillSchedule", "topic", topic, "name", name, "from", from, "to", to, "dry_run", strconv.FormatBool(dryRun))
 	}
 	would, err := backfill(true)
 	switch {

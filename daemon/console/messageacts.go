@@ -41,7 +41,7 @@ var messageActs = map[string]change{
 	"cancel": {"cancel", true, cancel},
 	"stop":   {"cancel", true, cancel},
 	"cancel-next": {"cancel", false, func(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
-		_, err := ask[api.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "next", "true")
+		_, err := ask[calls.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "next", "true")
 		return "Cancelled what follows " + id, err
 	}},
 	"reschedule": {"reschedule", false, func(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
@@ -59,7 +59,7 @@ var messageActs = map[string]change{
 // cancel cancels a message, and stops the work on it if the button says so.
 func cancel(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
 	stop := fmt.Sprint(v.r.PostForm.Get("act") == "stop")
-	done, err := ask[api.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "stop", stop)
+	done, err := ask[calls.Cancelled](ctx, c, v, "cancel", "topic", topic, "id", id, "stop", stop)
 	if done.Stopping {
 		return "Told the worker of " + id + " to stop", err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
@@ -103,7 +104,7 @@ func TestIfExists(t *testing.T) {
 		t.Errorf("got %+v, then %+v", next, got)
 	}
 	s.call("DELETE", messages+"/a", "").is(409).kind("leased")
-	if was := read[api.Cancelled](s.call("DELETE", messages+"/a?next=true", "").is(200)); was != api.CancelledOf(notify.Leased) {
+	if was := read[calls.Cancelled](s.call("DELETE", messages+"/a?next=true", "").is(200)); was != (calls.Cancelled{Cancelled: true, Was: notify.Leased}) {
 		t.Errorf("got %+v", was)
 	}
 	all := lines[struct {

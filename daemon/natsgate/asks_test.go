@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -115,7 +116,7 @@ func TestIfExists(t *testing.T) {
 	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`)); m.Next == nil || m.Next.UniqueFor != 3_600_000 {
 		t.Errorf("got %+v", m)
 	}
-	if c := read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","next":true}`)); c != api.CancelledOf(notify.Leased) {
+	if c := read[calls.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","next":true}`)); c != (calls.Cancelled{Cancelled: true, Was: notify.Leased}) {
 		t.Errorf("got %+v", c)
 	}
 	if s := gate.Stats().Publisher; s != (notify.PublisherStats{Created: 2, Kept: 1, Replaced: 1, Moved: 1, Refused: 2}) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -40,7 +41,7 @@ func TestAckKeepsResult(t *testing.T) {
 			t.Errorf("%s: got %+v", data, said)
 		}
 		wantRefused(t, request(t, conn, m.Reply, data), 409, "lease lost")
-		read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`))
+		read[calls.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a"}`))
 	}
 	m := claimOne(t, conn, db, "", body("large"))
 	wantRefused(t, request(t, conn, m.Reply, `+ACK {"keep":"24h","result":"`+strings.Repeat("x", store.MaxResult+1)+`"}`), 422, "result", "65536")

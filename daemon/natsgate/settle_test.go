@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -144,7 +144,7 @@ func TestProgressOfWork(t *testing.T) {
 	if got := request(t, conn, "bellhop.inspect."+topic, `{"id":"a"}`).Data; !strings.Contains(string(got), `"progress":40,"note":"page 2 of 5"`) || !info(t, db, "a").Until.Equal(until) {
 		t.Errorf("inspect answers %s", got)
 	}
-	read[api.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true}`))
+	read[calls.Cancelled](t, request(t, conn, "bellhop.cancel."+topic, `{"id":"a","stop":true}`))
 	wantRefused(t, request(t, conn, m.Reply, "+WPI"), 409, "the message is cancelled, and the work on it is to stop")
 	settle(t, conn, m, "-NAK")
 	if !gone(t, db, "a") {

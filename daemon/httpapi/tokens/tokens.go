@@ -17,7 +17,6 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/notify"
@@ -178,7 +177,7 @@ func parseGrant(line string) (*Grant, error) {
 		return nil, fault.New("line", "line: %d words; write NAME TOKEN RIGHTS TOPICS, such as: shop TOKEN publish,listen order.>", len(fields))
 	}
 	g := &Grant{line: line, Memory: guard.NewMemory()}
-	g.Name, g.Searches = fields[0], new(api.Searches)
+	g.Name, g.Searches = fields[0], new(calls.Searches)
 	g.Valid, g.revoke = context.WithCancel(context.Background())
 	if !nameGrammar.MatchString(g.Name) || hexDigits.MatchString(g.Name) { // a token of openssl rand -hex in the wrong place
 		return nil, fault.New("name", "name: use up to 32 letters, digits and . _ -, beginning with a letter or digit, and not 16 hexadecimal digits or more; write NAME TOKEN RIGHTS TOPICS in this order")

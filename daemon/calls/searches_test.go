@@ -1,4 +1,4 @@
-package api_test
+package calls_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/find"
 )
 
@@ -17,7 +17,7 @@ func TestSearches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&logged, nil))
-		var s api.Searches
+		var s calls.Searches
 		parse := func(text string) find.Query {
 			q, err := find.Parse(text)
 			if err != nil {
