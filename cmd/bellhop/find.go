@@ -105,7 +105,6 @@ type findRun struct {
 	*app
 	*findFlags
 	session *session
-	finder  *find.Finder
 	query   find.Query
 	act     find.Act
 	drew    bool // progress is on the screen
@@ -125,11 +124,7 @@ func (a *app) runFind(ctx context.Context, args []string, f *findFlags, act find
 		return err
 	}
 	defer s.store.Close()
-	finder, err := find.New(s.store)
-	if err != nil {
-		return err
-	}
-	run := findRun{app: a, findFlags: f, session: s, finder: finder, query: query, act: act}
+	run := findRun{app: a, findFlags: f, session: s, query: query, act: act}
 	switch {
 	case act.Kind != "":
 		return run.actOnAll(ctx)
@@ -189,7 +184,7 @@ func (s *findRun) each(ctx context.Context, limit int, on func([]notify.Info) er
 		if limit > 0 {
 			most = min(limit-n, most)
 		}
-		page, err := s.finder.Find(ctx, s.query, find.Options{Limit: most, Cursor: cursor})
+		page, err := s.session.service.Finder.Find(ctx, s.query, find.Options{Limit: most, Cursor: cursor})
 		if missing, err = partly(err); err != nil {
 			s.clear()
 			return cursor, err
@@ -372,7 +367,7 @@ func (s *findRun) perform(ctx context.Context, dryRun bool) (sum find.Acted, err
 	defer s.clear()
 	var away error
 	for sum.Cursor = s.cursor; ; {
-		one, err := s.finder.Act(ctx, s.query, s.act, find.Options{Cursor: sum.Cursor}, dryRun)
+		one, err := s.session.service.Finder.Act(ctx, s.query, s.act, find.Options{Cursor: sum.Cursor}, dryRun)
 		missing, err := partly(err)
 		away = cmp.Or(missing, away)
 		sum.Matched, sum.Done = sum.Matched+one.Matched, sum.Done+one.Done

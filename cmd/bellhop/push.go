@@ -47,11 +47,9 @@ send each broadcast to the URL.`,
   bellhop push pause crm`,
 	}, "put, list, show, test, pause, resume or delete",
 		a.pushPutCommand(), a.pushListCommand(), a.pushShowCommand(), a.pushTestCommand(),
-		a.pushChangeCommand("pause", "Pause a push: messages of its topics wait", "paused", func(s store.Shard, ctx context.Context, name string) error {
-			return s.PausePush(ctx, name, "by an operator")
-		}),
-		a.pushChangeCommand("resume", "Resume a push", "resumed", func(s store.Shard, ctx context.Context, name string) error { return s.PausePush(ctx, name, "") }),
-		a.pushChangeCommand("delete", "Remove a push; messages stay, broadcasts not yet sent are dropped", "deleted", store.Shard.RemovePush),
+		a.pushChangeCommand("pause", "Pause a push: messages of its topics wait", "paused"),
+		a.pushChangeCommand("resume", "Resume a push", "resumed"),
+		a.pushChangeCommand("delete", "Remove a push; messages stay, broadcasts not yet sent are dropped", "deleted"),
 	)
 }
 
@@ -109,39 +107,33 @@ where it stood; what that does not match, and was still to be sent, is dropped.`
 		if err != nil {
 			return err
 		}
-		return a.printPush(ctx, s, p.Name, put.Dropped)
+		shown, err := ask[api.Push](ctx, s, "showPush", map[string]string{"name": p.Name})
+		if err != nil {
+			return err
+		}
+		shown.Dropped = put.Dropped
+		if a.json {
+			return a.printJSON(shown)
+		}
+		return a.printPush(ctx, s, shown)
 	})
 }
 
 func (a *app) pushListCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "listPushes", &cobra.Command{
 		Use:     "list",
 		Short:   "List the pushes",
 		Long:    `List the pushes, the topics and the endpoint of each, and whether it is paused or fails.`,
 		Example: "  bellhop push list\n  bellhop push list --json | jq '.pushes[] | select(.failing) | .name'",
-		Args:    takes(),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		all, err := s.store.Home().Pushes(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.store.Home().NoteUnsent(ctx, all); err != nil {
-			return err
-		}
-		list := api.Pushes{Pushes: make([]api.Push, len(all))}
-		rows := [][]string{{"NAME", "TOPICS", "TO", "STATE"}}
-		now := a.now(ctx, s)
-		for i, p := range all {
-			list.Pushes[i] = api.PushOf(p)
-			rows = append(rows, []string{p.Name, strings.Join(p.Topics, ","), pushTo(p), pushState(p, now)})
-		}
-		switch {
-		case a.json:
-			return a.printJSON(list)
-		case len(all) == 0:
+	}, func(ctx context.Context, s *session, _ []string, list api.Pushes) error {
+		if len(list.Pushes) == 0 {
 			fmt.Fprintln(a.out, "no push")
 			return nil
+		}
+		rows := [][]string{{"NAME", "TOPICS", "TO", "STATE"}}
+		now := a.now(ctx, s)
+		for _, p := range list.Pushes {
+			rows = append(rows, []string{p.Name, strings.Join(p.Topics, ","), pushTo(p), pushState(p, now)})
 		}
 		a.printRows(rows, 1, 2, 3)
 		return nil
@@ -149,7 +141,7 @@ func (a *app) pushListCommand() *cobra.Command {
 }
 
 // pushes returns what a push sends.
-func pushes(p store.Push) string {
+func pushes(p api.Push) string {
 	if p.Broadcasts {
 		return "broadcasts"
 	}
@@ -157,18 +149,13 @@ func pushes(p store.Push) string {
 }
 
 // pushTo returns where a push leads.
-func pushTo(p store.Push) string {
-	if p.IsNATS() {
-		return p.To
-	}
-	return api.ShownURL(p.URL)
-}
+func pushTo(p api.Push) string { return cmp.Or(p.To, p.URL) }
 
 // unsent is the state of a push that no daemon sends.
 const unsent = "no daemon sends it"
 
 // pushState says what a push does.
-func pushState(p store.Push, now time.Time) string {
+func pushState(p api.Push, now time.Time) string {
 	switch {
 	case p.Paused != "":
 		return "paused, " + p.Paused
@@ -185,7 +172,7 @@ func pushState(p store.Push, now time.Time) string {
 }
 
 func (a *app) pushShowCommand() *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+	return callCommand(a, "showPush", &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a push, what it has in flight, and whether its endpoint fails",
 		Long: `Show a push: how many messages of its topics are leased, whether it is paused, and
@@ -193,42 +180,21 @@ why; and since when its endpoint fails, what it answered last, and when it is as
 next. Several daemons ask in their turn: that is when the one that asked last does.
 Of one to NATS it names a stream that stores what is sent and answers first.`,
 		Example: "  bellhop push show crm\n  bellhop push show crm --json | jq .leased",
-		Args:    takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error { return a.printPush(ctx, s, args[0], nil) })
+	}, func(ctx context.Context, s *session, _ []string, p api.Push) error { return a.printPush(ctx, s, p) })
 }
 
-// printPush prints a push, and the topics of which a change of it dropped broadcasts.
-func (a *app) printPush(ctx context.Context, s *session, name string, dropped []string) error {
-	p, err := s.store.Home().Push(ctx, name)
-	if err != nil {
-		return err
-	}
-	one := []store.Push{p}
-	if err := s.store.Home().NoteUnsent(ctx, one); err != nil {
-		return err
-	}
-	p = one[0]
-	p.Dropped = dropped
-	leased, err := store.PushLeased(ctx, s.store, &p)
-	if err != nil && !store.IsPartial(err) {
-		return err
-	}
-	if a.json {
-		shown := api.PushOf(p)
-		shown.Leased = leased
-		return a.printJSON(shown)
-	}
+// printPush prints a push.
+func (a *app) printPush(ctx context.Context, s *session, p api.Push) error {
 	now := a.now(ctx, s)
 	rows := [][]string{
 		{"name", p.Name},
 		{pushes(p), strings.Join(p.Topics, ", ")},
 		{"to", pushTo(p)},
-		{"secrets", fmt.Sprint(len(p.Secrets))},
-		{"in flight", inFlight(p, leased)},
-		{"timeout", fault.Short(p.Timeout)},
+		{"secrets", fmt.Sprint(p.Secrets)},
+		{"in flight", inFlight(p)},
+		{"timeout", fault.Short(time.Duration(p.TimeoutMs) * time.Millisecond)},
 		{"state", pushState(p, now)},
 	}
 	if pushState(p, now) == unsent {
@@ -254,23 +220,23 @@ func (a *app) printPush(ctx context.Context, s *session, name string, dropped []
 }
 
 // sentBy names the setting without which a daemon does not send a push.
-func sentBy(p store.Push) string {
-	if p.IsNATS() {
+func sentBy(p api.Push) string {
+	if p.To != "" {
 		return "BELLHOP_NATS_URL"
 	}
 	return "BELLHOP_PUSH_ALLOW=public, or the net of the URL"
 }
 
 // inFlight says how many messages of a push are leased, if that is known, and of how many at the most.
-func inFlight(p store.Push, leased *int64) string {
+func inFlight(p api.Push) string {
 	most := fmt.Sprintf("at most %d a topic and daemon", p.InFlight)
 	if p.Broadcasts {
 		most = fmt.Sprintf("at most %d a daemon", p.InFlight)
 	}
-	if leased == nil {
+	if p.Leased == nil {
 		return most
 	}
-	return fmt.Sprintf("%d, %s", *leased, most)
+	return fmt.Sprintf("%d, %s", *p.Leased, most)
 }
 
 // nextTry says when an endpoint that fails is asked again.
@@ -335,23 +301,15 @@ BELLHOP_NATS_URL names the NATS.`,
 }
 
 // pushChangeCommand returns a command that changes a push.
-func (a *app) pushChangeCommand(name, short, done string, change func(s store.Shard, ctx context.Context, name string) error) *cobra.Command {
-	c := a.jsonFlag(&cobra.Command{
+func (a *app) pushChangeCommand(name, short, done string) *cobra.Command {
+	return callCommand(a, name+"Push", &cobra.Command{
 		Use:     name + " NAME",
 		Short:   short,
 		Long:    short + ".",
 		Example: "  bellhop push " + name + " crm",
-		Args:    takes("NAME"),
 
 		ValidArgsFunction: a.first(a.pushesLike),
-	})
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if err := change(s.store.Home(), ctx, args[0]); err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(map[string]string{done: args[0]})
-		}
+	}, func(_ context.Context, _ *session, args []string, _ any) error {
 		terminal.Printf(a.out, "%s %s\n", done, args[0])
 		return nil
 	})
