@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -64,12 +64,12 @@ lines of bellhop export that have "kind":"schedule"; how far they are is ignored
 		case err != nil:
 			err = fmt.Errorf("%w\nwhat was done is printed; apply the file again", err)
 		}
-		return errors.Join(a.printApplied(&api.SchedulesApplied{DryRun: dryRun, Schedules: append([]store.Applied{}, done...)}), err)
+		return errors.Join(a.printApplied(&calls.SchedulesApplied{DryRun: dryRun, Schedules: append([]store.Applied{}, done...)}), err)
 	})
 }
 
 // readSchedules reads the lines of a file, "-" for standard input. The error joins a Fault for each thing that is wrong in any of them.
-func (a *app) readSchedules(ctx context.Context, path string, maxBody int) ([]api.ScheduleLine, error) {
+func (a *app) readSchedules(ctx context.Context, path string, maxBody int) ([]calls.ScheduleLine, error) {
 	in := a.in
 	if path != "-" {
 		f, err := os.Open(path)
@@ -96,7 +96,7 @@ func (a *app) readSchedules(ctx context.Context, path string, maxBody int) ([]ap
 type scheduleReader struct {
 	in      *bufio.Reader
 	maxBody int
-	all     []api.ScheduleLine
+	all     []calls.ScheduleLine
 	at      map[string]int // lines of schedules, by TOPIC:NAME
 	faults  []error
 	bad     int // lines
@@ -127,7 +127,7 @@ func (r *scheduleReader) run() error {
 
 // add adds a line.
 func (r *scheduleReader) add(n int, text []byte) error {
-	l, err := api.DecodeScheduleLine(text)
+	l, err := calls.DecodeScheduleLine(text)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (r *scheduleReader) add(n int, text []byte) error {
 			return fault.New("name", "name %s: line %d has it, too; give each schedule of a topic once", l.Schedule.Name, before)
 		}
 		r.at[member] = n
-		err = api.CheckBody(l.Schedule, r.maxBody)
+		err = calls.CheckBody(l.Schedule, r.maxBody)
 	}
 	r.all = append(r.all, l)
 	return err
@@ -157,7 +157,7 @@ func (r *scheduleReader) refuse(n int, err error) {
 }
 
 // printApplied prints what was done.
-func (a *app) printApplied(sum *api.SchedulesApplied) error {
+func (a *app) printApplied(sum *calls.SchedulesApplied) error {
 	if a.json {
 		return a.printJSON(sum)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -41,10 +41,10 @@ func TestScheduleApply(t *testing.T) {
 	is(apply(file, "--dry-run"), "mail digest added\nmail often added\nnews once added\nadded 3, changed 0, unchanged 0, deleted 0; this was a dry run, and nothing was changed\n")
 	is(s.call("schedule", "list", "mail"), "no schedule\n")
 	is(apply(file), "mail digest added\nmail often added\nnews once added\nadded 3, changed 0, unchanged 0, deleted 0\n")
-	list := func() (all []api.Schedule) {
+	list := func() (all []calls.Schedule) {
 		t.Helper()
 		for _, topic := range []string{"mail", "news"} {
-			var page api.Schedules
+			var page calls.Schedules
 			s.json(&page, "schedule", "list", topic, "--json")
 			all = append(all, page.Schedules...)
 		}
@@ -136,7 +136,7 @@ func TestScheduleApplyRefuses(t *testing.T) {
 	}
 	contains(t, s.fails(exitFailed, "schedule", "apply", filepath.Join(t.TempDir(), "none")), "no such file")
 	contains(t, s.fails(exitUsage, "schedule", "apply"), "FILE is missing")
-	var all api.Schedules
+	var all calls.Schedules
 	if s.json(&all, "schedule", "list", "mail", "--json"); len(all.Schedules) != 1 || all.Schedules[0].Name != "old" {
 		t.Errorf("got %+v", all)
 	}
@@ -235,7 +235,7 @@ func TestScheduleApplyAtOnce(t *testing.T) {
 		defer mu.Unlock()
 		return maps.Clone(got)
 	})
-	var list api.Schedules
+	var list calls.Schedules
 	s.json(&list, "schedule", "list", "ticks", "--json")
 	if shown := list.Schedules; len(shown) != 1 || shown[0].State.Missed != 0 || shown[0].State.Taken != 0 {
 		t.Errorf("got %+v", shown)

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -116,7 +116,7 @@ func search(ctx context.Context, r *archive.Archive, q archive.Query, limit int,
 func (a *app) printArchived(page archive.Page) error {
 	switch {
 	case a.json:
-		return a.printJSON(api.ArchivePageOf(page))
+		return a.printJSON(calls.ArchivePageOf(page))
 	case len(page.Rows) == 0:
 		fmt.Fprintln(a.out, "the archive holds nothing like that")
 		return nil
@@ -150,7 +150,7 @@ a row, such as its death, and another one after it was requeued.`,
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(api.ArchivePageOf(archive.Page{Rows: rows}))
+			return a.printJSON(calls.ArchivePageOf(archive.Page{Rows: rows}))
 		}
 		now := a.now(ctx, s)
 		for i, row := range rows {

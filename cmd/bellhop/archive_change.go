@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
@@ -116,7 +116,7 @@ func (a *app) printChange(sum archive.Change, err error, text func()) error {
 	case !a.json:
 		text()
 	default:
-		if bad := a.printJSON(api.ArchiveChangeOf(sum)); err == nil {
+		if bad := a.printJSON(calls.ArchiveChangeOf(sum)); err == nil {
 			err = bad
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -106,7 +106,7 @@ func (s *shell) archived(topic string, n int) {
 }
 
 // search returns what archive search --json prints.
-func (s *shell) search(args ...string) (page api.ArchivePage) {
+func (s *shell) search(args ...string) (page calls.ArchivePage) {
 	s.t.Helper()
 	s.json(&page, append([]string{"archive", "search", "--json"}, args...)...)
 	return page
@@ -137,7 +137,7 @@ func TestArchive(t *testing.T) {
 	contains(t, s.call("archive", "search", "--limit", "2"), "\nmore: --cursor "+first.Cursor+"\n")
 	contains(t, s.call("archive", "show", "order.timeout", "2"), "topic          order.timeout\n", "state          dead\n", "ended ", "body           6 bytes\n", "\nbody 2\n")
 	contains(t, s.fails(exitFailed, "archive", "show", "order.timeout", "4"), "the archive holds nothing of 4 of order.timeout")
-	var shown api.ArchivePage
+	var shown calls.ArchivePage
 	if s.json(&shown, "archive", "show", "order.timeout", "3", "--json"); len(shown.Messages) != 1 || *shown.Messages[0].Body != "body 3" {
 		t.Errorf("got %+v", shown)
 	}

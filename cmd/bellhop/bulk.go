@@ -12,7 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -190,7 +190,7 @@ func (b *bulk) fill(next *batch) bool {
 
 // parse reads the last line.
 func (next *batch) parse(text []byte, maxBody int) error {
-	if kind := api.KindOf(text); kind != "" {
+	if kind := calls.KindOf(text); kind != "" {
 		r, err := parseRestored(next.last, kind, text, maxBody)
 		if err == nil {
 			next.restored = append(next.restored, r)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -39,7 +39,7 @@ func newShellAhead(t *testing.T, ahead time.Duration, vars ...string) *shell {
 // foundIDs returns the ids of messages that the answer to a search names.
 func foundIDs(t *testing.T, answer []byte) string {
 	t.Helper()
-	var page api.Found
+	var page calls.Found
 	if err := json.Unmarshal(answer, &page); err != nil || page.Missing.Missing != nil {
 		t.Fatalf("%v in %s", err, answer)
 	}

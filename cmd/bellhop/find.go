@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -342,7 +343,7 @@ func (a *app) printActed(what string, n int, sum find.Acted, err error) error {
 		return a.printCount(what, n, err)
 	}
 	missing, _ := api.MissingOf(err)
-	return cmp.Or(err, a.printJSON(api.ActedOf(sum, missing)))
+	return cmp.Or(err, a.printJSON(calls.ActedOf(sum, missing)))
 }
 
 // confirmAll counts what matches, and asks. Without a terminal it requires --all.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -72,7 +73,7 @@ func (a *app) forecast(ctx context.Context, s *session, o forecast.Options) erro
 		return err
 	case a.json:
 		of, _ := api.MissingOf(missing)
-		return cmp.Or(a.printJSON(api.ForecastOf(f, of)), missing)
+		return cmp.Or(a.printJSON(calls.ForecastOf(f, of)), missing)
 	}
 	for _, line := range a.forecastLines(f) {
 		fmt.Fprintln(a.out, line)

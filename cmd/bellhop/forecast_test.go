@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -56,7 +56,7 @@ func TestForecastOfSchedules(t *testing.T) {
 		day.Add(2*forecast.Day).Format(forecastLayout)+"         0          1  "+strings.Repeat("░", 10)+"\n",
 		"later                     0\n")
 	contains(t, s.call("forecast", "--bucket", "1d", "--count", "6"), "FROM               MESSAGES  BROADCASTS  RECURRING\n")
-	recurring := func() (f api.Forecast, from []int64) { // from that day on: the forecast begins with today, which may be another one by now
+	recurring := func() (f calls.Forecast, from []int64) { // from that day on: the forecast begins with today, which may be another one by now
 		t.Helper()
 		s.json(&f, "forecast", "bills", "--bucket", "1d", "--count", "6", "--json")
 		return f, f.Recurring[day.Sub(f.From)/forecast.Day:][:3]

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -120,7 +121,7 @@ func TestWorkers(t *testing.T) {
 	p.await(1, "began")
 	contains(t, s.call("inspect", "t", "1"), "state         leased\n", "leased by     shop-1\n", "leased since  ")
 	s.listen("prices.*")
-	var list api.Workers
+	var list calls.Workers
 	storetest.Eventually(t, "both are there", func() bool {
 		s.json(&list, "workers", "--json")
 		return len(list.Workers) == 2

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -24,7 +24,7 @@ its key, until it is requeued, purged or replaced: see the setting on_dead.`,
 		Example: `  bellhop keys ledger
   bellhop keys ledger --sort oldest --limit 5
   bellhop keys ledger --json | jq -r '.keys[].key'`,
-	}, func(ctx context.Context, s *session, _ []string, keys api.Keys) error {
+	}, func(ctx context.Context, s *session, _ []string, keys calls.Keys) error {
 		if len(keys.Keys) == 0 {
 			fmt.Fprintln(a.out, "no message is blocked")
 			return nil
@@ -40,11 +40,11 @@ its key, until it is requeued, purged or replaced: see the setting on_dead.`,
 }
 
 // keyRows returns the table of keys.
-func keyRows(keys []api.BlockedKey, now time.Time) [][]string {
+func keyRows(keys []calls.BlockedKey, now time.Time) [][]string {
 	rows := [][]string{{"KEY", "BLOCKED", "OLDEST", "BEHIND"}}
 	ago := func(t time.Time) string { return text.Distance(t, now) }
 	for _, k := range keys {
-		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(timeOf(k.Oldest), now), text.Dash(api.Behind(k.Behind, ago))})
+		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Blocked, 10), text.Relative(timeOf(k.Oldest), now), text.Dash(calls.Behind(k.Behind, ago))})
 	}
 	return rows
 }

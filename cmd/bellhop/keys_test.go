@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -25,9 +25,9 @@ func TestKeys(t *testing.T) {
 	s.call("publish", "ledger", "--key", "acct-7", "--id", "last", "--body", "x")
 	contains(t, s.call("inspect", "ledger", "last"), "behind     first-of-acct-7, dead, bars the key\n")
 	s.call("cancel", "ledger", "last")
-	var got api.Keys
+	var got calls.Keys
 	s.json(&got, "keys", "ledger", "--sort", "oldest", "--json")
-	if got.All != 3 || len(got.Keys) != 3 || got.Keys[0].Key != "acct-7" || got.Keys[0].Behind[0] != (api.Sitter{ID: "first-of-acct-7", State: notify.Dead}) {
+	if got.All != 3 || len(got.Keys) != 3 || got.Keys[0].Key != "acct-7" || got.Keys[0].Behind[0] != (calls.Sitter{ID: "first-of-acct-7", State: notify.Dead}) {
 		t.Errorf("got %+v", got)
 	}
 	for line := range strings.Lines(s.onTerminal("keys", "ledger")) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -555,7 +555,7 @@ func TestListeners(t *testing.T) {
 	here.await(1, "began")
 	var names []notify.ListenerInfo
 	storetest.Eventually(t, "it is known who listens", func() bool {
-		var list api.Listeners
+		var list calls.Listeners
 		s.json(&list, "listeners", "--json")
 		names = list.Listeners
 		return len(names) == 2 && len(names[1].By) == 1 && len(names[1].HeldBy) == 1

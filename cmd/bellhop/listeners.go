@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/receivers"
@@ -38,10 +38,10 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 	})
 	c.AddCommand(a.listenersRemoveCommand(), a.listenersOfCommand())
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		all := api.Listeners{Listeners: []notify.ListenerInfo{}}
+		all := calls.Listeners{Listeners: []notify.ListenerInfo{}}
 		params := map[string]string{"limit": "500"}
 		for more := true; more; more = params["cursor"] != "" {
-			page, err := ask[api.Listeners](ctx, s, "listeners", params)
+			page, err := ask[calls.Listeners](ctx, s, "listeners", params)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ BELLHOP_BROADCAST_KEEP says: those "at risk" are removed next.`,
 func listenerRows(names []notify.ListenerInfo, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "PATTERN", "FROM", "LEASED", "BEHIND", "LISTENS", "OLDEST"}}
 	for _, n := range names {
-		rows = append(rows, []string{n.Name, n.Pattern, n.From, fmt.Sprint(n.Held), fmt.Sprint(n.Behind), api.WhoListens(n), oldest(n, now)})
+		rows = append(rows, []string{n.Name, n.Pattern, n.From, fmt.Sprint(n.Held), fmt.Sprint(n.Behind), calls.WhoListens(n), oldest(n, now)})
 	}
 	return rows
 }

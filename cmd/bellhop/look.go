@@ -13,7 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 )
 
@@ -28,7 +28,7 @@ of a shard.`,
 		Args:    takes(),
 	})
 	return a.withStore(c, func(ctx context.Context, s *session, _ []string) error {
-		all, err := ask[api.Carriers](ctx, s, "carrier", nil)
+		all, err := ask[calls.Carriers](ctx, s, "carrier", nil)
 		switch {
 		case err != nil:
 			return err
@@ -44,15 +44,15 @@ of a shard.`,
 }
 
 // vacancy returns errReported if a shard has no carrier.
-func vacancy(all api.Carriers) error {
-	if all.Name == "" || slices.ContainsFunc(all.Shards, func(c api.ShardCarrier) bool { return c.Name == "" }) {
+func vacancy(all calls.Carriers) error {
+	if all.Name == "" || slices.ContainsFunc(all.Shards, func(c calls.ShardCarrier) bool { return c.Name == "" }) {
 		return errReported
 	}
 	return nil
 }
 
 // printCarrier prints the carrier of a store of one shard.
-func (a *app) printCarrier(c api.Carrier, now time.Time) error {
+func (a *app) printCarrier(c calls.Carrier, now time.Time) error {
 	return text.Table(a.out, func(w io.Writer) {
 		if c.Name == "" {
 			fmt.Fprintln(w, "carrier\tnone is elected; start one with bellhop serve")
@@ -64,12 +64,12 @@ func (a *app) printCarrier(c api.Carrier, now time.Time) error {
 }
 
 // leaseOf says when the lease of a carrier ends.
-func leaseOf(c api.Carrier) string {
+func leaseOf(c calls.Carrier) string {
 	return "in " + text.Rough(time.Duration(c.LeaseMs)*time.Millisecond)
 }
 
 // printCarriers prints the carriers of several shards.
-func (a *app) printCarriers(all []api.ShardCarrier, now time.Time) {
+func (a *app) printCarriers(all []calls.ShardCarrier, now time.Time) {
 	rows := [][]string{{"SHARD", "CARRIER", "EPOCH", "ELECTED", "LEASE ENDS", "NEXT DUE"}}
 	for _, c := range all {
 		row := []string{strconv.Itoa(c.Shard), "none", "-", "-", "-", "-"}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -151,7 +151,7 @@ func TestServeAndCarrier(t *testing.T) {
 	p.await(1, "msg=elected")
 	contains(t, s.call("carrier"), "epoch       1", "lease ends  in ", "next due    -")
 	s.call("publish", "t", "--delay", "1h", "--body", "x")
-	var c api.Carrier
+	var c calls.Carrier
 	if s.json(&c, "carrier", "--json"); c.Name == "" || c.Epoch != 1 || c.Next == nil {
 		t.Errorf("got %+v", c)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -13,7 +13,7 @@ import (
 // a push finds the messages of its topics in their order.
 type restored struct {
 	line     int
-	schedule api.ScheduleLine
+	schedule calls.ScheduleLine
 	push     *store.Push
 }
 
@@ -22,18 +22,18 @@ func parseRestored(line int, kind string, text []byte, maxBody int) (restored, e
 	r := restored{line: line}
 	switch kind {
 	case store.KindPush:
-		p, err := api.DecodePushLine(text)
+		p, err := calls.DecodePushLine(text)
 		r.push = &p
 		return r, err
 	case store.KindSchedule:
 		var err error
-		if r.schedule, err = api.DecodeScheduleLine(text); err != nil {
+		if r.schedule, err = calls.DecodeScheduleLine(text); err != nil {
 			return r, err
 		}
 		if r.schedule.Restore == nil {
 			return r, fault.New("restore", "restore: it is missing; use bellhop schedule apply for a schedule that is to begin anew")
 		}
-		return r, api.CheckBody(r.schedule.Schedule, maxBody)
+		return r, calls.CheckBody(r.schedule.Schedule, maxBody)
 	}
 	return r, fault.New("kind", "kind %.40q: use %s or %s, and leave it out for a message", kind, store.KindSchedule, store.KindPush)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
@@ -46,7 +46,7 @@ Each is made once, whichever daemon is killed.`,
 }
 
 func (a *app) schedulePutCommand() *cobra.Command {
-	f := publishFlags{without: api.NotOfSchedule}
+	f := publishFlags{without: calls.NotOfSchedule}
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put TOPIC NAME",
 		Short: "Add a schedule, or change one",
@@ -90,11 +90,11 @@ time fires at the end of the gap; where it is set back, once.`,
 		case err != nil:
 			return err
 		case a.json:
-			shown, err := ask[api.Schedule](ctx, s, "showSchedule", map[string]string{"topic": args[0], "name": args[1]})
+			shown, err := ask[calls.Schedule](ctx, s, "showSchedule", map[string]string{"topic": args[0], "name": args[1]})
 			if err != nil {
 				return err
 			}
-			return a.printJSON(api.SchedulePutReply{Outcome: string(outcome), Schedule: shown})
+			return a.printJSON(calls.SchedulePutReply{Outcome: string(outcome), Schedule: shown})
 		}
 		did := map[store.Outcome]string{notify.Created: "added", notify.Replaced: "changed", notify.Kept: "unchanged"}[outcome]
 		terminal.Printf(a.out, "%s %s %s\n", args[0], args[1], did)
@@ -109,14 +109,14 @@ func (a *app) scheduleShowCommand() *cobra.Command {
 		Long: `Show a schedule, the next five times at which it fires, and the last twenty
 occurrences, with what became of their messages.`,
 		Example: "  bellhop schedule show invoices daily\n  bellhop schedule show invoices daily --json | jq .state.next",
-	}, func(ctx context.Context, s *session, _ []string, shown api.Schedule) error {
+	}, func(ctx context.Context, s *session, _ []string, shown calls.Schedule) error {
 		a.printRows(a.scheduleRows(&shown, a.now(ctx, s)))
 		return nil
 	})
 }
 
 // scheduleRows describes a schedule on a terminal.
-func (a *app) scheduleRows(shown *api.Schedule, now time.Time) [][]string {
+func (a *app) scheduleRows(shown *calls.Schedule, now time.Time) [][]string {
 	rows := [][]string{
 		{"topic", shown.Topic},
 		{"name", shown.Name},
@@ -163,7 +163,7 @@ func firesAt(times []time.Time, zone string, now time.Time) (texts []string) {
 		if err == nil {
 			at = at.In(in)
 		}
-		texts = append(texts, at.Format(api.InZone)+" ("+text.Relative(at, now)+")")
+		texts = append(texts, at.Format(calls.InZone)+" ("+text.Relative(at, now)+")")
 	}
 	return texts
 }
@@ -194,9 +194,9 @@ func (a *app) scheduleListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all := api.Schedules{Schedules: make([]api.Schedule, len(listed))}
+		all := calls.Schedules{Schedules: make([]calls.Schedule, len(listed))}
 		for i := range listed {
-			all.Schedules[i] = api.ListedOf(&listed[i], now)
+			all.Schedules[i] = calls.ListedOf(&listed[i], now)
 		}
 		if a.json {
 			return cmp.Or(a.printJSON(all), missing)
@@ -207,7 +207,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 }
 
 // printSchedules prints schedules, of one topic without that.
-func (a *app) printSchedules(all []api.Schedule, ofOne bool, now time.Time) {
+func (a *app) printSchedules(all []calls.Schedule, ofOne bool, now time.Time) {
 	if len(all) == 0 {
 		fmt.Fprintln(a.out, "no schedule")
 		return
@@ -227,7 +227,7 @@ func (a *app) printSchedules(all []api.Schedule, ofOne bool, now time.Time) {
 }
 
 // nextOf says when a schedule of a list fires next.
-func (a *app) nextOf(shown *api.Schedule, now time.Time) string {
+func (a *app) nextOf(shown *calls.Schedule, now time.Time) string {
 	switch {
 	case shown.Error != "":
 		return "it cannot be read; put it again"

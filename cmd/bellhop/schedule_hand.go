@@ -139,7 +139,7 @@ func checkNext(rule []*flagField, args []string) error {
 
 // A firing is when a schedule fires, or why it does not.
 type firing struct {
-	api.ScheduleNext
+	calls.ScheduleNext
 	zone   string
 	paused bool
 	now    time.Time
@@ -154,7 +154,7 @@ func (a *app) firesNext(ctx context.Context, args []string, rule []*flagField, n
 			return f, err
 		}
 		f.zone, f.now = s.Zone, time.Now()
-		f.ScheduleNext = api.NextOf(&s, &store.ScheduleState{}, f.now, n)
+		f.ScheduleNext = calls.NextOf(&s, &store.ScheduleState{}, f.now, n)
 		return f, nil
 	}
 	s, err := a.open()
@@ -163,10 +163,10 @@ func (a *app) firesNext(ctx context.Context, args []string, rule []*flagField, n
 	}
 	defer s.store.Close()
 	of := map[string]string{"topic": args[0], "name": args[1], "n": strconv.Itoa(n)}
-	if f.ScheduleNext, err = ask[api.ScheduleNext](ctx, s, "nextOfSchedule", of); err != nil || a.json {
+	if f.ScheduleNext, err = ask[calls.ScheduleNext](ctx, s, "nextOfSchedule", of); err != nil || a.json {
 		return f, err
 	}
-	shown, err := ask[api.Schedule](ctx, s, "showSchedule", of)
+	shown, err := ask[calls.Schedule](ctx, s, "showSchedule", of)
 	f.zone, f.paused, f.now = shown.Zone, shown.State.Paused != nil, a.now(ctx, s)
 	return f, err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -32,7 +32,7 @@ func TestSchedule(t *testing.T) {
 	contains(t, s.call("schedule", "pause", "invoices", "daily"), "paused invoices daily\n")
 	contains(t, s.call("schedule", "list", "invoices"), "paused")
 	contains(t, s.call("schedule", "resume", "invoices", "daily"), "resumed invoices daily\n")
-	var list api.Schedules
+	var list calls.Schedules
 	s.json(&list, "schedule", "list", "invoices", "--json")
 	if all := list.Schedules; len(all) != 2 || all[0].Zone != "Europe/Berlin" || all[0].MaxAttempts != 3 || len(all[0].State.Next) != 5 || all[1].EveryMs != 900_000 || all[1].Count != 9 || all[1].Overlap != "skip" {
 		t.Errorf("got %+v", list)
@@ -110,7 +110,7 @@ func TestScheduleFires(t *testing.T) {
 	if strings.Contains(out, "\nnext ") {
 		t.Errorf("it fires again:\n%s", out)
 	}
-	var shown api.Schedule
+	var shown calls.Schedule
 	s.json(&shown, "schedule", "show", "ticks", "clock", "--json")
 	last := shown.State.Last
 	if len(last) != 3 || last[2].At.Sub(last[0].At) != 2*time.Second || last[0].ID != "clock~"+last[0].At.Format(time.RFC3339) {

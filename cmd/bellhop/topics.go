@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -158,11 +159,11 @@ func (a *app) printTopics(shown shownTopics, f choice) error {
 	return nil
 }
 
-func topicsJSON(shown shownTopics) api.Topics {
+func topicsJSON(shown shownTopics) calls.Topics {
 	missing, _ := api.MissingOf(shown.missing) // it is nothing else
-	all := api.Topics{Topics: make([]api.Topic, len(shown.rows)), Missing: missing}
+	all := calls.Topics{Topics: make([]calls.Topic, len(shown.rows)), Missing: missing}
 	for i, r := range shown.rows {
-		all.Topics[i] = api.TopicOf(r.Counts)
+		all.Topics[i] = calls.TopicOf(r.Counts)
 	}
 	return all
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rivo/uniseg"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -31,7 +31,7 @@ func (s *shell) overdue(topic string, ago time.Duration) {
 // names returns the names of the topics that a call shows, in that order.
 func (s *shell) names(args ...string) (names []string) {
 	s.t.Helper()
-	var all api.Topics
+	var all calls.Topics
 	s.json(&all, append([]string{"topics", "--json"}, args...)...)
 	for _, one := range all.Topics {
 		names = append(names, one.Topic)

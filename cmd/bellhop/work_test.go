@@ -12,21 +12,22 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // counts returns the counts of one topic, as topics --json prints them.
-func (s *shell) counts(topic string) api.Topic {
+func (s *shell) counts(topic string) calls.Topic {
 	s.t.Helper()
-	var all api.Topics
+	var all calls.Topics
 	s.json(&all, "topics", topic, "--json")
 	for _, c := range all.Topics {
 		if c.Topic == topic {
 			return c
 		}
 	}
-	return api.Topic{}
+	return calls.Topic{}
 }
 
 // publish publishes messages that are due at once, with ids and bodies from 1.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 )
 
 func (a *app) workersCommand() *cobra.Command {
@@ -26,7 +26,7 @@ daemons that it claims through.
 bellhop inspect TOPIC ID shows which of them has a leased message.`,
 		Example: `  bellhop workers
   bellhop workers --json | jq '.workers[] | select(.kind == "worker")'`,
-	}, func(ctx context.Context, s *session, _ []string, all api.Workers) error {
+	}, func(ctx context.Context, s *session, _ []string, all calls.Workers) error {
 		if len(all.Workers) == 0 {
 			fmt.Fprintln(a.out, "nobody is there; see bellhop serve, work and listen")
 			return nil
@@ -37,7 +37,7 @@ bellhop inspect TOPIC ID shows which of them has a leased message.`,
 }
 
 // workerRows returns the table of workers.
-func workerRows(workers []api.Worker, now time.Time) [][]string {
+func workerRows(workers []calls.Worker, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "KIND", "HOST", "SINCE", "LEASED", "VERSION", "TOPICS"}}
 	for _, w := range workers {
 		rows = append(rows, []string{w.Name, w.Kind, text.Dash(w.Place()), text.Relative(w.Since, now), leasedBy(w), text.Dash(w.Version), text.Dash(strings.Join(w.Topics, " "))})
@@ -46,7 +46,7 @@ func workerRows(workers []api.Worker, now time.Time) [][]string {
 }
 
 // leasedBy returns how many leased messages a worker has.
-func leasedBy(w api.Worker) string {
+func leasedBy(w calls.Worker) string {
 	switch {
 	case w.Leased == nil:
 		return "-"

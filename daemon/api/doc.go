@@ -1,6 +1,6 @@
 // Package api is what the daemon's gateways have in common, so that a request means the
-// same over NATS and HTTP: the JSON of requests and replies, how strictly it is read,
-// and how errors are reported.
+// same over NATS and HTTP: the JSON of messages, pushes and settings, how strictly it is
+// read, and how errors are reported. That of one call stands beside it in daemon/calls.
 //
 // Durations in a request are written as in Go, such as 90s or 1h30m, and also with days,
 // such as 1d. In a reply they are whole milliseconds, in fields whose names end in _ms.

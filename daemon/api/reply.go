@@ -4,7 +4,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -23,7 +22,7 @@ type Publication struct {
 
 // PublicationOf returns a publication in its JSON form, its time in UTC.
 func PublicationOf(p notify.Publication) Publication {
-	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: given(p.PreviousDue)}
+	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: Given(p.PreviousDue)}
 }
 
 // Text is a body in JSON: as Body if it is UTF-8, which may be empty, else as BodyBase64.
@@ -94,8 +93,8 @@ func MessageOf(i notify.Info) Message {
 	}
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
-		Due: given(i.Due), FirstDue: given(i.FirstDue), Until: given(until), Died: given(i.Died), Reason: i.Reason,
-		AttemptsUsed: i.Attempts, History: historyOf(i.History), Worker: i.By, Claimed: given(i.Since), Stopping: given(i.Stop), Behind: i.Behind, Ended: given(i.Ended), Snoozed: i.Snoozed, Expires: given(i.Expires), TakenUntil: given(taken), Published: given(i.Published),
+		Due: Given(i.Due), FirstDue: Given(i.FirstDue), Until: Given(until), Died: Given(i.Died), Reason: i.Reason,
+		AttemptsUsed: i.Attempts, History: AttemptsOf(i.History), Worker: i.By, Claimed: Given(i.Since), Stopping: Given(i.Stop), Behind: i.Behind, Ended: Given(i.Ended), Snoozed: i.Snoozed, Expires: Given(i.Expires), TakenUntil: Given(taken), Published: Given(i.Published),
 		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}
 	if i.Progress != nil {
@@ -125,8 +124,8 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// given returns a time in UTC; nil for the zero time.
-func given(t time.Time) *time.Time {
+// Given returns a time in UTC; nil for the zero time.
+func Given(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -186,7 +185,7 @@ type Delivery struct {
 func DeliveryOf(d subscribers.Delivery) Delivery {
 	return Delivery{
 		Key: Key{d.Topic, d.ID}, Receipt: d.Receipt, Attempt: d.Attempt, LateMs: Ms(d.Late()),
-		FirstDue: given(d.FirstDue), History: historyOf(d.History), Handed: HandedOf(d.Due, d.Record, d.Fence),
+		FirstDue: Given(d.FirstDue), History: AttemptsOf(d.History), Handed: HandedOf(d.Due, d.Record, d.Fence),
 	}
 }
 
@@ -233,79 +232,4 @@ type Gap struct {
 	Topic string          `json:"topic" doc:"topic of the missing broadcasts; if Redis lost its data, the topic or pattern of the listener"`
 	After notify.Position `json:"after" doc:"the missing broadcasts are those after this position"`
 	UpTo  notify.Position `json:"up_to" doc:"and up to this position, included"`
-}
-
-// Topic counts the messages of a topic.
-type Topic struct {
-	notify.Counts
-	OverdueMs       int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
-	BehindMs        int64 `json:"behind_ms" doc:"how long its oldest scheduled message has been due: no carrier made it ready" example:"0"`
-	OldestBlockedMs int64 `json:"oldest_blocked_ms" doc:"how long its oldest blocked message has been due" example:"1500"`
-	OldestLeaseMs   int64 `json:"oldest_lease_ms" doc:"for how long a worker that told its name has had a message; 0: none has" example:"0"`
-	LatenessMs      int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
-}
-
-// TopicOf returns the counts of a topic in their JSON form.
-func TopicOf(c notify.Counts) Topic {
-	return Topic{Counts: c, OverdueMs: Ms(c.Overdue), BehindMs: Ms(c.Behind), OldestBlockedMs: Ms(c.OldestBlocked), OldestLeaseMs: Ms(c.OldestLease), LatenessMs: Ms(c.Lateness)}
-}
-
-// Topics counts the messages of topics, by name: one page.
-type Topics struct {
-	Topics []Topic `json:"topics" nullable:"false" doc:"may be fewer than the limit, or none, on a page that is not the last: see cursor"`
-	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
-	Missing
-}
-
-// TopicsOf returns counts in their JSON form, with a cursor if there are more, and with
-// the shards whose topics are missing.
-func TopicsOf(counts []notify.Counts, cursor string, missing Missing) Topics {
-	t := Topics{Topics: make([]Topic, len(counts)), Cursor: cursor, Missing: missing}
-	for i, one := range counts {
-		t.Topics[i] = TopicOf(one)
-	}
-	return t
-}
-
-// Carrier is the elected carrier.
-type Carrier struct {
-	Name    string     `json:"name" doc:"name of the elected carrier; empty: nobody is elected"`
-	Epoch   int64      `json:"epoch" doc:"number of its election"`
-	Since   *time.Time `json:"since,omitempty" doc:"when it was elected"`
-	LeaseMs int64      `json:"lease_ms" doc:"time left of its lease" example:"2400"`
-	Next    *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
-}
-
-// CarrierOf returns the status of the carrier in its JSON form.
-func CarrierOf(s carrier.Status) Carrier {
-	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: given(s.Since), LeaseMs: Ms(s.Lease), Next: given(s.Next)}
-}
-
-// Carriers are the elected carrier, and in a store of several shards that of each.
-type Carriers struct {
-	Carrier
-	Shards []ShardCarrier `json:"shards,omitempty" doc:"the carrier of each shard that answered, of a store of several; the fields beside are those of the first of them, but for next, which is the earliest of all"`
-	Missing
-}
-
-// ShardCarrier is the elected carrier of a shard.
-type ShardCarrier struct {
-	Shard int `json:"shard" doc:"number of the shard, from 0 on" example:"3"`
-	Carrier
-}
-
-// CarriersOf returns the status of the carriers of the shards that answered in their JSON
-// form; there is at least one.
-func CarriersOf(all []ShardCarrier, missing Missing) Carriers {
-	c := Carriers{Carrier: all[0].Carrier, Missing: missing}
-	if len(all)+len(missing.Missing) == 1 {
-		return c
-	}
-	c.Shards = all
-	for _, one := range all {
-		if one.Next != nil && (c.Next == nil || one.Next.Before(*c.Next)) {
-			c.Next = one.Next
-		}
-	}
-	return c
 }

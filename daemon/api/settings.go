@@ -47,7 +47,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 	return Settings{
 		Topic: topic, Attempts: s.Attempts, LeaseMs: Ms(s.Lease),
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
-		ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: given(s.PausedUntil), History: s.History,
+		ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: Given(s.PausedUntil), History: s.History,
 		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead,
 		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Own: append([]string{}, s.Own...),
 	}

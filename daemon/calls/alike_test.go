@@ -466,7 +466,7 @@ func TestActOfOneTopic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var acted api.Acted
+		var acted calls.Acted
 		if err := json.Unmarshal(reply.Data, &acted); err != nil || reply.Header.Get(micro.ErrorCodeHeader) != "" {
 			t.Fatalf("%v in %s", err, reply.Data)
 		}

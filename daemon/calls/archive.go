@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
@@ -70,7 +71,7 @@ type searchInput struct {
 }
 
 var _ = define(Call{
-	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
+	Name: "searchArchive", Method: "GET", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Search the archive, a page at a time, newest end first",
 	Description: "All filters that are given must hold. Only topics that the token permits are searched. Bodies and results come, and body is a filter, only with the right archive-bodies.",
 }, func(ctx context.Context, s *Service, r *Request, in *searchInput) (any, error) {
@@ -83,7 +84,7 @@ var _ = define(Call{
 })
 
 var _ = define(Call{
-	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
+	Name: "showArchived", Method: "GET", Path: archivePath + "/{topic}/{id}", Tag: TagArchive, Status: http.StatusOK, Reply: ArchivePage{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, Errors: []int{404}, Summary: "Get all that the archive has of the messages of one id, newest end first",
 	Description: "Bodies and results come only with the right archive-bodies.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfMessage) (any, error) {
@@ -124,7 +125,7 @@ type requeueInput struct {
 }
 
 var _ = define(Call{
-	Name: "requeueArchived", Method: "POST", Path: archivePath + "/requeue", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
+	Name: "requeueArchived", Method: "POST", Path: archivePath + "/requeue", Tag: TagArchive, Status: http.StatusOK, Reply: ArchiveChange{}, NoNATS: noArchive, Lasts: true, Long: true, Takes: archiveTime,
 	Rights: archiveReaders, And: []Right{MayPublish}, Errors: []int{404}, Summary: "Publish messages of the archive again, due now",
 	Description: "Each keeps its id, and is refused while that is in use; one that is still a dead letter is requeued with the right admin, and else refused. The archive keeps them. The answer has a cursor while there may be more.",
 }, func(ctx context.Context, s *Service, r *Request, in *requeueInput) (any, error) {
@@ -136,7 +137,7 @@ var _ = define(Call{
 })
 
 var _ = define(Call{
-	Name: "eraseArchived", Method: "POST", Path: archivePath + "/erase", Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
+	Name: "eraseArchived", Method: "POST", Path: archivePath + "/erase", Tag: TagArchive, Status: http.StatusOK, Reply: ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
 	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove messages from the archive, such as those of a person who asks for it",
 	Description: "The answer has a cursor while there may be more: repeat the call then.",
 }, func(ctx context.Context, s *Service, r *Request, in *allOrFilter) (any, error) {
@@ -153,7 +154,7 @@ type pruneInput struct {
 }
 
 var _ = define(Call{
-	Name: "pruneArchive", Method: "DELETE", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: api.ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
+	Name: "pruneArchive", Method: "DELETE", Path: archivePath, Tag: TagArchive, Status: http.StatusOK, Reply: ArchiveChange{}, NoNATS: noArchive, Lasts: true, Takes: archiveTime,
 	Rights: []Right{MayAdmin}, Errors: []int{404}, Summary: "Remove what ended before a time from the archive, of all topics",
 	Description: "The token must permit all topics. Whole months go at once, and do not count towards the limit. The answer has a cursor while there may be more: repeat the call then.",
 }, func(ctx context.Context, s *Service, r *Request, in *pruneInput) (any, error) {
@@ -176,5 +177,60 @@ func changed(done archive.Change, err error) (any, error) {
 	if err != nil && (done.Cursor == "" || done.Done == 0) {
 		return nil, archiveError(err)
 	}
-	return api.ArchiveChangeOf(done), nil
+	return ArchiveChangeOf(done), nil
+}
+
+// ArchiveRow is a message that ended, as the archive has it.
+type ArchiveRow struct {
+	api.Key
+	State        string        `json:"state" enum:"dead,dropped,acked,removed" doc:"how it ended; removed: it was a dead letter before there was an archive, and the housekeeping removed it"`
+	Ended        time.Time     `json:"ended" doc:"when, by the clock of Redis"`
+	Reason       string        `json:"reason,omitempty" doc:"why it died or was dropped"`
+	AttemptsUsed int           `json:"attempts_used" doc:"attempts used up, by expired leases and rejections"`
+	History      []api.Attempt `json:"history,omitempty" doc:"its last attempts that failed, oldest first"`
+	FirstDue     *time.Time    `json:"first_due,omitempty" doc:"due time of its first attempt"`
+	Published    *time.Time    `json:"published,omitempty"`
+	Size         int           `json:"size" doc:"of its body in bytes"`
+	Fault        string        `json:"fault,omitempty" doc:"why its record was unreadable, and the body is all of it; or why its row in the database is"`
+	Store        string        `json:"store,omitempty" doc:"id of the store that it ended in"`
+	asked.Options
+	api.Result
+	api.Text
+}
+
+// ArchiveRowOf returns a row in its JSON form. A body of nil is left out.
+func ArchiveRowOf(r archive.Row) ArchiveRow {
+	return ArchiveRow{
+		Key: api.Key{Topic: r.Topic, ID: r.ID}, State: r.State, Ended: r.Ended.UTC(), Reason: r.Reason,
+		AttemptsUsed: r.Attempts, History: api.AttemptsOf(r.History),
+		FirstDue: api.Given(r.FirstDue), Published: api.Given(r.Published),
+		Size: r.Size, Fault: r.Fault, Store: r.Store, Options: asked.Of(r.Record), Result: api.ResultOf(r.Result), Text: api.TextOf(r.Body),
+	}
+}
+
+// ArchivePage is one page of a search in the archive.
+type ArchivePage struct {
+	Messages []ArchiveRow `json:"messages" nullable:"false" doc:"newest end first"`
+	Cursor   string       `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
+}
+
+// ArchivePageOf returns a page in its JSON form.
+func ArchivePageOf(p archive.Page) ArchivePage {
+	page := ArchivePage{Messages: make([]ArchiveRow, len(p.Rows)), Cursor: p.Cursor}
+	for i, row := range p.Rows {
+		page.Messages[i] = ArchiveRowOf(row)
+	}
+	return page
+}
+
+// ArchiveChange is what one call changed.
+type ArchiveChange struct {
+	Count   int    `json:"count" doc:"messages that were published again, or removed from the archive"`
+	Refused int    `json:"refused,omitempty" doc:"messages that were not published again: their ids are in use, or their records are unreadable"`
+	Cursor  string `json:"cursor,omitempty" doc:"there may be more: repeat the call, with this as cursor where it has that parameter; missing: all are done"`
+}
+
+// ArchiveChangeOf returns a change in its JSON form.
+func ArchiveChangeOf(c archive.Change) ArchiveChange {
+	return ArchiveChange{Count: c.Done, Refused: c.Refused, Cursor: c.Cursor}
 }

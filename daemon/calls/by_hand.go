@@ -26,10 +26,10 @@ var _ = define(Call{
 
 // Backfilled says what a backfill made.
 type Backfilled struct {
-	DryRun      bool             `json:"dry_run,omitempty" doc:"true: nothing was made, and this is what would be"`
-	Made        int              `json:"made"`
-	Taken       int              `json:"taken" doc:"how many had an id that was in use, and were left as they are"`
-	Occurrences []api.Occurrence `json:"occurrences" nullable:"false" doc:"all of them, the oldest first"`
+	DryRun      bool         `json:"dry_run,omitempty" doc:"true: nothing was made, and this is what would be"`
+	Made        int          `json:"made"`
+	Taken       int          `json:"taken" doc:"how many had an id that was in use, and were left as they are"`
+	Occurrences []Occurrence `json:"occurrences" nullable:"false" doc:"all of them, the oldest first"`
 }
 
 type backfillInput struct {
@@ -46,14 +46,14 @@ var _ = define(Call{
 		"It changes nothing else of the schedule, and its messages wait where an occurrence would be dropped.",
 }, func(ctx context.Context, s *Service, r *Request, in *backfillInput) (any, error) {
 	made, err := s.Store.Of(in.Topic).Backfill(ctx, store.Backfill{Topic: in.Topic, Name: in.Name, From: in.From, To: in.To, DryRun: in.DryRun})
-	done, of := Backfilled{DryRun: in.DryRun, Occurrences: []api.Occurrence{}}, store.Schedule{Name: in.Name}
+	done, of := Backfilled{DryRun: in.DryRun, Occurrences: []Occurrence{}}, store.Schedule{Name: in.Name}
 	for _, one := range made {
 		if one.Taken {
 			done.Taken++
 		} else {
 			done.Made++
 		}
-		done.Occurrences = append(done.Occurrences, api.Occurrence{At: one.At, ID: of.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})
+		done.Occurrences = append(done.Occurrences, Occurrence{At: one.At, ID: of.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})
 	}
 	return reply(done, err)
 })

@@ -1,7 +1,7 @@
 // Package calls has the operations that a client may ask of a daemon: what each is given,
 // who may ask for it, and what it does and answers. HTTP, NATS and the OpenAPI document
-// offer what [Table] has, so an operation is written once. Package daemon/api has the JSON
-// of the answers.
+// offer what [Table] has, so an operation is written once, with its JSON. Package daemon/api has
+// the JSON of messages and errors, which gateways use beside the calls, too.
 //
 // A gateway has calls of its own where the transports differ: to publish, claim, settle and
 // listen, HTTP has bodies, polls and streams, and NATS has headers and subjects of replies. NATS

@@ -34,7 +34,7 @@ type findInput struct {
 }
 
 var _ = define(Call{
-	Name: "find", Method: "GET", Path: "/v1/find", Tag: TagOperate, Status: http.StatusOK, Reply: api.Found{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
+	Name: "find", Method: "GET", Path: "/v1/find", Tag: TagOperate, Status: http.StatusOK, Reply: Found{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Errors: []int{429}, Summary: "Find messages by what they hold, a page at a time",
 	Description: "Only topics that the token permits are looked at. An answer comes when the page is full, and after a second in any case: go on with its cursor. Searches of bodies are logged, and a token may have two of them under way.",
 }, func(ctx context.Context, s *Service, r *Request, in *findInput) (any, error) {
@@ -48,7 +48,7 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	return messages(page.Messages, api.LookedOf(page, missing)), nil
+	return messages(page.Messages, Looked{Looked: page.Looked, Of: page.Of, Cursor: page.Cursor, Missing: missing}), nil
 })
 
 type actInput struct {
@@ -62,7 +62,7 @@ type actInput struct {
 }
 
 var _ = define(Call{
-	Name: "act", Method: "POST", Path: "/v1/find/{act}", Tag: TagOperate, Status: http.StatusOK, Reply: api.Acted{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
+	Name: "act", Method: "POST", Path: "/v1/find/{act}", Tag: TagOperate, Status: http.StatusOK, Reply: Acted{}, NATS: ByTopicOrAll, Lasts: true, Long: true,
 	Rights: []Right{MayAdmin}, Errors: []int{429}, Summary: "Act on all messages that a question asks for",
 	Description: "requeue and purge are for dead letters, cancel and reschedule for scheduled, ready and blocked messages, cancel with stop=true for leased ones, too; reschedule needs delay or due, such as delay=0s for at once. Whatever else matches is left alone, and so is what was published, or of dead letters what died, since the first call. A call works for about a second: go on with its cursor. Only topics that the token permits are looked at.",
 }, func(ctx context.Context, s *Service, r *Request, in *actInput) (any, error) {
@@ -83,5 +83,31 @@ var _ = define(Call{
 	if err != nil && (done.Done == 0 || done.Cursor == "") { // else the next call says why
 		return nil, err
 	}
-	return api.ActedOf(done, missing), nil
+	return ActedOf(done, missing), nil
 })
+
+// Looked is how far a search is.
+type Looked struct {
+	Looked int64  `json:"looked" doc:"how many messages it looked at so far, those of the calls before included; for a whole id, in how many topics it looked for that" example:"212000"`
+	Of     int64  `json:"of" doc:"how many there are to look at, as far as they are counted: of very many topics that takes several answers" example:"1000000"`
+	Cursor string `json:"cursor,omitempty" doc:"give it as cursor, with the same question, to go on; missing: this was all"`
+	api.Missing
+}
+
+// Found is a page of messages that a question asks for.
+type Found struct {
+	Messages []api.Message `json:"messages" nullable:"false" doc:"may be few, or none, on a page that is not the last: see cursor"`
+	Looked
+}
+
+// Acted is what an act on all that a question asks for did by one call.
+type Acted struct {
+	Matched int `json:"matched" doc:"messages that the question asks for, of this call"`
+	Done    int `json:"done" doc:"those that were changed, of this call; the others had changed meanwhile, or it is a dry run"`
+	Looked
+}
+
+// ActedOf returns what an act did in its JSON form, with the shards that it passed over.
+func ActedOf(a find.Acted, missing api.Missing) Acted {
+	return Acted{Matched: a.Matched, Done: a.Done, Looked: Looked{Looked: a.Looked, Of: a.Of, Cursor: a.Cursor, Missing: missing}}
+}

@@ -51,10 +51,10 @@ func messages(all []notify.Info, end any) Listing {
 
 // rows returns a listing of rows of the archive.
 func rows(p archive.Page) Listing {
-	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Whole: func(i int) any { return api.ArchiveRowOf(p.Rows[i]) }}
+	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Whole: func(i int) any { return ArchiveRowOf(p.Rows[i]) }}
 	l.One = func(i int) (any, []byte) {
 		one := p.Rows[i]
-		return Split(&one.Body, func() any { return api.ArchiveRowOf(one) })
+		return Split(&one.Body, func() any { return ArchiveRowOf(one) })
 	}
 	for i := range p.Rows {
 		l.Bytes += int64(len(p.Rows[i].Body) + len(p.Rows[i].Result))

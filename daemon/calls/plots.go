@@ -21,7 +21,7 @@ type forecastInput struct {
 }
 
 var _ = define(Call{
-	Name: "forecast", Method: "GET", Path: "/v1/forecast", Tag: TagOperate, Status: http.StatusOK, Reply: api.Forecast{}, NATS: Plain,
+	Name: "forecast", Method: "GET", Path: "/v1/forecast", Tag: TagOperate, Status: http.StatusOK, Reply: Forecast{}, NATS: Plain,
 	Summary:     "Count scheduled messages by when they fall due",
 	Description: "The first bucket is the current minute, hour or day of UTC, by the clock of Redis. An answer is kept for 10 s, of very many topics for up to a minute.",
 }, func(ctx context.Context, s *Service, r *Request, in *forecastInput) (any, error) {
@@ -32,7 +32,7 @@ var _ = define(Call{
 	bucket, _ := forecast.ParseBucket(in.Bucket) // the parameter permits no other
 	f, err := s.Forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: bucket, Count: in.Count})
 	missing, err := api.MissingOf(err)
-	return reply(api.ForecastOf(f, missing), err)
+	return reply(ForecastOf(f, missing), err)
 })
 
 // topicsLike returns the pattern of a request, or those of the client if there is none.
@@ -74,7 +74,7 @@ func (in *historyInput) span(now time.Time) (from, to time.Time) {
 }
 
 var _ = define(Call{
-	Name: "history", Method: "GET", Path: "/v1/history", Tag: TagOperate, Status: http.StatusOK, Reply: api.History{}, NATS: Plain,
+	Name: "history", Method: "GET", Path: "/v1/history", Tag: TagOperate, Status: http.StatusOK, Reply: History{}, NATS: Plain,
 	Rights: []Right{MayAdmin}, Summary: "Get how many messages were published, claimed and acknowledged in the past, and how late they were claimed",
 	Description: "The token must permit all topics. The past is noted by second for an hour, and by minute for a week; not with BELLHOP_CONSOLE=false.",
 }, func(ctx context.Context, s *Service, r *Request, in *historyInput) (any, error) {
@@ -95,7 +95,7 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	return api.HistoryOf(step, history.In(step, samples), missing), nil
+	return HistoryOf(step, history.In(step, samples), missing), nil
 })
 
 // steps are those that a plot may have unless its caller chooses one.
@@ -112,4 +112,69 @@ func stepOf(span time.Duration) time.Duration {
 		}
 	}
 	return span / usualSteps
+}
+
+// Forecast is how many scheduled messages fall due when.
+type Forecast struct {
+	From       time.Time `json:"from" doc:"beginning of the first bucket, in which now is, by the clock of Redis"`
+	BucketMs   int64     `json:"bucket_ms" doc:"length of a bucket" example:"3600000"`
+	Counts     []int64   `json:"counts" nullable:"false" doc:"messages that fall due within each bucket; in the first, from now on"`
+	Broadcasts []int64   `json:"broadcasts,omitempty" doc:"broadcasts that fall due within each bucket, of all topics; missing: not all topics were asked for"`
+	Overdue    int64     `json:"overdue" doc:"messages that are due already, and that the carrier did not make ready yet"`
+	Later      int64     `json:"later" doc:"messages that fall due behind the last bucket"`
+
+	Recurring      []int64   `json:"recurring,omitempty" doc:"occurrences of schedules that fall due within each bucket and are not made yet, at most 1,000 of a schedule, fewer of each if there are more than 500; the next ones are counted as messages or broadcasts already; missing: there are no schedules"`
+	RecurringUntil time.Time `json:"recurring_until,omitzero" doc:"until when recurring has all; missing: it does to the end"`
+	SchedulesLeft  bool      `json:"schedules_left,omitempty" doc:"true: recurring has those 10,000 schedules that fire first, and there are others"`
+	api.Missing
+}
+
+// ForecastOf returns a forecast in its JSON form, with the shards that are missing.
+func ForecastOf(f forecast.Forecast, missing api.Missing) Forecast {
+	return Forecast{
+		From: f.From.UTC(), BucketMs: api.Ms(f.Bucket), Counts: f.Counts, Broadcasts: f.Broadcasts, Overdue: f.Overdue, Later: f.Later,
+		Recurring: f.Recurring, RecurringUntil: f.RecurringUntil, SchedulesLeft: f.SchedulesLeft, Missing: missing,
+	}
+}
+
+// History is what happened in steps of time.
+type History struct {
+	StepMs  int64    `json:"step_ms" doc:"time that a sample covers" example:"60000"`
+	Samples []Sample `json:"samples" nullable:"false" doc:"the oldest first; there is none of a time of which nothing was noted"`
+	api.Missing
+}
+
+// Sample is what happened in one step: how many in each second, and how late.
+type Sample struct {
+	Time    time.Time `json:"time" doc:"when the step begins"`
+	NotedMs int64     `json:"noted_ms" doc:"how much of the step was noted" example:"60000"`
+
+	Published float64 `json:"published_per_s" doc:"messages published, not broadcasts"`
+	Claimed   float64 `json:"claimed_per_s" doc:"messages handed out"`
+	Acked     float64 `json:"acked_per_s"`
+	Died      float64 `json:"died_per_s"`
+
+	P50Ms *float64 `json:"p50_ms,omitempty" doc:"half of those handed out were at most so late, from due to claimed, less the min_age of the claim; missing: none was. It is less than 42 % off" example:"0.4"`
+	P99Ms *float64 `json:"p99_ms,omitempty" doc:"the same of 99 of 100" example:"2.5"`
+}
+
+// HistoryOf returns samples of some step in their JSON form, with the shards that are missing.
+func HistoryOf(step time.Duration, samples []history.Sample, missing api.Missing) History {
+	h := History{StepMs: api.Ms(step), Samples: make([]Sample, len(samples)), Missing: missing}
+	for i, s := range samples {
+		h.Samples[i] = Sample{
+			Time: s.Time.UTC(), NotedMs: api.Ms(s.Noted),
+			Published: s.PerSecond(s.Published), Claimed: s.PerSecond(s.Claimed), Acked: s.PerSecond(s.Acked), Died: s.PerSecond(s.Died),
+		}
+		if s.Late.Sum() > 0 {
+			h.Samples[i].P50Ms, h.Samples[i].P99Ms = quantileMs(s, 0.5), quantileMs(s, 0.99)
+		}
+	}
+	return h
+}
+
+// quantileMs returns a quantile of lateness in ms, to the microsecond.
+func quantileMs(s history.Sample, p float64) *float64 {
+	ms := float64(s.Late.Quantile(p).Microseconds()) / 1000
+	return &ms
 }

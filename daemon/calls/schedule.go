@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
@@ -32,7 +31,7 @@ type ofSchedule struct {
 }
 
 // shown returns a schedule as it is now, with what became of its last occurrences.
-func (in *ofSchedule) shown(ctx context.Context, s *Service) (shown api.Schedule, err error) {
+func (in *ofSchedule) shown(ctx context.Context, s *Service) (shown Schedule, err error) {
 	shard := s.Store.Of(in.Topic)
 	schedule, state, _, err := shard.Schedule(ctx, in.Topic, in.Name)
 	if err != nil {
@@ -42,7 +41,7 @@ func (in *ofSchedule) shown(ctx context.Context, s *Service) (shown api.Schedule
 	if err != nil {
 		return shown, err
 	}
-	shown = api.ScheduleOf(&schedule, state, now)
+	shown = ScheduleOf(&schedule, state, now)
 	looks, err := shard.Occurrences(ctx, &schedule, &state)
 	shown.Note(looks)
 	return shown, err
@@ -60,7 +59,7 @@ const (
 )
 
 var _ = define(Call{
-	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: ByTopic, Long: true,
+	Name: "listSchedules", Method: "GET", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: Schedules{}, NATS: ByTopic, Long: true,
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of a topic, a page at a time, in no order",
 	Description: "A schedule that is there all the time is in a page, and may be in several: after a restart of Redis the list begins anew.",
 }, func(ctx context.Context, s *Service, r *Request, in *listSchedulesInput) (any, error) {
@@ -68,7 +67,7 @@ var _ = define(Call{
 })
 
 var _ = define(Call{
-	Name: "listAllSchedules", Method: "GET", Path: "/v1/schedules", Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedules{}, NATS: Plain, Long: true,
+	Name: "listAllSchedules", Method: "GET", Path: "/v1/schedules", Tag: TagOperate, Status: http.StatusOK, Reply: Schedules{}, NATS: Plain, Long: true,
 	Rights: []Right{MaySchedule}, Summary: "List the schedules of all topics, a page at a time, in no order",
 	Description: "A token gets those of the topics that it permits. A page may have fewer than asked for, or none: the list goes on as long as there is a cursor. As of one topic, a schedule may be in several pages.",
 }, func(ctx context.Context, s *Service, r *Request, in *paged) (any, error) {
@@ -80,7 +79,7 @@ var _ = define(Call{
 })
 
 // listSchedules returns a page of the schedules of a topic, or of all topics that the client may see, in some shards.
-func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in paged, shards []store.Shard) (list api.Schedules, err error) {
+func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in paged, shards []store.Shard) (list Schedules, err error) {
 	from, err := parsePlace(in.Cursor, len(shards))
 	if err != nil {
 		return list, err
@@ -93,7 +92,7 @@ func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in
 	if r.Room > 0 {
 		room = min(room, r.Room)
 	}
-	list.Schedules = []api.Schedule{}
+	list.Schedules = []Schedule{}
 	began := time.Now()
 	for more := true; more && list.Cursor == ""; {
 		page, next, err := shards[from.shard].Schedules(ctx, topic, from.cursor)
@@ -108,7 +107,7 @@ func listSchedules(ctx context.Context, s *Service, r *Request, topic string, in
 				break
 			}
 			room -= size
-			list.Schedules = append(list.Schedules, api.ListedOf(&page[i], now))
+			list.Schedules = append(list.Schedules, ListedOf(&page[i], now))
 		}
 		from, more = from.next(next, len(shards))
 		if isFull := len(list.Schedules) >= in.Limit || room <= 0 || time.Since(began) > listedFor; more && isFull && list.Cursor == "" {
@@ -200,7 +199,7 @@ func (p place) listedOf(page []store.Listed) int {
 }
 
 var _ = define(Call{
-	Name: "showSchedule", Method: "GET", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.Schedule{}, NATS: ByTopic,
+	Name: "showSchedule", Method: "GET", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: Schedule{}, NATS: ByTopic,
 	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Show a schedule, when it fires next, and what it made last",
 }, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
 	return reply(in.shown(ctx, s))
@@ -236,7 +235,7 @@ func (in *nextInput) tried(ctx context.Context, s *Service) (tried store.Schedul
 }
 
 var _ = define(Call{
-	Name: "nextOfSchedule", Method: "GET", Path: pathSchedule + "/next", Tag: TagOperate, Status: http.StatusOK, Reply: api.ScheduleNext{}, NATS: ByTopic,
+	Name: "nextOfSchedule", Method: "GET", Path: pathSchedule + "/next", Tag: TagOperate, Status: http.StatusOK, Reply: ScheduleNext{}, NATS: ByTopic,
 	Rights: []Right{MaySchedule}, Errors: []int{404}, Summary: "Tell when a schedule fires next, or would by another rule",
 	Description: "With cron or every no schedule of the name needs to be there. One that is there has no times while it is paused, or at its end.",
 }, func(ctx context.Context, s *Service, r *Request, in *nextInput) (any, error) {
@@ -245,20 +244,20 @@ var _ = define(Call{
 		return nil, err
 	}
 	now, err := s.Store.Now(ctx)
-	return reply(api.NextOf(&tried, &state, now, in.N), err)
+	return reply(NextOf(&tried, &state, now, in.N), err)
 })
 
 var _ = define(Call{
-	Name: "putSchedule", Method: "PUT", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulePutReply{},
+	Name: "putSchedule", Method: "PUT", Path: pathSchedule, Tag: TagOperate, Status: http.StatusOK, Reply: SchedulePutReply{},
 	NoNATS:  "its name stands in the path, and its subject has room for the topic alone",
-	Request: api.SchedulePut{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Add a schedule, or change one: publish a message again and again",
+	Request: SchedulePut{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Add a schedule, or change one: publish a message again and again",
 	Description: "Occurrences are ordinary messages with the ids NAME~TIME, made ahead of their times by the elected carrier, each once. A change withdraws what was made ahead and waits as it was made, and goes on from now. One that is there as it is put stays as it is.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
-	schedule, err := api.DecodeSchedule(in.Topic, in.Name, r.Body)
+	schedule, err := DecodeSchedule(in.Topic, in.Name, r.Body)
 	if err != nil {
 		return nil, err
 	}
-	if err := api.CheckBody(schedule, cmp.Or(s.MaxBody, notify.DefaultMaxBody)); err != nil {
+	if err := CheckBody(schedule, cmp.Or(s.MaxBody, notify.DefaultMaxBody)); err != nil {
 		return nil, err
 	}
 	outcome, _, err := s.Store.Of(in.Topic).PutSchedule(ctx, schedule, store.AnyRevision)
@@ -266,20 +265,20 @@ var _ = define(Call{
 		return nil, err
 	}
 	shown, err := in.shown(ctx, s)
-	return reply(api.SchedulePutReply{Outcome: string(outcome), Schedule: shown}, err)
+	return reply(SchedulePutReply{Outcome: string(outcome), Schedule: shown}, err)
 })
 
 var _ = define(Call{
-	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: api.SchedulesApplied{}, NATS: ByTopic, Lasts: true, Lists: true,
-	Request: api.SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
+	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: SchedulesApplied{}, NATS: ByTopic, Lasts: true, Lists: true,
+	Request: SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
 	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others. The list has up to 10,000 schedules and 1 MiB, and over NATS max_payload if that is less.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
-	apply, err := api.DecodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
+	apply, err := DecodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
 	if err != nil {
 		return nil, err
 	}
 	done, err := s.Store.ApplySchedules(ctx, apply)
-	return reply(api.SchedulesApplied{DryRun: apply.DryRun, Schedules: append([]store.Applied{}, done...)}, err)
+	return reply(SchedulesApplied{DryRun: apply.DryRun, Schedules: append([]store.Applied{}, done...)}, err)
 })
 
 // changing returns a call that changes a schedule.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -15,11 +15,11 @@ import (
 )
 
 // schedules lists all schedules, in pages of a call, and counts them by their topics and names. It calls between after each page.
-func (c caller) schedules(name, params string, limit int, between func(api.Schedules)) map[string]int {
+func (c caller) schedules(name, params string, limit int, between func(calls.Schedules)) map[string]int {
 	c.t.Helper()
 	seen := make(map[string]int)
 	for cursor := ""; ; {
-		var page api.Schedules
+		var page calls.Schedules
 		got := c.do(name, fmt.Sprintf(`{%s"limit":%d,"cursor":%q}`, params, limit, cursor), "")
 		if err := json.Unmarshal([]byte(got), &page); err != nil || page.Schedules == nil || len(page.Schedules) > limit {
 			c.t.Fatalf("a page is %s", got)
@@ -156,7 +156,7 @@ func TestLargeSchedules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen := c.schedules("listSchedules", ofInvoices+",", 500, func(page api.Schedules) {
+	seen := c.schedules("listSchedules", ofInvoices+",", 500, func(page calls.Schedules) {
 		if n := len(page.Schedules); n == 0 || n*size > 4<<20 {
 			t.Fatalf("a page has %d schedules", n)
 		}
@@ -174,7 +174,7 @@ func TestSchedulePagesBetweenChanges(t *testing.T) {
 	for i := range n {
 		c.do("putSchedule", fmt.Sprintf(`{"topic":"invoices","name":"s%d"}`, i), `{"every":"1h","body":"x"}`)
 	}
-	seen := c.schedules("listSchedules", ofInvoices+",", 3, func(page api.Schedules) {
+	seen := c.schedules("listSchedules", ofInvoices+",", 3, func(page calls.Schedules) {
 		if len(page.Schedules) > 0 {
 			c.says("deleteSchedule", fmt.Sprintf(`{"topic":"invoices","name":%q}`, page.Schedules[0].Name), "", "null")
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -29,7 +28,7 @@ func TestTopicsInPages(t *testing.T) {
 	for topics, pages := range map[string][]string{">": {"mail order.1", "order.2 order.3", "payments"}, "order.*": {"order.1 order.2", "order.3"}} {
 		cursor := ""
 		for _, want := range pages {
-			var page api.Topics
+			var page calls.Topics
 			got := all.of(topics).do("listTopics", fmt.Sprintf(`{"limit":2,"cursor":%q}`, cursor), "")
 			if err := json.Unmarshal([]byte(got), &page); err != nil {
 				t.Fatal(got)
@@ -69,7 +68,7 @@ func TestListeners(t *testing.T) {
 		{"orders.>,prices.*", `"topic":"orders.new"`, "orders stock"},
 		{">", `"topic":"orders.old","limit":1`, "audit, then audit"},
 	} {
-		var page api.Listeners
+		var page calls.Listeners
 		got := all.of(test.topics).do("listeners", "{"+test.params+"}", "")
 		if err := json.Unmarshal([]byte(got), &page); err != nil || page.Listeners == nil {
 			t.Fatal(got)
@@ -114,7 +113,7 @@ func TestWorkers(t *testing.T) {
 	}
 	for topics, want := range map[string]string{">": "mail,orders 2", "orders,prices.>": "orders 1", "other": ""} {
 		storetest.Eventually(t, "a client of "+topics+" sees "+want, func() bool {
-			var list api.Workers
+			var list calls.Workers
 			if got := all.of(topics).do("workers", "", ""); json.Unmarshal([]byte(got), &list) != nil {
 				t.Fatal(got)
 			}
@@ -152,7 +151,7 @@ func TestForecast(t *testing.T) {
 			{"order.a,mail", "", 5},
 			{"order.a,mail", "mail", 4},
 		} {
-			var f api.Forecast
+			var f calls.Forecast
 			got := all.of(test.topics).do("forecast", fmt.Sprintf(`{"bucket":"1d","count":4,"topic":%q}`, test.topic), "")
 			if err := json.Unmarshal([]byte(got), &f); err != nil || len(f.Counts) != 4 || f.Counts[1]+f.Counts[2] != test.want || f.Later != test.want || f.BucketMs != 24*3600*1000 {
 				t.Errorf("a client of %s gets of %q: %s", test.topics, test.topic, got)
@@ -181,7 +180,7 @@ func TestFindRights(t *testing.T) {
 		t.Helper()
 		for cursor := ""; ; {
 			var page struct {
-				api.Found
+				calls.Found
 				Done int
 			}
 			got := c.do(call, fmt.Sprintf(`{%s,"cursor":%q}`, params, cursor), "")

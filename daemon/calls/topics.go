@@ -2,7 +2,9 @@ package calls
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
@@ -17,7 +19,7 @@ type topicsInput struct {
 }
 
 var _ = define(Call{
-	Name: "listTopics", Method: "GET", Path: "/v1/topics", Tag: TagOperate, Status: http.StatusOK, Reply: api.Topics{}, NATS: Plain,
+	Name: "listTopics", Method: "GET", Path: "/v1/topics", Tag: TagOperate, Status: http.StatusOK, Reply: Topics{}, NATS: Plain,
 	Summary: "Count the messages of every topic, a page at a time",
 }, func(ctx context.Context, s *Service, r *Request, in *topicsInput) (any, error) {
 	counts, next, err := s.Inspector.TopicsAfter(ctx, in.Cursor, in.Limit, r.Patterns...)
@@ -25,11 +27,15 @@ var _ = define(Call{
 	if err == nil {
 		err = store.NoteLeases(ctx, s.Store, counts)
 	}
-	return reply(api.TopicsOf(counts, next, missing), err)
+	page := Topics{Topics: make([]Topic, len(counts)), Cursor: next, Missing: missing}
+	for i, one := range counts {
+		page.Topics[i] = TopicOf(one)
+	}
+	return reply(page, err)
 })
 
 var _ = define(Call{
-	Name: "countTopic", Method: "GET", Path: PathTopic, Tag: TagOperate, Status: http.StatusOK, Reply: api.Topic{}, NATS: ByTopic,
+	Name: "countTopic", Method: "GET", Path: PathTopic, Tag: TagOperate, Status: http.StatusOK, Reply: Topic{}, NATS: ByTopic,
 	Summary: "Count the messages of a topic",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
 	counts, err := s.Inspector.Count(ctx, in.Topic)
@@ -39,7 +45,7 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	return api.TopicOf(counts[0]), nil
+	return TopicOf(counts[0]), nil
 })
 
 type keysInput struct {
@@ -49,11 +55,15 @@ type keysInput struct {
 }
 
 var _ = define(Call{
-	Name: "listKeys", Method: "GET", Path: PathTopic + "/keys", Tag: TagOperate, Status: http.StatusOK, Reply: api.Keys{}, NATS: ByTopic, Lasts: true, Long: true,
+	Name: "listKeys", Method: "GET", Path: PathTopic + "/keys", Tag: TagOperate, Status: http.StatusOK, Reply: Keys{}, NATS: ByTopic, Lasts: true, Long: true,
 	Rights: []Right{MayPublish, MayConsume}, Summary: "List the keys of which messages are blocked, and what each waits for",
 }, func(ctx context.Context, s *Service, r *Request, in *keysInput) (any, error) {
 	keys, all, err := store.ListKeys(ctx, s.Store, in.Topic, store.KeyOrder(in.Sort), in.Limit)
-	return reply(api.KeysOf(keys, all), err)
+	found := Keys{Keys: make([]BlockedKey, len(keys)), All: all}
+	for i, one := range keys {
+		found.Keys[i] = BlockedKey{Key: one.Key, Blocked: one.Blocked, Oldest: api.Given(one.Oldest), Behind: SittersOf(one.Seats)}
+	}
+	return reply(found, err)
 })
 
 // ofSettings is the input of a call about settings.
@@ -160,3 +170,83 @@ var _ = define(Call{
 }, func(ctx context.Context, s *Service, r *Request, in *deadListInput) (any, error) {
 	return page(s.Inspector.List(ctx, in.Topic, notify.Dead, in.Limit, in.Cursor))
 })
+
+// Keys are keys of a topic of which messages are blocked.
+type Keys struct {
+	Keys []BlockedKey `json:"keys" nullable:"false" doc:"the first ones"`
+	All  int64        `json:"all" doc:"how many there are"`
+}
+
+// BlockedKey is a key of which messages are blocked.
+type BlockedKey struct {
+	Key     string     `json:"key" example:"acct-7"`
+	Blocked int64      `json:"blocked" doc:"messages that are"`
+	Oldest  *time.Time `json:"oldest,omitempty" doc:"when the first of these was due"`
+	Behind  []Sitter   `json:"behind" nullable:"false" doc:"the messages for which these wait, at most 10"`
+}
+
+// Sitter is a message for which others of its key wait.
+type Sitter struct {
+	ID      string       `json:"id" example:"tx-8"`
+	State   notify.State `json:"state,omitzero" enum:"ready,leased,scheduled,dead" doc:"scheduled: it was put off; dead: nothing of the key goes until it is requeued, purged or replaced; missing: it is gone, and the carrier will notice"`
+	Worker  string       `json:"worker,omitempty" doc:"if leased, the name of the worker that has it; missing: unknown"`
+	Claimed *time.Time   `json:"claimed,omitempty" doc:"if leased, since when; missing: unknown"`
+}
+
+// SittersOf returns the messages on the seats of a key in their JSON form.
+func SittersOf(seats []store.Seat) []Sitter {
+	all := make([]Sitter, len(seats))
+	for i, seat := range seats {
+		all[i] = Sitter{ID: seat.ID, State: seat.State, Worker: seat.By, Claimed: api.Given(seat.Since)}
+	}
+	return all
+}
+
+// Behind says in one line for which message the blocked ones of a key wait. Ago tells how long
+// ago it was claimed.
+func Behind(seats []Sitter, ago func(time.Time) string) string {
+	if len(seats) == 0 {
+		return ""
+	}
+	one := seats[0]
+	text := one.ID + ", " + one.State.String()
+	switch {
+	case one.State == 0:
+		text = one.ID + ", gone"
+	case one.State == notify.Scheduled:
+		text = one.ID + ", put off"
+	case one.State == notify.Dead:
+		text += ", bars the key"
+	case one.Worker != "":
+		text += " by " + one.Worker
+	}
+	if one.Claimed != nil {
+		text += " for " + ago(*one.Claimed)
+	}
+	if len(seats) > 1 {
+		text += fmt.Sprintf(", and %d more", len(seats)-1)
+	}
+	return text
+}
+
+// Topic counts the messages of a topic.
+type Topic struct {
+	notify.Counts
+	OverdueMs       int64 `json:"overdue_ms" doc:"how long its oldest ready message has been due" example:"1500"`
+	BehindMs        int64 `json:"behind_ms" doc:"how long its oldest scheduled message has been due: no carrier made it ready" example:"0"`
+	OldestBlockedMs int64 `json:"oldest_blocked_ms" doc:"how long its oldest blocked message has been due" example:"1500"`
+	OldestLeaseMs   int64 `json:"oldest_lease_ms" doc:"for how long a worker that told its name has had a message; 0: none has" example:"0"`
+	LatenessMs      int64 `json:"lateness_ms" doc:"from due to claimed, of the oldest message of the last claim" example:"2"`
+}
+
+// TopicOf returns the counts of a topic in their JSON form.
+func TopicOf(c notify.Counts) Topic {
+	return Topic{Counts: c, OverdueMs: api.Ms(c.Overdue), BehindMs: api.Ms(c.Behind), OldestBlockedMs: api.Ms(c.OldestBlocked), OldestLeaseMs: api.Ms(c.OldestLease), LatenessMs: api.Ms(c.Lateness)}
+}
+
+// Topics counts the messages of topics, by name: one page.
+type Topics struct {
+	Topics []Topic `json:"topics" nullable:"false" doc:"may be fewer than the limit, or none, on a page that is not the last: see cursor"`
+	Cursor string  `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
+	api.Missing
+}

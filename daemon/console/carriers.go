@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -46,7 +46,7 @@ func (view *carriersView) Fallback(shard int) string {
 
 // A worker is a daemon, a worker or a listener that is there.
 type worker struct {
-	api.Worker
+	calls.Worker
 	Shown string // topics, as many as there is room for
 	More  int    // topics that are not shown
 }
@@ -99,7 +99,7 @@ func (view *carriersView) setWorkers(there attended) {
 	if view.CoversAll() {
 		show = nil
 	}
-	list := api.WorkersOf(there.workers, there.hand, show)
+	list := calls.WorkersOf(there.workers, there.hand, show)
 	view.Workers = []worker{}
 	for _, one := range list.Workers {
 		w := worker{Worker: one, More: max(0, len(one.Topics)-mostTopics)}

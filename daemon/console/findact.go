@@ -91,7 +91,7 @@ func (c *Console) countAll(ctx context.Context, v *visit) (any, error) {
 // page does one page of an act, or with dry_run only counts it, adds it to the view, and returns how many messages it changed. The view keeps
 // its place if that fails.
 func (c *Console) page(ctx context.Context, view *actView, how string) (int, error) {
-	done, err := ask[api.Acted](ctx, c, view.visit, "act", "act", view.Kind, "q", view.Q, "cursor", view.Cursor, "delay", view.Delay, "due", view.Due, how, "true")
+	done, err := ask[calls.Acted](ctx, c, view.visit, "act", "act", view.Kind, "q", view.Q, "cursor", view.Cursor, "delay", view.Delay, "due", view.Due, how, "true")
 	if err != nil {
 		return 0, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -47,7 +47,7 @@ func (l listenerRow) Class() string {
 func (l listenerRow) Remove() string { return removePath(l.Name) }
 
 // Listens returns who listens under the name now, and who holds how many broadcasts.
-func (l listenerRow) Listens() string { return api.WhoListens(l.ListenerInfo) }
+func (l listenerRow) Listens() string { return calls.WhoListens(l.ListenerInfo) }
 
 // listeners returns the named listeners.
 func (c *Console) listeners(ctx context.Context) ([]notify.ListenerInfo, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -45,7 +46,7 @@ type upcoming struct {
 
 // An occurrence is one that a schedule made, and what became of it.
 type occurrence struct {
-	api.Occurrence
+	calls.Occurrence
 	Text string
 	Link string // of its message; empty: the viewer may not see that
 	Late time.Duration
@@ -90,14 +91,14 @@ func (c *Console) readSchedule(ctx context.Context, topic, name string) (read sc
 
 // show fills in what the page shows of a schedule that can be read.
 func (s *scheduleView) show(read *scheduleRead) {
-	shown := api.ScheduleOf(&read.Schedule, read.State, s.Now)
+	shown := calls.ScheduleOf(&read.Schedule, read.State, s.Now)
 	s.Put = putOf(&read.Schedule, shown)
 	made := make(map[int64]bool)
 	for _, one := range read.State.Occurrences {
 		made[one.At.Unix()] = true
 	}
 	for _, at := range read.Schedule.Following(&read.State, s.Now, len(shown.State.Next)) {
-		next := upcoming{At: at, Text: at.Format(api.InZone)}
+		next := upcoming{At: at, Text: at.Format(calls.InZone)}
 		if made[at.Unix()] {
 			next.Link = messagePath(s.Topic, read.Schedule.OccurrenceID(at))
 		}
@@ -116,7 +117,7 @@ func (s *scheduleView) show(read *scheduleRead) {
 }
 
 // putOf returns how a schedule was put, but its body.
-func putOf(s *store.Schedule, shown api.Schedule) (rows []named) {
+func putOf(s *store.Schedule, shown calls.Schedule) (rows []named) {
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, named{name, value})
@@ -193,7 +194,7 @@ var scheduleAct = act{path: Root + "acts/schedules", name: "change a schedule", 
 
 // run publishes the message of a schedule.
 func (c *Console) run(ctx context.Context, v *visit, topic, name string) (did string, err error) {
-	of, err := ask[api.Schedule](ctx, c, v, "showSchedule", "topic", topic, "name", name)
+	of, err := ask[calls.Schedule](ctx, c, v, "showSchedule", "topic", topic, "name", name)
 	if err != nil {
 		return "", err
 	}

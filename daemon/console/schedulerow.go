@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -57,9 +57,9 @@ func rowOf(l *store.Listed, now time.Time) scheduleRow {
 		row.Fires = brief(err.Error())
 		return row
 	}
-	row.Fires = api.Fires(s.Spec, s.Count)
+	row.Fires = calls.Fires(s.Spec, s.Count)
 	if next := s.Following(&l.State, now, 1); len(next) > 0 {
-		row.At, row.Next = next[0], next[0].Format(api.InZone)
+		row.At, row.Next = next[0], next[0].Format(calls.InZone)
 	}
 	return row
 }

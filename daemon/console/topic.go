@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -135,7 +136,7 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 	}
 	now := c.now(ctx)
 	for _, key := range keys {
-		behind := api.Behind(api.SittersOf(key.Seats), func(t time.Time) string { return short(max(now.Sub(t), 0)) })
+		behind := calls.Behind(calls.SittersOf(key.Seats), func(t time.Time) string { return short(max(now.Sub(t), 0)) })
 		d.Keys = append(d.Keys, keyRow{key, findPath("topic:" + topic + " key:" + key.Key), brief(behind)})
 	}
 	return d, nil

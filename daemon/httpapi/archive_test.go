@@ -68,7 +68,7 @@ func (s *server) as(name, method, path string) answer {
 func (s *server) found(name, query string) []string {
 	s.t.Helper()
 	var ids []string
-	for _, row := range read[api.ArchivePage](s.as(name, "GET", "/v1/archive?"+query).is(200)).Messages {
+	for _, row := range read[calls.ArchivePage](s.as(name, "GET", "/v1/archive?"+query).is(200)).Messages {
 		ids = append(ids, row.ID)
 	}
 	slices.Sort(ids)
@@ -86,7 +86,7 @@ func (s *server) die(messages ...notify.Message) {
 	}
 	storetest.Eventually(s.t, "they are archived", func() bool {
 		a := s.as("admin", "GET", "/v1/archive?limit=500")
-		return a.status == 200 && len(read[api.ArchivePage](a).Messages) == len(messages)
+		return a.status == 200 && len(read[calls.ArchivePage](a).Messages) == len(messages)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
-	row := read[api.ArchivePage](s.as("bodies", "GET", "/v1/archive/orders.new/a").is(200)).Messages[0]
+	row := read[calls.ArchivePage](s.as("bodies", "GET", "/v1/archive/orders.new/a").is(200)).Messages[0]
 	if string(row.Bytes()) != "EUR 10" || row.Size != 6 || row.State != "dead" || row.Reason != "no route to a" || row.ContentType != "text/plain" || row.MaxAttempts != 3 ||
 		row.AttemptsUsed != 1 || len(row.History) != 1 || row.History[0].Reason != "no route to a" || row.Ended.Before(began) || row.FirstDue == nil || row.Published == nil {
 		t.Errorf("got %+v", row)
@@ -128,7 +128,7 @@ func TestArchive(t *testing.T) {
 
 	var ids []string
 	for cursor := ""; ; {
-		page := read[api.ArchivePage](s.as("admin", "GET", "/v1/archive?limit=3"+cursor).is(200))
+		page := read[calls.ArchivePage](s.as("admin", "GET", "/v1/archive?limit=3"+cursor).is(200))
 		for _, row := range page.Messages {
 			ids = append(ids, row.ID)
 		}
@@ -199,9 +199,9 @@ func TestChangesOfTheArchive(t *testing.T) {
 		all = append(all, notify.Message{Topic: "orders.new", ID: fmt.Sprint(i), Body: []byte("x"), Headers: map[string]string{"Tenant": fmt.Sprint(i % 2)}})
 	}
 	s.die(append(all, notify.Message{Topic: "payments", ID: "p", Body: []byte("x")})...)
-	change := func(name, method, path string, want api.ArchiveChange) (cursor string) {
+	change := func(name, method, path string, want calls.ArchiveChange) (cursor string) {
 		t.Helper()
-		got := read[api.ArchiveChange](s.as(name, method, "/v1/archive"+path).is(200))
+		got := read[calls.ArchiveChange](s.as(name, method, "/v1/archive"+path).is(200))
 		if cursor, got.Cursor = got.Cursor, ""; got != want {
 			t.Errorf("%s by %s: got %+v, want %+v", path, name, got, want)
 		}
@@ -209,19 +209,19 @@ func TestChangesOfTheArchive(t *testing.T) {
 	}
 	s.as("again", "POST", "/v1/archive/requeue").is(422).says("all=true")
 	const letters = "/requeue?header=Tenant:1" // that are dead letters still
-	change("again", "POST", letters, api.ArchiveChange{Refused: 2})
-	change("some", "POST", letters, api.ArchiveChange{Count: 2})
+	change("again", "POST", letters, calls.ArchiveChange{Refused: 2})
+	change("some", "POST", letters, calls.ArchiveChange{Count: 2})
 	s.as("admin", "POST", "/v1/find/purge?q=topic:orders.new&all=true").is(200)
-	cursor := change("again", "POST", "/requeue?all=true&limit=3", api.ArchiveChange{Count: 2, Refused: 1})
-	change("again", "POST", "/requeue?all=true&limit=3&cursor="+cursor, api.ArchiveChange{Count: 1, Refused: 1})
+	cursor := change("again", "POST", "/requeue?all=true&limit=3", calls.ArchiveChange{Count: 2, Refused: 1})
+	change("again", "POST", "/requeue?all=true&limit=3&cursor="+cursor, calls.ArchiveChange{Count: 1, Refused: 1})
 	s.as("admin", "GET", "/v1/topics/payments/messages/p").is(200).says(`"dead"`) // of another topic
 
-	change("some", "POST", "/erase?header=Tenant:1", api.ArchiveChange{Count: 2})
-	if cursor := change("some", "POST", "/erase?all=true&limit=2", api.ArchiveChange{Count: 2}); cursor == "" {
+	change("some", "POST", "/erase?header=Tenant:1", calls.ArchiveChange{Count: 2})
+	if cursor := change("some", "POST", "/erase?all=true&limit=2", calls.ArchiveChange{Count: 2}); cursor == "" {
 		t.Error("there is no cursor")
 	}
-	change("admin", "DELETE", "?before=2001-01-01T00:00:00Z", api.ArchiveChange{})
-	change("admin", "DELETE", "?before=2199-01-01T00:00:00Z", api.ArchiveChange{Count: 2})
+	change("admin", "DELETE", "?before=2001-01-01T00:00:00Z", calls.ArchiveChange{})
+	change("admin", "DELETE", "?before=2199-01-01T00:00:00Z", calls.ArchiveChange{Count: 2})
 	if got := s.found("admin", ""); len(got) != 0 {
 		t.Errorf("there are %v", got)
 	}

@@ -160,7 +160,7 @@ func TestAckNow(t *testing.T) {
 	storetest.Eventually(t, "it waits", func() bool { return s.gate.Stats().Polls == 1 })
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "c", Body: []byte("3")})
 	storetest.Receive(t, "the answer", polled).is(200).says(`"id":"c"`)
-	if c := read[api.Topic](s.call("GET", topicPath, "").is(200)); c.Acked != 3 || c.Leased+c.Ready != 0 {
+	if c := read[calls.Topic](s.call("GET", topicPath, "").is(200)); c.Acked != 3 || c.Leased+c.Ready != 0 {
 		t.Errorf("counted %+v", c)
 	}
 }
@@ -189,7 +189,7 @@ func TestLate(t *testing.T) {
 	for _, id := range []string{"b", "c"} {
 		s.call("GET", messages+"/"+id, "").is(200).says(`"reason":"late"`)
 	}
-	if c := read[api.Topic](s.call("GET", topicPath, "").is(200)); c.Dropped != 1 || c.Dead != 2 {
+	if c := read[calls.Topic](s.call("GET", topicPath, "").is(200)); c.Dropped != 1 || c.Dead != 2 {
 		t.Errorf("counted %+v", c)
 	}
 }

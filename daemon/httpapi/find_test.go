@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -22,10 +23,10 @@ func findPath(act, question, more string) string {
 }
 
 // findAll returns all messages that a question asks for, and the last page; as nobody where the name is empty.
-func (s *server) findAll(name, question, more string) (all []api.Message, last api.Found) {
+func (s *server) findAll(name, question, more string) (all []api.Message, last calls.Found) {
 	s.t.Helper()
 	for {
-		last = read[api.Found](s.askAs(name, "GET", findPath("", question, more)).is(200))
+		last = read[calls.Found](s.askAs(name, "GET", findPath("", question, more)).is(200))
 		if all = append(all, last.Messages...); last.Cursor == "" {
 			return all, last
 		}
@@ -53,7 +54,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %d messages", question, len(got))
 		}
 	}
-	first := read[api.Found](s.call("GET", findPath("", "topic:orders", "&limit=1"), "").is(200))
+	first := read[calls.Found](s.call("GET", findPath("", "topic:orders", "&limit=1"), "").is(200))
 	rest, last := s.findAll("", "topic:orders", "&cursor="+first.Cursor)
 	if len(first.Messages)+len(rest) != 3 || last.Looked.Looked != 3 || last.Of != 3 {
 		t.Errorf("%+v, then %+v", first, last)
@@ -62,7 +63,7 @@ func TestFind(t *testing.T) {
 	s.call("GET", findPath("", "stat:b", ""), "").is(422).says("did you mean state?")
 	s.call("POST", findPath("/cancel", "id:b", ""), "").is(422).says("all=true")
 	for more, done := range map[string]int{"&dry_run=true": 0, "&all=true": 3} {
-		if got := read[api.Acted](s.call("POST", findPath("/cancel", "topic:orders", more), "").is(200)); got.Done != done {
+		if got := read[calls.Acted](s.call("POST", findPath("/cancel", "topic:orders", more), "").is(200)); got.Done != done {
 			t.Errorf("%s: %+v", more, got)
 		}
 	}
@@ -84,7 +85,7 @@ func TestSealedCursor(t *testing.T) {
 	for _, question := range []string{"state:leased", "state:scheduled", "state:leased,scheduled", "id:none"} {
 		seen, more := 0, "&limit=1"
 		for {
-			page := read[api.Found](s.as("reader", "GET", findPath("", question, more)).is(200))
+			page := read[calls.Found](s.as("reader", "GET", findPath("", question, more)).is(200))
 			if seen += len(page.Messages); page.Cursor == "" {
 				break
 			}
@@ -110,7 +111,7 @@ func TestSealedCursor(t *testing.T) {
 	}
 	plain := base64.RawURLEncoding.EncodeToString([]byte(`{"q":"x","n":1}`))
 	s.as("reader", "GET", findPath("", "state:leased", "&cursor="+plain)).is(422).says("this client")
-	one := read[api.Found](s.as("reader", "GET", findPath("", "state:leased", "&limit=1")).is(200)).Cursor
+	one := read[calls.Found](s.as("reader", "GET", findPath("", "state:leased", "&limit=1")).is(200)).Cursor
 	s.as("root", "POST", "/v1/secret/rotate").is(204)
 	storetest.Eventually(t, "the cursor of before the rotation is refused", func() bool {
 		return s.as("reader", "GET", findPath("", "state:leased", "&cursor="+one)).status == 422

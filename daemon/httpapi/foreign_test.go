@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
@@ -20,7 +21,7 @@ func TestForeignTimesInRedis(t *testing.T) {
 	if got := read[api.Claimed](s.call("POST", topicPath+"/claim", "").is(200)); len(got.Messages) != 1 || !got.Messages[0].Due.IsZero() {
 		t.Errorf("got %+v", got)
 	}
-	if got := read[api.Carrier](s.call("GET", "/v1/carrier", "").is(200)); got.Name != "somebody" || got.Since != nil || got.Next != nil {
+	if got := read[calls.Carrier](s.call("GET", "/v1/carrier", "").is(200)); got.Name != "somebody" || got.Since != nil || got.Next != nil {
 		t.Errorf("got %+v", got)
 	}
 }

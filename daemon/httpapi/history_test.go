@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -17,7 +17,7 @@ func TestPast(t *testing.T) {
 	s.call("POST", messages, "x").is(201)
 	s.call("POST", settle(s.claim("orders"), "ack", ""), "").is(204)
 	storetest.Eventually(t, "all is in it", func() bool {
-		h := read[api.History](s.call("GET", "/v1/history?step=1h&from=2h", "").is(200))
+		h := read[calls.History](s.call("GET", "/v1/history?step=1h&from=2h", "").is(200))
 		var published, claimed, acked float64
 		for _, one := range h.Samples {
 			published, claimed, acked = published+one.Published, claimed+one.Claimed, acked+one.Acked
@@ -29,7 +29,7 @@ func TestPast(t *testing.T) {
 func TestHistoryWithAShardAway(t *testing.T) {
 	t.Parallel()
 	s := serveOn(t, storetest.ShardAway(t, 8, 3), httpapi.Options{})
-	if h := read[api.History](s.call("GET", "/v1/history", "").is(200)); !slices.Equal(h.Missing.Missing, []int{3}) {
+	if h := read[calls.History](s.call("GET", "/v1/history", "").is(200)); !slices.Equal(h.Missing.Missing, []int{3}) {
 		t.Errorf("got %+v", h)
 	}
 }

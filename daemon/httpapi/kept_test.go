@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -233,8 +234,8 @@ func TestWorkersAndListeners(t *testing.T) {
 	storetest.Publish(t, s.store, notify.Message{Topic: "orders", Body: []byte("x")}, notify.Message{Topic: "prices.gold", ID: "a", Body: []byte("x"), Broadcast: true})
 	s.as("all", "POST", topicPath+"/claim?worker=desk-2&lease=5m").is(200)
 	storetest.Eventually(t, "both are listed", func() bool {
-		all := read[api.Workers](s.as("all", "GET", "/v1/workers").is(200)).Workers
-		return slices.ContainsFunc(all, func(w api.Worker) bool { return w.Kind == "daemon" && w.Version == "1.2.3" }) && slices.ContainsFunc(all, func(w api.Worker) bool {
+		all := read[calls.Workers](s.as("all", "GET", "/v1/workers").is(200)).Workers
+		return slices.ContainsFunc(all, func(w calls.Worker) bool { return w.Kind == "daemon" && w.Version == "1.2.3" }) && slices.ContainsFunc(all, func(w calls.Worker) bool {
 			return w.Name == "desk-2" && w.Kind == "worker" && slices.Equal(w.Topics, []string{"orders"}) && *w.Leased == 1 && strings.HasPrefix(w.Place(), "via ")
 		})
 	})
@@ -246,10 +247,10 @@ func TestWorkersAndListeners(t *testing.T) {
 		}, subscribers.ListenOptions{Name: "billing", From: subscribers.FromBeginning()})
 	})
 	storetest.Eventually(t, "it listens, and holds it", func() bool {
-		all := read[api.Listeners](s.as("all", "GET", "/v1/listeners").is(200)).Listeners
+		all := read[calls.Listeners](s.as("all", "GET", "/v1/listeners").is(200)).Listeners
 		return len(all) == 1 && len(all[0].By) == 1 && len(all[0].HeldBy) == 1 && all[0].Held == 1 && all[0].HeldBy[0].Worker == "desk-1"
 	})
-	if one := read[api.Listeners](s.as("blind", "GET", "/v1/listeners").is(200)).Listeners[0]; one.By != nil || one.HeldBy != nil {
+	if one := read[calls.Listeners](s.as("blind", "GET", "/v1/listeners").is(200)).Listeners[0]; one.By != nil || one.HeldBy != nil {
 		t.Errorf("a token without metrics sees %+v", one)
 	}
 }

@@ -31,8 +31,8 @@ func newDocument(version string) *huma.OpenAPI {
 	}
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.State](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.SettingsChange](), reflect.TypeFor[settingsChange]())
-	schemas.RegisterTypeAlias(reflect.TypeFor[api.SchedulePut](), reflect.TypeFor[schedulePut]())
-	schemas.RegisterTypeAlias(reflect.TypeFor[api.NamedSchedule](), reflect.TypeFor[namedSchedule]())
+	schemas.RegisterTypeAlias(reflect.TypeFor[calls.SchedulePut](), reflect.TypeFor[schedulePut]())
+	schemas.RegisterTypeAlias(reflect.TypeFor[calls.NamedSchedule](), reflect.TypeFor[namedSchedule]())
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.Position](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[subscribers.Receipt](), reflect.TypeFor[int64]())
 	return &huma.OpenAPI{
@@ -171,7 +171,7 @@ func (schedulePut) Schema(schemas huma.Registry) *huma.Schema {
 	all := described[store.Schedule](schemas)
 	line := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[notify.Line](), true, "").Ref)
 	of := described[notify.Message](schemas)
-	for _, name := range api.OfOccurrence() {
+	for _, name := range calls.OfOccurrence() {
 		if all[name] = of[name]; all[name] == nil {
 			all[name] = line.Properties[name]
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -18,7 +18,7 @@ func TestSchedules(t *testing.T) {
 	const path = "/v1/topics/invoices/schedules"
 	s.call("GET", path, "").is(200).says(`{"schedules":[]}`)
 	body := `{"cron":"30 2 * * *","zone":"Europe/Berlin","from":"2199-06-01T00:00:00Z","overlap":"skip","body":"x","attempts":3,"ttl":"1h","headers":{"Shop":"7"},"content_type":"text/plain"}`
-	put := read[api.SchedulePutReply](s.call("PUT", schedulePath, body).is(200))
+	put := read[calls.SchedulePutReply](s.call("PUT", schedulePath, body).is(200))
 	if put.Outcome != "created" || put.Zone != "Europe/Berlin" || put.Overlap != "skip" || put.MaxAttempts != 3 || put.TTL != 3_600_000 || put.Headers["Shop"] != "7" || len(put.State.Next) != 5 {
 		t.Errorf("got %+v", put)
 	}
@@ -35,7 +35,7 @@ func TestSchedules(t *testing.T) {
 	carry(t, s.store)
 	s.call("PUT", schedulePath, strings.Replace(body, "2199-06", "2198-06", 1)).is(200)
 	storetest.Eventually(t, "the next are made", func() bool {
-		return read[api.Schedule](s.call("GET", schedulePath, "").is(200)).State.Made == 2
+		return read[calls.Schedule](s.call("GET", schedulePath, "").is(200)).State.Made == 2
 	})
 	s.call("DELETE", "/v1/topics/invoices/messages/daily~2198-06-01T00:30:00Z", "").is(200)
 	const next = `"next":["2198-06-02T00:30:00Z","2198-06-03T00:30:00Z","2198-06-04T00:30:00Z","2198-06-05T00:30:00Z","2198-06-06T00:30:00Z"]`

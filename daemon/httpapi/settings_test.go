@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -56,7 +57,7 @@ func TestSettings(t *testing.T) {
 	want = builtIn("orders")
 	wantSettings(t, s.call("PATCH", commonPath, `{"lease":null,"attempts":null,"backoff_max":null}`), builtIn("*"))
 	wantSettings(t, s.call("PATCH", settingsPath, `{"backoff_min":null,"backoff_max":null,"paused":false}`), want)
-	if got := read[api.Topics](s.call("GET", "/v1/topics", "").is(200)); len(got.Topics) != 0 {
+	if got := read[calls.Topics](s.call("GET", "/v1/topics", "").is(200)); len(got.Topics) != 0 {
 		t.Errorf("the topic is still known: %+v", got)
 	}
 	storetest.Empty(t, s.store)

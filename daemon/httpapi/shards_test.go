@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -34,7 +35,7 @@ func TestEightShards(t *testing.T) {
 	}
 	var names []string
 	for cursor := ""; ; {
-		page := read[api.Topics](s.call("GET", "/v1/topics?limit=5"+cursor, "").is(200))
+		page := read[calls.Topics](s.call("GET", "/v1/topics?limit=5"+cursor, "").is(200))
 		for _, one := range page.Topics {
 			names = append(names, one.Topic)
 			if one.Ready != 1 {
@@ -53,15 +54,15 @@ func TestEightShards(t *testing.T) {
 		s.call("POST", fmt.Sprintf("/v1/topics/%s/messages/x/ack?receipt=%d", name, s.claim(name).Receipt), "").is(204)
 	}
 	storetest.Eventually(t, "all shards have a carrier", func() bool {
-		c := read[api.Carriers](s.call("GET", "/v1/carrier", "").is(200))
+		c := read[calls.Carriers](s.call("GET", "/v1/carrier", "").is(200))
 		return len(c.Shards) == 8 && c.Missing.Missing == nil && c.Name != "" &&
-			!slices.ContainsFunc(c.Shards, func(one api.ShardCarrier) bool { return one.Name != c.Name })
+			!slices.ContainsFunc(c.Shards, func(one calls.ShardCarrier) bool { return one.Name != c.Name })
 	})
-	if c := read[api.Carriers](s.call("GET", "/v1/carrier", "").is(200)); c.Next != nil {
+	if c := read[calls.Carriers](s.call("GET", "/v1/carrier", "").is(200)); c.Next != nil {
 		t.Errorf("something is due at %v", c.Next)
 	}
 	due := read[api.Publication](s.call("POST", "/v1/topics/t3/messages?delay=1h", "x").is(201)).Due
-	if c := read[api.Carriers](s.call("GET", "/v1/carrier", "").is(200)); c.Next == nil || !c.Next.Equal(due) {
+	if c := read[calls.Carriers](s.call("GET", "/v1/carrier", "").is(200)); c.Next == nil || !c.Next.Equal(due) {
 		t.Errorf("the next is due at %v, want %v", c.Next, due)
 	}
 	storetest.Eventually(t, "it is ready", func() bool { return s.call("GET", "/readyz", "").status == 200 })
@@ -93,11 +94,11 @@ func TestShardAway(t *testing.T) {
 	if there == 0 || there == topics {
 		t.Fatalf("%d of %d topics are there", there, topics)
 	}
-	page := read[api.Topics](s.call("GET", "/v1/topics?limit=500", "").is(200))
+	page := read[calls.Topics](s.call("GET", "/v1/topics?limit=500", "").is(200))
 	if len(page.Topics) != there || !slices.Equal(page.Missing.Missing, missing) {
 		t.Errorf("got %d topics, and %v are missing", len(page.Topics), page.Missing)
 	}
-	if c := read[api.Carriers](s.call("GET", "/v1/carrier", "").is(200)); len(c.Shards) != 7 || !slices.Equal(c.Missing.Missing, missing) {
+	if c := read[calls.Carriers](s.call("GET", "/v1/carrier", "").is(200)); len(c.Shards) != 7 || !slices.Equal(c.Missing.Missing, missing) {
 		t.Errorf("got %+v", c)
 	}
 	for i := range topics {

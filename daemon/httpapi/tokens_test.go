@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -143,7 +143,7 @@ func TestLinesAndTopicsOfAToken(t *testing.T) {
 	}
 	s.call("POST", "/v1/topics/payments/messages", "x", "Authorization: Bearer "+tokenOf("b")).is(201)
 	for token, want := range map[string]int{"a": 1, "b": 2} {
-		if got := read[api.Topics](s.call("GET", "/v1/topics", "", "Authorization: Bearer "+tokenOf(token)).is(200)); len(got.Topics) != want {
+		if got := read[calls.Topics](s.call("GET", "/v1/topics", "", "Authorization: Bearer "+tokenOf(token)).is(200)); len(got.Topics) != want {
 			t.Errorf("to %s it shows %+v", token, got)
 		}
 	}

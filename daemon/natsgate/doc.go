@@ -123,7 +123,7 @@
 // paused, concurrency, rate and burst, which only single topics have. Null restores the
 // default. Settings apply to every way to claim, not to NATS alone.
 //
-// The reply is JSON (package daemon/api). An error has the headers
+// The reply is JSON (packages daemon/calls and daemon/api). An error has the headers
 // Nats-Service-Error and Nats-Service-Error-Code, a status of HTTP, and an RFC 9457
 // problem as its data. A refused request has changed nothing.
 //

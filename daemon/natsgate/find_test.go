@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 	found := func(subject, question string) (n int) {
 		t.Helper()
 		for cursor := ""; ; {
-			got := read[api.Found](t, request(t, conn, subject, `{"q":"`+question+`","cursor":"`+cursor+`","limit":5}`))
+			got := read[calls.Found](t, request(t, conn, subject, `{"q":"`+question+`","cursor":"`+cursor+`","limit":5}`))
 			if n += len(got.Messages); got.Cursor == "" {
 				return n
 			}

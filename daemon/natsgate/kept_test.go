@@ -181,7 +181,7 @@ func TestWorkers(t *testing.T) {
 	}
 	wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"worker":"a b"}`), 422, "worker")
 	storetest.Eventually(t, "the worker that claimed is listed", func() bool {
-		return slices.ContainsFunc(read[api.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w api.Worker) bool {
+		return slices.ContainsFunc(read[calls.Workers](t, request(t, conn, "bellhop.workers", "")).Workers, func(w calls.Worker) bool {
 			return w.Name == "shop-1" && w.Kind == "worker" && slices.Equal(w.Topics, []string{topic}) && len(w.Via) == 1 && *w.Leased == 1
 		})
 	})
@@ -204,7 +204,7 @@ func TestManyListeners(t *testing.T) {
 	}
 	pages := 0
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
-		page := read[api.Listeners](t, request(t, conn, "bellhop.listeners", `{"cursor":"`+cursor+`"}`))
+		page := read[calls.Listeners](t, request(t, conn, "bellhop.listeners", `{"cursor":"`+cursor+`"}`))
 		for _, one := range page.Listeners {
 			got = append(got, one.Name)
 		}

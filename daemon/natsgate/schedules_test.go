@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
@@ -32,7 +32,7 @@ func TestLargeSchedules(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for cursor := ""; ; {
-		page := read[api.Schedules](t, request(t, conn, "bellhop.list-schedules."+topic, `{"limit":500,"cursor":"`+cursor+`"}`))
+		page := read[calls.Schedules](t, request(t, conn, "bellhop.list-schedules."+topic, `{"limit":500,"cursor":"`+cursor+`"}`))
 		for _, one := range page.Schedules {
 			seen[one.Name] = true
 		}
@@ -59,5 +59,5 @@ func TestScheduleOfLargeBody(t *testing.T) {
 	if there, err := store.EachSchedule(t.Context(), db, topic); err != nil || len(there) > 0 {
 		t.Errorf("got %v, %v", there, err)
 	}
-	read[api.SchedulesApplied](t, apply(1024))
+	read[calls.SchedulesApplied](t, apply(1024))
 }

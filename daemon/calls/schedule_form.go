@@ -1,4 +1,4 @@
-package api
+package calls
 
 import (
 	"cmp"
@@ -13,10 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
@@ -40,7 +42,7 @@ type Schedule struct {
 	CatchupMs int64              `json:"catchup_ms,omitempty"`
 	Mode      string             `json:"mode,omitempty" doc:"broadcast; missing: messages"`
 	asked.Options
-	Text
+	api.Text
 	State ScheduleState `json:"state"`
 	Error string        `json:"error,omitempty" doc:"why it cannot be read, in a list"`
 }
@@ -128,11 +130,11 @@ const (
 // ScheduleOf returns a schedule in its JSON form, with what follows a time.
 func ScheduleOf(s *store.Schedule, state store.ScheduleState, now time.Time) Schedule {
 	shown := Schedule{
-		Topic: s.Topic, Name: s.Name, Cron: s.Spec.Cron, EveryMs: Ms(s.Spec.Every), At: s.Spec.At, Zone: s.Spec.Zone, From: given(s.Spec.From), Until: given(s.Spec.Until),
-		JitterMs: Ms(s.Jitter), Count: s.Count, Overlap: cmp.Or(s.Overlap, store.OverlapAllow), IfMissed: cmp.Or(s.Missed, store.MissedOne), GraceMs: Ms(cmp.Or(s.Grace, store.DefaultGrace)),
-		CatchupMs: Ms(s.Catchup), Mode: s.Message.Mode(), Options: asked.Of(s.Message), Text: TextOf(s.Message.Body),
+		Topic: s.Topic, Name: s.Name, Cron: s.Spec.Cron, EveryMs: api.Ms(s.Spec.Every), At: s.Spec.At, Zone: s.Spec.Zone, From: api.Given(s.Spec.From), Until: api.Given(s.Spec.Until),
+		JitterMs: api.Ms(s.Jitter), Count: s.Count, Overlap: cmp.Or(s.Overlap, store.OverlapAllow), IfMissed: cmp.Or(s.Missed, store.MissedOne), GraceMs: api.Ms(cmp.Or(s.Grace, store.DefaultGrace)),
+		CatchupMs: api.Ms(s.Catchup), Mode: s.Message.Mode(), Options: asked.Of(s.Message), Text: api.TextOf(s.Message.Body),
 	}
-	st := ScheduleState{Revision: state.Revision, Paused: given(state.Paused), Made: state.Made, Missed: state.Missed, Taken: state.Taken, Next: NextOf(s, &state, now, nextShown).Next, Last: []Occurrence{}}
+	st := ScheduleState{Revision: state.Revision, Paused: api.Given(state.Paused), Made: state.Made, Missed: state.Missed, Taken: state.Taken, Next: NextOf(s, &state, now, nextShown).Next, Last: []Occurrence{}}
 	for _, one := range state.Occurrences {
 		if !one.At.After(now) {
 			st.Last = append(st.Last, Occurrence{At: one.At, ID: s.OccurrenceID(one.At), Due: one.Due, Taken: one.Taken})
@@ -173,8 +175,8 @@ var OfOccurrence = sync.OnceValue(func() []string {
 	return names
 })
 
-// ofSchedule are the fields of a schedule by their names.
-var ofSchedule = sync.OnceValue(func() map[string]fields.Field {
+// scheduleFields are the fields of a schedule by their names.
+var scheduleFields = sync.OnceValue(func() map[string]fields.Field {
 	all := make(map[string]fields.Field)
 	for _, f := range fields.In[store.Schedule]() {
 		all[f.Name] = f
@@ -201,14 +203,14 @@ type scheduleReader struct {
 // read reads a member.
 func (r *scheduleReader) read(m strictjson.Member) {
 	name := string(m.Name)
-	field, is := ofSchedule()[name]
+	field, is := scheduleFields()[name]
 	switch {
 	case is:
 		r.faults = append(r.faults, r.set(field, m))
 	case slices.Contains(OfOccurrence(), name):
 		r.message.Read(m)
 	default:
-		names := append(slices.Sorted(maps.Keys(ofSchedule())), OfOccurrence()...)
+		names := append(slices.Sorted(maps.Keys(scheduleFields())), OfOccurrence()...)
 		r.faults = append(r.faults, fault.New(name, "schedule: the field %.100q is unknown; its fields are %s", name, strings.Join(names, ", ")))
 	}
 }
@@ -254,4 +256,31 @@ func CheckBody(s *store.Schedule, most int) error {
 		return &fault.Fault{Field: "body", Err: fmt.Errorf("%w: it has %d bytes; at most %d are allowed (BELLHOP_MAX_BODY)", notify.ErrTooLarge, n, most)}
 	}
 	return nil
+}
+
+// InZone is the form in which a time at which a schedule fires is shown: in its zone, with the offset.
+const InZone = "2006-01-02 15:04:05 -0700"
+
+// Fires says when a schedule fires.
+func (s *Schedule) Fires() string {
+	return Fires(calendar.Spec{Cron: s.Cron, Zone: s.Zone, Every: time.Duration(s.EveryMs) * time.Millisecond, At: s.At}, s.Count)
+}
+
+// Fires says when a schedule of a rule and a count fires.
+func Fires(of calendar.Spec, count int) string {
+	text := "at " + fmt.Sprint(len(of.At)) + " times"
+	switch {
+	case of.Cron != "" && of.Zone != "":
+		text = of.Cron + " in " + of.Zone
+	case of.Cron != "":
+		text = of.Cron + " in UTC"
+	case of.Every > 0:
+		text = "every " + fault.Short(of.Every)
+	case len(of.At) == 1:
+		text = "at " + of.At[0].UTC().Format(time.RFC3339)
+	}
+	if count > 0 {
+		text += fmt.Sprintf(", %d times", count)
+	}
+	return text
 }

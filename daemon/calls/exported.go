@@ -1,4 +1,4 @@
-package api
+package calls
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -99,7 +100,7 @@ func decodeScheduleLine(otherwise string, line []byte) (read ScheduleLine, err e
 // readShown reads a member, also one that a list shows: a duration in whole milliseconds.
 func (r *scheduleReader) readShown(m strictjson.Member) {
 	put, isMs := strings.CutSuffix(string(m.Name), "_ms")
-	if _, is := ofSchedule()[put]; !isMs || !is && !slices.Contains(OfOccurrence(), put) {
+	if _, is := scheduleFields()[put]; !isMs || !is && !slices.Contains(OfOccurrence(), put) {
 		r.read(m)
 		return
 	}
@@ -133,7 +134,7 @@ func DecodePushLine(line []byte) (p store.Push, err error) {
 		Kind   string `json:"kind"`
 		Name   string `json:"name"`
 		Paused string `json:"paused"`
-		PushRequest
+		api.PushRequest
 	}
 	if err := strictjson.Decode(line, &l); err != nil {
 		return p, fault.New(strictjson.FieldOf(err, "line"), "push: %w; write one JSON object a line, such as %s", err, pushExample)
