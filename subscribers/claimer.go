@@ -52,8 +52,7 @@ type Claimer struct {
 	begun   chan struct{}   // closed when it does
 	ended   context.Context // ends when Run does
 	end     context.CancelFunc
-	polls   polls // of callers whose topics are in one shard
-	across  polls // of those whose topics are in several
+	polls   polls
 	aged    agedPolls
 	pings   pings
 
@@ -91,7 +90,6 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
 	c.polls.init(c.leases, c.inbox, ended)
-	c.across.init(c.leases, reach.NewSpanningInbox(notify.NewID()), ended)
 	c.aged = agedPolls{leases: c.leases, ended: ended, bells: make(map[string]map[chan struct{}]bool)}
 	return c, nil
 }
@@ -127,16 +125,15 @@ func (c *Claimer) claimOf(ctx context.Context, topics []string, o ClaimOptions, 
 
 // claimBy claims messages as options that were checked say.
 func (c *Claimer) claimBy(ctx context.Context, topics []string, o ClaimOptions) ([]Delivery, error) {
-	wait := c.polls.wait
-	switch spans, err := c.spans(ctx, topics, o.Oldest); {
-	case err != nil:
+	if err := c.checkShards(ctx, topics, o.Oldest); err != nil {
 		return nil, err
+	}
+	wait := c.polls.wait
+	switch {
 	case o.Wait == 0:
 		return c.claimNow(ctx, topics, o)
 	case o.MinAge > 0:
 		wait = c.aged.wait
-	case spans:
-		wait = c.across.wait
 	}
 	timer := time.NewTimer(o.Wait)
 	defer timer.Stop()
@@ -230,7 +227,6 @@ func (c *Claimer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	c.end()
 	c.polls.stop()
-	c.across.stop()
 	unsubscribe()
 	receiving.Wait()
 	c.polls.stop() // what it received meanwhile
@@ -250,15 +246,14 @@ func (c *Claimer) subscribe(ctx context.Context) {
 		c.here.note(ctx, e)
 		c.loop.Note()
 		c.receive(e)
-	}, c.store.Every().InboxChannel(c.inbox), c.store.Every().InboxChannel(c.across.inbox), c.here.channel())
+	}, c.store.Every().InboxChannel(c.inbox), c.here.channel())
 	c.here.end(ctx)
 }
 
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
-	fallbacks := c.polls.fallbacks.Load() + c.across.fallbacks.Load()
-	waiting := c.early.Load() + c.polls.waiting.Load() + c.across.waiting.Load() + c.aged.waiting.Load()
-	return ClaimerStats{Waiting: waiting, Fallbacks: fallbacks, Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
+	waiting := c.early.Load() + c.polls.waiting.Load() + c.aged.waiting.Load()
+	return ClaimerStats{Waiting: waiting, Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
@@ -271,12 +266,10 @@ func (c *Claimer) receive(e store.Event) {
 	case reach.Subscribed:
 		c.setBroken(e.Shard(), nil)
 		c.polls.ringAll(e.Shard())
-		c.across.ringAll(e.Shard())
 	case reach.Received:
 		c.rung(e)
 	case reach.Beat:
 		c.polls.beat(e.Topics())
-		c.across.beat(e.Topics())
 	case reach.Broken:
 		c.setBroken(e.Shard(), fmt.Errorf("%w: %w", errUnsubscribed, e.Err))
 	}
@@ -284,14 +277,10 @@ func (c *Claimer) receive(e store.Event) {
 
 // rung passes on what an inbox received.
 func (c *Claimer) rung(e store.Event) {
-	polls := &c.polls
-	if e.IsFor(c.across.inbox) {
-		polls = &c.across
-	}
 	if h, is := e.Handover(); is {
-		polls.takeOver(h)
+		c.polls.takeOver(h)
 	} else if !c.pings.pong(e.Payload) && record.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
-		polls.ring(e.Payload)
+		c.polls.ring(e.Payload)
 	}
 }
 

@@ -206,7 +206,7 @@ func (p *polls) dealHanded(q *topicQueue) {
 		one.got = append(one.got, d)
 		p.stats.all.Add(1)
 		p.begin(func() { p.confirm(d) })
-		p.end(nil, one)
+		p.end(nil, one.poll)
 	}
 }
 
@@ -220,7 +220,7 @@ func (p *polls) refuse(q *topicQueue) {
 // firstToHand returns the poll that a hand-over is for, the first one that does not have it
 // acknowledged at once, and its lease. It returns nil if there is none, or where the receipt
 // of a hand-over cannot promise that lease. The mutex is held.
-func (q *topicQueue) firstToHand(full time.Duration) (*poll, time.Duration) {
+func (q *topicQueue) firstToHand(full time.Duration) (*shardPoll, time.Duration) {
 	for _, one := range q.polls {
 		if one.free(q) && !one.terms.ackNow {
 			lease := cmp.Or(one.terms.lease.Truncate(time.Millisecond), full)

@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,15 +47,14 @@ type polls struct {
 // A topicQueue holds the polls of a topic. It is guarded by polls.mu.
 type topicQueue struct {
 	topic  string
-	polls  []*poll // in the order in which they came
-	served bool    // a goroutine serves it, or the inbox is leaving the waiting list
-	rung   bool    // something may be ready
-	beaten bool    // and a beat named the topic, though no ring came
-	listed bool    // the inbox may be in the waiting list
-	leaves bool    // it is leaving that
-	scans  int     // calls under way that may put the inbox there
+	polls  []*shardPoll // in the order in which they came
+	served bool         // a goroutine serves it, or the inbox is leaving the waiting list
+	rung   bool         // something may be ready
+	beaten bool         // and a beat named the topic, though no ring came
+	listed bool         // the inbox may be in the waiting list
+	leaves bool         // it is leaving that
+	scans  int          // calls under way that may put the inbox there
 
-	away   error      // why its shard did not answer, for polls that wait in others, too; nil: it did, as far as is known
 	asking bool       // a claim is under way
 	handed []handed   // not dealt yet: they are younger than what that claim may bring
 	back   []Delivery // handed over, to be released before the next claim: they are older than what that may bring
@@ -68,24 +68,46 @@ type handed struct {
 	Delivery
 }
 
-// A poll is one caller that waits. It stands in the queue of each of its topics. Only
-// one claim at a time is made for it: see free.
+// A poll is one caller that waits, in each shard of its topics. Only one claim at a time
+// is made for it: see free.
 type poll struct {
-	queues []*topicQueue   // of its topics, in the order given
-	parts  [][]*topicQueue // these by shard, if there are several queues
+	in     []*shardPoll
 	max    int
 	oldest bool // of all topics first
 	terms  claimTerms
 	done   chan polled // holds one
 
 	// Guarded by polls.mu:
-	over     bool        // it waits no more
-	asked    *topicQueue // whose claim for it is under way
-	scanning bool        // what its topics have is read now
-	shares   []share     // of the topics from which it takes next: from the first one alone
-	got      []Delivery  // from such topics
-	fault    error       // why Redis could not be asked, the last time
-	since    time.Time   // of the first such fault
+	over    bool         // it waits no more
+	unread  []*shardPoll // those of which nothing was read yet
+	reading *shardPoll   // the one that is read before any claim; nil: there is none
+	asked   *topicQueue  // whose claim for it is under way
+	shares  []share      // of the topics from which it takes next: from the first one alone
+	got     []Delivery   // from such topics
+}
+
+// all returns the queues of its topics.
+func (one *poll) all() iter.Seq[*topicQueue] {
+	return func(yield func(*topicQueue) bool) {
+		for _, in := range one.in {
+			for _, q := range in.queues {
+				if !yield(q) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A shardPoll is what a poll waits for in one shard. It stands in the queue of each topic.
+type shardPoll struct {
+	*poll
+	queues []*topicQueue // of its topics, in the order given
+
+	// Guarded by polls.mu:
+	scanning bool      // what its topics have is read now
+	fault    error     // why the shard could not be asked, the last time
+	since    time.Time // of the first such fault
 }
 
 // claimTerms are what the callers have in common for whom one call claims.
@@ -114,7 +136,7 @@ func (p *polls) init(l *leases, inbox reach.Inbox, ended context.Context) {
 // though ctx has ended.
 func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
 	one := &poll{max: o.Max, oldest: o.Oldest, terms: claimTerms{o.Lease, o.AckNow, o.Worker}, done: make(chan polled, 1)}
-	if err := p.enter(topics, one); err != nil {
+	if err := p.enter(one, p.byShard(topics)); err != nil {
 		return nil, err
 	}
 	p.waiting.Add(1)
@@ -128,26 +150,30 @@ func (p *polls) wait(ctx context.Context, topics []string, o ClaimOptions, end <
 	return p.leave(ctx, one)
 }
 
-// enter lets a poll wait.
-func (p *polls) enter(topics []string, one *poll) error {
+// enter lets a poll wait for topics, which come by shard.
+func (p *polls) enter(one *poll, parts [][]string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended.Err() != nil {
 		return ErrStopping
 	}
-	for _, topic := range topics {
-		q := p.queue(topic)
-		q.polls, one.queues = append(q.polls, one), append(one.queues, q)
+	for _, topics := range parts {
+		in := &shardPoll{poll: one}
+		one.in = append(one.in, in)
+		for _, topic := range topics {
+			q := p.queue(topic)
+			q.polls, in.queues = append(q.polls, in), append(in.queues, q)
+		}
 	}
 	p.vacated.Broadcast() // for those that left, somebody waits
-	if one.ofSeveral() {
-		one.parts = byShard(p.leases, one.queues, func(q *topicQueue) string { return q.topic })
-		p.beginScan(one)
+	if !one.ofSeveral() {
+		q := one.in[0].queues[0]
+		q.rung = true
+		p.start(q)
 		return nil
 	}
-	q := one.queues[0]
-	q.rung = true
-	p.start(q)
+	one.unread = one.in
+	p.readOn(one)
 	return nil
 }
 
@@ -181,7 +207,8 @@ func (p *polls) awaitLeft(one *poll) {
 		p.vacated.Broadcast()
 	})
 	defer timer.Stop()
-	for !late && slices.ContainsFunc(one.queues, func(q *topicQueue) bool { return len(q.polls) == 0 && (q.served || q.listed) }) {
+	comes := func(q *topicQueue) bool { return len(q.polls) == 0 && (q.served || q.listed) }
+	for !late && slices.ContainsFunc(one.in, func(in *shardPoll) bool { return slices.ContainsFunc(in.queues, comes) }) {
 		p.vacated.Wait()
 	}
 }
@@ -194,11 +221,11 @@ func (p *polls) end(err error, gone ...*poll) {
 	}
 	var last *topicQueue
 	for _, one := range gone {
-		for _, q := range one.queues {
+		for q := range one.all() {
 			if q == last { // most polls wait for one topic
 				continue
 			}
-			q.polls = slices.DeleteFunc(q.polls, func(other *poll) bool { return other.over })
+			q.polls = slices.DeleteFunc(q.polls, func(other *shardPoll) bool { return other.over })
 			p.start(q)
 			last = q
 		}
@@ -219,10 +246,12 @@ func (p *polls) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
-		for slices.ContainsFunc(q.polls, (*poll).isAcking) {
+		for slices.ContainsFunc(q.polls, (*shardPoll).isAcking) {
 			p.answered.Wait()
 		}
-		p.end(ErrStopping, slices.Clone(q.polls)...)
+		for _, one := range slices.Clone(q.polls) {
+			p.end(ErrStopping, one.poll)
+		}
 		p.start(q)
 	}
 	for p.tasks > 0 {
@@ -350,7 +379,7 @@ func (one *poll) isAcking() bool { return one.terms.ackNow && !one.over && one.a
 
 // firstFree returns the first poll for which the queue may claim; nil if there is none.
 // The mutex is held.
-func (q *topicQueue) firstFree() *poll {
+func (q *topicQueue) firstFree() *shardPoll {
 	for _, one := range q.polls {
 		if one.free(q) {
 			return one
@@ -366,7 +395,6 @@ func (p *polls) serve(q *topicQueue) {
 	defer p.mu.Unlock()
 	var pause backoff.Pause
 	for q.busy() {
-		answered := true
 		switch {
 		case len(q.back) > 0 || len(q.polls) == 0:
 			for len(q.polls) == 0 && len(q.handed) > 0 {
@@ -376,14 +404,9 @@ func (p *polls) serve(q *topicQueue) {
 			q.back = nil
 			p.unlist(q, ds)
 			p.pending -= len(ds)
-		case q.away != nil:
-			answered = p.probe(q)
-		default:
-			answered = p.ask(q)
-		}
-		if answered {
+		case p.ask(q):
 			pause.Reset()
-		} else {
+		default:
 			p.mu.Unlock()
 			pause.Wait(p.ended)
 			p.mu.Lock()
@@ -465,7 +488,7 @@ func (q *topicQueue) wanted() (terms claimTerms, most int) {
 	terms = q.firstFree().terms
 	for _, one := range q.polls {
 		if one.terms == terms && one.free(q) {
-			most += one.wants()
+			most += one.wants(q)
 			one.asked = q
 		}
 	}
@@ -481,40 +504,59 @@ func (p *polls) deal(q *topicQueue, ds []Delivery, terms claimTerms) (left []Del
 		if one.terms != terms || len(ds) == 0 || !one.free(q) {
 			continue
 		}
-		n := min(one.wants(), len(ds))
+		n := min(one.wants(q), len(ds))
 		one.got, one.asked = append(one.got, ds[:n]...), q
 		ds = ds[n:]
-		if len(one.shares) == 0 {
-			served = append(served, one)
+		if len(one.shares) == 0 || one.shares[0].queue != q {
+			served = append(served, one.poll)
 		}
 	}
 	p.end(nil, served...)
 	return ds
 }
 
-// fail ends the polls for which a claim failed. Others, which came meanwhile or want
-// other terms, have a claim of their own. The mutex is held.
+// fail ends the polls for which a claim failed, or has them read what another shard has.
+// Others, which came meanwhile or want other terms, have a claim of their own. The mutex is
+// held.
 func (p *polls) fail(q *topicQueue, err error) {
 	var gone []*poll
 	for _, one := range q.polls {
 		switch {
 		case one.asked != q:
-		case one.goesOn(err):
-			q.away = err
-		case one.fails(err):
-			gone = append(gone, one)
+		case one.fails(err) || len(one.got) > 0 || one.terms.ackNow && !reach.NotExecuted(err): // it may have acknowledged messages
+			gone = append(gone, one.poll)
+		case len(one.in) > 1:
+			p.beginScan(one) // which delays no claim in another shard
 		}
 	}
 	p.end(err, gone...)
 }
 
-// fails notes that Redis could not be asked for a poll, and reports whether that ends
-// it. Where Redis did not carry out the call the poll waits on, and gets the error only
-// when its wait is over, or after longer than a failover takes. The mutex is held.
-func (one *poll) fails(err error) bool {
+// fails notes that a shard could not be asked for a poll, and reports whether that ends
+// it. Where Redis did not carry out the call, or other shards are there, the poll waits on,
+// and gets the error only when its wait is over. The mutex is held.
+func (one *shardPoll) fails(err error) bool {
 	if one.fault == nil {
 		one.since = time.Now()
 	}
 	one.fault = err
-	return !reach.NotExecuted(err) || time.Since(one.since) >= failover
+	return !isAway(err) || !slices.ContainsFunc(one.in, (*shardPoll).mayAnswer)
+}
+
+// mayAnswer reports whether a shard answers, as far as is known, or may do so within the
+// time of a failover.
+func (one *shardPoll) mayAnswer() bool {
+	return one.fault == nil || reach.NotExecuted(one.fault) && time.Since(one.since) < failover
+}
+
+// missing returns why a poll whose wait is over could not be served, as far as is known.
+// The mutex is held.
+func (p *polls) missing(one *poll) error {
+	missing := &store.MissingError{}
+	for _, in := range one.in {
+		if in.fault != nil {
+			missing.Add(p.store.Of(in.queues[0].topic), in.fault)
+		}
+	}
+	return missing.Among(len(one.in))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -26,9 +27,9 @@ const muchBody = 4 << 20
 // topic by themselves.
 //
 // Topics that are in several shards are asked for shard by shard, beginning with another
-// one each time, for what is left of o.Max; o.Oldest is refused for them. A shard that is
-// away is left out while others have messages. If none has any, the error is a
-// store.MissingError, which names the shard.
+// one each time; o.Oldest is refused for them. A shard that is away is left out while
+// others have messages. If none has any, the error is a store.MissingError, which names
+// the shard.
 func (c *Claimer) ClaimAny(ctx context.Context, topics []string, options ...ClaimOptions) ([]Delivery, error) {
 	o, err := store.Option(options)
 	ds, err := c.claimOf(ctx, topics, o, errors.Join(record.CheckTopics(topics), err))
@@ -38,17 +39,111 @@ func (c *Claimer) ClaimAny(ctx context.Context, topics []string, options ...Clai
 	return ds, err
 }
 
+// checkShards learns in which shards topics are, and reports a Fault for the oldest of several.
+func (c *Claimer) checkShards(ctx context.Context, topics []string, oldest bool) error {
+	if len(topics) == 1 {
+		return nil
+	}
+	first, err := c.store.ShardOf(ctx, topics[0])
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)
+	}
+	i := slices.IndexFunc(topics, func(topic string) bool { return c.store.Of(topic) != first })
+	if i < 0 || !oldest {
+		return nil
+	}
+	return fault.New("order", "order oldest: %s is in shard %s and %s in shard %s, and messages of several shards have no common order; claim topics of one shard, or in the order given",
+		topics[0], first.Label(), topics[i], c.store.Of(topics[i]).Label())
+}
+
 // takeAny claims messages of several topics. If it claims none it returns in how long
 // the oldest ready message has the age that is asked for; less than zero: none is ready.
 func (l *leases) takeAny(ctx context.Context, topics []string, o ClaimOptions) (ds []Delivery, ripe time.Duration, err error) {
 	if len(topics) == 1 {
 		return l.take(ctx, topics[0], o)
 	}
-	parts := byShard(l, topics, func(topic string) string { return topic })
+	parts := l.byShard(topics)
 	if len(parts) == 1 {
 		return l.takeOfShard(ctx, topics, o)
 	}
 	return l.takeAcross(ctx, parts, o)
+}
+
+// takeAcross is takeAny for topics of several shards. It asks one shard after the other for
+// what is left of the messages, and where these have none one of those that are away, too.
+func (l *leases) takeAcross(ctx context.Context, parts [][]string, o ClaimOptions) (ds []Delivery, ripe time.Duration, err error) {
+	missing, asked := &store.MissingError{}, false
+	ripe = -1
+	for _, part := range parts {
+		shard := l.store.Of(part[0])
+		if trouble := shard.Trouble(); trouble != nil {
+			if asked || len(ds) > 0 {
+				missing.Add(shard, trouble)
+				continue
+			}
+			asked = true
+		}
+		some, first, err := l.takeOfShard(ctx, part, o)
+		switch {
+		case err == nil:
+			ripe = sooner(ripe, first)
+		case isAway(err) && (!o.AckNow || reach.NotExecuted(err)):
+			missing.Add(shard, err)
+		case len(ds) == 0: // messages may have been acknowledged
+			return nil, 0, err
+		default:
+			return ds, ripe, nil
+		}
+		ds = append(ds, some...)
+		if o.Max -= len(some); o.Max == 0 || isMuch(ds) {
+			break
+		}
+	}
+	if len(ds) > 0 {
+		return ds, ripe, nil
+	}
+	return nil, ripe, missing.Among(len(parts))
+}
+
+// sooner returns the shorter of two times; less than zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// isAway reports whether an error says that a shard is away, and not that a call was wrong.
+func isAway(err error) bool { return reach.Retryable(err) || reach.LockedOut(err) }
+
+// byShard returns topics by their shards, in the order in which to ask them: each time another
+// one is the first, and those that are away are the last.
+func (l *leases) byShard(topics []string) [][]string {
+	if len(topics) == 1 {
+		return [][]string{topics}
+	}
+	parts := make(map[store.Shard][]string)
+	var shards []store.Shard
+	for _, topic := range topics {
+		shard := l.store.Of(topic)
+		if parts[shard] == nil {
+			shards = append(shards, shard)
+		}
+		parts[shard] = append(parts[shard], topic)
+	}
+	first := 0
+	if len(shards) > 1 {
+		first = int(l.turns.Add(1) % uint64(len(shards)))
+	}
+	var there, away [][]string
+	for _, shard := range slices.Concat(shards[first:], shards[:first]) {
+		if shard.Trouble() == nil {
+			there = append(there, parts[shard])
+		} else {
+			away = append(away, parts[shard])
+		}
+	}
+	return append(there, away...)
 }
 
 // takeOfShard is takeAny for several topics of one shard.
@@ -118,54 +213,92 @@ type share struct {
 	max   int
 }
 
-func (one *poll) ofSeveral() bool { return len(one.queues) > 1 }
+func (one *poll) ofSeveral() bool { return len(one.in) > 1 || len(one.in[0].queues) > 1 }
 
 // free reports whether a queue may claim for a poll, or give it a message. The mutex is held.
-func (one *poll) free(q *topicQueue) bool {
-	return !one.over && !one.scanning && (one.asked == nil || one.asked == q) && (len(one.shares) == 0 || one.shares[0].queue == q)
-}
-
-// wants returns how much to claim for a poll that is free. The mutex is held.
-func (one *poll) wants() int {
-	if len(one.shares) > 0 {
-		return one.shares[0].max
+func (one *shardPoll) free(q *topicQueue) bool {
+	if one.over || one.asked != nil {
+		return !one.over && one.asked == q
 	}
-	return one.max
+	return one.reading == nil && !one.scanning && (len(one.shares) == 0 || one.shares[0].queue == q)
 }
 
-// beginScan has what the topics of a poll have ready be read in one call. The mutex is held.
-func (p *polls) beginScan(one *poll) {
-	one.scanning, one.shares = true, nil
+// wants returns how much a queue is to claim for a poll that is free. The mutex is held.
+func (one *poll) wants(q *topicQueue) int {
+	left := one.max - len(one.got)
+	if len(one.shares) > 0 && one.shares[0].queue == q {
+		return min(one.shares[0].max, left)
+	}
+	return left
+}
+
+// beginScan has what the topics of a poll in one shard have ready be read in one call. The
+// mutex is held.
+func (p *polls) beginScan(one *shardPoll) {
+	one.scanning = true
+	one.takeFrom(slices.DeleteFunc(one.shares, one.has))
 	p.begin(func() { p.scan(one) })
 }
 
-// nextShare lets a poll take from the next topic, or ends it when it has enough. If it
-// has nothing, because others were faster, its topics are read again. The mutex is held.
-func (p *polls) nextShare(one *poll) {
-	one.shares = one.shares[1:]
-	switch {
-	case len(one.got) > 0 && (len(one.shares) == 0 || isMuch(one.got)):
-		p.end(nil, one)
-	case len(one.shares) == 0:
-		p.beginScan(one)
-	default:
-		one.shares[0].queue.rung = true // it may have claimed for others meanwhile
+// takeFrom has a poll take from topics next. The mutex is held.
+func (one *poll) takeFrom(shares []share) {
+	if one.shares = shares; len(shares) > 0 {
+		shares[0].queue.rung = true // it may have claimed for others meanwhile
 	}
 }
 
-// scan reads what the topics of a poll have ready, and lets the inbox wait where that is
-// nothing. Then their queues claim for it.
-func (p *polls) scan(one *poll) {
+// has reports whether a share is one of the shard.
+func (one *shardPoll) has(s share) bool { return slices.Contains(one.queues, s.queue) }
+
+// nextShare lets a poll take from the next topic, or ends it when it has enough. If it
+// has nothing, because others were faster, its topics are read again. The mutex is held.
+func (p *polls) nextShare(one *shardPoll) {
+	one.takeFrom(one.shares[1:])
+	switch {
+	case len(one.got) > 0 && (len(one.shares) == 0 || len(one.got) == one.max || isMuch(one.got)):
+		p.end(nil, one.poll)
+	case len(one.got) == 0 && !slices.ContainsFunc(one.shares, one.has):
+		p.beginScan(one)
+		p.readOn(one.poll)
+	}
+}
+
+// readOn has the next shards of a poll be read, unless it has enough to take. Those that are
+// away it does not wait for. The mutex is held.
+func (p *polls) readOn(one *poll) {
+	one.reading = nil
+	most := 0
+	for _, s := range one.shares {
+		most += s.max
+	}
+	for one.reading == nil && len(one.unread) > 0 && most < one.max {
+		next := one.unread[0]
+		one.unread = one.unread[1:]
+		p.beginScan(next)
+		if p.store.Of(next.queues[0].topic).Trouble() == nil {
+			one.reading = next
+		}
+	}
+	p.startAll(one)
+}
+
+// scan reads what the topics of a poll in one shard have ready, and lets the inbox wait where
+// that is nothing. Then their queues claim for it. A shard that is away is asked until it
+// answers, or the poll is over.
+func (p *polls) scan(one *shardPoll) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var pause backoff.Pause
 	for !one.over {
 		err := p.read(one)
-		if err == nil {
+		if one.reading == one {
+			p.readOn(one.poll)
+		}
+		if err == nil || one.over {
 			break
 		}
-		if !one.over && one.fails(err) {
-			p.end(err, one)
+		if one.fails(err) {
+			p.end(err, one.poll)
 			return
 		}
 		p.mu.Unlock()
@@ -173,54 +306,26 @@ func (p *polls) scan(one *poll) {
 		p.mu.Lock()
 	}
 	one.scanning, one.fault = false, nil
-	for _, q := range one.queues {
+	p.startAll(one.poll)
+}
+
+// startAll starts the queues of a poll. The mutex is held.
+func (p *polls) startAll(one *poll) {
+	for q := range one.all() {
 		p.start(q)
 	}
 }
 
-// read asks the shards of a poll one after the other, each for what is left of its
-// messages. One that is away it leaves to its queues if another answers; else the error
-// says why. The mutex is held, but while Redis is called.
-func (p *polls) read(one *poll) error {
-	there, away := inTurn(p.leases, one.parts, func(part []*topicQueue) bool { return p.away(part) != nil })
-	if len(there) == 0 {
-		there, away = away[:1], away[1:]
-	}
-	one.shares = nil
-	var fault error
-	failed, left := 0, one.max
-	for _, part := range there {
-		if one.over || left == 0 {
-			return nil
-		}
-		taken, err := p.readPart(one, part, left)
-		if err != nil && !one.goesOn(err) {
-			return err
-		}
-		if left -= taken; err != nil {
-			fault, failed = err, failed+1
-		}
-	}
-	if failed == len(there) {
-		return fault
-	}
-	for _, part := range away {
-		setAway(part, p.away(part))
-	}
-	return nil
-}
-
-// readPart makes the call of a scan to one shard, and returns how many messages it shared
-// out. The mutex is held, but while Redis is called.
-func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, err error) {
-	for !one.over && slices.ContainsFunc(part, func(q *topicQueue) bool { return q.leaves }) { // what the call would undo
+// read makes the call of a scan. The mutex is held, but while Redis is called.
+func (p *polls) read(one *shardPoll) error {
+	for !one.over && slices.ContainsFunc(one.queues, func(q *topicQueue) bool { return q.leaves }) { // what the call would undo
 		p.vacated.Wait()
 	}
 	if one.over {
-		return 0, nil
+		return nil
 	}
-	topics, received, before := make([]string, len(part)), make([]int64, len(part)), make([]mailbox, len(part))
-	for i, q := range part {
+	topics, received, before := make([]string, len(one.queues)), make([]int64, len(one.queues)), make([]mailbox, len(one.queues))
+	for i, q := range one.queues {
 		topics[i], received[i], before[i] = q.topic, q.box.received, q.box
 		if !q.served && len(q.polls) == 1 {
 			q.rung = false // the scan finds what was rung for until now
@@ -228,24 +333,20 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 		q.scans++
 	}
 	p.mu.Unlock()
-	found, err := p.heads(context.Background(), topics, ClaimOptions{Max: most, Oldest: one.oldest}, p.inbox, received)
+	found, err := p.heads(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, p.inbox, received)
 	p.mu.Lock()
 	for _, s := range found.Of {
-		q := part[s.Topic]
+		q := one.queues[s.Topic]
 		q.rung = true // also for others, if this poll waits no more
 		one.shares = append(one.shares, share{q, s.Max})
-		taken += s.Max
 	}
 	for _, i := range found.OnTheWay { // it rings when it arrives
-		p.ringAfter(part[i], handoverLost())
+		p.ringAfter(one.queues[i], handoverLost())
 	}
-	if err != nil && one.goesOn(err) {
-		setAway(part, err)
-	}
-	for i, q := range part {
+	for i, q := range one.queues {
 		q.scans--
 		if err == nil {
-			q.away, q.listed = nil, q.listed || taken == 0
+			q.listed = q.listed || len(found.Of) == 0
 			q.clock.note(found.Now)
 			if !slices.Contains(found.OnTheWay, i) {
 				q.box.found(found.Now, before[i])
@@ -255,7 +356,7 @@ func (p *polls) readPart(one *poll, part []*topicQueue, most int) (taken int, er
 		}
 		p.start(q)
 	}
-	return taken, err
+	return err
 }
 
 // askedFor notes that the claim of a queue has ended: other queues may claim for its
@@ -270,14 +371,10 @@ func (p *polls) askedFor(q *topicQueue) {
 		if one.over || !one.ofSeveral() {
 			continue
 		}
-		if len(one.shares) > 0 && one.shares[0].queue == q && (asked || !q.rung || q.away != nil) {
+		if len(one.shares) > 0 && one.shares[0].queue == q && (asked || !q.rung) {
 			p.nextShare(one)
 		}
-		for _, other := range one.queues {
-			if other != q {
-				p.start(other)
-			}
-		}
+		p.startAll(one.poll)
 	}
 }
 

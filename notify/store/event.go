@@ -100,9 +100,6 @@ func (e Event) Called() (name string, is bool) {
 // IsHere reports whether an event is one of the HereChannel of a worker.
 func (e Event) IsHere(id string) bool { return e.Channel == e.shard.Keys().Here(id) }
 
-// IsFor reports whether an event is one of the channel of an inbox.
-func (e Event) IsFor(i reach.Inbox) bool { return i.Has(e.Channel) }
-
 // IsOfAllLogs reports whether an event is one of the LogsChannel.
 func (e Event) IsOfAllLogs() bool { return e.Channel == e.shard.Keys().Logs() }
 

@@ -1,32 +1,21 @@
 package reach
 
-import "strings"
-
 // An Inbox is where a subscriber is rung: one channel in each shard where the inbox waits
 // for topics. The zero Inbox waits for none.
 type Inbox struct {
 	id    string
 	hands bool // it takes hand-overs
-	spans bool // it waits in several shards at once
 }
 
 // NewInbox returns an inbox of a subscriber. The payload of what it receives is a topic to
 // claim from, or if it takes hand-overs perhaps a message.
 func NewInbox(id string, takesHandovers bool) Inbox { return Inbox{id: id, hands: takesHandovers} }
 
-// NewSpanningInbox returns an inbox for claims of topics that are in several shards. It
-// takes no hand-overs: each shard could hand a message to it, and one is wanted. In a
-// store of one shard it has no channel.
-func NewSpanningInbox(id string) Inbox { return Inbox{id: id, spans: true} }
-
-// Has reports whether a channel is one of the inbox.
-func (i Inbox) Has(channel string) bool { return strings.HasSuffix(channel, i.id) }
-
 // inbox returns the name of an inbox in the shard. In a Cluster with one shard none takes
 // hand-overs, because a PUBLISH goes to all of its servers.
 func (d *shard) inbox(i Inbox) string {
 	switch {
-	case i.id == "" || i.spans && !d.isSharded():
+	case i.id == "":
 		return ""
 	case i.hands && (d.isSharded() || !d.inCluster()):
 		return d.keys.Hands(i.id)
