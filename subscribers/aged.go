@@ -26,20 +26,20 @@ type agedPolls struct {
 	waiting atomic.Int64
 
 	mu          sync.Mutex
-	bells       map[string]map[chan struct{}]bool // what wakes the callers, by topic
-	unsubscribe context.CancelFunc                // nil while there are no callers
-	tasks       sync.WaitGroup                    // subscriptions
+	wakeups     map[string]map[*wakeup]bool // what wakes the callers, by topic
+	unsubscribe context.CancelFunc          // nil while there are no callers
+	tasks       sync.WaitGroup              // subscriptions
 }
 
 // wait waits for messages of an age until end. It claims again exactly when the
 // oldest that is ready has the age, and when something becomes ready that may be
 // older: a message that was released or rejected.
 func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
-	bell := make(chan struct{}, 1)
-	if err := a.enter(bell, topics); err != nil {
+	wake := &wakeup{rung: make(chan struct{}, 1)}
+	if err := a.enter(wake, topics); err != nil {
 		return nil, err
 	}
-	defer a.leave(bell, topics)
+	defer a.leave(wake, topics)
 	a.waiting.Add(1)
 	defer a.waiting.Add(-1)
 	for {
@@ -55,39 +55,32 @@ func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, e
 		if next >= 0 {
 			ripe = time.After(next)
 		}
-		var rung <-chan struct{}
-		quiet := time.After(min(lull, o.MinAge)) // nothing that becomes due meanwhile has the age before
-		for waits := true; waits; {
-			select {
-			case <-quiet:
-				rung = bell
-			case <-rung:
-				waits = false
-			case <-ripe:
-				waits = false
-			case <-end:
-				return nil, err
-			case <-a.ended.Done():
-				return nil, ErrStopping
-			case <-ctx.Done():
-				return nil, nil
-			}
+		wake.quiet(o.MinAge)
+		select {
+		case <-wake.rung:
+		case <-ripe:
+		case <-end:
+			return nil, err
+		case <-a.ended.Done():
+			return nil, ErrStopping
+		case <-ctx.Done():
+			return nil, nil
 		}
 	}
 }
 
-// enter has a bell ring when something of some topics may have become ready.
-func (a *agedPolls) enter(bell chan struct{}, topics []string) error {
+// enter has a wakeup ring when something of some topics may have become ready.
+func (a *agedPolls) enter(one *wakeup, topics []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended.Err() != nil {
 		return ErrStopping
 	}
 	for _, topic := range topics {
-		if a.bells[topic] == nil {
-			a.bells[topic] = make(map[chan struct{}]bool)
+		if a.wakeups[topic] == nil {
+			a.wakeups[topic] = make(map[*wakeup]bool)
 		}
-		a.bells[topic][bell] = true
+		a.wakeups[topic][one] = true
 	}
 	if a.unsubscribe == nil {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -97,15 +90,15 @@ func (a *agedPolls) enter(bell chan struct{}, topics []string) error {
 	return nil
 }
 
-func (a *agedPolls) leave(bell chan struct{}, topics []string) {
+func (a *agedPolls) leave(one *wakeup, topics []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, topic := range topics {
-		if delete(a.bells[topic], bell); len(a.bells[topic]) == 0 {
-			delete(a.bells, topic)
+		if delete(a.wakeups[topic], one); len(a.wakeups[topic]) == 0 {
+			delete(a.wakeups, topic)
 		}
 	}
-	if len(a.bells) == 0 {
+	if len(a.wakeups) == 0 {
 		a.unsubscribe()
 		a.unsubscribe = nil
 	}
@@ -131,21 +124,14 @@ func (a *agedPolls) ring(e store.Event) {
 	rung, _, _ := e.Woken()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for topic, bells := range a.bells {
+	for topic, wakeups := range a.wakeups {
 		if e.Kind == reach.Received && topic != rung || e.Kind == reach.Subscribed && a.store.Of(topic) != e.Shard() {
 			continue
 		}
-		for bell := range bells {
-			signal(bell)
+		for one := range wakeups {
+			one.ring()
 		}
 	}
-}
-
-// A calm is a time in which a worker for messages of an age ignores rings, as [lull] says.
-type calm struct {
-	mu      sync.Mutex
-	until   time.Time
-	waiting bool // it was rung meanwhile
 }
 
 func (w *worker) isAged() bool { return w.o.MinAge > 0 }
@@ -157,33 +143,48 @@ func (w *worker) nextAged(got claimed) (more bool, again time.Duration) {
 	if got.any() {
 		return true, 0
 	}
-	w.calm.mu.Lock()
-	w.calm.until = time.Now().Add(min(lull, w.o.MinAge)) // nothing that becomes due meanwhile has the age before
-	w.calm.mu.Unlock()
-	select {
-	case <-w.rung: // during the claim
-		w.wake()
-	default:
-	}
+	w.wakeup.quiet(w.o.MinAge)
 	return false, max(got.ripe, 0)
 }
 
-// wake is ring for a worker of messages of an age. During a calm it rings at its end.
-func (w *worker) wake() {
-	w.calm.mu.Lock()
-	defer w.calm.mu.Unlock()
-	left := time.Until(w.calm.until)
-	switch {
-	case w.calm.waiting:
-	case left <= 0:
+// A wakeup wakes who waits for messages of an age: during a [lull] at its end.
+type wakeup struct {
+	rung chan struct{} // holds one
+
+	mu      sync.Mutex
+	until   time.Time // when the lull ends
+	waiting bool      // it was rung meanwhile
+}
+
+// quiet begins a lull, since a claim found none of an age: nothing that becomes due
+// meanwhile has it before.
+func (w *wakeup) quiet(age time.Duration) {
+	w.mu.Lock()
+	w.until = time.Now().Add(min(lull, age))
+	w.mu.Unlock()
+	select {
+	case <-w.rung: // during the claim
 		w.ring()
 	default:
-		w.calm.waiting = true
+	}
+}
+
+// ring says that something may be ready. It never blocks.
+func (w *wakeup) ring() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := time.Until(w.until)
+	switch {
+	case w.waiting:
+	case left <= 0:
+		signal(w.rung)
+	default:
+		w.waiting = true
 		time.AfterFunc(left, func() {
-			w.calm.mu.Lock()
-			defer w.calm.mu.Unlock()
-			w.calm.waiting = false
-			w.ring()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.waiting = false
+			signal(w.rung)
 		})
 	}
 }

@@ -100,6 +100,7 @@ func (s *Subscriber) newWorker(topic string, handler Handler, o HandleOptions) *
 	}, terms{
 		concurrency: o.Concurrency, ahead: record.MaxClaim, grace: s.o.Grace, budget: o.Budget,
 	}, make(chan struct{}, 1), s.o.Logger.With("topic", topic))
+	w.wakeup.rung = w.rung
 	return w
 }
 
@@ -235,7 +236,7 @@ func (s *Subscriber) stop(member string) {
 func (s *Subscriber) rung(e store.Event) {
 	if topic, _, is := e.Woken(); is {
 		if w := s.workers[topic]; w != nil { // of others, too, where there are several shards
-			w.wake()
+			w.wakeup.ring()
 		}
 		return
 	}

@@ -21,9 +21,9 @@ type worker struct {
 	handler Handler
 	o       HandleOptions
 
-	clock sample // of the last claim
-	stats *handovers
-	calm  calm // of one that handles messages of an age
+	clock  sample // of the last claim
+	stats  *handovers
+	wakeup wakeup // of one that handles messages of an age
 
 	refused atomic.Pointer[string] // the member behind which one is tried after a TryAnother; nil: the oldest is
 
