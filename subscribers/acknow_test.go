@@ -58,11 +58,11 @@ func TestAckNow(t *testing.T) {
 }
 
 // Callers that wait on other terms get what is theirs, and a hand-over for which only such callers wait is theirs as well.
-func TestPollsThatAckNow(t *testing.T) {
+func TestWaitersThatAckNow(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	now, leased := long(), long()
 	now.AckNow, now.Lease = true, 0
 	for range 20 {
@@ -100,7 +100,7 @@ func TestPollsThatAckNow(t *testing.T) {
 func TestCallerLeavesWhileItsClaimAcknowledges(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	const n = 50
 	got := 0
 	for i := range n {

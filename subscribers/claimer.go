@@ -52,8 +52,8 @@ type Claimer struct {
 	begun   chan struct{}   // closed when it does
 	ended   context.Context // ends when Run does
 	end     context.CancelFunc
-	polls   polls
-	aged    agedPolls
+	waiters waiters
+	minAge  minAgeWaiters
 	pings   pings
 
 	mu     sync.Mutex
@@ -89,8 +89,8 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 		broken: make(map[store.Shard]error),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })
-	c.polls.init(c.leases, c.inbox, ended)
-	c.aged = agedPolls{leases: c.leases, ended: ended, wakeups: make(map[string]map[*wakeup]bool)}
+	c.waiters.init(c.leases, c.inbox, ended)
+	c.minAge = minAgeWaiters{leases: c.leases, ended: ended, wakeups: make(map[string]map[*wakeup]bool)}
 	return c, nil
 }
 
@@ -128,12 +128,12 @@ func (c *Claimer) claimBy(ctx context.Context, topics []string, o ClaimOptions) 
 	if err := c.checkShards(ctx, topics, o.Oldest); err != nil {
 		return nil, err
 	}
-	wait := c.polls.wait
+	wait := c.waiters.wait
 	switch {
 	case o.Wait == 0:
 		return c.claimNow(ctx, topics, o)
 	case o.MinAge > 0:
-		wait = c.aged.wait
+		wait = c.minAge.wait
 	}
 	timer := time.NewTimer(o.Wait)
 	defer timer.Stop()
@@ -226,11 +226,11 @@ func (c *Claimer) Run(ctx context.Context) error {
 	receiving.Go(func() { c.subscribe(subscribed) })
 	<-ctx.Done()
 	c.end()
-	c.polls.stop()
+	c.waiters.stop()
 	unsubscribe()
 	receiving.Wait()
-	c.polls.stop() // what it received meanwhile
-	c.aged.stop()
+	c.waiters.stop() // what it received meanwhile
+	c.minAge.stop()
 	return nil
 }
 
@@ -252,8 +252,8 @@ func (c *Claimer) subscribe(ctx context.Context) {
 
 // Stats returns what the claimer does and counted so far.
 func (c *Claimer) Stats() ClaimerStats {
-	waiting := c.early.Load() + c.polls.waiting.Load() + c.aged.waiting.Load()
-	return ClaimerStats{Waiting: waiting, Fallbacks: c.polls.fallbacks.Load(), Progress: c.loop.Last(), SubscriberStats: c.polls.stats.stats()}
+	waiting := c.early.Load() + c.waiters.waiting.Load() + c.minAge.waiting.Load()
+	return ClaimerStats{Waiting: waiting, Fallbacks: c.waiters.fallbacks.Load(), Progress: c.loop.Last(), SubscriberStats: c.waiters.stats.stats()}
 }
 
 // Alive returns an error if the loop of Run is stuck, for watchdogs. It is nil
@@ -265,11 +265,11 @@ func (c *Claimer) receive(e store.Event) {
 	switch e.Kind {
 	case reach.Subscribed:
 		c.setBroken(e.Shard(), nil)
-		c.polls.ringAll(e.Shard())
+		c.waiters.ringAll(e.Shard())
 	case reach.Received:
 		c.rung(e)
 	case reach.Beat:
-		c.polls.beat(e.Topics())
+		c.waiters.beat(e.Topics())
 	case reach.Broken:
 		c.setBroken(e.Shard(), fmt.Errorf("%w: %w", errUnsubscribed, e.Err))
 	}
@@ -278,9 +278,9 @@ func (c *Claimer) receive(e store.Event) {
 // rung passes on what an inbox received.
 func (c *Claimer) rung(e store.Event) {
 	if h, is := e.Handover(); is {
-		c.polls.takeOver(h)
+		c.waiters.takeOver(h)
 	} else if !c.pings.pong(e.Payload) && record.CheckTopic(e.Payload) == nil { // else a ping that was given up, or foreign
-		c.polls.ring(e.Payload)
+		c.waiters.ring(e.Payload)
 	}
 }
 

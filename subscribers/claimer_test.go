@@ -22,9 +22,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// newPoller returns a poller that runs until stop is called or the test ends, whose connection stands, and which
+// runClaimer returns a claimer that runs until stop is called or the test ends, whose connection stands, and which
 // is among the workers, so that it makes no call before it is claimed from.
-func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
+func runClaimer(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
 	t.Helper()
 	inspector := storetest.Inspector(t, db)
 	others, err := inspector.Workers(t.Context())
@@ -33,8 +33,8 @@ func newPoller(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop fun
 	}
 	p = subscriberstest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
-	storetest.Eventually(t, "the poller receives itself", func() bool { return p.Ping(t.Context()) == nil })
-	storetest.Eventually(t, "the poller is among the workers", func() bool {
+	storetest.Eventually(t, "the claimer receives itself", func() bool { return p.Ping(t.Context()) == nil })
+	storetest.Eventually(t, "the claimer is among the workers", func() bool {
 		all, err := inspector.Workers(t.Context())
 		return err == nil && len(all) > len(others)
 	})
@@ -55,7 +55,7 @@ func (g got) ids() string {
 	return strings.Join(ids, " ")
 }
 
-// claimLater claims in the background, and returns when the call is known to the poller.
+// claimLater claims in the background, and returns when the call is known to the claimer.
 func claimLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, o subscribers.ClaimOptions) <-chan got {
 	t.Helper()
 	before := p.Stats().Waiting
@@ -169,10 +169,10 @@ func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
 	return lapsed
 }
 
-func TestPollWaitsForAMessage(t *testing.T) {
+func TestWaiterWaitsForAMessage(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
 		waits(t, db, 1)
@@ -190,10 +190,10 @@ func TestPollWaitsForAMessage(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-func TestPollThatGetsNothing(t *testing.T) {
+func TestWaiterThatGetsNothing(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for _, wait := range []time.Duration{0, time.Nanosecond, 30 * time.Millisecond} {
 		for _, age := range []time.Duration{0, time.Hour} {
 			began := time.Now()
@@ -206,7 +206,7 @@ func TestPollThatGetsNothing(t *testing.T) {
 	waits(t, db, 0)
 }
 
-func TestBadPoll(t *testing.T) {
+func TestBadWaiter(t *testing.T) {
 	t.Parallel()
 	p := subscriberstest.Claimer(t, storetest.Open(t))
 	for name, o := range map[string]subscribers.ClaimOptions{
@@ -226,10 +226,10 @@ func TestBadPoll(t *testing.T) {
 }
 
 // First come, first served, whatever lease and however much each wants.
-func TestPollsAreServedInTheirOrder(t *testing.T) {
+func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	var answers []<-chan got
 	for i, max := range []int{500, 1, 2, 2} {
 		o := long()
@@ -257,8 +257,8 @@ func TestPollsAreServedInTheirOrder(t *testing.T) {
 func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
-	other, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
+	other, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, other, long())
 	waits(t, db, 1)
 	held, let := hold(t, db)
@@ -288,7 +288,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 func TestClaimForNoCallerIsReleased(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	storetest.Publish(t, db, body("a"), body("b"), body("c"))
 	held, let := hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -313,7 +313,7 @@ func TestClaimForNoCallerIsReleased(t *testing.T) {
 func TestCallerOfAnotherLease(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -339,8 +339,8 @@ func TestCallerOfAnotherLease(t *testing.T) {
 func TestRingForOneWhoLeaves(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
-	other, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
+	other, _ := runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
@@ -366,7 +366,7 @@ func TestRingForOneWhoLeaves(t *testing.T) {
 func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
@@ -385,7 +385,7 @@ func TestCallerComesWhileTheInboxLeaves(t *testing.T) {
 func TestInboxThatCouldNotLeave(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
@@ -399,7 +399,7 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inboxes[0]).Err(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := newPoller(t, db)
+	other, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, other, long())
 	waits(t, db, 2)
 	storetest.Publish(t, db, body("a"))
@@ -411,7 +411,7 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	held, let := hold(t, db)
 	broken := claimLater(t.Context(), t, p, long())
 	held(1)
@@ -434,11 +434,11 @@ func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 }
 
 // With Redis away, or a ready set that is foreign, each call has its error, and nothing is tried again and again.
-func TestPollsFail(t *testing.T) {
+func TestWaitersFail(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	db := quiet(t, storetest.Unhurried(storetest.At(t, server.URL(), "")))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	waiting := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	ready := db.KeysOf(topic).Ready(topic)
@@ -476,7 +476,7 @@ func TestPollsFail(t *testing.T) {
 func TestClaimerStops(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, stop := newPoller(t, db)
+	p, stop := runClaimer(t, db)
 	aged := long()
 	aged.MinAge = time.Hour
 	answers := []<-chan got{claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged)}
@@ -499,7 +499,7 @@ func TestClaimerStops(t *testing.T) {
 func TestClaimerStopsDuringAClaim(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, stop := newPoller(t, db)
+	p, stop := runClaimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	held, let := hold(t, db)
 	answer := claimLater(t.Context(), t, p, long())
@@ -519,7 +519,7 @@ func TestClaimerStopsDuringAClaim(t *testing.T) {
 	}
 }
 
-func TestPollBeforeRun(t *testing.T) {
+func TestWaiterBeforeRun(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
@@ -562,10 +562,10 @@ func ended(t *testing.T) context.Context {
 }
 
 // Whatever becomes of connections and scripts, who waits is served.
-func TestPollThroughFaults(t *testing.T) {
+func TestWaiterThroughFaults(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, alone(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for i := range 20 {
 		answer := claimLater(t.Context(), t, p, long())
 		waits(t, db, 1)
@@ -584,12 +584,12 @@ func TestPollThroughFaults(t *testing.T) {
 }
 
 // Where Redis lost all that it held, and with it the waiting list, the beat names the topic.
-func TestPollWhereRedisIsEmptied(t *testing.T) {
+func TestWaiterWhereRedisIsEmptied(t *testing.T) {
 	t.Parallel()
 	db := alone(t)
 	carry(t, db)
 	beating(t, db) // so that it is not the silence of the emptied carrier that helps
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
@@ -603,10 +603,10 @@ func TestPollWhereRedisIsEmptied(t *testing.T) {
 }
 
 // Who waits for a topic that is paused is woken when it is resumed.
-func TestPollOfAPausedTopic(t *testing.T) {
+func TestWaiterOfAPausedTopic(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	inspector := storetest.Inspector(t, db)
 	if err := inspector.Pause(t.Context(), topic); err != nil {
 		t.Fatal(err)
@@ -631,7 +631,7 @@ func TestPing(t *testing.T) {
 	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
 		t.Errorf("before Run: %v", err)
 	}
-	p, _ = newPoller(t, db)
+	p, _ = runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
@@ -653,7 +653,7 @@ func TestPingOfReadOnly(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	db := quiet(t, storetest.Following(storetest.At(t, server.URL(), "readonly")))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	only := func(what, master, port string, ready bool) {
 		t.Helper()
 		if err := server.Follow(t.Context(), master, port); err != nil {
@@ -670,10 +670,10 @@ func TestPingOfReadOnly(t *testing.T) {
 }
 
 // Those who wait for messages of an age get them exactly then, and at once what is older from the beginning.
-func TestPollForOldMessages(t *testing.T) {
+func TestWaiterForOldMessages(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	o := long()
 	o.MinAge = time.Hour
 	answer := claimLater(t.Context(), t, p, o)
@@ -698,9 +698,9 @@ func TestPollForOldMessages(t *testing.T) {
 }
 
 // They come and go by hundreds, and share one connection while there are any.
-func TestOldPollsComeAndGo(t *testing.T) {
+func TestMinAgeWaitersComeAndGo(t *testing.T) {
 	db := quiet(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	listening := func() int64 {
 		n, err := db.Client().PubSubNumPat(t.Context()).Result()
 		if storetest.Shards() > 1 {
@@ -739,7 +739,7 @@ func TestOldPollsComeAndGo(t *testing.T) {
 }
 
 // A thousand calls on a hundred topics cost one connection that listens, and all are served.
-func TestThousandPolls(t *testing.T) {
+func TestThousandWaiters(t *testing.T) {
 	t.Parallel()
 	db := alone(t)
 	lapsed := lapsing(t, db)
@@ -750,12 +750,12 @@ func TestThousandPolls(t *testing.T) {
 		}
 		return strings.Count(list, "\n")
 	}
-	p, stop := newPoller(t, db)
-	const polls, topics = 1000, 100
-	ids := make(chan string, polls)
+	p, stop := runClaimer(t, db)
+	const waiters, topics = 1000, 100
+	ids := make(chan string, waiters)
 	var lost atomic.Int64
 	var all sync.WaitGroup
-	for i := range polls {
+	for i := range waiters {
 		all.Go(func() {
 			for {
 				ds, err := p.Claim(t.Context(), fmt.Sprint("t", i%topics), long())
@@ -779,15 +779,15 @@ func TestThousandPolls(t *testing.T) {
 		for _, keys := range db.KeysOfAll() {
 			lists += len(db.Client().Keys(t.Context(), keys.Waiting("*")).Val())
 		}
-		return lists == topics && p.Stats().Waiting == polls
+		return lists == topics && p.Stats().Waiting == waiters
 	})
 	if n := listening(); n != 1 && storetest.Shards() == 1 {
 		t.Errorf("%d connections listen", n)
 	}
 	var messages []notify.Message
-	for i := range polls {
+	for i := range waiters {
 		m := notify.Message{Topic: fmt.Sprint("t", i%topics), ID: fmt.Sprint(i), Body: []byte("x")}
-		if i >= polls/2 {
+		if i >= waiters/2 {
 			m.Delay = rand.N(200 * time.Millisecond)
 		}
 		messages = append(messages, m)
@@ -795,10 +795,10 @@ func TestThousandPolls(t *testing.T) {
 	storetest.Publish(t, db, messages...)
 	all.Wait()
 	seen := map[string]bool{}
-	for range polls {
+	for range waiters {
 		seen[<-ids] = true
 	}
-	if len(seen) != polls {
+	if len(seen) != waiters {
 		t.Errorf("%d different messages", len(seen))
 	}
 	storetest.Eventually(t, "no lease was lost but that of a hand-over that lapsed", func() bool { return lost.Load() <= lapsed.Load() })
@@ -890,7 +890,7 @@ func takeSome(t *testing.T, r *rand.Rand, p *subscribers.Claimer, topic string, 
 	}
 }
 
-// Callers of two pollers come, leave and are cancelled while messages are
+// Callers of two claimers come, leave and are cancelled while messages are
 // published. When they are gone, what is left has to reach the one who waits
 // all the time without anybody's help: no ring is lost, and nothing stays
 // leased. There is no beat that would name anything.
@@ -901,12 +901,12 @@ func TestNoRingIsLost(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			lapsed := lapsing(t, db)
-			steady, _ := newPoller(t, db)
-			var pollers []*subscribers.Claimer
+			steady, _ := runClaimer(t, db)
+			var claimers []*subscribers.Claimer
 			var stops []func()
 			for range 2 {
-				p, stop := newPoller(t, db)
-				pollers, stops = append(pollers, p), append(stops, stop)
+				p, stop := runClaimer(t, db)
+				claimers, stops = append(claimers, p), append(stops, stop)
 			}
 			var h handouts
 			ctx, cancel := context.WithCancel(t.Context())
@@ -927,7 +927,7 @@ func TestNoRingIsLost(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, uint64(round*100+i)))
 					callers.Go(func() {
 						for range 3 {
-							takeSome(t, r, pollers[i%2], topic, &h)
+							takeSome(t, r, claimers[i%2], topic, &h)
 						}
 					})
 				}
@@ -956,7 +956,7 @@ func TestNoRingIsLost(t *testing.T) {
 	}
 }
 
-// Pollers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
+// Claimers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
 func TestClaimersAndSubscriber(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -969,11 +969,11 @@ func TestClaimersAndSubscriber(t *testing.T) {
 				h.note(d.ID)
 				return nil
 			}, subscribers.HandleOptions{Concurrency: 3})
-			var pollers []*subscribers.Claimer
+			var claimers []*subscribers.Claimer
 			var stops []func()
 			for range 3 {
-				p, stop := newPoller(t, db)
-				pollers, stops = append(pollers, p), append(stops, stop)
+				p, stop := runClaimer(t, db)
+				claimers, stops = append(claimers, p), append(stops, stop)
 			}
 			const total = 1500
 			ctx, cancel := context.WithCancel(t.Context())
@@ -982,7 +982,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
 				callers.Go(func() {
 					for ctx.Err() == nil {
-						takeSome(t, r, pollers[i%3], topics[r.IntN(3)], &h)
+						takeSome(t, r, claimers[i%3], topics[r.IntN(3)], &h)
 					}
 				})
 			}

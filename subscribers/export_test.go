@@ -27,11 +27,11 @@ func (o ListenOptions) Bound(attempt int) time.Duration { return o.jitter().boun
 func (o ListenOptions) Delay(attempt int) time.Duration { return o.jitter().delay(attempt) }
 
 // TakeOver gives a hand-over to a claimer, as its inbox does.
-func (c *Claimer) TakeOver(h store.Handover) { c.polls.takeOver(h) }
+func (c *Claimer) TakeOver(h store.Handover) { c.waiters.takeOver(h) }
 
 // Pending returns how many hand-overs a claimer holds that are neither dealt nor released.
 func (c *Claimer) Pending() int {
-	c.polls.mu.Lock()
-	defer c.polls.mu.Unlock()
-	return c.polls.pending
+	c.waiters.mu.Lock()
+	defer c.waiters.mu.Unlock()
+	return c.waiters.pending
 }

@@ -162,66 +162,66 @@ func (e *engine[W]) mailboxNow() mailbox {
 
 // takeOver takes a message that was handed over. It does not block. It drops one that it
 // cannot read, that came before, or beyond mostPending: its lease ends.
-func (p *polls) takeOver(h store.Handover) {
-	d, err := p.handedOver(h)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	full := p.pending >= mostPending
-	if full && p.queues[h.Topic] == nil { // nobody waits for that topic, if there is one
-		p.stats.drop(1)
+func (w *waiters) takeOver(h store.Handover) {
+	d, err := w.handedOver(h)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full := w.pending >= mostPending
+	if full && w.queues[h.Topic] == nil { // nobody waits for that topic, if there is one
+		w.stats.drop(1)
 		return
 	}
-	q := p.queue(h.Topic)
+	q := w.queue(h.Topic)
 	twice := h.At == q.box.received || slices.ContainsFunc(q.handed, func(other handed) bool { return other.At == h.At })
 	if err != nil || twice || full {
-		p.stats.drop(1)
+		w.stats.drop(1)
 	} else {
 		q.handed = append(q.handed, handed{h, d})
-		p.pending++
+		w.pending++
 	}
 	q.rung, q.listed = true, true // the inbox is handed no other before it claims
-	p.start(q)
+	w.start(q)
 }
 
 // dealHanded deals what was handed over, first come, first served, and has it confirmed.
 // The callers do not wait for that: see [store.Handover.Promise]. It drops what is too
 // late, or was taken back when the inbox left, and refuses what no caller can take. The
 // mutex is held.
-func (p *polls) dealHanded(q *topicQueue) {
+func (w *waiters) dealHanded(q *topicQueue) {
 	for !q.asking && q.box.isOpen() && len(q.handed) > 0 && q.firstFree() != nil {
 		h := q.handed[0]
 		one, lease := q.firstToHand(h.Full)
 		if one == nil {
-			p.refuse(q)
+			w.refuse(q)
 			continue
 		}
 		q.box.received, q.handed = h.At, q.handed[1:]
-		p.pending--
+		w.pending--
 		if !q.box.isGood(h.At) || q.clock.since(h.At) >= record.HandoverLease {
-			p.stats.drop(1)
+			w.stats.drop(1)
 			continue
 		}
 		d := h.Delivery
-		d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, p.name)
+		d.Receipt, d.Lease, d.handed, d.worker = Receipt(h.Promise(lease)), lease, false, cmp.Or(one.terms.worker, w.name)
 		one.got = append(one.got, d)
-		p.stats.all.Add(1)
-		p.begin(func() { p.confirm(d) })
-		p.end(nil, one.poll)
+		w.stats.all.Add(1)
+		w.begin(func() { w.confirm(d) })
+		w.end(nil, one.waiter)
 	}
 }
 
 // refuse has the first message that was handed over be released before the next claim. The mutex is held.
-func (p *polls) refuse(q *topicQueue) {
+func (w *waiters) refuse(q *topicQueue) {
 	h := q.handed[0]
 	q.box.received, q.handed, q.back = h.At, q.handed[1:], append(q.back, h.Delivery)
-	p.stats.drop(1)
+	w.stats.drop(1)
 }
 
-// firstToHand returns the poll that a hand-over is for, the first one that does not have it
+// firstToHand returns the waiter that a hand-over is for, the first one that does not have it
 // acknowledged at once, and its lease. It returns nil if there is none, or where the receipt
 // of a hand-over cannot promise that lease. The mutex is held.
-func (q *topicQueue) firstToHand(full time.Duration) (*shardPoll, time.Duration) {
-	for _, one := range q.polls {
+func (q *topicQueue) firstToHand(full time.Duration) (*shardWaiter, time.Duration) {
+	for _, one := range q.waiters {
 		if one.free(q) && !one.terms.ackNow {
 			lease := cmp.Or(one.terms.lease.Truncate(time.Millisecond), full)
 			if lease%record.HandoverSpare != 0 {
@@ -236,17 +236,17 @@ func (q *topicQueue) firstToHand(full time.Duration) (*shardPoll, time.Duration)
 // confirm gives a message that was handed over the lease that its receipt promises. It
 // tries for longer than the lease that the message has, since Redis may stand still: then
 // that is spared. If it fails the message comes again.
-func (p *polls) confirm(d Delivery) {
+func (w *waiters) confirm(d Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), record.HandoverLease+reach.SettleFor)
 	defer cancel()
 	var pause backoff.Pause
 	for {
-		_, err := p.store.Of(d.Topic).Confirm(ctx, d.Topic, d.worker, []store.Lease{d.lease()}) // one that is lost may be settled
+		_, err := w.store.Of(d.Topic).Confirm(ctx, d.Topic, d.worker, []store.Lease{d.lease()}) // one that is lost may be settled
 		if err == nil {
 			return
 		}
 		if pause.Wait(ctx); ctx.Err() != nil {
-			p.log.Warn("cannot confirm a message that was handed over; it may come again", "topic", d.Topic, "id", d.ID, "error", err)
+			w.log.Warn("cannot confirm a message that was handed over; it may come again", "topic", d.Topic, "id", d.ID, "error", err)
 			return
 		}
 	}

@@ -242,7 +242,7 @@ func TestStoppingKeepsNoHandover(t *testing.T) {
 			return storetest.Run(t, sub.Run)
 		},
 		"a claimer": func(t *testing.T, db *notify.Store) func() {
-			c, stop := newPoller(t, db)
+			c, stop := runClaimer(t, db)
 			var claiming sync.WaitGroup
 			claiming.Go(func() {
 				ds, _ := c.Claim(t.Context(), topic, long())
@@ -480,7 +480,7 @@ func TestClaimerIsHanded(t *testing.T) {
 	for _, lease := range []time.Duration{0, time.Hour + time.Microsecond, 90_001 * time.Millisecond} {
 		whole := lease.Truncate(time.Millisecond)%time.Second == 0
 		db := beating(t, storetest.Open(t))
-		p, _ := newPoller(t, db)
+		p, _ := runClaimer(t, db)
 		answers := []<-chan got{
 			claimLater(t.Context(), t, p, subscribers.ClaimOptions{Wait: time.Minute, Lease: lease}),
 			claimLater(t.Context(), t, p, subscribers.ClaimOptions{Wait: time.Minute, Max: 5}),
@@ -600,7 +600,7 @@ func TestConfirmationBehindAnExtension(t *testing.T) {
 // What is handed over when the last caller has left is released at once, and no attempt is used up.
 func TestHandoverToNobody(t *testing.T) {
 	db := beating(t, storetest.Open(t)) // without a carrier, no lease ends
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
@@ -624,7 +624,7 @@ func TestHandoverToNobody(t *testing.T) {
 // A claimer whose callers wait for many topics is handed one message for each of them, and no more than they ask for.
 func TestHandoversOfManyTopics(t *testing.T) {
 	db := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	const n = 32
 	answers := make(chan got, 2*n)
 	for i := range n {
@@ -673,7 +673,7 @@ func TestHandoversOfManyTopics(t *testing.T) {
 func TestClaimerMissesAHandover(t *testing.T) {
 	t.Parallel()
 	db := beating(t, storetest.Open(t)) // without a carrier, no ring is repeated
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	first := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	inbox := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Val()[0]
@@ -701,7 +701,7 @@ func TestClaimerStopsDuringHandovers(t *testing.T) {
 		}
 	}
 	for i := range rounds {
-		p, stop := newPoller(t, db)
+		p, stop := runClaimer(t, db)
 		answer := claimLater(t.Context(), t, p, long())
 		storetest.Eventually(t, "it waits, or has what was released", func() bool { return counts(t, db).Waiting == 1 || len(answer) > 0 })
 		stopped := make(chan bool)
@@ -714,7 +714,7 @@ func TestClaimerStopsDuringHandovers(t *testing.T) {
 		<-stopped
 		waits(t, db, 0)
 	}
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for len(seen) < rounds {
 		note(storetest.Receive(t, "the rest", claimLater(t.Context(), t, p, long())))
 	}
@@ -725,7 +725,7 @@ func TestClaimerStopsDuringHandovers(t *testing.T) {
 func TestMadeUpHandoversAreBounded(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, holdable(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err(); err != nil {
@@ -1170,8 +1170,8 @@ func TestHandoverToACallerThatLeft(t *testing.T) {
 	db, far := storetest.At(t, server.URL(), "t"), storetest.At(t, "redis://"+proxy.Address(), "t")
 	storetest.Found(t, db)
 	beating(t, db)
-	one, _ := newPoller(t, far)
-	two, _ := newPoller(t, db)
+	one, _ := runClaimer(t, far)
+	two, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, one, subscribers.ClaimOptions{Wait: 100 * time.Millisecond})
 	storetest.Eventually(t, "it waits, or its wait has ended", func() bool { return counts(t, db).Waiting == 1 || len(answer) > 0 })
 	let := proxy.HoldPushes()

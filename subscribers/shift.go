@@ -52,7 +52,7 @@ func (s *Subscriber) begin(at *shift) (*shift, error) {
 	for topic, w := range s.workers {
 		at.first = append(at.first, topic)
 		channels = append(channels, s.store.Of(topic).InboxChannel(s.inbox))
-		if w.isAged() {
+		if w.hasMinAge() {
 			channels = append(channels, s.store.Of(topic).WakeChannel(topic))
 		}
 		s.start(w)

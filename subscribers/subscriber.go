@@ -257,7 +257,7 @@ func (s *Subscriber) rung(e store.Event) {
 
 // ring rings the worker of a topic. The mutex is held.
 func (s *Subscriber) ring(topic string) {
-	if w := s.workers[topic]; w != nil && !w.isAged() {
+	if w := s.workers[topic]; w != nil && !w.hasMinAge() {
 		w.ring()
 	}
 }

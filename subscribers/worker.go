@@ -47,7 +47,7 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	ctx = context.WithoutCancel(ctx)
 	sent := time.Now()
 	inbox := w.inbox
-	if w.isAged() {
+	if w.hasMinAge() {
 		inbox = reach.Inbox{}
 	}
 	before, o := w.mailboxNow(), ClaimOptions{Max: n, MinAge: w.o.MinAge, try: w.probing()}
@@ -58,8 +58,8 @@ func (w *worker) claimMessages(ctx context.Context, n int, _ []Delivery) (batch[
 	more, again := !got.short, time.Duration(0)
 	switch {
 	case err != nil:
-	case w.isAged():
-		more, again = w.nextAged(got)
+	case w.hasMinAge():
+		more, again = w.nextOfMinAge(got)
 	case got.onTheWay: // it rings when it arrives
 		again = handoverLost()
 	}

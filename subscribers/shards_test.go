@@ -43,7 +43,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
 		beating(t, db)
-		p, _ := newPoller(t, db)
+		p, _ := runClaimer(t, db)
 		topics := across(db, 3)
 		for _, topic := range topics {
 			for i := range 3 {
@@ -81,7 +81,7 @@ func TestClaimAcrossWaits(t *testing.T) {
 	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
 	topics := across(db, 8)
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for _, age := range []time.Duration{0, time.Millisecond} {
 		for _, topic := range topics {
 			o := long()
@@ -110,7 +110,7 @@ func TestOneClaimAcrossAtATime(t *testing.T) {
 	topics := across(db, 8)
 	storetest.RingAlone(t, db, topics...)
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for round := range 20 {
 		var all []notify.Message
 		for _, topic := range topics {

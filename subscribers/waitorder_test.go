@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever a caller asks for, and however often its wait ends, it gets messages in their order, from one daemon or from several in turn.
-func TestOrderOfPolls(t *testing.T) {
+func TestOrderOfWaiters(t *testing.T) {
 	for name, test := range map[string]struct {
 		o        subscribers.ClaimOptions
 		claimers int
@@ -28,7 +28,7 @@ func TestOrderOfPolls(t *testing.T) {
 			c := carrying(t, db)
 			var claimers []*subscribers.Claimer
 			for range test.claimers {
-				p, _ := newPoller(t, db)
+				p, _ := runClaimer(t, db)
 				claimers = append(claimers, p)
 			}
 			const n, many = 500, 4

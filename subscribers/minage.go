@@ -16,11 +16,11 @@ import (
 // none: on a busy topic each message rings, and hardly any gets old.
 const lull = 50 * time.Millisecond
 
-// agedPolls are the callers that wait for messages of an age. They are in no waiting
+// minAgeWaiters are the calls of Claim that wait for messages of an age. They are in no waiting
 // list: a subscriber that is rung there takes the message at once. They receive what
 // is announced to programs of any language, over one subscription that is up while
 // there are any callers.
-type agedPolls struct {
+type minAgeWaiters struct {
 	*leases
 	ended   context.Context // ends when the claimer's Run does
 	waiting atomic.Int64
@@ -34,7 +34,7 @@ type agedPolls struct {
 // wait waits for messages of an age until end. It claims again exactly when the
 // oldest that is ready has the age, and when something becomes ready that may be
 // older: a message that was released or rejected.
-func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
+func (a *minAgeWaiters) wait(ctx context.Context, topics []string, o ClaimOptions, end <-chan time.Time) ([]Delivery, error) {
 	wake := &wakeup{rung: make(chan struct{}, 1)}
 	if err := a.enter(wake, topics); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (a *agedPolls) wait(ctx context.Context, topics []string, o ClaimOptions, e
 }
 
 // enter has a wakeup ring when something of some topics may have become ready.
-func (a *agedPolls) enter(one *wakeup, topics []string) error {
+func (a *minAgeWaiters) enter(one *wakeup, topics []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended.Err() != nil {
@@ -90,7 +90,7 @@ func (a *agedPolls) enter(one *wakeup, topics []string) error {
 	return nil
 }
 
-func (a *agedPolls) leave(one *wakeup, topics []string) {
+func (a *minAgeWaiters) leave(one *wakeup, topics []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, topic := range topics {
@@ -106,7 +106,7 @@ func (a *agedPolls) leave(one *wakeup, topics []string) {
 
 // stop returns when the subscription has ended. The claimer's Run has: no other
 // caller enters.
-func (a *agedPolls) stop() {
+func (a *minAgeWaiters) stop() {
 	a.mu.Lock()
 	if a.unsubscribe != nil {
 		a.unsubscribe()
@@ -117,7 +117,7 @@ func (a *agedPolls) stop() {
 
 // ring wakes the callers whose topic may have something; a new subscription may have
 // missed rings of its shard.
-func (a *agedPolls) ring(e store.Event) {
+func (a *minAgeWaiters) ring(e store.Event) {
 	if e.Kind != reach.Subscribed && e.Kind != reach.Received {
 		return
 	}
@@ -134,12 +134,12 @@ func (a *agedPolls) ring(e store.Event) {
 	}
 }
 
-func (w *worker) isAged() bool { return w.o.MinAge > 0 }
+func (w *worker) hasMinAge() bool { return w.o.MinAge > 0 }
 
-// nextAged returns whether to claim messages of an age again at once, because the last
+// nextOfMinAge returns whether to claim messages of an age again at once, because the last
 // claim brought some, or else in how long the oldest that is ready has the age; zero:
 // none is ready.
-func (w *worker) nextAged(got claimed) (more bool, again time.Duration) {
+func (w *worker) nextOfMinAge(got claimed) (more bool, again time.Duration) {
 	if got.any() {
 		return true, 0
 	}

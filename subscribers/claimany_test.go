@@ -44,7 +44,7 @@ func dueBefore(topic, id string, ago time.Duration) notify.Message {
 	return m
 }
 
-// claimAnyLater claims in the background, and returns when the call is known to the poller.
+// claimAnyLater claims in the background, and returns when the call is known to the claimer.
 func claimAnyLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, topics []string, o subscribers.ClaimOptions) <-chan got {
 	t.Helper()
 	before := p.Stats().Waiting
@@ -94,7 +94,7 @@ func TestClaimAnyAtOnce(t *testing.T) {
 			if err := storetest.Inspector(t, db).Pause(t.Context(), storetest.Near(db, "p")); err != nil {
 				t.Fatal(err)
 			}
-			p, _ := newPoller(t, db)
+			p, _ := runClaimer(t, db)
 			topics := []string{storetest.Near(db, "b"), storetest.Near(db, "none"), storetest.Near(db, "p"), storetest.Near(db, "c"), storetest.Near(db, "a")}
 			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: test.max, Oldest: test.oldest, Wait: wait})
 			if g := (got{ds, err}); err != nil || g.ids() != test.want {
@@ -186,7 +186,7 @@ func TestClaimAnyWaits(t *testing.T) {
 		topics[i] = storetest.Near(db, topic)
 	}
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for _, topic := range topics {
 		answer := claimAnyLater(t.Context(), t, p, topics, long())
 		waitsIn(t, db, topics, 1)
@@ -206,7 +206,7 @@ func TestClaimAnyWaits(t *testing.T) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	for _, name := range []string{"arrive", "heard", "workers", "set", "adopt"} { // for each connection, of newPoller, and of quiet
+	for _, name := range []string{"arrive", "heard", "workers", "set", "adopt"} { // for each connection, of runClaimer, and of quiet
 		delete(calls, name)
 	}
 	if diff := gocmp.Diff(map[string]int{"heads": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {
@@ -238,8 +238,8 @@ func TestOneCreditForAllTopics(t *testing.T) {
 	for _, ring := range []bool{true, false} {
 		db := storetest.Open(t)
 		lapsing(t, db)
-		p, _ := newPoller(t, db)
-		other, _ := newPoller(t, db)
+		p, _ := runClaimer(t, db)
+		other, _ := runClaimer(t, db)
 		topics := topicsOf(2)
 		if ring {
 			storetest.RingAlone(t, db, topics...)
@@ -276,7 +276,7 @@ func TestOneClaimAtATime(t *testing.T) {
 	t.Parallel()
 	topics := topicsOf(8)
 	db := quiet(t, storetest.Open(t), topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for round := range 20 {
 		answer := claimAnyLater(t.Context(), t, p, topics, long())
 		waitsIn(t, db, topics, 1)
@@ -308,7 +308,7 @@ func TestCallerOfSeveralLeaves(t *testing.T) {
 	db := holdable(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")} // that one script asks for
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	for i, some := range [][]notify.Message{nil, {of(topics[1], "a"), of(topics[2], "b")}} {
 		storetest.Publish(t, db, some...)
 		held, let := hold(t, db)
@@ -335,7 +335,7 @@ func TestOneMessageForManyCallers(t *testing.T) {
 	t.Parallel()
 	topics := topicsOf(record.MaxTopics)
 	db := quiet(t, storetest.Open(t), topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan got, 200)
 	for range cap(answers) {
@@ -365,7 +365,7 @@ func TestOrderOfCallersOfSeveral(t *testing.T) {
 	db := storetest.Open(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c"), storetest.Near(db, "d")}
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	var answers []<-chan got
 	for _, some := range [][]string{topics, topics[2:3], topics[1:], topics[2:3]} {
 		answers = append(answers, claimAnyLater(t.Context(), t, p, some, long()))
@@ -384,7 +384,7 @@ func TestClaimAnyThroughFaults(t *testing.T) {
 	t.Parallel()
 	db := alone(t)
 	carry(t, db)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	topics := topicsOf(5)
 	do := func(args ...any) {
 		t.Helper()
@@ -437,7 +437,7 @@ func TestClaimAnyFails(t *testing.T) {
 	})
 	topics := topicsOf(3)
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	warm(t, db, p)
 	only := func(master, port string) {
 		t.Helper()
@@ -479,7 +479,7 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	db := holdable(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")} // of one shard, which one call reads
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	warm(t, db, p)
 	held, let := hold(t, db)
 	broken := claimAnyLater(t.Context(), t, p, topics, long())
@@ -508,7 +508,7 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 func TestClaimAnyOfPausedTopics(t *testing.T) {
 	t.Parallel()
 	db := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	inspector, topics := storetest.Inspector(t, db), topicsOf(3)
 	for _, topic := range topics {
 		storetest.Publish(t, db, of(topic, topic))
@@ -536,7 +536,7 @@ func TestClaimAnyOfPausedTopics(t *testing.T) {
 func TestClaimerOfSeveralStops(t *testing.T) {
 	t.Parallel()
 	db := beating(t, storetest.Open(t))
-	p, stop := newPoller(t, db)
+	p, stop := runClaimer(t, db)
 	topics := topicsOf(9)
 	aged := long()
 	aged.MinAge = time.Hour
@@ -557,7 +557,7 @@ func TestClaimAnyOfAnAge(t *testing.T) {
 	db := storetest.Open(t)
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")}
 	quiet(t, db, topics...)
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	o := long()
 	o.MinAge, o.Max, o.Oldest = time.Hour, 10, true
 	answer := claimAnyLater(t.Context(), t, p, topics, o)
@@ -571,7 +571,7 @@ func TestClaimAnyOfAnAge(t *testing.T) {
 	waitsIn(t, db, topics, 0)
 }
 
-// Callers of random topics of three pollers, some that leave, while connections are cut: each message comes once, and no ring is lost.
+// Callers of random topics of three claimers, some that leave, while connections are cut: each message comes once, and no ring is lost.
 func TestNoRingOfSeveralIsLost(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -580,12 +580,12 @@ func TestNoRingOfSeveralIsLost(t *testing.T) {
 			db := storetest.Open(t)
 			lapsed := lapsing(t, db)
 			topics := topicsOf(6)
-			steady, _ := newPoller(t, db)
-			pollers := []*subscribers.Claimer{steady}
+			steady, _ := runClaimer(t, db)
+			claimers := []*subscribers.Claimer{steady}
 			var stops []func()
 			for range 2 {
-				p, stop := newPoller(t, db)
-				pollers, stops = append(pollers, p), append(stops, stop)
+				p, stop := runClaimer(t, db)
+				claimers, stops = append(claimers, p), append(stops, stop)
 			}
 			var h handouts
 			take := func(ctx context.Context, p *subscribers.Claimer, some []string, o subscribers.ClaimOptions) {
@@ -619,7 +619,7 @@ func TestNoRingOfSeveralIsLost(t *testing.T) {
 							within, cancel := context.WithTimeout(t.Context(), rand.N(8*time.Millisecond))
 							some := slices.Clone(topics)
 							r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-							take(within, pollers[i%3], some[:1+r.IntN(len(some))], subscribers.ClaimOptions{
+							take(within, claimers[i%3], some[:1+r.IntN(len(some))], subscribers.ClaimOptions{
 								Max: 1 + r.IntN(4), Oldest: r.IntN(2) == 0 && storetest.Shards() == 1, Wait: time.Duration(r.Int64N(int64(8 * time.Millisecond))), Lease: time.Duration(1+r.IntN(2)) * time.Minute,
 							})
 							cancel()

@@ -30,7 +30,7 @@ func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handl
 func TestHandlerOfAnAge(t *testing.T) {
 	t.Parallel()
 	db := beating(t, storetest.Open(t))
-	p, _ := newPoller(t, db)
+	p, _ := runClaimer(t, db)
 	storetest.Publish(t, db, dueBefore(topic, "released", 2*time.Hour))
 	released := claimOne(t, p, time.Minute)
 	got := make(chan subscribers.Delivery, 100)
