@@ -161,10 +161,12 @@ func (w *waiters) start(q *topicQueue) {
 }
 
 // leave notes that the inbox is leaving the waiting list: what was on its way is taken
-// back, and callers that come meanwhile claim. The mutex is held.
-func (q *topicQueue) leave() {
+// back, and callers that come meanwhile claim. It returns the time of the last hand-over that
+// was received. The mutex is held.
+func (q *topicQueue) leave() (received int64) {
 	q.leaves, q.listed, q.rung = true, false, true
 	q.box.leave()
+	return q.box.received
 }
 
 // begin begins a task. The mutex is held.
@@ -200,95 +202,121 @@ func (q *topicQueue) firstFree() *shardWaiter {
 // serve claims for a queue while it is rung, and releases what was handed over and no
 // caller takes.
 func (w *waiters) serve(q *topicQueue) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var pause backoff.Pause
-	for q.busy() {
-		switch {
-		case len(q.back) > 0 || len(q.waiters) == 0:
-			for len(q.waiters) == 0 && len(q.handed) > 0 {
-				w.refuse(q)
-			}
-			ds := q.back
-			q.back = nil
-			w.unlist(q, ds)
-			w.pending -= len(ds)
-		case w.ask(q):
+	for call := w.nextCall(q); call != nil; call = w.nextCall(q) {
+		if answered := call(); answered {
 			pause.Reset()
-		default:
-			w.mu.Unlock()
+		} else {
 			pause.Wait(w.ended)
-			w.mu.Lock()
 		}
 	}
-	q.served = false
-	w.start(q)
-	w.vacated.Broadcast()
+}
+
+// nextCall returns the call to Redis that a queue is to make, which reports whether that
+// could be asked. It returns nil if there is none: then the queue is served no more.
+func (w *waiters) nextCall(q *topicQueue) (call func() (answered bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !q.busy():
+		q.served = false
+		w.start(q)
+		w.vacated.Broadcast()
+		return nil
+	case len(q.back) > 0 || len(q.waiters) == 0:
+		for len(q.waiters) == 0 && len(q.handed) > 0 {
+			w.refuse(q)
+		}
+		back, received := q.back, q.leave()
+		q.back = nil
+		return func() bool {
+			w.unlist(q, back, received, len(back))
+			return true
+		}
+	}
+	c := queueClaim{before: q.box, beaten: q.beaten}
+	c.terms, c.most = q.wanted()
+	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
+	return func() bool { return w.ask(q, c) }
+}
+
+// A queueClaim is a claim for the callers of a queue.
+type queueClaim struct {
+	terms  claimTerms
+	most   int
+	before mailbox // as it was then
+	beaten bool    // a beat has named the topic
 }
 
 // ask claims for the callers of a queue. It reports whether Redis could be asked: if
-// not, they wait on. The mutex is held, but while Redis is called.
-func (w *waiters) ask(q *topicQueue) (asked bool) {
-	terms, most := q.wanted()
-	beaten, before := q.beaten, q.box
-	q.rung, q.beaten, q.listed, q.asking = false, false, false, true
-	w.mu.Unlock()
-	got, err := w.claim(context.Background(), q.topic, ClaimOptions{Max: most, Lease: terms.lease, AckNow: terms.ackNow, Worker: terms.worker}, w.inbox, before.received)
-	w.mu.Lock()
-	q.asking = false
-	q.listed = q.listed || got.short || err != nil
-	q.rung = q.rung || !got.short
+// not, they wait on.
+func (w *waiters) ask(q *topicQueue, c queueClaim) (asked bool) {
+	got, err := w.claim(context.Background(), q.topic, ClaimOptions{Max: c.most, Lease: c.terms.lease, AckNow: c.terms.ackNow, Worker: c.terms.worker}, w.inbox, c.before.received)
 	if err != nil {
-		w.dealHanded(q)
-		w.fail(q, err)
-		w.askedFor(q)
+		w.claimFailed(q, err)
 		return !reach.NotExecuted(err)
 	}
+	if left, received := w.answer(q, c, got); len(left) > 0 {
+		w.unlist(q, left, received, 0)
+	}
+	w.buryUnreadable(context.Background(), got.unreadable)
+	return true
+}
+
+// claimFailed notes that the claim of a queue has failed.
+func (w *waiters) claimFailed(q *topicQueue, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.asking, q.listed, q.rung = false, true, true
+	w.dealHanded(q)
+	w.fail(q, err)
+	w.askedFor(q)
+}
+
+// answer hands out what the claim of a queue brought. It returns what no caller takes any
+// more and is to be released, since when the inbox is leaving the waiting list, and the time
+// of the last hand-over that it received.
+func (w *waiters) answer(q *topicQueue, c queueClaim, got claimed) (left []Delivery, received int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.asking, q.listed, q.rung = false, q.listed || got.short, q.rung || !got.short
 	q.clock.note(got.now)
 	if got.onTheWay { // it rings when it arrives
 		w.ringAfter(q, handoverLost())
 	} else {
-		q.box.found(got.now, before)
+		q.box.found(got.now, c.before)
 	}
-	if beaten && len(got.deliveries) > 0 {
+	if c.beaten && len(got.deliveries) > 0 {
 		w.fallbacks.Add(1)
 	}
-	left := w.deal(q, got.deliveries, terms)
+	left = w.deal(q, got.deliveries, c.terms)
 	w.askedFor(q)
 	w.dealHanded(q)
 	switch {
 	case len(left) == 0:
-	case terms.ackNow:
+	case c.terms.ackNow:
 		w.log.Error("messages were acknowledged as they were claimed, and no caller takes them", "topic", q.topic, "messages", len(left))
 	default:
-		w.unlist(q, left)
+		return left, q.leave()
 	}
-	if len(got.unreadable) > 0 {
-		w.mu.Unlock()
-		w.buryUnreadable(context.Background(), got.unreadable)
-		w.mu.Lock()
-	}
-	return true
+	return nil, 0
 }
 
 // unlist takes the inbox out of the waiting list and releases messages that no
-// caller takes any more: other subscribers are rung for them, and callers that came
-// meanwhile claim again. The mutex is held, but while Redis is called.
-func (w *waiters) unlist(q *topicQueue, ds []Delivery) {
-	q.leave()
-	received := q.box.received
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		q.leaves = false
-		w.vacated.Broadcast()
-	}()
+// caller takes any more, of which some were handed over: other subscribers are rung for
+// them, and callers that came meanwhile claim again.
+func (w *waiters) unlist(q *topicQueue, ds []Delivery, received int64, handed int) {
 	ctx, cancel := context.WithTimeout(context.Background(), reach.SettleFor)
 	defer cancel()
 	_, err := w.releaseMany(ctx, q.topic, w.inbox, received, ds)
 	if err != nil {
 		w.log.Warn("cannot release messages; their leases expire", "topic", q.topic, "messages", len(ds), "error", err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.leaves = false
+	w.pending -= handed
+	w.vacated.Broadcast()
 }
 
 // wanted returns what to claim now: for the first waiter that is free, and for all those

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify/backoff"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
@@ -52,55 +53,48 @@ func (w *waiters) readOn(one *waiter) {
 // that is nothing. Then their queues claim for it. A shard that is away is asked until it
 // answers, or the waiter is over.
 func (w *waiters) scan(one *shardWaiter) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var pause backoff.Pause
-	for !one.over {
-		err := w.read(one)
-		if one.reading == one {
-			w.readOn(one.waiter)
-		}
-		if err == nil || one.over {
-			break
-		}
-		if one.fails(err) {
-			w.end(err, one.waiter)
+	for again := true; again; {
+		topics, before := w.toRead(one)
+		if len(topics) == 0 {
 			return
 		}
-		w.mu.Unlock()
-		pause.Wait(w.ended)
-		w.mu.Lock()
-	}
-	one.scanning, one.fault = false, nil
-	w.startAll(one.waiter)
-}
-
-// startAll starts the queues of a waiter. The mutex is held.
-func (w *waiters) startAll(one *waiter) {
-	for q := range one.all() {
-		w.start(q)
+		received := make([]int64, len(before))
+		for i := range before {
+			received[i] = before[i].received
+		}
+		found, err := w.heads(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, w.inbox, received)
+		if again = w.noteRead(one, before, found, err); again {
+			pause.Wait(w.ended)
+		}
 	}
 }
 
-// read makes the call of a scan. The mutex is held, but while Redis is called.
-func (w *waiters) read(one *shardWaiter) error {
+// toRead returns the topics that a scan is to read, and their mailboxes before. There are
+// none where the waiter is over.
+func (w *waiters) toRead(one *shardWaiter) (topics []string, before []mailbox) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for !one.over && slices.ContainsFunc(one.queues, func(q *topicQueue) bool { return q.leaves }) { // what the call would undo
 		w.vacated.Wait()
 	}
 	if one.over {
-		return nil
+		return nil, nil
 	}
-	topics, received, before := make([]string, len(one.queues)), make([]int64, len(one.queues)), make([]mailbox, len(one.queues))
-	for i, q := range one.queues {
-		topics[i], received[i], before[i] = q.topic, q.box.received, q.box
+	for _, q := range one.queues {
+		topics, before = append(topics, q.topic), append(before, q.box)
 		if !q.served && len(q.waiters) == 1 {
 			q.rung = false // the scan finds what was rung for until now
 		}
 		q.scans++
 	}
-	w.mu.Unlock()
-	found, err := w.heads(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, w.inbox, received)
+	return topics, before
+}
+
+// noteRead notes what a scan has found, and reports whether it is to be repeated.
+func (w *waiters) noteRead(one *shardWaiter, before []mailbox, found store.Shares, err error) (again bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, s := range found.Of {
 		q := one.queues[s.Topic]
 		q.rung = true // also for others, if this waiter waits no more
@@ -122,7 +116,28 @@ func (w *waiters) read(one *shardWaiter) error {
 		}
 		w.start(q)
 	}
-	return err
+	if one.reading == one {
+		w.readOn(one.waiter)
+	}
+	switch {
+	case one.over:
+		return false
+	case err == nil:
+		one.scanning, one.fault = false, nil
+		w.startAll(one.waiter)
+		return false
+	case one.fails(err):
+		w.end(err, one.waiter)
+		return false
+	}
+	return true
+}
+
+// startAll starts the queues of a waiter. The mutex is held.
+func (w *waiters) startAll(one *waiter) {
+	for q := range one.all() {
+		w.start(q)
+	}
 }
 
 // askedFor notes that the claim of a queue has ended: other queues may claim for its
