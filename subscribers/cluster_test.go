@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -41,17 +43,99 @@ func TestActiveInACluster(t *testing.T) {
 	storetest.Eventually(t, "it is not active", looks(false))
 }
 
-// Shards that do not answer lose their own leases alone: those of the others are extended meanwhile.
-func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
-	t.Parallel()
-	const shards, lease = 32, 20 * time.Second                                 // longer than a machine stands still, and shorter than all that hang one after the other
-	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
+// clusterOf starts a cluster of three masters, whose shards nobody takes over, and opens a store in it.
+func clusterOf(t *testing.T, shards int) (*redisserver.Cluster, *notify.Store) {
+	t.Helper()
+	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
 	db := shardsAt(t, c.URL(), "", shards)
 	carry(t, db)
+	return c, db
+}
+
+// insist publishes broadcasts, though a server may be slow to take a connection.
+func insist(t *testing.T, db *notify.Store, topics []string, ids ...string) {
+	t.Helper()
+	pub := storetest.Publisher(t, db)
+	for _, id := range ids {
+		for _, topic := range topics {
+			storetest.Eventually(t, id+" is published", func() bool {
+				_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: id, Broadcast: true})
+				return err == nil || errors.Is(err, notify.ErrExists)
+			})
+		}
+	}
+}
+
+// Shards that do not answer delay no other: listeners that listen by then, and those that begin, get what is sent in the others, with
+// one hand, too. They get the rest when those answer again.
+func TestShardsThatHangDelayNoOther(t *testing.T) {
+	t.Parallel()
+	c, db := clusterOf(t, 8)
+	var topics, answer []string // one of each shard, and of those that answer
+	for i := 0; len(topics) < 8; i++ {
+		topic := fmt.Sprintf("t%d", i)
+		number := db.Of(topic).Number()
+		if slices.ContainsFunc(topics, func(other string) bool { return db.Of(other).Number() == number }) {
+			continue
+		}
+		if topics = append(topics, topic); number < 5 {
+			answer = append(answer, topic)
+		}
+	}
+	perTopic := func(h *received, of []string) map[string][]string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		got := make(map[string][]string)
+		for _, b := range h.all {
+			if slices.Contains(of, b.Topic) {
+				got[b.Topic] = append(got[b.Topic], b.ID)
+			}
+		}
+		return got
+	}
+	all := make(map[string]*received)
+	want := func(of []string, ids ...string) {
+		t.Helper()
+		for who, h := range all {
+			storetest.Eventually(t, fmt.Sprintf("%s has %v of each of %v", who, ids, of), func() bool {
+				got := perTopic(h, of)
+				for _, topic := range of {
+					if !slices.Equal(got[topic], ids) {
+						return false
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, name := range []string{"", "n"} {
+		all["early "+name], _ = listen(t, newListener(t, db), ">", subscribers.ListenOptions{Name: name})
+	}
+	first, second, third := numbers("a", 3), numbers("b", 3), numbers("c", 3)
+	insist(t, db, topics, first...)
+	want(topics, first...)
+	send(t, c.Masters[2], syscall.SIGSTOP)
+	for _, name := range []string{"", "late"} {
+		all["late "+name], _ = listen(t, newListener(t, db), ">", subscribers.ListenOptions{Name: name, From: subscribers.FromBeginning()})
+	}
+	insist(t, db, answer, second...)
+	want(answer, slices.Concat(first, second)...)
+	send(t, c.Masters[2], syscall.SIGCONT)
+	insist(t, db, topics, third...)
+	want(answer, slices.Concat(first, second, third)...)
+	others := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return slices.Contains(answer, topic) })
+	want(others, slices.Concat(first, third)...)
+}
+
+// Shards that do not answer lose their own leases alone: those of the others are extended meanwhile.
+func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
+	t.Parallel()
+	const shards, lease = 32, 20 * time.Second // longer than a machine stands still, and shorter than all that hang one after the other
+	c, db := clusterOf(t, shards)
 	topics := make(map[int]string) // of each shard
 	for i := 0; len(topics) < shards; i++ {
 		topic := fmt.Sprintf("t%d", i)
@@ -74,19 +158,11 @@ func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
 		}, subscribers.ListenOptions{Name: "n", Concurrency: 2 * shards, Lease: lease, OnStart: func(subscribers.Bookmark) { close(started) }})
 	})
 	storetest.Receive(t, "the listener starts", started)
-	pub := storetest.Publisher(t, db)
-	for _, topic := range topics {
-		storetest.Eventually(t, "it is published, though a server may be slow to take a connection", func() bool {
-			_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: "x", Broadcast: true})
-			return err == nil || errors.Is(err, notify.ErrExists)
-		})
-	}
+	insist(t, db, slices.Collect(maps.Values(topics)), "x")
 	for range topics {
 		storetest.Receive(t, "a broadcast", begun)
 	}
-	if err := c.Masters[0].Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	send(t, c.Masters[0], syscall.SIGSTOP)
 	const hang = shards / 3 // or one more, on the first of three masters
 	for range hang {
 		topic := storetest.Receive(t, "the end of a lease", lost)
@@ -94,8 +170,6 @@ func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
 			t.Errorf("shard %d, which answers, lost its lease", number)
 		}
 	}
-	if err := c.Masters[0].Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	send(t, c.Masters[0], syscall.SIGCONT)
 	close(finish)
 }

@@ -19,6 +19,7 @@ const (
 	windowBytes = 4 << 20  // bytes of bodies that the hub keeps
 	windowPage  = 64       // broadcasts that a listener takes from the window at a time
 	pageBytes   = 64 << 10 // bytes of bodies after which a listener takes no more, from the window or from Redis: a slow listener keeps them for long
+	leastPage   = 4 << 10  // of one shard at the least, where several share those
 	exactTopics = 16       // topics that a hub subscribes to one by one; for more it subscribes to all logs
 	maxBells    = 1024     // bells that are not weighed yet; with more the hub checks all logs instead
 	maxOthers   = 500      // topics that have grown, which a read reports beside those it reads
@@ -103,8 +104,9 @@ type member struct {
 	hub     *hub
 	pattern notify.Pattern
 	name    string        // of a named listener
+	page    int           // bytes of bodies after which it takes no more at a time
 	ready   chan struct{} // closed when the hub receives bells for it
-	bell    chan struct{} // it has something to do, or is ready; of all members of one Listen
+	bell    chan struct{} // it has something to do, or is ready
 
 	needs   uint64          // number of the connection that receives bells for it
 	checks  uint64          // of the hub, when the member joined

@@ -169,19 +169,22 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	m := l.join(hubs, p, "")
-	defer m.leave()
+	members, leave := l.join(hubs, p, "", nil)
+	s := &stream{members: members}
+	defer leave()
+	defer s.shards.Wait()
 	defer stop()
-	if m.await(ctx) != nil {
+	if awaitReady(ctx, members) != nil {
 		return nil // ctx ended
 	}
 	l.watch.redis.End() // of several shards each logs its own
-	m.place(begin)
+	s.at = place(members, begin)
 	if o.OnStart != nil {
-		o.OnStart(bookmarkOf(m.at))
+		o.OnStart(bookmarkOf(s.at))
 	}
+	s.start(ctx, begin)
 	for {
-		items, at, err := m.next(ctx)
+		items, at, err := s.next(ctx)
 		if err != nil {
 			return nil // ctx ended
 		}

@@ -5,19 +5,56 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// enter makes a listener a member; the first one starts the hub. The member is ready when
-// the hub receives bells for it, and has checked all logs since.
-func (h *hub) enter(pattern notify.Pattern, name string, bell chan struct{}) *member {
-	m := &member{
-		hub: h, pattern: pattern, name: name, stale: true, rung: make(map[string]bool),
-		ready: make(chan struct{}), bell: bell,
+// join makes a listener a member of hubs; leave ends that.
+func (l *Listener) join(hubs []*hub, p notify.Pattern, name string, bell chan struct{}) (members []*member, leave func()) {
+	remove := l.here.add(p.String(), name, len(l.made()) > 1)
+	for _, h := range hubs {
+		m := &member{hub: h, pattern: p, name: name, page: max(pageBytes/len(hubs), leastPage), bell: bell}
+		if bell == nil {
+			m.bell = make(chan struct{}, 1)
+		}
+		members = append(members, m)
+		h.enter(m)
 	}
+	return members, func() {
+		reach.AtOnce(len(members), func(i int) { hubs[i].leave(members[i]) })
+		remove()
+	}
+}
+
+// awaitReady waits until all members are ready; or since one is, for some time: the shards of
+// the others may be away. The error is that of ctx.
+func awaitReady(ctx context.Context, members []*member) error {
+	patient, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	await := func(m *member) {
+		select {
+		case <-m.ready:
+			time.AfterFunc(reach.Patience, giveUp)
+		case <-patient.Done():
+		}
+	}
+	var others sync.WaitGroup
+	for _, m := range members[1:] {
+		others.Go(func() { await(m) })
+	}
+	await(members[0])
+	others.Wait()
+	return ctx.Err()
+}
+
+// enter adds a member; the first one starts the hub. The member is ready when
+// the hub receives bells for it, and has checked all logs since.
+func (h *hub) enter(m *member) {
+	m.stale, m.rung, m.ready = true, make(map[string]bool), make(chan struct{})
 	h.life.Lock()
 	defer h.life.Unlock()
 	h.mu.Lock()
@@ -34,7 +71,6 @@ func (h *hub) enter(pattern notify.Pattern, name string, bell chan struct{}) *me
 	m.needs = h.tuning
 	h.stale = true
 	signal(h.news)
-	return m
 }
 
 // leave ends a membership; with the last one the hub stops.
@@ -94,14 +130,14 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// place puts a member behind where it begins. Where that is a bookmark older than the store, Redis
-// lost all its data meanwhile: what was sent behind the bookmark is unknown.
-func (h *hub) place(m *member, b beginning) {
+// place puts a member behind where it begins, and returns where it stands. Where it begins behind a bookmark
+// older than the store, Redis lost all its data meanwhile: what was sent behind the bookmark is unknown.
+func (h *hub) place(m *member, b beginning) notify.Position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch b.from {
 	case "", "now":
-		return
+		return m.cursor
 	case "beginning":
 		m.begun, m.floor = make(map[string]bool), m.valid
 	}
@@ -117,12 +153,6 @@ func (h *hub) place(m *member, b beginning) {
 		}
 		m.lost = &Gap{Topic: m.pattern.String(), After: b.after, UpTo: to}
 	}
-}
-
-// cursor returns up to where a member has read.
-func (h *hub) cursor(m *member) notify.Position {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return m.cursor
 }
 
@@ -174,7 +204,7 @@ func (h *hub) page(m *member) (items []item, idle, behind bool) {
 	from := sort.Search(len(h.window), func(i int) bool { return h.window[i].position > m.cursor })
 	bytes := 0
 	for _, i := range h.window[from:] {
-		if (len(items) >= windowPage || bytes >= pageBytes) && i.position > m.cursor { // a gap may end where another topic goes on
+		if (len(items) >= windowPage || bytes >= m.page) && i.position > m.cursor { // a gap may end where another topic goes on
 			return items, false, false
 		}
 		m.cursor = i.position
@@ -198,11 +228,11 @@ func (h *hub) readAlone(ctx context.Context, m *member) ([]item, error) {
 	}
 	r := reading{end: tail, store: grown.store}
 	if len(grown.topics) > 0 {
-		bytes := min(pageBytes*len(grown.topics), readBytes) // what one log holds decides how much of the others is read
+		bytes := min(m.page*len(grown.topics), readBytes) // what one log holds decides how much of the others is read
 		if r, err = h.read(ctx, grown.topics, cursor, tail, bytes, 0, 0); err != nil {
 			return nil, err
 		}
-		r.cut(pageBytes)
+		r.cut(m.page)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

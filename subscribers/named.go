@@ -66,21 +66,21 @@ func (l *Listener) listenNamed(ctx context.Context, hubs []*hub, p notify.Patter
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	m := l.join(hubs, p, o.Name)
-	defer m.leave()
+	bell := make(chan struct{}, 1)
+	members, leave := l.join(hubs, p, o.Name, bell)
+	defer leave()
 	defer stop()
-	n := l.newNamed(ctx, m, p, handler, o)
+	n := l.newNamed(ctx, members, bell, p, handler, o)
 	n.home.Store(&home)
 	n.registerParts(ctx)
-	if m.await(ctx) != nil {
+	if awaitReady(ctx, members) != nil {
 		return nil // ctx ended
 	}
 	l.watch.redis.End()
 	if o.OnStart != nil {
-		m.place(slices.Repeat([]beginning{{from: FromNow().text}}, len(hubs)))
-		o.OnStart(bookmarkOf(m.at))
+		o.OnStart(bookmarkOf(place(members, slices.Repeat([]beginning{{from: FromNow().text}}, len(hubs)))))
 	}
-	signal(m.bell) // it has checked no log yet
+	signal(bell) // it has checked no log yet
 	err = n.run(ctx)
 	stop()
 	n.settleParts(ctx)
@@ -90,9 +90,9 @@ func (l *Listener) listenNamed(ctx context.Context, hubs []*hub, p notify.Patter
 	return err
 }
 
-func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
+func (l *Listener) newNamed(ctx context.Context, members []*member, bell chan struct{}, p notify.Pattern, handler func(context.Context, *Broadcast) error, o ListenOptions) *named {
 	n := &named{Listener: l, name: o.Name, pattern: p, handler: handler, o: o, stopping: ctx.Done()}
-	for _, one := range m.members {
+	for _, one := range members {
 		n.parts = append(n.parts, &part{named: n, member: one, topics: make(map[string]bool), lostAfter: endOfLogs, asking: asking{retry: newRetry(one.hub.log)}})
 	}
 	n.engine = newEngine(source[turn]{
@@ -106,7 +106,7 @@ func (l *Listener) newNamed(ctx context.Context, m *merge, p notify.Pattern, han
 		noun:  "broadcast",
 	}, terms{
 		concurrency: o.Concurrency, ahead: takeAhead, grace: l.o.Grace, claimsSettle: true, budget: o.Budget,
-	}, m.bell, l.o.Logger.With("name", o.Name))
+	}, bell, l.o.Logger.With("name", o.Name))
 	return n
 }
 

@@ -1,7 +1,7 @@
 package subscribers_test
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,229 +12,367 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// ofEight returns a store of eight shards at a URL, closed when the test ends.
-func ofEight(t *testing.T, url, prefix string) *notify.Store {
+// eightShards opens a store of eight shards, whose carrier runs.
+func eightShards(t *testing.T) *notify.Store {
 	t.Helper()
-	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
+	db := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 8)
+	carry(t, db)
+	return db
 }
 
-// across returns topics in as many different shards.
-func across(db *notify.Store, n int) (topics []string) {
-	for i := 0; len(topics) < n; i++ {
-		topic := fmt.Sprint("across.", i)
-		if !slices.ContainsFunc(topics, func(other string) bool { return db.Of(other) == db.Of(topic) }) {
-			topics = append(topics, topic)
-		}
+func shardsAt(t *testing.T, url, prefix string, n int) *notify.Store {
+	t.Helper()
+	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
+	storetest.Found(t, db)
+	return db
+}
+
+// manyTopics are in all of eight shards.
+func manyTopics() (topics []string) {
+	for i := range 24 {
+		topics = append(topics, fmt.Sprintf("news.%d", i))
 	}
 	return topics
 }
 
-// At once: shard by shard for what is left, beginning with another one each time; the oldest of all is refused.
-func TestClaimAcrossAtOnce(t *testing.T) {
+// A listener that hears its shards misses none for good, whichever shards these are, and one whose shard is away names it.
+func TestListenersOfShardsAreQuiet(t *testing.T) {
 	t.Parallel()
-	for _, wait := range []time.Duration{0, time.Minute} {
-		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-		beating(t, db)
-		p, _ := runClaimer(t, db)
-		topics := across(db, 3)
-		for _, topic := range topics {
-			for i := range 3 {
-				storetest.Publish(t, db, of(topic, fmt.Sprint(i)))
-			}
+	eight := eightShards(t)
+	logs := make(map[string]*journal)
+	for _, pattern := range append(manyTopics(), ">") {
+		logs[pattern] = &journal{}
+		l := subscriberstest.Listener(t, eight, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(logs[pattern], nil))})
+		storetest.Run(t, func(ctx context.Context) error {
+			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil })
+		})
+	}
+	beats(t, eight, 4) // by then it is logged that nothing is heard
+	for pattern, log := range logs {
+		storetest.Eventually(t, pattern+" misses nothing that it logs", func() bool { // a machine that stands still breaks connections
+			all := log.String()
+			begun := max(strings.LastIndex(all, "no carrier is heard"), strings.LastIndex(all, "cannot subscribe to redis"))
+			return begun <= max(strings.LastIndex(all, "a carrier is heard again"), strings.LastIndex(all, "subscribed to redis again"))
+		})
+	}
+
+	log := &journal{}
+	db := storetest.ShardAway(t, 8, 3)
+	carry(t, db)
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+	})
+	storetest.Eventually(t, "it is logged", func() bool { return log.count("shard=3/8") > 0 })
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "no answer within") { // of a machine that stands still
+			continue
 		}
-		first := make(map[string]bool)
-		for range 3 {
-			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait})
-			if err != nil || len(ds) != 1 {
-				t.Fatalf("got %+v, %v", ds, err)
-			}
-			first[ds[0].Topic] = true
-		}
-		if len(first) != 3 {
-			t.Errorf("three claims of one message each came from %v", first)
-		}
-		for left, first := 6, true; left > 0; first = false {
-			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Max: 5})
-			if err != nil || len(ds) == 0 || len(ds) > 5 || first && wait == 0 && len(ds) < 5 { // one that waits takes what the first shards that answer have
-				t.Fatalf("wait %v: got %d messages of %d, %v", wait, len(ds), left, err)
-			}
-			left -= len(ds)
-		}
-		_, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Oldest: true})
-		if faults := fault.All(err); len(faults) != 1 || !strings.Contains(err.Error(), db.Of(topics[0]).Label()) {
-			t.Errorf("the oldest of all: %v", err)
+		if strings.Count(line, "shard=") > 1 || strings.Contains(line, "cannot subscribe") && !strings.Contains(line, "shard=3/8") {
+			t.Errorf("logged %s", line)
 		}
 	}
 }
 
-// A caller that waits in several shards gets what any of them has; then it leaves all of them.
-func TestClaimAcrossWaits(t *testing.T) {
+// wantEach checks that of each topic the broadcasts came once, in the order in which flood sent them.
+func wantEach(t *testing.T, h *received, topics []string, ids ...string) {
+	t.Helper()
+	storetest.Eventually(t, fmt.Sprintf("%d are received", len(ids)), func() bool { return h.size() >= len(ids) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	got := make(map[string][]string)
+	for _, b := range h.all {
+		got[b.Topic] = append(got[b.Topic], b.ID)
+	}
+	for i, topic := range topics {
+		var want []string
+		for j := i; j < len(ids); j += len(topics) {
+			want = append(want, ids[j])
+		}
+		if !slices.Equal(got[topic], want) {
+			t.Errorf("of %s came %v, want %v", topic, got[topic], want)
+		}
+	}
+}
+
+// A listener to topics in all shards gets each broadcast once, the topics' order holds, and it goes on behind any bookmark.
+func TestResumeInManyShards(t *testing.T) {
 	t.Parallel()
-	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-	topics := across(db, 8)
-	quiet(t, db, topics...)
-	p, _ := runClaimer(t, db)
-	for _, age := range []time.Duration{0, time.Millisecond} {
-		for _, topic := range topics {
-			o := long()
-			o.MinAge = age
-			answer := claimAnyLater(t.Context(), t, p, topics, o)
-			if age == 0 {
-				waitsIn(t, db, topics, 1)
+	db := eightShards(t)
+	l := newListener(t, db)
+	begun, stop := listen(t, l, "news.*", subscribers.ListenOptions{})
+	stop()
+	topics, ids := manyTopics(), numbers("n", 1200)
+	flood(t, db, topics, ids...)
+	h := &received{}
+	at := begun.start
+	for h.size() < len(ids) {
+		enough := errors.New("enough")
+		left := 37
+		err := l.Listen(t.Context(), "news.*", func(ctx context.Context, b *subscribers.Broadcast) error {
+			at = b.Bookmark()
+			if left--; left == 0 || h.size() == len(ids)-1 {
+				return errors.Join(enough, h.handle(ctx, b))
 			}
-			storetest.Publish(t, db, of(topic, "m"))
-			if err := want(t, "the message", answer, "m").ds[0].Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
-			waitsIn(t, db, topics, 0)
-		}
-	}
-	if n := p.Stats(); n != (subscribers.ClaimerStats{Progress: n.Progress}) {
-		t.Errorf("got %+v", n)
-	}
-	storetest.Empty(t, db)
-}
-
-// All shards ring at once for one caller, or have something at once: it gets one message, and the others stay for others.
-func TestOneClaimAcrossAtATime(t *testing.T) {
-	t.Parallel()
-	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-	topics := across(db, 8)
-	storetest.RingAlone(t, db, topics...)
-	quiet(t, db, topics...)
-	p, _ := runClaimer(t, db)
-	for round := range 20 {
-		var all []notify.Message
-		for _, topic := range topics {
-			all = append(all, of(topic, fmt.Sprint(round)))
-		}
-		var answer <-chan got
-		if round%2 == 0 {
-			answer = claimAnyLater(t.Context(), t, p, topics, long())
-			waitsIn(t, db, topics, 1)
-			storetest.Publish(t, db, all...)
-		} else {
-			storetest.Publish(t, db, all...)
-			answer = claimAnyLater(t.Context(), t, p, topics, long())
-		}
-		ds := want(t, "a message", answer, fmt.Sprint(round)).ds
-		waitsIn(t, db, topics, 0)
-		rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
-		if err != nil || len(rest) != len(topics)-1 {
-			t.Fatalf("then got %d messages, %v", len(rest), err)
-		}
-		for _, d := range append(ds, rest...) {
-			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
-				t.Errorf("%d: %s messages of %s were claimed and released", round, n, d.Topic)
-			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
-// A log is what is logged until now.
-type logged struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(line)
-}
-
-func (l *logged) lines(with ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.all.String()) {
-		if !slices.ContainsFunc(with, func(text string) bool { return !strings.Contains(line, text) }) {
-			n++
-		}
-	}
-	return n
-}
-
-// What is in a shard that a user may not use at first fails with an error that names the shard. Claims, handlers and
-// settling of other topics go on, and claims of both kinds of topics are served by the rest, until the shard is back.
-func TestShardIsAway(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	all := storetest.Unhurried(ofEight(t, server.URL(), ""))
-	topics := across(all, 3)
-	for _, topic := range topics {
-		storetest.Publish(t, all, of(topic, "before"))
-	}
-	quiet(t, all, topics...)
-	there, away := topics[0], topics[1]
-	if all.Of(away) == all.Home() { // home has a test of its own
-		there, away = away, there
-	}
-	number, label := all.Of(away).Number(), all.Of(away).Label()
-	set := func(rights ...any) {
-		if err := all.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "guest", "on", ">secret", "+@all"}, rights...)...).Err(); err != nil {
+			return h.handle(ctx, b)
+		}, subscribers.ListenOptions{From: subscribers.After(at)})
+		if !errors.Is(err, enough) {
 			t.Fatal(err)
 		}
 	}
-	rights := []any{"resetkeys", "resetchannels", "~bellhop:{0}:*"}
-	for i, keys := range all.KeysOfAll() {
-		if i != number {
-			rights = append(rights, "~"+keys.Base()+"*", "&"+keys.Base()+"*")
+	wantEach(t, h, topics, ids...)
+	if again, err := subscribers.ParseFrom(string(at)); err != nil || again != subscribers.After(at) || !strings.HasPrefix(string(at), "8.") {
+		t.Errorf("the bookmark is %q, %v", at, err)
+	}
+	one, _ := listen(t, l, topics[3], subscribers.ListenOptions{From: subscribers.FromBeginning()})
+	storetest.Eventually(t, "those of one topic are received", func() bool { return one.size() == len(ids)/len(topics) })
+	if b := one.all[0]; b.Bookmark() != subscribers.At(b.Position) {
+		t.Errorf("the bookmark of a topic's listener is %q at %v", b.Bookmark(), b.Position)
+	}
+}
+
+// A slow listener falls behind the windows of all shards, and gets each broadcast once nevertheless; others do not wait for it.
+func TestSlowListenerInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	l := newListener(t, db)
+	slow, hold := &received{hold: make(chan struct{})}, subscribers.ListenOptions{}
+	listenInto(t, l, ">", slow, hold)
+	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	topics, ids := manyTopics(), numbers("n", 24_000)
+	flood(t, db, topics, ids...)
+	wantEach(t, fast, topics, ids...)
+	close(slow.hold)
+	wantEach(t, slow, topics, ids...)
+	if n := l.Stats(); n.Lagged == 0 || n.Gaps > 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A bookmark is refused by a store that has another number of shards, and a position where many shards are meant.
+func TestBookmarkOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	one, four := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 1), shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 4)
+	eight := eightShards(t)
+	h, _ := listen(t, newListener(t, eight), ">", subscribers.ListenOptions{})
+	for _, test := range []struct {
+		db            *notify.Store
+		pattern, want string
+		from          subscribers.Bookmark
+	}{
+		{one, ">", "a store of 8 shards, and this one has 1;", h.start},
+		{four, ">", "a store of 8 shards, and this one has 4;", h.start},
+		{four, "t", "a store of 8 shards, and this one has 4;", h.start},
+		{four, ">", "the position of one broadcast, and this store has 4 shards", "1732128000123-456"},
+		{eight, ">", "use one that a listener returned", "8.AAAA"},
+	} {
+		for _, name := range []string{"", "n"} {
+			err := newListener(t, test.db).Listen(t.Context(), test.pattern, h.handle, subscribers.ListenOptions{From: subscribers.After(test.from), Name: name})
+			var fault *fault.Fault
+			if !errors.As(err, &fault) || fault.Field != "from" || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("from %q: %v, want %q", test.from, err, test.want)
+			}
 		}
 	}
-	set(rights...)
-	db := ofEight(t, strings.Replace(server.URL(), "redis://", "redis://guest:secret@", 1), "")
-	log := &logged{}
-	p := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	storetest.Run(t, p.Run)
+}
 
-	var missing *store.MissingError
-	storetest.Eventually(t, "all shards but one answer", func() bool {
-		return errors.As(p.Ping(t.Context()), &missing) && slices.Equal(missing.Shards, []int{number})
+// The processes of a name share what is sent in all shards, and what is sent while none is there waits.
+func TestNameInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics, ids := manyTopics(), numbers("n", 480)
+	before, _ := listen(t, newListener(t, db), ">", subscribers.ListenOptions{})
+	flood(t, db, topics, numbers("before", 48)...)
+	storetest.Eventually(t, "those before are sent", func() bool { return before.size() == 48 })
+	options := subscribers.ListenOptions{Name: "n"}
+	none, stop := listen(t, newListener(t, db), "news.*", options)
+	stop()
+	flood(t, db, topics, ids...)
+	h := &received{}
+	listenInto(t, newListener(t, db), "news.*", h, options)
+	wantEach(t, h, topics, ids...)
+	if none.size() > 0 {
+		t.Errorf("it received %v, sent before it began", none.list())
+	}
+	other := &received{}
+	listenInto(t, newListener(t, db), "news.*", other, options)
+	flood(t, db, topics, numbers("m", 480)...)
+	storetest.Eventually(t, "both received all", func() bool { return h.size()+other.size() == 960 })
+	storetest.Eventually(t, "nothing is left", func() bool {
+		all, err := storetest.Inspector(t, db).Listeners(t.Context())
+		return err == nil && len(all) == 1 && all[0].Held == 0 && all[0].Behind == 0 && all[0].Active
 	})
-	storetest.Eventually(t, "it is logged", func() bool { return log.lines("cannot subscribe", "shard="+label) > 0 })
-	if n := log.lines("cannot subscribe") - log.lines("cannot subscribe", "no answer within"); n > 1 { // but for a machine that stands still
-		t.Errorf("logged %d times, want once, of the shard that is away", n)
-	}
-	named := func(what string, err error) {
-		t.Helper()
-		if !reach.Retryable(err) || !strings.Contains(err.Error(), "shard "+label) {
-			t.Errorf("%s: got %v, want an error of shard %s", what, err, label)
-		}
-	}
-	_, err := p.Claim(t.Context(), away)
-	named("claim", err)
-	named("settle", p.Delivery(away, "a", 1).Ack(t.Context()))
+}
 
-	both := []string{away, there}
-	g := want(t, "what the other shard has", claimAnyLater(t.Context(), t, p, both, subscribers.ClaimOptions{Max: 9}), "before")
-	if err := g.ds[0].Ack(t.Context()); err != nil {
+// The concurrency of a name holds over all shards together, and what fails in one comes again there.
+func TestConcurrencyOfANameInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics := manyTopics()
+	var mu sync.Mutex
+	now, most, failed, done := 0, 0, map[string]bool{}, map[string]int{}
+	h := &received{}
+	o, started := h.options(subscribers.ListenOptions{Name: "n", Concurrency: 2, BackoffMin: time.Millisecond})
+	storetest.Run(t, func(ctx context.Context) error {
+		return newListener(t, db).Listen(ctx, "news.*", func(_ context.Context, b *subscribers.Broadcast) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			again := !failed[b.ID]
+			failed[b.ID] = true
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if now--; !again {
+					done[b.ID]++
+				}
+			}()
+			if again {
+				return errors.New("not this time")
+			}
+			return nil
+		}, o)
+	})
+	storetest.Receive(t, "it listens", started)
+	flood(t, db, topics, numbers("n", 240)...)
+	storetest.Eventually(t, "all are done", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(done) == 240
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if most > 2 {
+		t.Errorf("%d were handled at a time", most)
+	}
+}
+
+// A name that was removed from some shards only is registered there anew, or removed by the next removal.
+func TestRemovalOfANameIsRepaired(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	topics := manyTopics()
+	options := subscribers.ListenOptions{Name: "n"}
+	_, stop := listen(t, newListener(t, db), "news.*", options)
+	stop()
+	away := slices.IndexFunc(topics, func(topic string) bool { return db.Of(topic) != db.Home() })
+	halfway := db.Of(topics[away])
+	if there, err := halfway.Unregister(t.Context(), "n"); err != nil || !there {
+		t.Fatal(there, err)
+	}
+	flood(t, db, topics, numbers("n", 48)...)
+	h, stop := listen(t, newListener(t, db), "news.*", options)
+	wantEach(t, h, topics, numbers("n", 48)...)
+	stop()
+	if _, err := halfway.Unregister(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
 		t.Error(err)
 	}
-	for _, o := range []subscribers.ClaimOptions{{}, {Wait: time.Second}, {Wait: time.Second, MinAge: time.Millisecond}} {
-		_, err = p.ClaimAny(t.Context(), both, o)
-		if !errors.As(err, &missing) || !slices.Equal(missing.Shards, []int{number}) {
-			t.Errorf("%+v: got %v, want an error that names shard %d", o, err, number)
+	for _, keys := range db.KeysOfAll() {
+		if n := db.Client().Exists(t.Context(), keys.Listeners(), keys.Places("n"), keys.Held("n")).Val(); n > 0 {
+			t.Errorf("%d keys are left of %s", n, keys.Listeners())
 		}
 	}
-	answer, other := claimAnyLater(t.Context(), t, p, both, long()), claimAnyLater(t.Context(), t, p, []string{there}, long())
-	storetest.Publish(t, all, of(there, "1"), of(there, "2"))
-	storetest.Receive(t, "a message of the other shard", answer)
-	storetest.Receive(t, "a message of the other shard", other)
+	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); !errors.Is(err, notify.ErrNoListener) {
+		t.Error(err)
+	}
+}
 
-	answer = claimAnyLater(t.Context(), t, p, both, long())
-	set("allkeys", "allchannels")
-	want(t, "what is in the shard that is back", answer, "before")
-	storetest.Eventually(t, "all shards answer", func() bool { return p.Ping(t.Context()) == nil })
-	storetest.Eventually(t, "the end of the outage is logged", func() bool { return log.lines("subscribed to redis again", "shard="+label) == 1 })
+// A name that is removed ends its listeners, also to topics outside the first shard.
+func TestNameIsRemovedInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	for _, pattern := range []string{"news.*", "news.1", "news.2"} {
+		h := &received{}
+		o, started := h.options(subscribers.ListenOptions{Name: "n"})
+		ended := make(chan error, 1)
+		go func() { ended <- newListener(t, db).Listen(t.Context(), pattern, h.handle, o) }()
+		storetest.Receive(t, "it listens", started)
+		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
+// Deaths in all shards are told to a name that listens to those of all topics.
+func TestDeathsInManyShards(t *testing.T) {
+	t.Parallel()
+	db := eightShards(t)
+	h, _ := listen(t, newListener(t, db), "$dead.>", subscribers.ListenOptions{Name: "n"})
+	topics := manyTopics()
+	for _, topic := range topics {
+		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "m"})
+		ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Eventually(t, "all deaths are told", func() bool { return h.size() == len(topics) })
+	for _, b := range h.all {
+		if !slices.Contains(topics, strings.TrimPrefix(b.Topic, record.DeadPrefix)) {
+			t.Errorf("a death of %s", b.Topic)
+		}
+	}
+}
+
+// An outage of all shards is summed up in a log; outage's own tests count the lines.
+func TestOutageOfAllShardsIsSummedUp(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	db := shardsAt(t, server.URL(), "", 8)
+	logs := map[string]*journal{"claimer": {}, "subscriber": {}, "listener": {}}
+	logger := func(of string) *slog.Logger { return slog.New(slog.NewTextHandler(logs[of], nil)) }
+	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: logger("claimer")}).Run)
+	sub, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Logger: logger("subscriber")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range manyTopics() {
+		if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, sub.Run)
+	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: logger("listener")})
+	storetest.Run(t, func(ctx context.Context) error {
+		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+	})
+	storetest.Eventually(t, "all shards are listened to", func() bool {
+		for _, keys := range db.KeysOfAll() {
+			if db.Client().PubSubShardNumSub(t.Context(), keys.Beat()).Val()[keys.Beat()] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	server.Kill()
+	summed := func(message string) {
+		t.Helper()
+		for of, log := range logs {
+			storetest.Eventually(t, of+" sums up: "+message, func() bool { return log.count(message+`" shards="`) > 0 })
+		}
+	}
+	summed("cannot subscribe to redis; retrying")
+	back, err := server.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(back.Stop)
+	summed("subscribed to redis again")
 }

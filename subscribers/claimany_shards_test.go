@@ -1,0 +1,240 @@
+package subscribers_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/storetest"
+	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
+)
+
+// ofEight returns a store of eight shards at a URL, closed when the test ends.
+func ofEight(t *testing.T, url, prefix string) *notify.Store {
+	t.Helper()
+	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
+}
+
+// across returns topics in as many different shards.
+func across(db *notify.Store, n int) (topics []string) {
+	for i := 0; len(topics) < n; i++ {
+		topic := fmt.Sprint("across.", i)
+		if !slices.ContainsFunc(topics, func(other string) bool { return db.Of(other) == db.Of(topic) }) {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
+}
+
+// At once: shard by shard for what is left, beginning with another one each time; the oldest of all is refused.
+func TestClaimAcrossAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []time.Duration{0, time.Minute} {
+		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
+		beating(t, db)
+		p, _ := runClaimer(t, db)
+		topics := across(db, 3)
+		for _, topic := range topics {
+			for i := range 3 {
+				storetest.Publish(t, db, of(topic, fmt.Sprint(i)))
+			}
+		}
+		first := make(map[string]bool)
+		for range 3 {
+			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait})
+			if err != nil || len(ds) != 1 {
+				t.Fatalf("got %+v, %v", ds, err)
+			}
+			first[ds[0].Topic] = true
+		}
+		if len(first) != 3 {
+			t.Errorf("three claims of one message each came from %v", first)
+		}
+		for left, first := 6, true; left > 0; first = false {
+			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Max: 5})
+			if err != nil || len(ds) == 0 || len(ds) > 5 || first && wait == 0 && len(ds) < 5 { // one that waits takes what the first shards that answer have
+				t.Fatalf("wait %v: got %d messages of %d, %v", wait, len(ds), left, err)
+			}
+			left -= len(ds)
+		}
+		_, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Oldest: true})
+		if faults := fault.All(err); len(faults) != 1 || !strings.Contains(err.Error(), db.Of(topics[0]).Label()) {
+			t.Errorf("the oldest of all: %v", err)
+		}
+	}
+}
+
+// A caller that waits in several shards gets what any of them has; then it leaves all of them.
+func TestClaimAcrossWaits(t *testing.T) {
+	t.Parallel()
+	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
+	topics := across(db, 8)
+	quiet(t, db, topics...)
+	p, _ := runClaimer(t, db)
+	for _, age := range []time.Duration{0, time.Millisecond} {
+		for _, topic := range topics {
+			o := long()
+			o.MinAge = age
+			answer := claimAnyLater(t.Context(), t, p, topics, o)
+			if age == 0 {
+				waitsIn(t, db, topics, 1)
+			}
+			storetest.Publish(t, db, of(topic, "m"))
+			if err := want(t, "the message", answer, "m").ds[0].Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
+			waitsIn(t, db, topics, 0)
+		}
+	}
+	if n := p.Stats(); n != (subscribers.ClaimerStats{Progress: n.Progress}) {
+		t.Errorf("got %+v", n)
+	}
+	storetest.Empty(t, db)
+}
+
+// All shards ring at once for one caller, or have something at once: it gets one message, and the others stay for others.
+func TestOneClaimAcrossAtATime(t *testing.T) {
+	t.Parallel()
+	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
+	topics := across(db, 8)
+	storetest.RingAlone(t, db, topics...)
+	quiet(t, db, topics...)
+	p, _ := runClaimer(t, db)
+	for round := range 20 {
+		var all []notify.Message
+		for _, topic := range topics {
+			all = append(all, of(topic, fmt.Sprint(round)))
+		}
+		var answer <-chan got
+		if round%2 == 0 {
+			answer = claimAnyLater(t.Context(), t, p, topics, long())
+			waitsIn(t, db, topics, 1)
+			storetest.Publish(t, db, all...)
+		} else {
+			storetest.Publish(t, db, all...)
+			answer = claimAnyLater(t.Context(), t, p, topics, long())
+		}
+		ds := want(t, "a message", answer, fmt.Sprint(round)).ds
+		waitsIn(t, db, topics, 0)
+		rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
+		if err != nil || len(rest) != len(topics)-1 {
+			t.Fatalf("then got %d messages, %v", len(rest), err)
+		}
+		for _, d := range append(ds, rest...) {
+			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
+				t.Errorf("%d: %s messages of %s were claimed and released", round, n, d.Topic)
+			}
+			if err := d.Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A log is what is logged until now.
+type logged struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(line)
+}
+
+func (l *logged) lines(with ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		if !slices.ContainsFunc(with, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// What is in a shard that a user may not use at first fails with an error that names the shard. Claims, handlers and
+// settling of other topics go on, and claims of both kinds of topics are served by the rest, until the shard is back.
+func TestShardIsAway(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	all := storetest.Unhurried(ofEight(t, server.URL(), ""))
+	topics := across(all, 3)
+	for _, topic := range topics {
+		storetest.Publish(t, all, of(topic, "before"))
+	}
+	quiet(t, all, topics...)
+	there, away := topics[0], topics[1]
+	if all.Of(away) == all.Home() { // home has a test of its own
+		there, away = away, there
+	}
+	number, label := all.Of(away).Number(), all.Of(away).Label()
+	set := func(rights ...any) {
+		if err := all.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "guest", "on", ">secret", "+@all"}, rights...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rights := []any{"resetkeys", "resetchannels", "~bellhop:{0}:*"}
+	for i, keys := range all.KeysOfAll() {
+		if i != number {
+			rights = append(rights, "~"+keys.Base()+"*", "&"+keys.Base()+"*")
+		}
+	}
+	set(rights...)
+	db := ofEight(t, strings.Replace(server.URL(), "redis://", "redis://guest:secret@", 1), "")
+	log := &logged{}
+	p := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	storetest.Run(t, p.Run)
+
+	var missing *store.MissingError
+	storetest.Eventually(t, "all shards but one answer", func() bool {
+		return errors.As(p.Ping(t.Context()), &missing) && slices.Equal(missing.Shards, []int{number})
+	})
+	storetest.Eventually(t, "it is logged", func() bool { return log.lines("cannot subscribe", "shard="+label) > 0 })
+	if n := log.lines("cannot subscribe") - log.lines("cannot subscribe", "no answer within"); n > 1 { // but for a machine that stands still
+		t.Errorf("logged %d times, want once, of the shard that is away", n)
+	}
+	named := func(what string, err error) {
+		t.Helper()
+		if !reach.Retryable(err) || !strings.Contains(err.Error(), "shard "+label) {
+			t.Errorf("%s: got %v, want an error of shard %s", what, err, label)
+		}
+	}
+	_, err := p.Claim(t.Context(), away)
+	named("claim", err)
+	named("settle", p.Delivery(away, "a", 1).Ack(t.Context()))
+
+	both := []string{away, there}
+	g := want(t, "what the other shard has", claimAnyLater(t.Context(), t, p, both, subscribers.ClaimOptions{Max: 9}), "before")
+	if err := g.ds[0].Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []subscribers.ClaimOptions{{}, {Wait: time.Second}, {Wait: time.Second, MinAge: time.Millisecond}} {
+		_, err = p.ClaimAny(t.Context(), both, o)
+		if !errors.As(err, &missing) || !slices.Equal(missing.Shards, []int{number}) {
+			t.Errorf("%+v: got %v, want an error that names shard %d", o, err, number)
+		}
+	}
+	answer, other := claimAnyLater(t.Context(), t, p, both, long()), claimAnyLater(t.Context(), t, p, []string{there}, long())
+	storetest.Publish(t, all, of(there, "1"), of(there, "2"))
+	storetest.Receive(t, "a message of the other shard", answer)
+	storetest.Receive(t, "a message of the other shard", other)
+
+	answer = claimAnyLater(t.Context(), t, p, both, long())
+	set("allkeys", "allchannels")
+	want(t, "what is in the shard that is back", answer, "before")
+	storetest.Eventually(t, "all shards answer", func() bool { return p.Ping(t.Context()) == nil })
+	storetest.Eventually(t, "the end of the outage is logged", func() bool { return log.lines("subscribed to redis again", "shard="+label) == 1 })
+}
