@@ -46,11 +46,9 @@ type source[W any] struct {
 	extend func(ctx context.Context, all []W, lease time.Duration) (extension[W], error)
 
 	lease func(*W) (lease, most time.Duration) // that the claim gave, and with all extensions; zero: without end
-	sent  func(*W) time.Time                   // before the call that gave that lease; nil: when claim was called
 	ends  func(error) bool                     // reports whether an error of claim ends the engine
 	size  func(*W) int                         // bytes of the body, for terms.budget; nil: there is none
 	about func(*W) []any                       // names a piece of work in the log
-	shard func(*W) int                         // in which a piece of work is: those of several are not extended together; nil: all are in one
 	noun  string                               // what a piece of work is called
 }
 
@@ -81,42 +79,39 @@ type terms struct {
 	claimsSettle bool
 }
 
-// An engine handles work that is leased. Its goroutines: one that claims, one
-// that acknowledges, one that extends leases, and up to terms.concurrency that handle.
+// An engine has hands handle work that it leases. Its own goroutines: one that claims, one
+// that acknowledges, and one that extends leases.
 type engine[W any] struct {
 	source[W]
 	terms
-	log *slog.Logger
+	*hands[W]
+	log     *slog.Logger
+	outages *slog.Logger // of the shard
 
-	rung     chan struct{} // there may be work
-	freed    chan struct{} // enough goroutines are free to claim again
-	handled  chan struct{} // a job is to be acknowledged; where claims settle this is freed
-	shorter  chan struct{} // every became shorter
-	handling sync.WaitGroup
+	rung    chan struct{} // there may be work
+	freed   chan struct{} // enough hands are free to claim again
+	handled chan struct{} // a job is to be acknowledged; where claims settle this is freed
+	shorter chan struct{} // every became shorter
 
 	// receipts is locked for writing while leases are extended, which changes the
 	// receipts, and for reading by each call that settles with them.
 	receipts sync.RWMutex
 
-	mu         sync.Mutex
-	handlers   context.Context  // of handlers; nil while the engine takes no hand-overs
+	// Guarded by hands.mu.
+	handlers   context.Context  // of handlers; nil before the engine runs
+	accepts    bool             // it takes hand-overs
 	claiming   bool             // a claim is under way
+	paused     bool             // until hands.openUntil, or it is to claim again since
+	waits      bool             // it claims when hands are free
+	turn       int              // of hands.turns, when it did last
+	asks       int              // of hands.asked
+	slow       *time.Timer      // ends that
 	handed     []*job[W]        // handed over during it: they are younger than what it may bring
-	refused    []*job[W]        // handed over, to be released before the next claim: they are older than what that may bring
+	refused    []*job[W]        // to be released before the next claim: they are older than what that may bring
 	box        mailbox          // of the hand-overs that are not among handed
-	queue      []*job[W]        // claimed, not begun
 	leased     map[*job[W]]bool // claimed, not settled
 	done       []*job[W]        // handled, not acknowledged
-	open       int              // queued or being handled
-	circuit    int              // how often a handler returned a NotNow
-	fresh      int              // of those open that were queued since the last of these, and the one that returned it
-	busy       int              // goroutines that handle
 	stopBy     time.Time        // when settling ends; zero while the engine runs
-	low        int              // the claiming goroutine waits for freed until fewer are open; 0: it does not
-	mean       time.Duration    // of handling a piece of work, a moving average
-	openUntil  time.Time        // until when nothing is claimed, after a NotNow
-	probe      bool             // one piece of work is claimed at a time, after a NotNow, whatever the hands do that had work before
-	notNows    int              // how often there was a NotNow, or what was queued was released
 	yields     bool             // what was queued was released, and there may be more of it than was claimed since
 	every      time.Duration    // in which leases are extended: a third of the shortest; 0: nothing was leased
 	confirming bool             // a hand-over is to be confirmed
@@ -125,7 +120,8 @@ type engine[W any] struct {
 
 // A job is a piece of work that this process has leased.
 type job[W any] struct {
-	work    W // its receipt is guarded by engine.receipts and engine.mu
+	work    W          // its receipt is guarded by engine.receipts and engine.mu
+	of      *engine[W] // that leased it; set when it is queued
 	queued  time.Time
 	size    int                     // that the budget has it for
 	circuit int                     // the engine's when it was queued, or returned a NotNow; guarded by engine.mu
@@ -202,8 +198,17 @@ func (j *job[W]) isLast() bool {
 // next returns the length of the lease from the next extension on. The engine's mutex is held, or its receipts are locked.
 func (j *job[W]) next() time.Duration { return cmp.Or(j.confirm, j.lease) }
 
+// newEngine returns an engine with hands of its own.
 func newEngine[W any](s source[W], t terms, rung chan struct{}, log *slog.Logger) *engine[W] {
-	e := &engine[W]{source: s, terms: t, log: log, rung: rung, leased: make(map[*job[W]]bool)}
+	return new(hands[W]).engine(s, t, rung, log)
+}
+
+// engine returns an engine with these hands. All of them have the same terms, and run at the
+// same time: run of each returns when all claim no more.
+func (h *hands[W]) engine(s source[W], t terms, rung chan struct{}, log *slog.Logger) *engine[W] {
+	e := &engine[W]{source: s, terms: t, hands: h, log: log, outages: log, rung: rung, leased: make(map[*job[W]]bool)}
+	h.engines = append(h.engines, e)
+	h.claims.Add(1)
 	e.freed, e.handled, e.shorter = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	if t.claimsSettle {
 		e.handled = e.freed

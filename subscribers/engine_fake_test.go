@@ -42,6 +42,7 @@ type fake struct {
 	*engine[piece]
 	t     *testing.T
 	began time.Time
+	ctx   context.Context // of the engine, and of those beside it
 	stop  context.CancelFunc
 
 	handler func(ctx context.Context, id string) error // nil: it takes what takes says
@@ -52,7 +53,6 @@ type fake struct {
 	after   time.Duration                              // in which to claim again
 	lost    map[string]bool                            // whose leases are lost
 	over    map[string]bool                            // which are cancelled: their release ends them
-	shards  map[string]int                             // in which pieces are
 
 	mu     sync.Mutex
 	made   int     // pieces
@@ -69,37 +69,45 @@ type fake struct {
 func virtually(t *testing.T, limits terms, test func(t *testing.T, f *fake)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{
-			t: t, began: time.Now(), takes: make(map[string]time.Duration), length: 30 * time.Second,
-			lost: make(map[string]bool), over: make(map[string]bool), count: make(map[string]int), notes: make(map[string][]string),
-		}
+		f := &fake{t: t, began: time.Now()}
+		f.ctx, f.stop = context.WithCancel(t.Context())
 		if limits.grace == 0 {
 			limits.grace = time.Minute
 		}
-		f.engine = newEngine(source[piece]{
-			claim: f.claimPieces, handle: f.handlePiece, ack: f.ackPieces, release: f.releasePieces, extend: f.extendPieces,
-			lease: func(*piece) (lease, most time.Duration) { return f.length, f.most },
-			ends:  func(err error) bool { return errors.Is(err, errOver) || errors.Is(err, reach.ErrUnfit) },
-			about: func(p *piece) []any { return []any{"id", p.id} },
-			shard: func(p *piece) int { return f.shards[p.id] },
-			noun:  "piece", dropped: func() { f.drops++ },
-		}, limits, make(chan struct{}, 1), slog.New(slog.NewTextHandler(&f.logged, nil)))
+		f.make(new(hands[piece]), limits)
 		test(t, f)
 	})
 }
 
+// beside returns a fake of another shard: both have the same hands.
+func (f *fake) beside() *fake {
+	other := &fake{t: f.t, began: f.began, ctx: f.ctx, stop: f.stop}
+	other.make(f.hands, f.terms)
+	return other
+}
+
+func (f *fake) make(h *hands[piece], limits terms) {
+	f.takes, f.length = make(map[string]time.Duration), 30*time.Second
+	f.lost, f.over, f.count, f.notes = make(map[string]bool), make(map[string]bool), make(map[string]int), make(map[string][]string)
+	f.engine = h.engine(source[piece]{
+		claim: f.claimPieces, handle: f.handlePiece, ack: f.ackPieces, release: f.releasePieces, extend: f.extendPieces,
+		lease: func(*piece) (lease, most time.Duration) { return f.length, f.most },
+		ends:  func(err error) bool { return errors.Is(err, errOver) || errors.Is(err, reach.ErrUnfit) },
+		about: func(p *piece) []any { return []any{"id", p.id} },
+		noun:  "piece", dropped: func() { f.drops++ },
+	}, limits, make(chan struct{}, 1), slog.New(slog.NewTextHandler(&f.logged, nil)))
+}
+
 // start starts the engine with pieces that are ready. The test ends it.
 func (f *fake) start(ids ...string) {
-	ctx, cancel := context.WithCancel(f.t.Context())
-	f.stop = cancel
 	f.add(ids...)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		f.note("end", "%v", f.run(ctx))
+		f.note("end", "%v", f.run(f.ctx))
 	}()
 	f.t.Cleanup(func() {
-		cancel()
+		f.stop()
 		<-ended
 	})
 	signal(f.rung)

@@ -202,21 +202,3 @@ func TestHandlerFindsItsLeaseLost(t *testing.T) {
 		f.want("release")
 	})
 }
-
-// A shard that does not answer keeps the leases of another one from nothing.
-func TestLeasesOfSeveralShards(t *testing.T) {
-	virtually(t, terms{concurrency: 2}, func(t *testing.T, f *fake) {
-		f.shards, f.takes["handle"] = map[string]int{"a": 1, "b": 2}, 25*time.Second
-		f.fault = func(kind string, n int) error {
-			if kind == "extend" && n == 1 {
-				return errAway
-			}
-			return nil
-		}
-		f.start("a", "b")
-		f.at(11 * time.Second)
-		if n := len(f.notes["extend"]); n != 2 {
-			t.Errorf("%d calls were made: %v", n, f.notes["extend"])
-		}
-	})
-}

@@ -3,11 +3,9 @@ package subscribers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
@@ -20,7 +18,7 @@ func (e *engine[W]) keepLeases(ctx context.Context) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	var due time.Time // of the next extension; zero: nothing was leased
-	extending := outage.New(e.log, slog.LevelError, "cannot extend leases; retrying", "extending leases again").Patient()
+	extending := outage.New(e.outages, slog.LevelError, "cannot extend leases; retrying", "extending leases again").Patient()
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,37 +79,12 @@ func (e *engine[W]) shorten(j *job[W]) {
 	}
 }
 
-// extendAll extends each lease of which a third has passed, by its own length, and
-// gives up those that ended. It does so in all shards at once, so that one that does not
-// answer keeps no other waiting.
+// extendAll extends each lease of which a third has passed, by its own length, until a call
+// fails, and gives up those that ended.
 func (e *engine[W]) extendAll(ctx context.Context) error {
 	e.receipts.Lock()
 	defer e.receipts.Unlock()
-	parts := make(map[int][]*job[W], 1)
-	for _, j := range e.expiring() {
-		shard := 0
-		if e.shard != nil {
-			shard = e.shard(&j.work)
-		}
-		parts[shard] = append(parts[shard], j)
-	}
-	var mu sync.Mutex
-	var errs []error
-	var calls sync.WaitGroup
-	for _, due := range parts {
-		calls.Go(func() {
-			err := e.extendPart(ctx, due)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-		})
-	}
-	calls.Wait()
-	return errors.Join(errs...)
-}
-
-// extendPart extends leases of one shard, until a call fails.
-func (e *engine[W]) extendPart(ctx context.Context, due []*job[W]) error {
+	due := e.expiring()
 	slices.SortFunc(due, func(a, b *job[W]) int { return cmp.Compare(a.next(), b.next()) })
 	for len(due) > 0 {
 		n := 1

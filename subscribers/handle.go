@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -13,32 +14,34 @@ import (
 )
 
 // handleQueued handles queued work until none is left. last is the job whose handler ended the goroutine before; nil: there is none.
-func (e *engine[W]) handleQueued(grace context.Context, last *job[W]) {
-	j, work := e.next(grace, last, false)
+func (h *hands[W]) handleQueued(last *job[W]) {
+	j, work := h.next(last, false)
 	defer func() {
 		if j != nil {
+			e := j.of
 			e.log.Error("handler ended its goroutine, as by runtime.Goexit; unless it settled the "+e.noun+", that comes again when its lease ends",
 				append(e.about(&work), "stack", string(debug.Stack()))...)
-			e.handling.Go(func() { e.handleQueued(grace, j) })
+			h.handling.Go(func() { h.handleQueued(j) })
 		}
 	}()
 	for j != nil {
-		j, work = e.next(grace, j, e.handle(grace, j, work))
+		j, work = h.next(j, j.of.handle(j.of.handlers, j, work))
 	}
 }
 
 // next notes that a job was handled, unless that is nil, removes the next one from the
 // queue, and returns it with a copy of the work for the handler; nil if the queue is
 // empty.
-func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *job[W], work W) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (h *hands[W]) next(handled *job[W], done bool) (_ *job[W], work W) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if handled != nil {
-		e.finish(handled, done)
+		handled.of.finish(handled, done)
 	}
-	for len(e.queue) > 0 {
-		j := e.queue[0]
-		e.queue = e.queue[1:]
+	for len(h.queue) > 0 {
+		j := h.queue[0]
+		h.queue = h.queue[1:]
+		e := j.of
 		if j.lost || time.Since(j.sent) >= j.lease { // another process may have it
 			delete(e.leased, j)
 			e.close(j)
@@ -46,22 +49,19 @@ func (e *engine[W]) next(grace context.Context, handled *job[W], done bool) (_ *
 		}
 		if j.stopped || j.isStale() {
 			e.close(j)
-			e.handling.Go(func() { _ = e.giveBack(grace, []*job[W]{j}, false) })
+			h.handling.Go(func() { _ = e.giveBack(e.handlers, []*job[W]{j}, false) })
 			continue
 		}
 		return j, j.work
 	}
-	e.busy--
+	h.busy--
 	return nil, work
 }
 
 // close notes that a job is neither queued nor being handled any more. The mutex is held.
 func (e *engine[W]) close(j *job[W]) {
 	e.leave(j)
-	if e.open < e.low || e.probe {
-		e.low = 0
-		signal(e.freed)
-	}
+	e.wake()
 }
 
 // leave counts a job as open no longer. The mutex is held.
@@ -172,28 +172,39 @@ func (e *engine[W]) call(ctx context.Context, work *W, handler func(context.Cont
 
 // openCircuit stops claims for a while after a job, and then allows one piece of work at a
 // time, behind that job, but beside what other hands have: that may take long, or hang.
-// It returns the queued jobs, to be released.
+// It returns the queued jobs of the engine, to be released. Others release theirs before they
+// claim again.
 func (e *engine[W]) openCircuit(j *job[W], pause time.Duration) []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.openUntil, e.probe = time.Now().Add(pause), true
 	e.notNows++
-	signal(e.freed) // so that the claiming goroutine sets its timer
+	for _, one := range e.engines {
+		one.paused = true
+		signal(one.freed) // so that the claiming goroutine sets its timer
+		if one != e {
+			one.refused = append(one.refused, one.takeQueue()...)
+		}
+	}
 	back := e.takeQueue()
 	e.circuit++
 	e.fresh, j.circuit = 1, e.circuit
 	return back
 }
 
-// takeQueue empties the queue and returns its jobs, which are not handled. The mutex is held.
+// takeQueue takes the engine's jobs off the queue and returns them, which are not handled. The mutex is held.
 func (e *engine[W]) takeQueue() (all []*job[W]) {
-	if len(e.queue) == 0 {
+	if e.oldest() == nil {
 		return nil
 	}
-	all, e.queue = e.queue, nil
-	for _, j := range all {
+	e.queue = slices.DeleteFunc(e.queue, func(j *job[W]) bool {
+		if j.of != e {
+			return false
+		}
+		all = append(all, j)
 		e.leave(j)
-	}
+		return true
+	})
 	e.mean = max(e.mean, time.Duration(e.concurrency)*ahead+1) // no work is claimed ahead for now
 	return all
 }

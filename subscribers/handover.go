@@ -89,7 +89,7 @@ func (e *engine[W]) hand(j *job[W], good bool) {
 	full := len(e.leased)+len(e.handed) >= e.concurrency+e.ahead+record.MaxClaim
 	twice := j.at == e.box.received || slices.ContainsFunc(e.handed, func(other *job[W]) bool { return other.at == j.at })
 	switch {
-	case twice || full || !good || e.handlers == nil: // claims get nothing until it is ready again: it is older
+	case twice || full || !good || !e.accepts: // claims get nothing until it is ready again: it is older
 		e.dropped()
 	case e.claiming:
 		e.handed = append(e.handed, j)
@@ -116,7 +116,7 @@ func (e *engine[W]) begin(j *job[W]) {
 	}
 	e.confirming = true
 	signal(e.shorter)
-	e.start(e.handlers, j)
+	e.start(j)
 }
 
 // claimEnded begins to handle what was handed over during a claim, behind what the
@@ -128,13 +128,18 @@ func (e *engine[W]) claimEnded() {
 		e.begin(j)
 	}
 	e.claiming, e.handed = false, nil
+	if e.slow != nil {
+		e.slow.Stop()
+	}
+	e.answered()
 }
 
-// takeRefused takes what was handed over and is to be released.
+// takeRefused takes what is to be released.
 func (e *engine[W]) takeRefused() (back []*job[W]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	back, e.refused = e.refused, nil
+	e.waits = e.waits && len(back) == 0
 	return back
 }
 
@@ -256,6 +261,6 @@ func (w *waiters) confirm(d Delivery) {
 func (e *engine[W]) refuse() []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.handlers = nil
+	e.accepts = false
 	return append(e.takeQueue(), e.refused...)
 }

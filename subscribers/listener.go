@@ -52,7 +52,7 @@ type ListenOptions struct {
 	// Of a named listener. A broadcast that failed keeps its goroutine until its next
 	// attempt, so that none overtakes it with a Concurrency of one. One whose handler
 	// returns NotNow is released, and comes before those that were sent later.
-	Concurrency int            // broadcasts handled at the same time, up to 10000; zero: one
+	Concurrency int            // broadcasts handled at the same time, of all shards, up to 10000; zero: one
 	Lease       time.Duration  // of a broadcast, extended while the handler runs; zero: 30s
 	BackoffMin  time.Duration  // upper bound of the random wait after the first failed attempt; zero: 1s
 	BackoffMax  time.Duration  // the same after many, as it doubles with each; zero: 10m
@@ -169,7 +169,7 @@ func (l *Listener) Listen(ctx context.Context, pattern string, handler func(cont
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	members, leave := l.join(hubs, p, "", nil)
+	members, leave := l.join(hubs, p, "")
 	s := &stream{members: members}
 	defer leave()
 	defer s.shards.Wait()

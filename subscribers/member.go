@@ -14,15 +14,10 @@ import (
 )
 
 // join makes a listener a member of hubs; leave ends that.
-func (l *Listener) join(hubs []*hub, p notify.Pattern, name string, bell chan struct{}) (members []*member, leave func()) {
+func (l *Listener) join(hubs []*hub, p notify.Pattern, name string) (members []*member, leave func()) {
 	remove := l.here.add(p.String(), name, len(l.made()) > 1)
 	for _, h := range hubs {
-		m := &member{hub: h, pattern: p, name: name, page: max(pageBytes/len(hubs), leastPage), bell: bell}
-		if bell == nil {
-			m.bell = make(chan struct{}, 1)
-		}
-		members = append(members, m)
-		h.enter(m)
+		members = append(members, h.enter(p, name, max(pageBytes/len(hubs), leastPage)))
 	}
 	return members, func() {
 		reach.AtOnce(len(members), func(i int) { hubs[i].leave(members[i]) })
@@ -51,10 +46,13 @@ func awaitReady(ctx context.Context, members []*member) error {
 	return ctx.Err()
 }
 
-// enter adds a member; the first one starts the hub. The member is ready when
+// enter makes a listener a member; the first one starts the hub. The member is ready when
 // the hub receives bells for it, and has checked all logs since.
-func (h *hub) enter(m *member) {
-	m.stale, m.rung, m.ready = true, make(map[string]bool), make(chan struct{})
+func (h *hub) enter(pattern notify.Pattern, name string, page int) *member {
+	m := &member{
+		hub: h, pattern: pattern, name: name, page: page, stale: true, rung: make(map[string]bool),
+		ready: make(chan struct{}), bell: make(chan struct{}, 1),
+	}
 	h.life.Lock()
 	defer h.life.Unlock()
 	h.mu.Lock()
@@ -71,6 +69,7 @@ func (h *hub) enter(m *member) {
 	m.needs = h.tuning
 	h.stale = true
 	signal(h.news)
+	return m
 }
 
 // leave ends a membership; with the last one the hub stops.

@@ -14,12 +14,12 @@ import (
 )
 
 // run handles work until ctx ends, and returns when all is settled. Its error is
-// one of claim that ends it.
+// one of claim that ends it, or the cause of the end of ctx if that is one: of another shard.
 func (e *engine[W]) run(ctx context.Context) error {
 	grace, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)
 	e.mu.Lock()
-	e.handlers = grace
+	e.handlers, e.accepts = grace, true
 	e.mu.Unlock()
 	defer afterEnd(ctx, 0, func() { e.stopping(time.Now().Add(e.grace + reach.SettleFor)) })()
 	defer afterEnd(ctx, e.grace, func() { interrupt(ErrStopping) })()
@@ -32,6 +32,9 @@ func (e *engine[W]) run(ctx context.Context) error {
 		helpers.Go(acknowledge)
 	}
 	err := e.claimLoop(ctx, grace)
+	if cause := context.Cause(ctx); err == nil && e.ends(cause) {
+		err = cause
+	}
 	if err != nil && !errors.Is(err, notify.ErrUnfit) && !errors.Is(err, errChanged) { // then this process has no right to its work any more
 		e.stopping(time.Now().Add(reach.SettleFor))
 		interrupt(err)
@@ -44,6 +47,8 @@ func (e *engine[W]) run(ctx context.Context) error {
 	if e.rests != nil {
 		e.rests()
 	}
+	e.claims.Done()
+	e.claims.Wait()
 	e.handling.Wait()
 	settled()
 	helpers.Wait()
@@ -64,7 +69,9 @@ func afterEnd(ctx context.Context, d time.Duration, f func()) (stop func()) {
 func (e *engine[W]) stopping(by time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stopBy = by
+	if e.stopBy.IsZero() || by.Before(e.stopBy) {
+		e.stopBy = by
+	}
 }
 
 // claimLoop claims whenever the engine has capacity and there may be work, until ctx
@@ -74,12 +81,13 @@ func (e *engine[W]) claimLoop(ctx, grace context.Context) error {
 	full := false              // the budget is used up
 	timer := time.NewTimer(stalled)
 	defer timer.Stop()
-	retry := newRetry(e.log)
+	retry := newRetry(e.outages)
 	for ctx.Err() == nil {
 		if back := e.takeRefused(); len(back) > 0 {
 			_ = e.giveBack(grace, back, true)
+			more = true
 		}
-		if n, settle := e.wanted(); n > 0 && more && !full || settle || e.claimsSettle && rung {
+		if e.wants(more && !full, rung) {
 			var err error
 			if more, full, err = e.claimOnce(ctx, grace); err != nil && e.ends(err) {
 				return err
@@ -115,10 +123,10 @@ func (e *engine[W]) resume() bool {
 		e.again = time.Time{}
 		return true
 	}
-	if e.openUntil.IsZero() || time.Now().Before(e.openUntil) {
+	if !e.paused || time.Now().Before(e.openUntil) {
 		return false
 	}
-	e.openUntil = time.Time{}
+	e.paused = false
 	return true
 }
 
@@ -128,51 +136,53 @@ func (e *engine[W]) idleFor() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	next := time.Hour
-	if !e.openUntil.IsZero() {
+	if e.paused {
 		next = time.Until(e.openUntil)
 	}
 	if !e.again.IsZero() {
 		next = min(next, time.Until(e.again))
 	}
-	if len(e.queue) > 0 {
-		next = min(next, time.Until(e.queue[0].queued.Add(stalled)))
+	if j := e.oldest(); j != nil {
+		next = min(next, time.Until(j.queued.Add(stalled)))
 	}
 	return next
 }
 
-// wanted returns how much to claim now: for the free goroutines, and as much as they
-// handled in a moment before, so that fast handlers need not wait for claims while
-// slow ones take nothing from other processes. It also returns whether a claim is to
-// settle something.
-func (e *engine[W]) wanted() (n int, settle bool) {
+// wants reports whether to claim now: since the source rang, to settle something, or where
+// there may be more and hands are free. Else the engine waits for these.
+func (e *engine[W]) wants(more, rung bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.free(), e.claimsSettle && len(e.done) > 0
+	claims := e.claimsSettle && (rung || len(e.done) > 0) || more && e.free() > 0
+	e.waits = more && !claims
+	return claims
 }
 
-// free returns how much to claim now. The mutex is held.
+// free returns how much to claim now, unless another engine is first: for the free hands, and
+// as much as they handled in a moment before, so that fast handlers need not wait for claims
+// while slow ones take nothing from other processes. The mutex is held.
 func (e *engine[W]) free() int {
-	more := 0
+	more, open := 0, e.open+e.asked
 	switch {
-	case time.Now().Before(e.openUntil):
+	case e.paused && time.Now().Before(e.openUntil), e.first(e) != e:
 		return 0
 	case e.probes():
 		return 1
 	case e.probe:
-		e.low = max(e.open, 1)
 		return 0
 	case e.mean > 0:
 		more = min(int(time.Duration(e.concurrency)*ahead/e.mean), e.ahead)
 	}
-	if low := e.concurrency + (more+1)/2; e.open >= low {
-		e.low = low
+	if open >= e.concurrency+(more+1)/2 {
 		return 0
 	}
-	return min(e.concurrency+more-e.open, record.MaxClaim)
+	return min(e.concurrency+more-open, record.MaxClaim)
 }
 
 // probes reports whether one piece of work may be begun after a NotNow. The mutex is held.
-func (e *engine[W]) probes() bool { return e.probe && e.fresh == 0 && e.open < e.concurrency }
+func (e *engine[W]) probes() bool {
+	return e.probe && e.fresh+e.asked == 0 && e.open < e.concurrency
+}
 
 // probing reports whether one piece of work is claimed at a time, after a NotNow.
 func (e *engine[W]) probing() bool {
@@ -199,6 +209,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more, full bool, err 
 	}
 	done := works(js)
 	e.claiming = true
+	e.ask(n)
 	e.mu.Unlock()
 	defer e.claimEnded()
 	sent := time.Now()
@@ -212,7 +223,7 @@ func (e *engine[W]) claimOnce(ctx, grace context.Context) (more, full bool, err 
 	}
 	e.drop(js)
 	e.claimed(got.more)
-	switch back, refused := e.enqueue(grace, sent, notNows, got, granted); {
+	switch back, refused := e.enqueue(sent, notNows, got, granted); {
 	case len(back) > 0:
 		_ = e.giveBack(grace, back, true)
 	case refused:
@@ -244,7 +255,7 @@ func (e *engine[W]) claimAgain(after time.Duration) {
 // enqueue queues the work of a claim that was sent at a time, and starts goroutines
 // for it. After another NotNow it returns all of the work instead. What was granted for
 // the claim it gives back, but for what it queues.
-func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, got batch[W], granted budget.Grant) (back []*job[W], refused bool) {
+func (e *engine[W]) enqueue(sent time.Time, notNows int, got batch[W], granted budget.Grant) (back []*job[W], refused bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer func() { e.budget.Give(granted) }()
@@ -252,9 +263,6 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 	for i := range got.work {
 		j := &job[W]{work: got.work[i], queued: now}
 		lease, most := e.lease(&j.work)
-		if e.sent != nil {
-			sent = e.sent(&j.work)
-		}
 		j.begin(sent, lease, most)
 		all[i], e.leased[j] = j, true
 		e.shorten(j)
@@ -266,7 +274,7 @@ func (e *engine[W]) enqueue(grace context.Context, sent time.Time, notNows int, 
 		j.size = e.sizeOf(&j.work)
 		granted.Pieces, granted.Bytes = granted.Pieces-1, granted.Bytes-int64(j.size)
 	}
-	e.start(grace, all...)
+	e.start(all...)
 	return nil, false
 }
 
@@ -280,30 +288,40 @@ func (e *engine[W]) sizeOf(work *W) int {
 
 // start queues jobs, and starts goroutines for them unless the engine stops: then they
 // are released, not begun. The mutex is held.
-func (e *engine[W]) start(grace context.Context, js ...*job[W]) {
+func (e *engine[W]) start(js ...*job[W]) {
 	e.queue = append(e.queue, js...)
 	e.open += len(js)
 	e.fresh += len(js)
 	for _, j := range js {
-		j.circuit = e.circuit
+		j.of, j.circuit = e, e.circuit
 	}
 	if !e.stopBy.IsZero() {
 		return
 	}
 	for range min(len(e.queue), e.concurrency-e.busy) {
 		e.busy++
-		e.handling.Go(func() { e.handleQueued(grace, nil) })
+		e.handling.Go(func() { e.handleQueued(nil) })
 	}
 }
 
-// takeQueued takes what is queued off the queue, if that has been there for at least age.
+// oldest returns which of the engine's jobs is queued the longest; nil: none is. The mutex is held.
+func (e *engine[W]) oldest() *job[W] {
+	for _, j := range e.queue {
+		if j.of == e {
+			return j
+		}
+	}
+	return nil
+}
+
+// takeQueued takes what is queued off the queue, if the oldest has been there for at least age.
 func (e *engine[W]) takeQueued(age time.Duration) []*job[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.queue) == 0 || time.Since(e.queue[0].queued) < age {
+	if j := e.oldest(); j == nil || time.Since(j.queued) < age {
 		return nil
 	}
 	e.notNows++ // what a call under way brings would overtake it, too
-	e.yields = true
+	e.yields, e.waits = true, false
 	return e.takeQueue()
 }

@@ -22,7 +22,7 @@ const settleMin = 500 * time.Millisecond
 func (e *engine[W]) settle(ctx context.Context, js []*job[W], call func(context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	least := time.Now().Add(settleMin)
-	retry := newRetry(e.log)
+	retry := newRetry(e.outages)
 	for {
 		err := e.settleOnce(ctx, js, least, call)
 		again := (notify.Retryable(err) || reach.LockedOut(err)) && (e.claimsSettle || !errors.Is(err, notify.ErrUnreplicated))

@@ -288,17 +288,26 @@ func TestRemovalOfANameIsRepaired(t *testing.T) {
 	}
 }
 
-// A name that is removed ends its listeners, also to topics outside the first shard.
+// A name that is removed ends its listeners, also to topics outside the first shard, and where it is removed from one shard alone.
 func TestNameIsRemovedInManyShards(t *testing.T) {
 	t.Parallel()
 	db := eightShards(t)
-	for _, pattern := range []string{"news.*", "news.1", "news.2"} {
+	all := func() error { return storetest.Inspector(t, db).RemoveListener(t.Context(), "n") }
+	one := func() error {
+		topics := manyTopics()
+		topic := topics[slices.IndexFunc(topics, func(topic string) bool { return db.Of(topic) != db.Home() })]
+		_, err := db.Of(topic).Unregister(t.Context(), "n")
+		broadcast(t, db, topic, "x") // which it asks for
+		return err
+	}
+	for i, pattern := range []string{"news.*", "news.1", "news.2", "news.*"} {
+		remove := []func() error{all, all, all, one}[i]
 		h := &received{}
 		o, started := h.options(subscribers.ListenOptions{Name: "n"})
 		ended := make(chan error, 1)
 		go func() { ended <- newListener(t, db).Listen(t.Context(), pattern, h.handle, o) }()
 		storetest.Receive(t, "it listens", started)
-		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
+		if err := remove(); err != nil {
 			t.Fatal(err)
 		}
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) {

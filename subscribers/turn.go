@@ -16,10 +16,8 @@ import (
 type turn struct {
 	*Broadcast
 	gap     *store.LogGap // nil: a broadcast
-	part    *part
 	attempt int
-	receipt int64     // the end of the lease, in ms
-	asked   time.Time // before the call that claimed it, which may have been a while before the engine gets it
+	receipt int64 // the end of the lease, in ms
 }
 
 // member returns the name of the broadcast among the leased ones.
@@ -139,67 +137,55 @@ func (n *named) giveUp(t *turn, reason string) (done bool) {
 
 // ackTurns acknowledges broadcasts, also those whose lease was lost.
 func (n *named) ackTurns(ctx context.Context, done []turn) ([]turn, error) {
-	return nil, n.inParts(func(p *part) error {
-		own := slices.DeleteFunc(slices.Clone(done), func(t turn) bool { return t.part != p })
-		for page := range slices.Chunk(own, record.MaxClaim) {
-			if err := p.settle(ctx, page, nil); err != nil {
-				return err
-			}
+	for page := range slices.Chunk(done, record.MaxClaim) {
+		if err := n.settle(ctx, page, nil); err != nil {
+			return nil, err
 		}
-		return nil
-	})
+	}
+	return nil, nil
 }
 
 // releaseTurns releases broadcasts, which rings the processes of the name.
 func (n *named) releaseTurns(ctx context.Context, back []*job[turn], _ bool) error {
-	return n.inParts(func(p *part) error {
-		own := slices.DeleteFunc(slices.Clone(back), func(j *job[turn]) bool { return j.work.part != p })
-		for page := range slices.Chunk(own, record.MaxClaim) {
-			if err := p.settle(ctx, nil, page); err != nil {
-				return err
-			}
+	for page := range slices.Chunk(back, record.MaxClaim) {
+		if err := n.settle(ctx, nil, page); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// settle acknowledges broadcasts of a part, and releases others.
-func (p *part) settle(ctx context.Context, done []turn, back []*job[turn]) error {
-	at := p.at.Load()
-	got, err := p.take(ctx, at, 0, nil, done, back)
+// settle acknowledges broadcasts, and releases others.
+func (n *named) settle(ctx context.Context, done []turn, back []*job[turn]) error {
+	at := n.at.Load()
+	got, err := n.take(ctx, at, 0, nil, done, back)
 	if err == nil && got.Gone {
-		p.noteUnregistered(at, back)
+		n.noteUnregistered(at, back)
 	}
 	return err
 }
 
 // noteUnregistered notes that a registration is gone, and which broadcasts were released
 // in vain: no process gets them, so that a gap has to begin before them.
-func (p *part) noteUnregistered(at *registration, back []*job[turn]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at.Load() != at {
+func (n *named) noteUnregistered(at *registration, back []*job[turn]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.at.Load() != at {
 		return
 	}
-	p.unregistered = true
+	n.unregistered = true
 	for _, j := range back {
-		p.lostAfter = min(p.lostAfter, j.work.after())
+		n.lostAfter = min(n.lostAfter, j.work.after())
 	}
 }
 
-// extendTurns extends the leases of broadcasts of a part. Of several parts one that does
-// not answer leaves time for another round.
+// extendTurns extends the leases of broadcasts.
 func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration) (extension[turn], error) {
 	leases := make([]store.Lease, len(all))
 	for i := range all {
 		leases[i] = all[i].lease()
 	}
-	if len(n.parts) > 1 {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, lease/8)
-		defer cancel()
-	}
-	until, lost, err := all[0].part.shard().Hold(ctx, n.name, n.Listener.o.Name, leases, lease)
+	until, lost, err := n.shard().Hold(ctx, n.name, n.Listener.o.Name, leases, lease)
 	if err != nil {
 		return extension[turn]{}, fmt.Errorf("extend leases: %w", err)
 	}
@@ -207,37 +193,37 @@ func (n *named) extendTurns(ctx context.Context, all []turn, lease time.Duration
 }
 
 // take claims up to free broadcasts under a registration, acknowledges some and releases some.
-func (p *part) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.TakeResult, error) {
-	asked := store.Take{Name: p.name, Registration: at.Text, Worker: p.Listener.o.Name, Lease: p.o.Lease, Max: free, Topics: topics}
+func (n *named) take(ctx context.Context, at *registration, free int, topics []string, done []turn, back []*job[turn]) (store.TakeResult, error) {
+	asked := store.Take{Name: n.name, Registration: at.Text, Worker: n.Listener.o.Name, Lease: n.o.Lease, Max: free, Topics: topics}
 	for i := range done {
 		asked.Acked = append(asked.Acked, done[i].member())
 	}
 	for _, j := range back {
 		asked.Back = append(asked.Back, store.Unhandled{Lease: j.work.lease(), Failed: max(j.tries-1, 0)})
 	}
-	got, err := p.shard().Take(ctx, asked)
+	got, err := n.shard().Take(ctx, asked)
 	if err != nil {
-		return store.TakeResult{}, fmt.Errorf("take broadcasts as %s: %w", p.name, err)
+		return store.TakeResult{}, fmt.Errorf("take broadcasts as %s: %w", n.name, err)
 	}
 	return got, nil
 }
 
 // turnsOf returns what came of a claim that was made at a time: gaps first, since they are before the
 // new broadcasts of their topics. A foreign broadcast, and one that has expired, has no ID.
-func (p *part) turnsOf(got store.TakeResult, asked time.Time) []turn {
-	now := instant{time.UnixMilli(got.Until).Add(-p.o.Lease.Truncate(time.Millisecond)), asked}
+func (n *named) turnsOf(got store.TakeResult, asked time.Time) []turn {
+	now := instant{time.UnixMilli(got.Until).Add(-n.o.Lease.Truncate(time.Millisecond)), asked}
 	turns := make([]turn, 0, len(got.Gaps)+len(got.Broadcasts))
 	for i := range got.Gaps {
 		gap := &got.Gaps[i]
 		b := &Broadcast{Topic: gap.Topic, Position: gap.UpTo}
-		turns = append(turns, turn{Broadcast: b, gap: gap, part: p, attempt: gap.Attempt, receipt: got.Until, asked: asked})
+		turns = append(turns, turn{Broadcast: b, gap: gap, attempt: gap.Attempt, receipt: got.Until})
 	}
 	for _, one := range got.Broadcasts {
-		b := p.member.hub.itemOf(one.Topic, one.Entry, now).broadcast
+		b := n.member.hub.itemOf(one.Topic, one.Entry, now).broadcast
 		if b == nil {
 			b = &Broadcast{Topic: one.Topic, Position: one.Position}
 		}
-		turns = append(turns, turn{Broadcast: b, part: p, attempt: one.Attempt, receipt: got.Until, asked: asked})
+		turns = append(turns, turn{Broadcast: b, attempt: one.Attempt, receipt: got.Until})
 	}
 	return turns
 }
