@@ -23,15 +23,15 @@ func openBars(t *testing.T, topics ...string) bars {
 	storetest.OneShard(t, "the topics share the steps of one housekeeping")
 	k := openKeyed(t, storetest.Open(t), topics[0], 0)
 	for _, topic := range topics {
-		_, err := k.shard.Set(t.Context(), topic, store.SettingsChange{OnDead: new("stop")}, false)
+		_, err := k.Shard.Set(t.Context(), topic, store.SettingsChange{OnDead: new("stop")}, false)
 		k.must(err)
 	}
-	return bars{k, store.Sweep{Token: k.token, KeepDeadCount: 100_000, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}}
+	return bars{k, store.Sweep{KeepDeadCount: 100_000}}
 }
 
 // die lets n messages of a topic die, later than all before: each bars a key of its own, or has none.
 func (b bars) die(topic string, n int, bar bool) {
-	b.t.Helper()
+	b.Helper()
 	before := b.dead(topic)
 	all := make([]notify.Message, n)
 	for i := range all {
@@ -41,30 +41,29 @@ func (b bars) die(topic string, n int, bar bool) {
 		}
 	}
 	for some := range slices.Chunk(all, 1000) {
-		storetest.Publish(b.t, b.db, some...)
+		storetest.Publish(b.T, b.Store, some...)
 	}
-	b.passes(2 * time.Millisecond)
-	c := store.Carry{Token: b.token, Lease: time.Minute, Batch: 10_000, KeepCount: 1, KeepAge: time.Hour, Ready: "0"}
-	_, err := b.shard.Carry(b.t.Context(), c)
+	b.Play("pass 2ms")
+	c := store.Carry{Token: b.Token(), Lease: time.Minute, Batch: 10_000, KeepCount: 1, KeepAge: time.Hour, Ready: "0"}
+	_, err := b.Shard.Carry(b.Context(), c)
 	b.must(err)
 	if got := b.dead(topic); got != before+int64(n) {
-		b.t.Fatalf("%d of %s are dead, want %d more than %d", got, topic, n, before)
+		b.Fatalf("%d of %s are dead, want %d more than %d", got, topic, n, before)
 	}
-	b.passes(2 * time.Millisecond)
+	b.Play("pass 2ms")
 }
 
 func (b bars) dead(topic string) int64 {
-	b.t.Helper()
-	n, err := b.db.Client().ZCard(b.t.Context(), b.db.KeysOf(topic).Dead(topic)).Result()
+	b.Helper()
+	n, err := b.Store.Client().ZCard(b.Context(), b.Store.KeysOf(topic).Dead(topic)).Result()
 	b.must(err)
 	return n
 }
 
 // step does a step of the housekeeping, and returns whether there is more to do soon.
 func (b *bars) step() bool {
-	b.t.Helper()
-	swept, err := b.shard.Sweep(b.t.Context(), b.sweep)
-	b.must(err)
+	b.Helper()
+	swept := b.Sweep(b.sweep)
 	b.sweep.Rank, b.sweep.Seat = swept.Rank, swept.Seat
 	return swept.Soon
 }

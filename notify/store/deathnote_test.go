@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -16,20 +15,20 @@ func TestDeathBesideBroadcasts(t *testing.T) {
 	t.Parallel()
 	for range 20 { // most of them carry in the ms in which the broadcasts are due
 		k := openKeyed(t, storetest.Open(t), "good", 0)
-		_, _, err := k.shard.Register(t.Context(), "mourner", store.Registration{Pattern: "$dead.>", From: "now"})
+		_, _, err := k.Shard.Register(t.Context(), "mourner", store.Registration{Pattern: "$dead.>", From: "now"})
 		k.must(err)
-		keys := k.db.KeysOf(k.topic)
-		storetest.Publish(t, k.db, all("bad", "x"), all("good", "y"))
-		k.must(k.db.Client().Set(t.Context(), keys.Log("bad"), "foreign", 0).Err())
-		k.must(k.db.Client().Eval(t.Context(), `
+		keys := k.Store.KeysOf(k.Topic)
+		storetest.Publish(t, k.Store, all("bad", "x"), all("good", "y"))
+		k.must(k.Store.Client().Set(t.Context(), keys.Log("bad"), "foreign", 0).Err())
+		k.must(k.Store.Client().Eval(t.Context(), `
 			local now = redis.call('TIME')
 			local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 			return redis.call('ZADD', KEYS[1], 'XX', ms, 'bad:x', ms, 'good:y')`, []string{keys.Broadcasts()}).Err())
-		_, err = k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
-		k.must(err)
-		k.carries()
+		k.Carry(false)
+		k.Play("pass 2ms")
+		k.Carry(false)
 		for topic, want := range map[string]notify.Counts{"good": {Sent: 1}, "bad": {Dead: 1}, "$dead.bad": {Sent: 1}} {
-			c, err := storetest.Count(k.db, topic)
+			c, err := storetest.Count(k.Store, topic)
 			k.must(err)
 			if c.Sent != want.Sent || c.Dead != want.Dead || c.Broadcasts != 0 {
 				t.Fatalf("%s: got %+v", topic, c)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -32,7 +30,7 @@ func TestListKeys(t *testing.T) {
 	k := openKeyed(t, db, "ledger", 0)
 	list := func(order store.KeyOrder, limit int) ([]store.Key, int64) {
 		t.Helper()
-		keys, all, err := store.ListKeys(t.Context(), db, k.topic, order, limit)
+		keys, all, err := store.ListKeys(t.Context(), db, k.Topic, order, limit)
 		k.must(err)
 		return keys, all
 	}
@@ -42,7 +40,7 @@ func TestListKeys(t *testing.T) {
 	// Key 0 has no blocked message, 1 has one, and so on, the later the more; a prefix of another key's name is a key of its own.
 	for key := range 4 {
 		for i := range key + 1 {
-			storetest.Publish(t, db, notify.Message{Topic: k.topic, ID: fmt.Sprint(key, "-", i), Key: strings.Repeat("k", key+1)})
+			storetest.Publish(t, db, notify.Message{Topic: k.Topic, ID: fmt.Sprint(key, "-", i), Key: strings.Repeat("k", key+1)})
 		}
 	}
 	if keys, all := list(store.MostBlocked, 2); listed(keys) != "kkkk:3 kkk:2" || all != 3 {
@@ -51,13 +49,13 @@ func TestListKeys(t *testing.T) {
 	if keys, all := list(store.OldestBlocked, 2); listed(keys) != "kk:1 kkk:2" || all != 3 {
 		t.Errorf("the oldest are %v of %d", listed(keys), all)
 	}
-	claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 4, Lease: time.Hour, Name: "desk-1"})
+	claimed, err := k.Shard.Claim(t.Context(), store.Claim{Topic: k.Topic, Max: 4, Lease: time.Hour, Name: "desk-1"})
 	k.must(err)
 	if len(claimed.Messages) != 4 {
 		t.Fatalf("%d are claimed", len(claimed.Messages))
 	}
 	put := claimed.Messages[slices.IndexFunc(claimed.Messages, func(m store.ClaimedMessage) bool { return m.Member == "ledger:2-0" })]
-	_, err = k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: put.Lease, Delay: time.Hour})
+	_, err = k.Shard.Nack(t.Context(), k.Topic, store.Nack{Lease: put.Lease, Delay: time.Hour})
 	k.must(err)
 	keys, _ := list(store.MostBlocked, 10)
 	seats := make(map[string]store.Seat)
@@ -85,13 +83,13 @@ func TestManyKeys(t *testing.T) {
 	var all []notify.Message
 	for i := range n {
 		for j := range 2 + i%7 {
-			all = append(all, notify.Message{Topic: k.topic, ID: fmt.Sprint(i, "-", j), Key: fmt.Sprint(i)})
+			all = append(all, notify.Message{Topic: k.Topic, ID: fmt.Sprint(i, "-", j), Key: fmt.Sprint(i)})
 		}
 	}
 	for some := range slices.Chunk(all, 1000) {
 		storetest.Publish(t, db, some...)
 	}
-	keys, total, err := store.ListKeys(t.Context(), db, k.topic, store.MostBlocked, store.MaxKeys)
+	keys, total, err := store.ListKeys(t.Context(), db, k.Topic, store.MostBlocked, store.MaxKeys)
 	if err != nil || total != n || len(keys) != store.MaxKeys {
 		t.Fatalf("%d of %d, %v", len(keys), total, err)
 	}
@@ -108,21 +106,21 @@ func TestListKeysOfManySeats(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	k := openKeyed(t, db, "ledger", 0)
-	_, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{KeyConcurrency: new(store.MaxSeats + 5), OnDead: new("stop")}, false)
+	_, err := k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{KeyConcurrency: new(store.MaxSeats + 5), OnDead: new("stop")}, false)
 	k.must(err)
 	for i := range store.MaxSeats + 10 {
-		storetest.Publish(t, db, notify.Message{Topic: k.topic, ID: fmt.Sprintf("m-%02d", i), Key: "k"})
+		storetest.Publish(t, db, notify.Message{Topic: k.Topic, ID: fmt.Sprintf("m-%02d", i), Key: "k"})
 	}
-	keys, _, err := store.ListKeys(t.Context(), db, k.topic, store.OldestBlocked, 1)
+	keys, _, err := store.ListKeys(t.Context(), db, k.Topic, store.OldestBlocked, 1)
 	if err != nil || len(keys) != 1 || keys[0].Blocked != 5 || len(keys[0].Seats) != store.MaxSeats || keys[0].Seats[0].State != record.Ready {
 		t.Errorf("%+v, %v", keys, err)
 	}
-	claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 1, Lease: time.Hour})
+	claimed, err := k.Shard.Claim(t.Context(), store.Claim{Topic: k.Topic, Max: 1, Lease: time.Hour})
 	k.must(err)
 	one := claimed.Messages[0]
-	_, err = k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: one.Lease, Bury: true})
+	_, err = k.Shard.Nack(t.Context(), k.Topic, store.Nack{Lease: one.Lease, Bury: true})
 	k.must(err)
-	keys, _, err = store.ListKeys(t.Context(), db, k.topic, store.OldestBlocked, 1)
+	keys, _, err = store.ListKeys(t.Context(), db, k.Topic, store.OldestBlocked, 1)
 	if err != nil || len(keys) != 1 || len(keys[0].Seats) == 0 || keys[0].Seats[0] != (store.Seat{ID: "m-00", State: record.Dead}) {
 		t.Errorf("%+v, %v", keys, err)
 	}
@@ -147,33 +145,29 @@ func TestDeadLettersThatBarAreKept(t *testing.T) {
 	t.Parallel()
 	const barring, others = 300, 3
 	k := openKeyed(t, storetest.Open(t), "ledger", 0)
-	_, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{OnDead: new("stop")}, false)
+	_, err := k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{OnDead: new("stop")}, false)
 	k.must(err)
 	die := func(n int, key func(int) string) {
 		var all []notify.Message
 		for i := range n {
-			all = append(all, notify.Message{Topic: k.topic, Key: key(i)})
+			all = append(all, notify.Message{Topic: k.Topic, Key: key(i)})
 		}
-		storetest.Publish(t, k.db, all...)
+		storetest.Publish(t, k.Store, all...)
 		for range n {
-			_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
+			_, err := k.Shard.Nack(t.Context(), k.Topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
 			k.must(err)
 		}
-		k.passes(time.Millisecond) // what dies next is younger
+		k.Play("pass 1ms") // what dies next is younger
 	}
 	die(barring, func(i int) string { return fmt.Sprint("acct-", i) })
 	die(others, func(int) string { return "" })
-	w := store.Sweep{Token: k.token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
-	_, err = k.shard.Sweep(t.Context(), w)
-	k.must(err)
+	k.Sweep(store.Sweep{KeepDeadCount: 1})
 	if n := len(k.read().dead); n != barring {
 		t.Errorf("%d dead letters are kept, want the %d that bar a key", n, barring)
 	}
 	die(others, func(int) string { return "" })
-	w.KeepDeadCount, w.KeepDeadAge = 1000, time.Millisecond
-	k.passes(2 * time.Millisecond)
-	_, err = k.shard.Sweep(t.Context(), w)
-	k.must(err)
+	k.Play("pass 2ms")
+	k.Sweep(store.Sweep{KeepDeadAge: time.Millisecond})
 	if n := len(k.read().dead); n != barring {
 		t.Errorf("%d dead letters are kept once they are old, want the %d that bar a key", n, barring)
 	}
@@ -182,23 +176,26 @@ func TestDeadLettersThatBarAreKept(t *testing.T) {
 // The first message with a key that a shard has may be a successor that a carry publishes: it has a seat, also if that one makes it ready.
 func TestFirstKeyIsOfASuccessor(t *testing.T) {
 	t.Parallel()
-	for name, lease := range map[string]time.Duration{"its lease ends": time.Millisecond, "it is past its age": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k := openKeyed(t, storetest.Open(t), "jobs", 0)
-			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-1", MaxAttempts: 1, TTL: 24 * time.Hour})
-			claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 1, Lease: lease})
-			k.must(err)
-			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-1", Key: "k", Then: notify.After})
-			if lease == time.Hour {
-				_, err := k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: claimed.Messages[0].Lease, Delay: time.Hour, Keep: true})
-				k.must(err)
-				k.must(k.db.Client().ZAdd(t.Context(), k.db.KeysOf(k.topic).Expiries(), redis.Z{Score: 1, Member: "jobs:job-1"}).Err())
-			}
-			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "other", Delay: time.Millisecond})
-			k.carries()
-			storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "job-2", Key: "k"})
-			k.is("behind it", map[string]record.State{"job-1": record.Ready, "other": record.Ready, "job-2": record.Blocked})
-		})
-	}
+	storetest.Play(t, `
+== its lease ends
+	publish job-1 attempts=1 ttl=24h
+	claim 1 lease=1ms = job-1
+	publish job-1 key=k then=after = leased
+	publish other delay=1ms
+	pass 2ms
+	carry = dead:job-1
+	publish job-2 key=k
+	is job-1=ready other=ready job-2=blocked
+== it is past its age
+	publish job-1 attempts=1 ttl=24h
+	claim 1 = job-1
+	publish job-1 key=k then=after = leased
+	defer job-1 delay=1h
+	expire job-1
+	publish other delay=1ms
+	pass 2ms
+	carry = dead:job-1
+	publish job-2 key=k
+	is job-1=ready other=ready job-2=blocked
+	`)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 )
 
 // openArchive registers an archive.
-func openArchive(t *testing.T, s store.Shard, room int) {
+func openArchive(t testing.TB, s store.Shard, room int) {
 	t.Helper()
 	if err := s.OpenArchive(t.Context(), room); err != nil {
 		t.Fatal(err)
@@ -51,23 +52,6 @@ func wantEndings(t *testing.T, s store.Shard, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, endings(t, s)); diff != "" {
 		t.Errorf("the outbox (-want +got):\n%s", diff)
-	}
-}
-
-// carryAll lets a carrier of its own carry what is due, a few times: what is due only now may be behind something else.
-func carryAll(t *testing.T, s store.Shard) {
-	t.Helper()
-	elected, err := s.Elect(t.Context(), "me", time.Minute, 0)
-	if err != nil || !elected.Won {
-		t.Fatal(elected, err)
-	}
-	for range 3 {
-		if _, err := s.Carry(t.Context(), store.Carry{Token: elected.Token, Epoch: elected.Epoch, Lease: time.Minute, Batch: 100, KeepCount: 100, KeepAge: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.Resign(t.Context(), elected.Token, "", 0); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -112,174 +96,183 @@ func settle(t *testing.T, s store.Shard, n store.Nack) {
 	}
 }
 
-// makeLate publishes messages, and makes their due times long past.
-func makeLate(t *testing.T, db *notify.Store, late notify.Late, ids ...string) {
-	t.Helper()
-	for _, id := range ids {
-		storetest.Publish(t, db, of(id, func(m *notify.Message) { m.LateAfter, m.Late = time.Second, late }))
-		record := fmt.Sprintf("+1000,{\"late_after\":1000,\"late\":%q}\nbody of %s", late, id)
-		if err := db.Client().HSet(t.Context(), db.KeysOf("t").Messages(), "t:"+id, record).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+// ends are the ways in which messages end. ended STATE ID REASON ATTEMPTS BODY: the outbox has that next; ended nothing: no more.
+const ends = `
+== acknowledged
+	publish a
+	claim 1 = a
+	ack a
+== acknowledged, of a topic that archives that
+	set archive_acked=true
+	publish a
+	publish b unique_for=1h
+	claim 2 = a b
+	ack a b
+	ended acked a "" 0 "body of a"
+	ended acked b "" 0 "body of b"
+== acknowledged with the claim, as the store's settings say
+	set topic=* archive_acked=true
+	publish a
+	claim 1 ack = a
+	ended acked a "" 0 "body of a"
+== failed
+	publish a attempts=2
+	claim 1 = a
+	nack a delay=0s reason=first
+	pass 2ms
+	carry
+	claim 1 = a:1
+	nack a delay=0s reason=last = dead
+	ended dead a last 2 "body of a"
+== buried
+	publish a
+	claim 1 = a
+	bury a reason="no\nmore"
+	ended dead a "no\nmore" 1 "body of a"
+== buried, and followed
+	publish a
+	claim 1 = a
+	publish a body=next then=after = leased
+	bury a reason=no
+	ended dead a no 1 "body of a"
+== dropped as failed
+	publish a attempts=1 fail=drop
+	claim 1 = a
+	nack a delay=0s reason=no = dropped
+	ended dropped a no 1 "body of a"
+== expired
+	publish a delay=1h ttl=1s
+	hasten 2h
+	expire a
+	carry = dead:a
+	ended dead a expired 0 "body of a"
+== expired, which a claim finds
+	publish a due=past ttl=1s
+	claim 1 = dead:a
+	ended dead a expired 0 "body of a"
+== dropped as expired
+	publish a delay=1h ttl=1s fail=drop
+	hasten 2h
+	expire a
+	carry = dropped:a
+	ended dropped a expired 0 "body of a"
+== dropped as late
+	publish a b late_after=1ms late=drop
+	pass 2ms
+	claim 2 = dropped:a dropped:b
+	ended dropped a late 0 "body of a"
+	ended dropped b late 0 "body of b"
+== buried as late
+	publish a late_after=1ms late=bury
+	pass 2ms
+	claim 1 = dead:a
+	ended dead a late 0 "body of a"
+== lease ended
+	publish a attempts=1
+	publish b attempts=1 fail=drop
+	claim 2 = a b
+	lapse a b
+	carry = dead:a dropped:b
+	ended dead a "lease expired, out of attempts" 1 "body of a"
+	ended dropped b "lease expired, out of attempts" 1 "body of b"
+== stray
+	publish a topic=u
+	redis ZADD scheduled:t 1 u:a
+	redis ZADD scheduled 1 t
+	carry = dead:a
+	ended dead a "member of another topic" 0 "unreadable record: it is missing"
+== without a record
+	redis ZADD ready:t 1 t:a
+	claim 1 = dead:a
+	ended dead a "record is missing" 0 "unreadable record: it is missing"
+== expired broadcast
+	publish a mode=broadcast due=past ttl=1s = scheduled
+	carry
+	ended dropped a expired 0 "body of a"
+== sent, cancelled or replaced
+	publish a mode=broadcast = scheduled
+	publish b c
+	publish c if_exists=replace delay=1h = replaced:scheduled
+	pass 2ms
+	carry
+	cancel b = ready
+== purged
+	publish a
+	claim 1 = a
+	bury a reason=no
+	purge a
+	ended dead a no 1 "body of a"
+==
+	ended nothing
+`
 
-// How a message ends, and what the outbox has of that.
-var ends = []struct {
-	name string
-	end  func(t *testing.T, db *notify.Store)
-	want []string // in the outbox
-}{
-	{"acknowledged", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", nil))
-		if lost, err := db.Of("t").Ack(t.Context(), "t", []store.Lease{claim(t, db, 1).Messages[0].Lease}); err != nil || len(lost) > 0 {
-			t.Fatal(lost, err)
-		}
-	}, nil},
-	{"acknowledged, of a topic that archives that", func(t *testing.T, db *notify.Store) {
-		storetest.Set(t, db, "t", notify.SettingsChange{ArchiveAcked: new(true)})
-		storetest.Publish(t, db, of("a", nil), of("b", func(m *notify.Message) { m.UniqueFor = time.Hour }))
-		var leases []store.Lease
-		for _, m := range claim(t, db, 2).Messages {
-			leases = append(leases, m.Lease)
-		}
-		if lost, err := db.Of("t").Ack(t.Context(), "t", leases); err != nil || len(lost) > 0 {
-			t.Fatal(lost, err)
-		}
-	}, []string{`acked t:a "" 0 body of a`, `acked t:b "" 0 body of b`}},
-	{"acknowledged with the claim, as the store's settings say", func(t *testing.T, db *notify.Store) {
-		storetest.Set(t, db, notify.AllTopics, notify.SettingsChange{ArchiveAcked: new(true)})
-		storetest.Publish(t, db, of("a", nil))
-		if got, err := db.Of("t").Claim(t.Context(), store.Claim{Topic: "t", Max: 1, AckNow: true}); err != nil || len(got.Messages) != 1 {
-			t.Fatal(got, err)
-		}
-	}, []string{`acked t:a "" 0 body of a`}},
-	{"failed", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 2 }))
-		settle(t, db.Of("t"), store.Nack{Reason: "first"})
-		storetest.Eventually(t, "it is ready again", func() bool {
-			carryAll(t, db.Of("t"))
-			return db.Client().ZCard(t.Context(), db.KeysOf("t").Ready("t")).Val() == 1
-		})
-		settle(t, db.Of("t"), store.Nack{Reason: "last"})
-	}, []string{`dead t:a "last" 2 body of a`}},
-	{"buried", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", nil))
-		settle(t, db.Of("t"), store.Nack{Bury: true, Reason: "no\nmore"})
-	}, []string{`dead t:a "no\nmore" 1 body of a`}},
-	{"buried, and followed", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", nil))
-		l := claim(t, db, 1).Messages[0].Lease
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Then, m.Body = notify.After, []byte("next") }))
-		if out, err := db.Of("t").Nack(t.Context(), "t", store.Nack{Lease: l, Bury: true, Reason: "no"}); err != nil || !out.Dead {
-			t.Fatal(out, err)
-		}
-	}, []string{`dead t:a "no" 1 body of a`}},
-	{"dropped as failed", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts, m.Fail = 1, notify.FailDrop }))
-		settle(t, db.Of("t"), store.Nack{Reason: "no"})
-	}, []string{`dropped t:a "no" 1 body of a`}},
-	{"expired", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
-		carryAll(t, db.Of("t"))
-	}, []string{`dead t:a "expired" 0 body of a`}},
-	{"expired, which a claim finds", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Due, m.TTL = time.Now().Add(-time.Hour), time.Second }))
-		claim(t, db, 1)
-	}, []string{`dead t:a "expired" 0 body of a`}},
-	{"dropped as expired", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) {
-			m.Due, m.TTL, m.Fail = time.Now().Add(-time.Hour), time.Second, notify.FailDrop
-		}))
-		carryAll(t, db.Of("t"))
-	}, []string{`dropped t:a "expired" 0 body of a`}},
-	{"dropped as late", func(t *testing.T, db *notify.Store) {
-		makeLate(t, db, notify.LateDrop, "a", "b")
-		claim(t, db, 2)
-	}, []string{`dropped t:a "late" 0 body of a`, `dropped t:b "late" 0 body of b`}},
-	{"buried as late", func(t *testing.T, db *notify.Store) {
-		makeLate(t, db, notify.LateBury, "a")
-		claim(t, db, 1)
-	}, []string{`dead t:a "late" 0 body of a`}},
-	{"lease ended", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.MaxAttempts = 1 }), of("b", func(m *notify.Message) { m.MaxAttempts, m.Fail = 1, notify.FailDrop }))
-		claim(t, db, 2)
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").Leased(), z(1, "t:a"), z(2, "t:b"))
-		carryAll(t, db.Of("t"))
-	}, []string{`dead t:a "lease expired, out of attempts" 1 body of a`, `dropped t:b "lease expired, out of attempts" 1 body of b`}},
-	{"stray", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, notify.Message{Topic: "u", ID: "a", Body: []byte("another")})
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").Scheduled("t"), z(1, "u:a"))
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").ScheduledTopics(), z(1, "t"))
-		carryAll(t, db.Of("t"))
-	}, []string{`dead u:a "member of another topic" 0 unreadable record: it is missing`}},
-	{"without a record", func(t *testing.T, db *notify.Store) {
-		db.Client().ZAdd(t.Context(), db.KeysOf("t").Ready("t"), z(1, "t:a"))
-		claim(t, db, 1)
-	}, []string{`dead t:a "record is missing" 0 unreadable record: it is missing`}},
-	{"expired broadcast", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast, m.Due, m.TTL = true, time.Now().Add(-time.Hour), time.Second }))
-		carryAll(t, db.Of("t"))
-	}, []string{`dropped t:a "expired" 0 body of a`}},
-	{"sent, cancelled or replaced", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", func(m *notify.Message) { m.Broadcast = true }), of("b", nil), of("c", nil),
-			of("c", func(m *notify.Message) { m.IfExists, m.Delay = notify.Replace, time.Hour }))
-		carryAll(t, db.Of("t"))
-		if _, err := db.Of("t").Cancel(t.Context(), "t", "t:b"); err != nil {
-			t.Fatal(err)
-		}
-	}, nil},
-	{"purged", func(t *testing.T, db *notify.Store) {
-		storetest.Publish(t, db, of("a", nil))
-		settle(t, db.Of("t"), store.Nack{Bury: true, Reason: "no"})
-		if _, err := db.Of("t").Purge(t.Context(), "t", store.Letters{Members: []string{"t:a"}}); err != nil {
-			t.Fatal(err)
-		}
-	}, []string{`dead t:a "no" 1 body of a`}},
+// ended returns how to play ends on the topic t of a store that is prepared by open.
+func ended(open func(testing.TB) *notify.Store, verb func(p *storetest.Player, words []string) string) storetest.Scenario {
+	return storetest.Scenario{Topic: "t", Open: open, Verbs: map[string]func(*storetest.Player, []string) string{"ended": verb}}
 }
 
 // While there is an archive the outbox has what ended, and without one there is no outbox.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
-	for _, one := range ends {
-		t.Run(one.name, func(t *testing.T) {
-			t.Parallel()
-			db := storetest.Open(t)
-			openArchive(t, db.Of("t"), 100)
-			one.end(t, db)
-			wantEndings(t, db.Of("t"), one.want...)
-		})
-		t.Run(one.name+", without an archive", func(t *testing.T) {
-			t.Parallel()
-			db := storetest.Open(t)
-			one.end(t, db)
-			if n := db.Client().Exists(t.Context(), db.KeysOf("t").Outbox()).Val(); n != 0 {
-				t.Error("there is an outbox")
-			}
-			if n := db.Client().HLen(t.Context(), db.KeysOf("t").Extras()).Val(); n > 1 {
-				t.Errorf("%d extras", n)
-			}
-		})
+	archived := func(t testing.TB) *notify.Store {
+		db := storetest.Open(t)
+		openArchive(t, db.Of("t"), 100)
+		return db
 	}
+	t.Run("with an archive", func(t *testing.T) {
+		storetest.Play(t, ends, ended(archived, func(p *storetest.Player, words []string) string {
+			got, err := p.Shard.Endings(p.Context(), 1)
+			switch {
+			case err != nil:
+				return err.Error()
+			case len(got) == 0 && words[0] == "nothing":
+				return "ok"
+			case len(got) == 0:
+				return "nothing"
+			}
+			e := got[0]
+			body := string(e.Body)
+			if e.Fault != nil {
+				body = e.Fault.Error()
+			}
+			_, id, _ := strings.Cut(e.Member, ":")
+			if is := []string{e.State, id, e.Reason, fmt.Sprint(e.Attempts), body}; e.Ended.IsZero() || !slices.Equal(is, words) {
+				return fmt.Sprintf("%q at %v", is, e.Ended)
+			}
+			return storetest.Said(p.Shard.Archived(p.Context(), e.Entry))
+		}))
+	})
+	t.Run("without", func(t *testing.T) {
+		storetest.Play(t, ends, ended(nil, func(p *storetest.Player, _ []string) string {
+			keys := p.Store.KeysOf("t")
+			if outbox, extras := p.Store.Client().Exists(p.Context(), keys.Outbox()).Val(), p.Store.Client().HLen(p.Context(), keys.Extras()).Val(); outbox > 0 || extras > 1 {
+				return fmt.Sprintf("there is an outbox: %d, and %d extras", outbox, extras)
+			}
+			return "ok"
+		}))
+	})
 }
 
 // A message that was awaited rings when it ends, however it does.
 func TestEndsRing(t *testing.T) {
 	t.Parallel()
-	for _, one := range ends {
-		t.Run(one.name, func(t *testing.T) {
-			t.Parallel()
-			db := storetest.Open(t)
-			rings := ringsOf(t, db, db.Of("t").EndedChannel())
-			if err := db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
-				t.Fatal(err)
+	var heard sync.Map // the rings of each store
+	storetest.Play(t, ends, ended(func(t testing.TB) *notify.Store {
+		db := storetest.Open(t)
+		if err := db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
+			t.Fatal(err)
+		}
+		heard.Store(db, ringsOf(t, db, db.Of("t").EndedChannel()))
+		return db
+	}, func(p *storetest.Player, words []string) string {
+		if words[0] == "nothing" {
+			rings, _ := heard.Load(p.Store)
+			if ring := storetest.Receive(p, "a ring", rings.(<-chan string)); !strings.HasSuffix(ring, ":a") {
+				return "rung for " + ring
 			}
-			one.end(t, db)
-			if got := storetest.Receive(t, "a ring", rings); !strings.HasSuffix(got, ":a") {
-				t.Errorf("rung for %s", got)
-			}
-		})
-	}
+		}
+		return "ok"
+	}))
 }
 
 // Dead letters that died before there was an archive go to it when they are removed, with the time and the reason of their death.
@@ -388,7 +381,7 @@ func TestOpenAgain(t *testing.T) {
 }
 
 // ringsOf returns the payloads that are received on a channel, which is subscribed to.
-func ringsOf(t *testing.T, db *notify.Store, channel reach.Channel) <-chan string {
+func ringsOf(t testing.TB, db *notify.Store, channel reach.Channel) <-chan string {
 	t.Helper()
 	rings, up := make(chan string, 100), make(chan struct{}, 100)
 	storetest.Run(t, func(ctx context.Context) error {

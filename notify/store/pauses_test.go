@@ -1,78 +1,96 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// pauses pauses the topic until a time, which it returns.
-func (l limited) pauses(until store.When) time.Time {
-	l.t.Helper()
-	end, err := store.PauseUntil(l.t.Context(), l.db, l.topic, until)
-	l.must(err)
-	return end
+// pausing has verbs of pauses: pauses D pauses the topic for a time, lengthens D until so much behind the end that it had. paused says
+// until when: as said, for ever, or not at all.
+func pausing() (s storetest.Scenario, end *time.Time) {
+	end = new(time.Time)
+	until := func(p *storetest.Player, words []string, when func(time.Duration) store.When) string {
+		d, err := time.ParseDuration(words[0])
+		if err == nil {
+			*end, err = store.PauseUntil(p.Context(), p.Store, p.Topic, when(d))
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return "ok"
+	}
+	return storetest.Scenario{Topic: "mail", Verbs: map[string]func(*storetest.Player, []string) string{
+		"pauses": func(p *storetest.Player, words []string) string { return until(p, words, store.In) },
+		"lengthens": func(p *storetest.Player, words []string) string {
+			return until(p, words, func(d time.Duration) store.When { return store.At(end.Add(d)) })
+		},
+		"paused": func(p *storetest.Player, _ []string) string { return pausedIn(p, *end) },
+	}}, end
 }
 
-// ends checks until when the topic is paused, and whether the carrier knows of it.
-func (l limited) ends(paused bool, until time.Time) {
-	l.t.Helper()
-	settings, err := l.shard.Settings(l.t.Context(), l.topic)
-	l.must(err)
-	if settings.Paused != paused || !settings.PausedUntil.Equal(until) {
-		l.t.Errorf("paused %v until %v, want %v until %v", settings.Paused, settings.PausedUntil, paused, until)
+// pausedIn returns until when the topic is paused, by its settings, its counts, and what the carrier knows, which must agree.
+func pausedIn(p *storetest.Player, end time.Time) string {
+	settings, err := p.Shard.Settings(p.Context(), p.Topic)
+	if err != nil {
+		return err.Error()
 	}
-	counts, err := l.shard.Topics(l.t.Context(), []string{l.topic})
-	if l.must(err); counts[0].Paused != paused || !counts[0].PausedUntil.Equal(until) {
-		l.t.Errorf("counts say paused %v until %v, want %v until %v", counts[0].Paused, counts[0].PausedUntil, paused, until)
+	counts, err := p.Shard.Topics(p.Context(), []string{p.Topic})
+	if err != nil {
+		return err.Error()
 	}
-	noted, err := l.db.Client().ZRange(l.t.Context(), l.db.KeysOf(l.topic).Alarms(), 0, -1).Result()
-	if l.must(err); slices.Contains(noted, "//"+l.topic) == until.IsZero() {
-		l.t.Errorf("the carrier looks at %v", noted)
+	noted := slices.Contains(p.Store.Client().ZRange(p.Context(), p.Shard.Keys().Alarms(), 0, -1).Val(), "//"+p.Topic)
+	until := settings.PausedUntil
+	switch {
+	case settings.Paused != counts[0].Paused || !until.Equal(counts[0].PausedUntil) || noted == until.IsZero():
+		return fmt.Sprintf("settings %+v, counts %+v, noted %v", settings, counts, noted)
+	case !settings.Paused && until.IsZero():
+		return "not"
+	case until.IsZero():
+		return "for ever"
+	case until.Equal(end):
+		return "as said"
 	}
-}
-
-// noted has the carrier look at the pause at another time.
-func (l limited) noted(at time.Time) {
-	l.must(l.db.Client().ZAdd(l.t.Context(), l.db.KeysOf(l.topic).Alarms(), redis.Z{Member: "//" + l.topic, Score: float64(at.UnixMilli())}).Err())
+	return until.String()
 }
 
 // The carrier resumes a topic when its pause ends, not before, and rings for what is ready; nothing is left of the pause.
 func TestPauseUntil(t *testing.T) {
 	t.Parallel()
-	l := openLimited(t, store.SettingsChange{}, 3)
-	from := l.us()
-	end := l.pauses(store.In(50 * time.Millisecond))
-	if end.UnixMicro() < from+50_000 || end.UnixMicro() > l.us()+51_000 {
-		t.Errorf("it ends %d us after it began", end.UnixMicro()-from)
+	s, end := pausing()
+	p := storetest.NewPlayer(t, s)
+	p.Play("publish 0..2")
+	from := p.Now()
+	p.Play(`
+	pauses 50ms
+	paused = as said
+	rung = nobody
+	claim 5 inbox=desk-1 = nothing
+	claim 5 inbox=desk-2 = nothing
+	`)
+	if end.Sub(from) < 50*time.Millisecond || end.After(p.Now().Add(51*time.Millisecond)) {
+		t.Errorf("it ends %v after it began", end.Sub(from))
 	}
-	l.ends(true, end)
-	l.claims("desk-1", 5, 0)
-	l.claims("desk-2", 5, 0)
 	storetest.Eventually(t, "the pause ends", func() bool {
-		if next := l.carry(false).Next; l.us() < end.UnixMicro() && next != end.UnixMicro() {
+		if next := p.Carry(false).Next; p.Now().Before(*end) && next != end.UnixMicro() {
 			t.Errorf("the carrier sleeps until %d, want %d", next, end.UnixMicro())
 		}
-		settings, err := l.shard.Settings(t.Context(), l.topic)
-		l.must(err)
-		return !settings.Paused
+		return pausedIn(p, *end) == "not"
 	})
-	if now := l.us(); now < end.UnixMicro() {
-		t.Errorf("it is resumed %d us early", end.UnixMicro()-now)
+	if now := p.Now(); now.Before(*end) {
+		t.Errorf("it is resumed %v early", end.Sub(now))
 	}
-	l.ends(false, time.Time{})
-	if n := l.db.Client().ZCard(t.Context(), l.db.KeysOf(l.topic).PausedTopics()).Val(); n > 0 {
-		t.Errorf("%d topics are in the index of pauses", n)
-	}
-	l.rung("desk-1", "desk-2")
-	l.claims("desk-1", 5, 3)
-	if next := l.carry(true).Next; next == end.UnixMicro() {
+	p.Play(`
+	redis ZCARD topics-paused = 0
+	rung = desk-1 desk-2
+	claim 5 inbox=desk-1 = 0 1 2
+	`)
+	if next := p.Carry(true).Next; next == end.UnixMicro() {
 		t.Error("the carrier looks at the pause still")
 	}
 }
@@ -81,44 +99,42 @@ func TestPauseUntil(t *testing.T) {
 // leaves it alone.
 func TestEndsOfAPause(t *testing.T) {
 	t.Parallel()
-	l := openLimited(t, store.SettingsChange{Rate: new(1000 * store.PerSecond)}, 1)
-	set := func(c store.SettingsChange, missing bool) {
-		t.Helper()
-		_, err := l.shard.Set(t.Context(), l.topic, c, missing)
-		l.must(err)
+	s, _ := pausing()
+	s.Verbs["fill"] = func(p *storetest.Player, _ []string) string { // sets a pause where none is set
+		_, err := p.Shard.Set(p.Context(), p.Topic, store.SettingsChange{Paused: new(true)}, true)
+		return fmt.Sprint(err)
 	}
-	l.claims("desk-1", 1, 1)
-	l.claims("desk-1", 1, 0)
-	end := l.pauses(store.In(time.Hour))
-	l.ends(true, end)
-	set(store.SettingsChange{Attempts: new(7)}, false)
-	set(store.SettingsChange{Paused: new(true)}, true)
-	set(store.SettingsChange{Default: []string{"rate"}}, false)
-	l.ends(true, end)
-	later := l.pauses(store.At(end.Add(time.Hour)))
-	l.ends(true, end.Add(time.Hour))
-	l.noted(time.UnixMilli(1)) // as if the end was another one when the carrier was told
-	l.carry(false)
-	l.ends(true, later)
-	set(store.SettingsChange{Paused: new(true)}, false)
-	l.ends(true, time.Time{})
-	l.noted(time.UnixMilli(1)) // as a call leaves it that stops half way
-	l.carry(false)
-	l.ends(true, time.Time{})
-	l.pauses(store.In(time.Hour))
-	set(store.SettingsChange{Paused: new(false)}, false)
-	l.ends(false, time.Time{})
-	l.pauses(store.In(time.Hour))
-	soon := l.pauses(store.In(time.Millisecond))
-	l.passes(2 * time.Millisecond)
-	if soon.UnixMicro() > l.us() {
-		t.Fatalf("the pause ends at %v", soon)
-	}
-	l.carry(false)
-	l.ends(false, time.Time{})
-	if settings, err := l.shard.Settings(t.Context(), l.topic); err != nil || settings.Attempts != 7 || !slices.Equal(settings.Own, []string{"attempts"}) {
-		t.Errorf("what else was set is %+v, %v", settings, err)
-	}
+	storetest.Play(t, `
+	set rate=1000/s
+	publish 0
+	claim 1 inbox=desk-1 = 0
+	claim 1 inbox=desk-1 = nothing
+	pauses 1h
+	paused = as said
+	set attempts=7
+	fill = <nil>
+	set rate=default
+	paused = as said
+	lengthens 1h
+	paused = as said
+	redis ZADD alarms 1 //mail           # as if the end was another one when the carrier was told
+	carry
+	paused = as said
+	pause
+	paused = for ever
+	redis ZADD alarms 1 //mail           # as a call leaves it that stops half way
+	carry
+	paused = for ever
+	pauses 1h
+	resume
+	paused = not
+	pauses 1h
+	pauses 1ms
+	pass 2ms
+	carry
+	paused = not
+	redis HGET topics mail:settings = " attempts=7"
+	`, s)
 }
 
 // A pause without an end stays as it was stored before pauses had ends, and what is no end is none.
@@ -135,17 +151,19 @@ func TestStoredPauses(t *testing.T) {
 		" paused=1 paused_until=0":             {paused: true, err: true},
 		" paused_until=1893553445000":          {},
 	} {
-		l := openLimited(t, store.SettingsChange{}, 0)
-		l.must(l.db.Client().HSet(t.Context(), l.db.KeysOf(l.topic).Topics(), l.topic+":settings", text).Err())
-		settings, err := l.shard.Settings(t.Context(), l.topic)
+		p := storetest.NewPlayer(t, limited)
+		if err := p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), "mail:settings", text).Err(); err != nil {
+			t.Fatal(err)
+		}
+		settings, err := p.Shard.Settings(t.Context(), p.Topic)
 		if settings.Paused != want.paused || !settings.PausedUntil.Equal(want.until) || (err != nil) != want.err {
 			t.Errorf("%q: %+v, %v", text, settings, err)
 		}
-		counts, err := l.shard.Topics(t.Context(), []string{l.topic})
+		counts, err := p.Shard.Topics(t.Context(), []string{p.Topic})
 		if err != nil || counts[0].Paused != want.paused || !counts[0].PausedUntil.Equal(want.until) {
 			t.Errorf("%q: %+v, %v", text, counts, err)
 		}
-		if next := l.carry(true).Next; next != record.Never {
+		if next := p.Carry(true).Next; next != record.Never {
 			t.Errorf("%q: the carrier waits for %d", text, next)
 		}
 	}

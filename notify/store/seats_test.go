@@ -19,7 +19,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -27,19 +26,14 @@ var histories = flag.Int("seats.histories", 300, "how many random histories of k
 
 // keyed is a topic whose messages have keys, and what a random history does to it.
 type keyed struct {
-	t         *testing.T
-	topic     string
-	db        *notify.Store
-	shard     store.Shard
-	publisher *notify.Publisher
-	token     string
-	rand      *rand.Rand
-	held      []store.ClaimedMessage // that the history has claimed; the leases of some are over
-	log       []string
-	fence     int64 // of the last claim
-	limit     int   // of messages of a key
-	most      int   // the greatest limit of messages of a key that the topic ever had
-	slots     int   // the topic's concurrency; 0: none
+	*storetest.Player
+	rand  *rand.Rand
+	held  []store.ClaimedMessage // that the history has claimed; the leases of some are over
+	log   []string
+	fence int64 // of the last claim
+	limit int   // of messages of a key
+	most  int   // the greatest limit of messages of a key that the topic ever had
+	slots int   // the topic's concurrency; 0: none
 }
 
 // places is what a shard has of a topic at one moment.
@@ -54,34 +48,40 @@ type places struct {
 
 func openKeyed(t *testing.T, db *notify.Store, topic string, seed uint64) *keyed {
 	t.Helper()
-	k := &keyed{t: t, topic: topic, db: db, shard: db.Of(topic), publisher: storetest.Publisher(t, db), rand: rand.New(rand.NewPCG(seed, 0))}
-	elected, err := k.shard.Elect(t.Context(), "me", time.Minute, 0)
-	if err != nil || !elected.Won {
-		t.Fatal(elected, err)
+	p := storetest.NewPlayer(t, storetest.Scenario{Topic: topic, Open: func(testing.TB) *notify.Store { return db }})
+	return &keyed{Player: p, rand: rand.New(rand.NewPCG(seed, 0)), limit: 1, most: 1}
+}
+
+// take claims one message.
+func (k *keyed) take(ctx context.Context) store.ClaimedMessage {
+	k.Helper()
+	claimed, err := k.Shard.Claim(ctx, store.Claim{Topic: k.Topic, Max: 1, Lease: time.Hour})
+	k.must(err)
+	if len(claimed.Messages) != 1 {
+		k.Fatalf("claimed %+v", claimed)
 	}
-	k.token, k.limit, k.most = elected.Token, 1, 1
-	return k
+	return claimed.Messages[0]
 }
 
 // read reads all places at one moment.
 func (k *keyed) read() places {
-	k.t.Helper()
-	keys := k.db.KeysOf(k.topic)
-	tx := k.db.Client().TxPipeline()
-	ctx := k.t.Context()
-	noted, seats, records := tx.HGetAll(ctx, keys.KeysOf(k.topic)), tx.HGetAll(ctx, keys.Seats(k.topic)), tx.HGetAll(ctx, keys.Messages())
-	ready, scheduled := tx.ZRangeWithScores(ctx, keys.Ready(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Scheduled(k.topic), 0, -1)
-	leased, dead := tx.ZRangeWithScores(ctx, keys.Leased(), 0, -1), tx.ZRangeWithScores(ctx, keys.Dead(k.topic), 0, -1)
-	slots := tx.ZRangeWithScores(ctx, keys.Slots(k.topic), 0, -1)
-	line, heads, index := tx.ZRange(ctx, keys.Line(k.topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Heads(k.topic), 0, -1), tx.ZScore(ctx, keys.KeyedTopics(), k.topic)
+	k.Helper()
+	keys := k.Store.KeysOf(k.Topic)
+	tx := k.Store.Client().TxPipeline()
+	ctx := k.Context()
+	noted, seats, records := tx.HGetAll(ctx, keys.KeysOf(k.Topic)), tx.HGetAll(ctx, keys.Seats(k.Topic)), tx.HGetAll(ctx, keys.Messages())
+	ready, scheduled := tx.ZRangeWithScores(ctx, keys.Ready(k.Topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Scheduled(k.Topic), 0, -1)
+	leased, dead := tx.ZRangeWithScores(ctx, keys.Leased(), 0, -1), tx.ZRangeWithScores(ctx, keys.Dead(k.Topic), 0, -1)
+	slots := tx.ZRangeWithScores(ctx, keys.Slots(k.Topic), 0, -1)
+	line, heads, index := tx.ZRange(ctx, keys.Line(k.Topic), 0, -1), tx.ZRangeWithScores(ctx, keys.Heads(k.Topic), 0, -1), tx.ZScore(ctx, keys.KeyedTopics(), k.Topic)
 	if _, err := tx.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		k.t.Fatal(err)
+		k.Fatal(err)
 	}
 	scores := func(list []redis.Z) map[string]float64 {
 		all := make(map[string]float64)
 		for _, z := range list {
-			if name := z.Member.(string); strings.HasPrefix(name, k.topic+":") {
-				all[strings.TrimPrefix(name, k.topic+":")] = z.Score
+			if name := z.Member.(string); strings.HasPrefix(name, k.Topic+":") {
+				all[strings.TrimPrefix(name, k.Topic+":")] = z.Score
 			} else if !strings.Contains(name, ":") {
 				all[name] = z.Score
 			}
@@ -93,7 +93,7 @@ func (k *keyed) read() places {
 		leased: scores(leased.Val()), slots: scores(slots.Val()), dead: scores(dead.Val()), line: line.Val(), heads: scores(heads.Val()),
 	}
 	for member, text := range records.Val() {
-		if id, of := strings.CutPrefix(member, k.topic+":"); of && !strings.HasPrefix(text, "=") {
+		if id, of := strings.CutPrefix(member, k.Topic+":"); of && !strings.HasPrefix(text, "=") {
 			p.records[id] = text
 		}
 	}
@@ -237,9 +237,9 @@ func slotsOf(before, after places, limit int) (wrong []string) {
 }
 
 func (k *keyed) must(err error) {
-	k.t.Helper()
+	k.Helper()
 	if err != nil && !errors.Is(err, notify.ErrExists) && !errors.Is(err, notify.ErrLeased) && !errors.Is(err, notify.ErrInvalid) && !errors.Is(err, notify.ErrDead) {
-		k.t.Fatalf("%v\n%s", err, strings.Join(k.log, "\n"))
+		k.Fatalf("%v\n%s", err, strings.Join(k.log, "\n"))
 	}
 }
 
@@ -248,7 +248,7 @@ func (k *keyed) one(of ...string) string { return of[k.rand.IntN(len(of))] }
 func (k *keyed) id() string { return strconv.Itoa(k.rand.IntN(10)) }
 
 func (k *keyed) message() notify.Message {
-	m := notify.Message{Topic: k.topic, ID: k.id(), Key: k.one("", "a", "a", "a", "b", "b", "ab")}
+	m := notify.Message{Topic: k.Topic, ID: k.id(), Key: k.one("", "a", "a", "a", "b", "b", "ab")}
 	m.Delay = []time.Duration{0, 0, 0, time.Millisecond, 3 * time.Millisecond, time.Hour}[k.rand.IntN(6)]
 	m.IfExists = notify.IfExists(k.one("", "", "keep", "replace", "replace", "debounce"))
 	if k.rand.IntN(4) == 0 {
@@ -288,7 +288,7 @@ func (k *keyed) settings() store.SettingsChange {
 
 // step does something, and returns what.
 func (k *keyed) step(ctx context.Context) string {
-	member := func(id string) string { return k.topic + ":" + id }
+	member := func(id string) string { return k.Topic + ":" + id }
 	lease := store.Lease{Member: member(k.id()), Receipt: 1}
 	if len(k.held) > 0 {
 		lease = k.held[k.rand.IntN(len(k.held))].Lease
@@ -296,30 +296,29 @@ func (k *keyed) step(ctx context.Context) string {
 	switch what := k.rand.IntN(16); what {
 	case 0, 1:
 		m := k.message()
-		_, err := k.publisher.Publish(ctx, m)
+		_, err := k.Publisher.Publish(ctx, m)
 		k.must(err)
 		return fmt.Sprintf("publish %+v: %v", m, err)
 	case 2:
 		var all []notify.Message
 		for range 1 + k.rand.IntN(6) {
-			m := notify.Message{Topic: k.topic, ID: k.id(), Key: k.one("", "a", "b", "ab"), Delay: []time.Duration{0, 2 * time.Millisecond}[k.rand.IntN(2)]}
+			m := notify.Message{Topic: k.Topic, ID: k.id(), Key: k.one("", "a", "b", "ab"), Delay: []time.Duration{0, 2 * time.Millisecond}[k.rand.IntN(2)]}
 			all = append(all, m)
 		}
-		for _, r := range k.publisher.PublishMany(ctx, all) {
+		for _, r := range k.Publisher.PublishMany(ctx, all) {
 			k.must(r.Err)
 		}
 		return fmt.Sprintf("publish many %+v", all)
 	case 3, 4:
-		_, err := k.shard.Carry(ctx, store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0", Beat: k.rand.IntN(2) == 0})
-		k.must(err)
+		k.Carry(k.rand.IntN(2) == 0)
 		return "carry"
 	case 5, 6, 7:
-		c := store.Claim{Topic: k.topic, Max: 1 + k.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[k.rand.IntN(2)], AckNow: k.rand.IntN(5) == 0}
-		claimed, err := k.shard.Claim(ctx, c)
+		c := store.Claim{Topic: k.Topic, Max: 1 + k.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[k.rand.IntN(2)], AckNow: k.rand.IntN(5) == 0}
+		claimed, err := k.Shard.Claim(ctx, c)
 		k.must(err)
 		for _, m := range claimed.Messages {
 			if m.Fence <= k.fence && m.Fence != 0 {
-				k.t.Errorf("%s has the fence %d behind %d", m.Member, m.Fence, k.fence)
+				k.Errorf("%s has the fence %d behind %d", m.Member, m.Fence, k.fence)
 			}
 			k.fence = max(k.fence, m.Fence)
 		}
@@ -335,19 +334,19 @@ func (k *keyed) step(ctx context.Context) string {
 			}
 		}
 		if len(some) > 0 {
-			lost, err := k.shard.Ack(ctx, k.topic, some)
+			lost, err := k.Shard.Ack(ctx, k.Topic, some)
 			k.must(err)
 			return fmt.Sprintf("ack %v, lost %v", some, lost)
 		}
 		return ""
 	case 9:
-		_, _, err := k.shard.AckWith(ctx, k.topic, lease, store.Result{Keep: time.Millisecond * time.Duration(k.rand.IntN(2))})
+		_, _, err := k.Shard.AckWith(ctx, k.Topic, lease, store.Result{Keep: time.Millisecond * time.Duration(k.rand.IntN(2))})
 		k.must(err)
 		return fmt.Sprintf("ack with %v", lease)
 	case 10:
 		n := store.Nack{Lease: lease, Delay: 2 * time.Millisecond, Reason: "x", Bury: k.rand.IntN(3) == 0}
 		n.Keep = !n.Bury && k.rand.IntN(2) == 0
-		done, err := k.shard.Nack(ctx, k.topic, n)
+		done, err := k.Shard.Nack(ctx, k.Topic, n)
 		k.must(err)
 		return fmt.Sprintf("nack %+v: %+v", n, done)
 	case 11:
@@ -355,37 +354,37 @@ func (k *keyed) step(ctx context.Context) string {
 		if k.rand.IntN(2) == 0 {
 			back.Due = time.Now().Add(-time.Second)
 		}
-		lost, err := k.shard.Release(ctx, k.topic, reach.Inbox{}, 0, []store.Return{back})
+		lost, err := k.Shard.Release(ctx, k.Topic, reach.Inbox{}, 0, []store.Return{back})
 		k.must(err)
 		return fmt.Sprintf("release %v, lost %v", back, lost)
 	case 12:
 		id, when := k.id(), []store.When{0, store.In(time.Millisecond), store.In(time.Hour)}[k.rand.IntN(3)]
-		was, _, err := k.shard.Reschedule(ctx, k.topic, member(id), when, time.Time{})
+		was, _, err := k.Shard.Reschedule(ctx, k.Topic, member(id), when, time.Time{})
 		k.must(err)
 		return fmt.Sprintf("reschedule %s %v: %v", id, when, was)
 	case 13:
 		id := k.id()
-		cancel := k.shard.Cancel
+		cancel := k.Shard.Cancel
 		if k.rand.IntN(2) == 0 {
 			cancel = func(ctx context.Context, topic, member string) (record.State, error) {
-				return k.shard.CancelWaiting(ctx, topic, member, time.Time{})
+				return k.Shard.CancelWaiting(ctx, topic, member, time.Time{})
 			}
 		}
-		was, err := cancel(ctx, k.topic, member(id))
+		was, err := cancel(ctx, k.Topic, member(id))
 		k.must(err)
 		return fmt.Sprintf("cancel %s: %v", id, was)
 	case 14:
 		c := k.settings()
-		_, err := k.shard.Set(ctx, k.topic, c, false)
+		_, err := k.Shard.Set(ctx, k.Topic, c, false)
 		k.must(err)
 		return fmt.Sprintf("set %d %s %s, %d", *c.KeyConcurrency, *c.OnRetry, *c.OnDead, k.slots)
 	default:
 		letters := k.oldest(1 + k.rand.IntN(3))
-		deal := k.shard.Requeue
+		deal := k.Shard.Requeue
 		if k.rand.IntN(4) == 0 {
-			deal = k.shard.Purge
+			deal = k.Shard.Purge
 		}
-		done, err := deal(ctx, k.topic, letters)
+		done, err := deal(ctx, k.Topic, letters)
 		k.must(err)
 		return fmt.Sprintf("deal %v: %v", letters, done)
 	}
@@ -393,23 +392,23 @@ func (k *keyed) step(ctx context.Context) string {
 
 // oldest returns the dead letters that died first.
 func (k *keyed) oldest(n int) (letters store.Letters) {
-	ids := storetest.Dead(k.t, k.db, k.topic)
+	ids := storetest.Dead(k.T, k.Store, k.Topic)
 	for _, id := range ids[:min(n, len(ids))] {
-		letters.Members = append(letters.Members, k.topic+":"+id)
+		letters.Members = append(letters.Members, k.Topic+":"+id)
 	}
 	return letters
 }
 
 // play plays a history, and looks at all places after each step.
 func (k *keyed) play(steps int) bool {
-	ctx := k.t.Context()
+	ctx := k.Context()
 	before := k.read()
 	for range steps {
 		k.log = append(k.log, k.step(ctx))
 		after := k.read()
 		wrong := slices.Concat(after.check(k.limit, k.most), inOrder(before, after), slotsOf(before, after, k.slots))
 		if len(wrong) > 0 {
-			k.t.Errorf("%s\nbefore: %+v\nafter: %+v\nthe history:\n%s", strings.Join(wrong, "\n"), before, after, strings.Join(k.log[max(0, len(k.log)-25):], "\n"))
+			k.Errorf("%s\nbefore: %+v\nafter: %+v\nthe history:\n%s", strings.Join(wrong, "\n"), before, after, strings.Join(k.log[max(0, len(k.log)-25):], "\n"))
 			return false
 		}
 		before = after
@@ -420,33 +419,32 @@ func (k *keyed) play(steps int) bool {
 // drain handles all that is left, and checks that nothing stays blocked, and no key, seat or line stays. What dies again and again,
 // since its time to live is shorter than this takes, is purged in the end.
 func (k *keyed) drain() {
-	ctx := k.t.Context()
+	ctx := k.Context()
 	for round := range 200 {
 		p := k.read()
 		if len(p.records) == 0 && len(p.keys)+len(p.seats)+len(p.line)+len(p.heads) == 0 {
 			return
 		}
-		deal := k.shard.Requeue
+		deal := k.Shard.Requeue
 		if round >= 20 {
-			deal = k.shard.Purge
+			deal = k.Shard.Purge
 		}
-		_, err := deal(ctx, k.topic, k.oldest(50))
+		_, err := deal(ctx, k.Topic, k.oldest(50))
 		k.must(err)
 		for id := range p.scheduled {
-			_, _, err := k.shard.Reschedule(ctx, k.topic, k.topic+":"+id, 0, time.Time{})
+			_, _, err := k.Shard.Reschedule(ctx, k.Topic, k.Topic+":"+id, 0, time.Time{})
 			k.must(err)
 		}
-		_, err = k.shard.Carry(ctx, store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
-		k.must(err)
+		k.Carry(false)
 		for _, m := range k.held {
-			_, err := k.shard.Ack(ctx, k.topic, []store.Lease{m.Lease})
+			_, err := k.Shard.Ack(ctx, k.Topic, []store.Lease{m.Lease})
 			k.must(err)
 		}
-		claimed, err := k.shard.Claim(ctx, store.Claim{Topic: k.topic, Max: 100, Lease: time.Minute})
+		claimed, err := k.Shard.Claim(ctx, store.Claim{Topic: k.Topic, Max: 100, Lease: time.Minute})
 		k.must(err)
 		k.held = claimed.Messages
 	}
-	k.t.Errorf("still there: %+v\nthe history:\n%s", k.read(), strings.Join(k.log, "\n"))
+	k.Errorf("still there: %+v\nthe history:\n%s", k.read(), strings.Join(k.log, "\n"))
 }
 
 // Of a key no more messages than its limit are ready, leased or put off, whatever is done to the messages; the next one is
@@ -478,7 +476,7 @@ func playAll(t *testing.T, db *notify.Store, n int) {
 		if t.Failed() {
 			t.Fatalf("history %d of the seed %d", i, seed)
 		}
-		if _, err := k.shard.Resign(t.Context(), k.token, "", 0); err != nil {
+		if _, err := k.Shard.Resign(t.Context(), k.Token(), "", 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -487,74 +485,61 @@ func playAll(t *testing.T, db *notify.Store, n int) {
 // A publish of several reports which of them are blocked.
 func TestPublishReportsWhatIsBlocked(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	publisher := storetest.Publisher(t, db)
+	p := storetest.NewPlayer(t, seated(1))
 	message := func(id, key string, delay time.Duration) notify.Message {
-		return notify.Message{Topic: "ledger", ID: id, Key: key, Delay: delay}
+		return notify.Message{Topic: p.Topic, ID: id, Key: key, Delay: delay}
 	}
-	got := make(map[string]notify.State)
-	note := func(results ...notify.Result) {
-		for _, r := range results {
-			if r.Err != nil {
-				t.Error(r.Err)
-			}
-			got[r.ID] = r.State
-		}
-	}
-	note(publisher.PublishMany(t.Context(), []notify.Message{
+	var got []string
+	for _, r := range p.Publisher.PublishMany(t.Context(), []notify.Message{
 		message("c", "acct-7", 0), message("plain", "", 0), message("b", "acct-7", 0), message("a", "acct-7", 0), message("later", "acct-7", time.Hour), message("other", "acct-8", 0),
-	})...)
-	one, err := publisher.Publish(t.Context(), message("d", "acct-8", 0))
-	note(notify.Result{Publication: one, Err: err})
-	want := map[string]notify.State{
-		"a": notify.Ready, "b": notify.Blocked, "c": notify.Blocked, "d": notify.Blocked, "plain": notify.Ready, "other": notify.Ready, "later": notify.Scheduled,
+	}) {
+		got = append(got, fmt.Sprint(r.ID, " ", r.State, r.Err))
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if want := []string{"c blocked <nil>", "plain ready <nil>", "b blocked <nil>", "a ready <nil>", "later scheduled <nil>", "other ready <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
+	p.Play("publish d key=acct-8 = blocked")
 }
 
 // Where a key of the seats is foreign no message is lost: it goes as if it had no key.
 func TestForeignSeats(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]func(script.Keys, string) string{
-		"keys": script.Keys.KeysOf, "seats": script.Keys.Seats, "line": script.Keys.Line, "heads": script.Keys.Heads,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := storetest.Open(t)
-			k := openKeyed(t, db, "ledger", 0)
-			for _, id := range []string{"a", "b", "c"} {
-				storetest.Publish(t, db, notify.Message{Topic: "ledger", ID: id, Key: "acct-7", Delay: time.Hour})
+	foreign := func(p *storetest.Player, words []string) string { // the key is replaced
+		key := p.Store.KeysOf(p.Topic).Base() + words[0] + ":" + p.Topic
+		return fmt.Sprint(p.Store.Client().Del(p.Context(), key).Err(), p.Store.Client().Set(p.Context(), key, "foreign", 0).Err())
+	}
+	work := func(p *storetest.Player, words []string) string { // which messages are carried, claimed and acknowledged
+		got := make(map[string]bool)
+		for range 10 {
+			p.Carry(false)
+			claimed, err := p.Shard.Claim(p.Context(), store.Claim{Topic: p.Topic, Max: 10, Lease: time.Minute})
+			if err != nil {
+				return err.Error()
 			}
-			if err := db.Client().Del(t.Context(), of(db.KeysOf("ledger"), "ledger")).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Client().Set(t.Context(), of(db.KeysOf("ledger"), "ledger"), "foreign", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			storetest.Hasten(t, db, time.Hour, "ledger")
-			k.passes(time.Millisecond) // delays are rounded up
-			got := make(map[string]bool)
-			for range 10 {
-				_, err := k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
-				k.must(err)
-				claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: "ledger", Max: 10, Lease: time.Minute})
-				k.must(err)
-				for _, m := range claimed.Messages {
-					got[m.Member] = true
-					lost, err := k.shard.Ack(t.Context(), "ledger", []store.Lease{m.Lease})
-					k.must(err)
-					if len(lost) > 0 {
-						t.Errorf("the lease of %s is lost", m.Member)
-					}
+			for _, m := range claimed.Messages {
+				got[m.Member] = true
+				if lost, err := p.Shard.Ack(p.Context(), p.Topic, []store.Lease{m.Lease}); err != nil || len(lost) > 0 {
+					return fmt.Sprint(m.Member, lost, err)
 				}
 			}
-			if len(got) != 3 {
-				t.Errorf("claimed %v, want all", got)
-			}
-		})
+		}
+		return fmt.Sprint(slices.Sorted(maps.Keys(got)))
 	}
+	storetest.Play(t, `
+	publish a b c key=acct-7 delay=1h
+== keys
+	foreign keys = <nil> <nil>
+== seats
+	foreign seats = <nil> <nil>
+== line
+	foreign line = <nil> <nil>
+== heads
+	foreign heads = <nil> <nil>
+==
+	hasten 1h
+	pass 1ms                     # delays are rounded up
+	work = [ledger:a ledger:b ledger:c]
+	`, storetest.Scenario{Topic: "ledger", Verbs: map[string]func(*storetest.Player, []string) string{"foreign": foreign, "work": work}})
 }
 
 // A fence is greater than those before, also if the clock was set back; what has no key in a topic without keys has none.
@@ -595,18 +580,18 @@ func TestCallUpIsNotEarly(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	k := openKeyed(t, db, "ledger", 0)
-	storetest.Publish(t, db, notify.Message{Topic: k.topic, ID: "a", Key: "1"}, notify.Message{Topic: k.topic, ID: "b", Key: "1"})
+	storetest.Publish(t, db, notify.Message{Topic: k.Topic, ID: "a", Key: "1"}, notify.Message{Topic: k.Topic, ID: "b", Key: "1"})
 	key, was, _ := parts(k.read().line[0])
 	const due = 4_000_000_000_000 // ms: for Redis's clock it is as if it was set back by decades
-	keys, noted := db.KeysOf(k.topic), fmt.Sprintf("%015d", int64(due))
+	keys, noted := db.KeysOf(k.Topic), fmt.Sprintf("%015d", int64(due))
 	tx := db.Client().TxPipeline()
-	tx.ZRem(t.Context(), keys.Line(k.topic), key+"\x00"+was+"\x00b")
-	tx.ZAdd(t.Context(), keys.Line(k.topic), redis.Z{Member: key + "\x00" + noted + "\x00b"})
-	tx.HSet(t.Context(), keys.KeysOf(k.topic), "b", key+" "+noted)
+	tx.ZRem(t.Context(), keys.Line(k.Topic), key+"\x00"+was+"\x00b")
+	tx.ZAdd(t.Context(), keys.Line(k.Topic), redis.Z{Member: key + "\x00" + noted + "\x00b"})
+	tx.HSet(t.Context(), keys.KeysOf(k.Topic), "b", key+" "+noted)
 	if _, err := tx.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := k.shard.Claim(t.Context(), store.Claim{Topic: k.topic, Max: 10, AckNow: true})
+	claimed, err := k.Shard.Claim(t.Context(), store.Claim{Topic: k.Topic, Max: 10, AckNow: true})
 	k.must(err)
 	if p := k.read(); len(claimed.Messages) != 1 || p.ready["b"] != due || len(p.line) > 0 {
 		t.Errorf("claimed %d messages; b is ready at %.0f, want %d", len(claimed.Messages), p.ready["b"], int64(due))
@@ -622,22 +607,19 @@ func TestLimitGrows(t *testing.T) {
 	for i := range each {
 		var some []notify.Message
 		for key := range keys {
-			some = append(some, notify.Message{Topic: k.topic, ID: fmt.Sprint(key, "-", i), Key: fmt.Sprint(key)})
+			some = append(some, notify.Message{Topic: k.Topic, ID: fmt.Sprint(key, "-", i), Key: fmt.Sprint(key)})
 		}
 		storetest.Publish(t, db, some...)
 	}
-	if _, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{KeyConcurrency: new(limit)}, false); err != nil {
+	if _, err := k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{KeyConcurrency: new(limit)}, false); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(k.read().ready); n <= keys || n >= keys*limit {
 		t.Errorf("%d are ready at once", n)
 	}
-	w := store.Sweep{Token: k.token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	var w store.Sweep
 	for range 10 {
-		swept, err := k.shard.Sweep(t.Context(), w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		swept := k.Sweep(w)
 		w.Seat = swept.Seat
 		if !swept.Soon {
 			break
@@ -655,47 +637,43 @@ func TestLimitGrows(t *testing.T) {
 // A setting that lets more of a key go does so at once, whether it is the topic's or that of all topics.
 func TestSettingsFree(t *testing.T) {
 	t.Parallel()
-	stop, free := store.SettingsChange{OnDead: new("stop")}, store.SettingsChange{OnDead: new("go")}
-	for name, test := range map[string]struct {
-		before, after store.SettingsChange
-		nack          store.Nack // of the first
-		ready         int        // of two behind it
-	}{
-		"a dead letter bars no more":       {stop, free, store.Nack{Bury: true}, 1},
-		"what is put off leaves its seat":  {stop, store.SettingsChange{OnRetry: new("pass")}, store.Nack{Delay: time.Hour}, 1},
-		"there are more seats":             {stop, store.SettingsChange{KeyConcurrency: new(3)}, store.Nack{Delay: time.Hour}, 2},
-		"what keeps its seat keeps others": {free, stop, store.Nack{Delay: time.Hour}, 0},
-	} {
-		for _, of := range []string{"ledger", notify.AllTopics} {
-			t.Run(name+" of "+of, func(t *testing.T) {
-				t.Parallel()
-				k := openKeyed(t, storetest.Open(t), "ledger", 0)
-				_, err := k.shard.Set(t.Context(), of, test.before, false)
-				k.must(err)
-				for _, id := range []string{"a", "b", "c"} {
-					storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: id, Key: "x"})
-				}
-				test.nack.Lease = k.take(t.Context()).Lease
-				_, err = k.shard.Nack(t.Context(), k.topic, test.nack)
-				k.must(err)
-				if p := k.read(); len(p.ready) > 0 {
-					t.Fatalf("ready: %v", p.ready)
-				}
-				_, err = k.shard.Set(t.Context(), of, test.after, false)
-				k.must(err)
-				p := k.read()
-				if len(p.ready) != test.ready {
-					t.Errorf("ready: %v, seats %v", p.ready, p.seats)
-				}
-				seats := 1
-				if test.after.KeyConcurrency != nil {
-					seats = *test.after.KeyConcurrency
-				}
-				for _, wrong := range p.check(seats, seats) {
-					t.Error(wrong)
-				}
-			})
-		}
+	for _, of := range []string{"ledger", notify.AllTopics} {
+		t.Run(of, func(t *testing.T) {
+			storetest.Play(t, strings.ReplaceAll(`
+== a dead letter bars no more
+	set on_dead=stop
+	publish a b c key=x
+	claim 1 = a
+	bury a
+	list ready = nothing
+	set on_dead=go
+	list ready = b
+== what is put off leaves its seat
+	set on_dead=stop
+	publish a b c key=x
+	claim 1 = a
+	nack a delay=1h
+	list ready = nothing
+	set on_retry=pass
+	list ready = b
+== there are more seats
+	set on_dead=stop
+	publish a b c key=x
+	claim 1 = a
+	nack a delay=1h
+	list ready = nothing
+	set key_concurrency=3
+	list ready = b c
+== what keeps its seat keeps others
+	set on_dead=go
+	publish a b c key=x
+	claim 1 = a
+	nack a delay=1h
+	list ready = nothing
+	set on_dead=stop
+	list ready = nothing
+			`, "set ", "set topic="+of+" "), seated(0))
+		})
 	}
 }
 
@@ -704,32 +682,30 @@ func TestManyBarOneKey(t *testing.T) {
 	t.Parallel()
 	const behind = 8_100
 	k := openKeyed(t, storetest.Open(t), "ledger", 0)
-	_, err := k.shard.Set(t.Context(), k.topic, store.SettingsChange{OnDead: new("stop")}, false)
+	_, err := k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{OnDead: new("stop")}, false)
 	k.must(err)
-	storetest.Publish(t, k.db, notify.Message{Topic: k.topic, ID: "first", Key: "barred"})
-	_, err = k.shard.Nack(t.Context(), k.topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
+	storetest.Publish(t, k.Store, notify.Message{Topic: k.Topic, ID: "first", Key: "barred"})
+	_, err = k.Shard.Nack(t.Context(), k.Topic, store.Nack{Lease: k.take(t.Context()).Lease, Bury: true})
 	k.must(err)
 	all := make([]notify.Message, behind)
 	for i := range all {
-		all[i] = notify.Message{Topic: k.topic, Key: "barred", TTL: time.Millisecond}
+		all[i] = notify.Message{Topic: k.Topic, Key: "barred", TTL: time.Millisecond}
 	}
 	for some := range slices.Chunk(all, 1000) {
-		storetest.Publish(t, k.db, some...)
+		storetest.Publish(t, k.Store, some...)
 	}
-	k.passes(2 * time.Millisecond)
+	k.Play("pass 2ms")
 	for range 2 {
-		_, err = k.shard.Carry(t.Context(), store.Carry{Token: k.token, Lease: time.Minute, Batch: 5 * behind, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
+		_, err = k.Shard.Carry(t.Context(), store.Carry{Token: k.Token(), Lease: time.Minute, Batch: 5 * behind, KeepCount: 1, KeepAge: time.Hour, Ready: "0"})
 		k.must(err)
 	}
 	if p := k.read(); len(p.dead) != behind+1 || strings.Count(p.seats["barred"], "!") != behind+1 {
 		t.Fatalf("%d are dead, and %d bar the key", len(p.dead), strings.Count(p.seats["barred"], "!"))
 	}
-	k.must(k.db.Client().HSet(t.Context(), k.db.KeysOf(k.topic).Seats(k.topic), "lost", "nobody !nobody-2").Err())
-	w := store.Sweep{Token: k.token, KeepDeadCount: 2 * behind, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour}
+	k.must(k.Store.Client().HSet(t.Context(), k.Store.KeysOf(k.Topic).Seats(k.Topic), "lost", "nobody !nobody-2").Err())
+	w := store.Sweep{KeepDeadCount: 2 * behind}
 	storetest.Eventually(t, "the seats of nobody are taken away", func() bool {
-		swept, err := k.shard.Sweep(t.Context(), w)
-		k.must(err)
-		w.Seat = swept.Seat
+		w.Seat = k.Sweep(w).Seat
 		return k.read().seats["lost"] == ""
 	})
 	if n := strings.Count(k.read().seats["barred"], "!"); n != behind+1 {
