@@ -19,9 +19,7 @@ const million = 1_000_000
 func handled(b testing.TB, db *notify.Store, topic string, on func(*subscribers.Delivery)) {
 	b.Helper()
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		on(d)
 		return nil

@@ -43,9 +43,7 @@ type entry struct {
 func logOf(t *testing.T, db *notify.Store, topic string) (entries []entry) {
 	t.Helper()
 	found, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, one := range found {
 		e := entry{topic: topic, id: one.Values["id"].(string), record: one.Values["record"].(string)}
 		e.position, e.prev = position(t, one.ID), position(t, one.Values["prev"].(string))
@@ -60,9 +58,7 @@ func logOf(t *testing.T, db *notify.Store, topic string) (entries []entry) {
 func position(t *testing.T, text string) notify.Position {
 	t.Helper()
 	p, err := record.ParsePosition(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p
 }
 
@@ -97,9 +93,7 @@ func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis
 	t.Helper()
 	sub := listen(t, db, channels...)
 	for range channels {
-		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(sub.ReceiveTimeout(t.Context(), storetest.Deadline)))
 	}
 	return sub.Channel(redis.WithChannelSize(100_000))
 }
@@ -145,9 +139,7 @@ func TestBells(t *testing.T) {
 	bell := func() record.Bell {
 		t.Helper()
 		b, err := record.ParseBell(storetest.Receive(t, "a bell", bells).Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return b
 	}
 	var since notify.Position
@@ -381,9 +373,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 	stop()
 	run(t, db, carrier.Options{})
 	before, err := db.Client().ZScore(t.Context(), db.KeysOf("old.00").Logs(), "old.00").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Publish(t, db, all("old.00", "new", 0))
 	wantLog(t, db, "old.00", "new")
 	if log := logOf(t, db, "old.00"); log[0].prev != notify.Position(before) {
@@ -549,9 +539,7 @@ func TestBroadcastWithNowhereToGo(t *testing.T) {
 		return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
 	})
 	do(t, db, "DEL", db.KeysOf(topic).Log("bad"))
-	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), "bad", "x", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).RescheduleIn(t.Context(), "bad", "x", 0)))
 	wantLog(t, db, "bad", "x")
 	if c := counts(t, db, "bad"); c.Broadcasts != 0 || c.Sent != 1 {
 		t.Errorf("got %+v", c)
@@ -601,9 +589,7 @@ func TestBroadcastsWhenRedisIsOutOfMemory(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	do(t, db, "CONFIG", "SET", "maxmemory", "0")
-	if _, err := pub.Broadcast(t.Context(), all("a", "3", 0)); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.Broadcast(t.Context(), all("a", "3", 0))))
 	wantLog(t, db, "a", "1", "3")
 }
 
@@ -755,8 +741,6 @@ func TestBadKeeping(t *testing.T) {
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any
-	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)))
 	return gocmp.Equal(x, y)
 }

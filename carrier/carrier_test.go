@@ -53,9 +53,7 @@ func run(t testing.TB, db *notify.Store, o carrier.Options) (stop func()) {
 	t.Helper()
 	o.Lease = cmp.Or(o.Lease, long)
 	c, err := carrier.New(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
 }
 
@@ -86,9 +84,7 @@ func (c deaths) Write(line []byte) (int, error) {
 func look(t testing.TB, db *notify.Store) carrier.Status {
 	t.Helper()
 	s, err := carrier.Look(t.Context(), db.Of(topic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return s
 }
 
@@ -101,18 +97,14 @@ func state(c *carrier.Carrier) carrier.State {
 func counts(t testing.TB, db *notify.Store, topic string) notify.Counts {
 	t.Helper()
 	c, err := storetest.Count(db, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return c
 }
 
 func inspect(t *testing.T, db *notify.Store, id string) notify.Info {
 	t.Helper()
 	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return info
 }
 
@@ -147,9 +139,7 @@ func TestDeposedCarrierMovesNothing(t *testing.T) {
 	var log journal
 	run(t, db, carrier.Options{Name: "old", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "old" })
-	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "9 1 600000 usurper", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "9 1 600000 usurper", time.Hour).Err())
 	storetest.Publish(t, db, later("a", time.Millisecond))
 	storetest.Eventually(t, "the old one stands by", func() bool {
 		n, err := carrier.Standbys(t.Context(), db.Of(topic))
@@ -185,9 +175,7 @@ func TestLeaseRunsOut(t *testing.T) {
 func TestForeignLeaseEnds(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), "foreign", 0).Err())
 	run(t, db, carrier.Options{Name: "me", Lease: carrier.MinLease})
 	storetest.Eventually(t, "it is elected", func() bool { return look(t, db).Name == "me" })
 }
@@ -198,9 +186,7 @@ func TestLeaseIsNoLongerThanItsToken(t *testing.T) {
 	t.Parallel()
 	for token, most := range map[string]time.Duration{"7 1 1000 gone": time.Second, "7 1 99999999999999999999 gone": carrier.MaxLease, "7 1 gone": carrier.DefaultLease} {
 		db := storetest.Open(t)
-		if err := db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), token, time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Carrier(), token, time.Hour).Err())
 		run(t, db, carrier.Options{Name: "me", Lease: carrier.DefaultLease})
 		storetest.Eventually(t, "the lease is cut", func() bool { return look(t, db).Lease <= most })
 		if most == time.Second {
@@ -254,9 +240,7 @@ func TestBacklogIsMovedWithItsDueTimes(t *testing.T) {
 		}
 	}
 	ready, err := db.Client().ZRangeWithScores(t.Context(), db.KeysOf("t.3").Ready("t.3"), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, z := range ready {
 		var i int
 		if _, err := fmt.Sscanf(z.Member.(string), "t.3:%d", &i); err != nil || int64(z.Score) != messages[i].Due.Add(-2*time.Hour).UnixMilli() {
@@ -344,12 +328,10 @@ func expire(t *testing.T, db *notify.Store, id string) {
 func TestExpiryWhileLeased(t *testing.T) {
 	t.Parallel()
 	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d})
-		return err
+		return storetest.ErrOf(c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}))
 	}
 	nack := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		_, err := d.Nack(t.Context(), 0, "not now")
-		return err
+		return storetest.ErrOf(d.Nack(t.Context(), 0, "not now"))
 	}
 	leave := func(*subscribers.Claimer, subscribers.Delivery) error { return nil }
 	for name, c := range map[string]struct {
@@ -375,12 +357,8 @@ func TestExpiryWhileLeased(t *testing.T) {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}
 			expire(t, db, "a")
-			if err = ds[0].Extend(t.Context(), c.extension); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.giveBack(claimer, ds[0]); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, ds[0].Extend(t.Context(), c.extension))
+			storetest.Must(t, c.giveBack(claimer, ds[0]))
 			storetest.Eventually(t, "it is dead", func() bool {
 				if again, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(again) > 0 {
 					t.Fatalf("it was handed out again: %v, %v", again, err)
@@ -407,9 +385,7 @@ func TestExpiryAtTheEndOfALease(t *testing.T) {
 	}
 	d, expires := ds[0], ds[0].Until().Truncate(time.Millisecond)
 	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), expires.UnixMilli(), record.Member(topic, "a"))
-	if _, err := d.Nack(t.Context(), 0, "not now"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), 0, "not now")))
 	if got := inspect(t, db, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
 		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, expires, got.State)
 	}
@@ -443,9 +419,7 @@ func TestForeignTimes(t *testing.T) {
 	for _, due := range []string{"1e18", "+inf"} {
 		client, keys := db.Client(), db.KeysOf(topic)
 		client.Do(t.Context(), "ZADD", keys.ScheduledTopics(), due, topic)
-		if err := client.Do(t.Context(), "ZADD", keys.Scheduled(topic), due, topic+":far").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Do(t.Context(), "ZADD", keys.Scheduled(topic), due, topic+":far").Err())
 		if s := look(t, db); !s.Next.IsZero() {
 			t.Errorf("due %s: the next is due at %v", due, s.Next)
 		}
@@ -471,9 +445,7 @@ func TestNowhereToGo(t *testing.T) {
 	expired := notify.Message{Topic: "stuck", ID: "e", Body: []byte("e"), Delay: time.Millisecond, TTL: time.Millisecond}
 	storetest.Publish(t, db, stuck, expired, later("good", 2*time.Millisecond))
 	for _, key := range []string{keys.Ready("stuck"), keys.Dead("stuck")} {
-		if err := client.Set(t.Context(), key, "a string", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Set(t.Context(), key, "a string", 0).Err())
 	}
 	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
@@ -500,9 +472,7 @@ func TestForeignThingsBesideLeases(t *testing.T) {
 	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
 	claimer := subscriberstest.Claimer(t, db)
 	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
-		if _, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: record.MinLease}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: record.MinLease})))
 	}
 	client.HSet(t.Context(), db.KeysOf("attempts").Attempts(), "attempts:a", "none")
 	client.Set(t.Context(), db.KeysOf("dead").Dead("dead"), "a string", 0)
@@ -547,13 +517,9 @@ func TestForeignKeys(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			db := storetest.Open(t)
 			test.make[1] = db.KeysOf(topic).Base() + test.make[1].(string)
-			if err := db.Client().Do(t.Context(), test.make...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().Do(t.Context(), test.make...).Err())
 			sub, err := subscribers.NewSubscriber(db)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			handled := make(chan string, 100)
 			for _, topic := range []string{topic, "other"} {
 				if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
@@ -651,9 +617,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			})
 			stray := store.Letters{Members: []string{other + ":live"}}
 			for _, remove := range []func(store.Shard, context.Context, string, store.Letters) (store.Dealt, error){store.Shard.Requeue, store.Shard.Purge} {
-				if _, err := remove(db.Of(dead), t.Context(), dead, stray); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(remove(db.Of(dead), t.Context(), dead, stray)))
 			}
 			if counts(t, db, dead).Dead != 0 {
 				t.Error("it is not purged")
@@ -676,9 +640,7 @@ func TestBeatRingsAgain(t *testing.T) {
 	storetest.Publish(t, db, later("a", 0))
 	inbox := db.KeysOf(topic).Inbox("me")
 	rings := subscribe(t, db, inbox)
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox).Err())
 	run(t, db, carrier.Options{})
 	for range 2 { // and again, until it is claimed
 		if got := storetest.Receive(t, "a ring", rings).Payload; got != topic {
@@ -715,9 +677,7 @@ func TestScriptsMayBeFlushed(t *testing.T) {
 	run(t, db, carrier.Options{})
 	for i := range 20 {
 		id := fmt.Sprint(i)
-		if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ScriptFlush(t.Context()).Err())
 		storetest.Publish(t, db, later(id, time.Millisecond))
 		storetest.Eventually(t, "it is ready", func() bool { return inspect(t, db, id).State == notify.Ready })
 	}
@@ -762,9 +722,7 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	c, err := carrier.New(storetest.At(t, server.URL(), ""), carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if err := c.Run(t.Context()); !errors.Is(err, notify.ErrUnfit) {
 		t.Errorf("got %v", err)
 	}

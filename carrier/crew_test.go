@@ -41,15 +41,11 @@ func (c crew) join(name string) (stop func()) {
 func (c crew) elected() (of map[string]int, all int) {
 	c.t.Helper()
 	shards, err := c.db.Shards(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	storetest.Must(c.t, err)
 	of = make(map[string]int)
 	for _, shard := range shards {
 		status, err := carrier.Look(c.t.Context(), shard)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		storetest.Must(c.t, err)
 		if status.Name != "" {
 			of[status.Name]++
 			all++
@@ -100,9 +96,7 @@ func TestCrew(t *testing.T) {
 		Path: os.Args[0], Name: "carrier", Output: os.Stderr,
 		Env: append(os.Environ(), asCarrier+"="+c.db.Prefix(), atRedis+"="+storetest.URL()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(process.Stop)
 	c.shares("a", "b", "killed")
 	stop()
@@ -147,14 +141,10 @@ func TestForeignStandbys(t *testing.T) {
 			do(t, db, "SET", keys.Standbys(), "x")
 			continue
 		}
-		if err := db.Client().HSet(t.Context(), keys.Standbys(), foreign).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().HSet(t.Context(), keys.Standbys(), foreign).Err())
 	}
 	c, err := carrier.New(db, carrier.Options{Name: "me", Lease: long, Sweep: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "they are removed", func() bool {
 		for _, keys := range db.KeysOfAll()[:7] {
@@ -197,9 +187,7 @@ func TestShardsAgree(t *testing.T) {
 	t.Parallel()
 	db := eight(t, storetest.URL())
 	c, err := carrier.New(db, carrier.Options{Sweep: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "all are carried", func() bool {
 		all := c.States()
@@ -215,9 +203,7 @@ func TestShardsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	shards, err := db.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, shard := range shards {
 		storetest.Eventually(t, "shard "+shard.Label()+" has the settings", func() bool {
 			s, err := shard.Settings(t.Context(), record.AllTopics)
@@ -233,21 +219,15 @@ func TestShardsAreLearned(t *testing.T) {
 	first := storetest.Unhurried(eight(t, server.URL()))
 	storetest.Found(t, first)
 	db := storetest.With(t, notify.Config{URL: server.URL(), Prefix: first.Prefix()})
-	if err := server.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Signal(syscall.SIGSTOP))
 	c, err := carrier.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it runs", func() bool { return !c.States()[0].Progress.IsZero() })
 	if all := c.States(); len(all) != 1 || all[0].Carrying || c.Alive() != nil {
 		t.Errorf("got %+v, %v", all, c.Alive())
 	}
-	if err := server.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Signal(syscall.SIGCONT))
 	storetest.Eventually(t, "it carries all", func() bool {
 		all := c.States()
 		return len(all) == 8 && !slices.ContainsFunc(all, func(s carrier.State) bool { return !s.Carrying })

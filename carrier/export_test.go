@@ -22,9 +22,7 @@ func Elect(t *testing.T, shard store.Shard, o Options) Beater {
 	t.Helper()
 	o.Lease = MaxLease
 	c, err := New(shard.Store(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	tm, _, err := newMover(shard, c.o, c.o.Logger, newShares(storetest.Shards())).elect(t.Context())
 	if err != nil || tm == nil {
 		t.Fatalf("elected: %v, %v", tm, err)
@@ -47,9 +45,7 @@ func (b Beater) Step(t *testing.T, keep time.Duration) (most time.Duration) {
 	t.Helper()
 	b.t.o.KeepTopics, b.t.o.KeepAge = keep, keep
 	most, err := b.t.step(t.Context(), b.r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return most
 }
 

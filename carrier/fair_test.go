@@ -20,9 +20,7 @@ func elected(t *testing.T, db *notify.Store, o Options) *term {
 	storetest.OneShard(t, "a call carries topics of one")
 	o.Lease = MaxLease
 	c, err := New(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	tm, _, err := c.all()[0].elect(t.Context())
 	if err != nil || tm == nil {
 		t.Fatalf("elected: %v, %v", tm, err)
@@ -33,9 +31,7 @@ func elected(t *testing.T, db *notify.Store, o Options) *term {
 // carryOnce makes one call.
 func (t *term) carryOnce(test *testing.T) {
 	test.Helper()
-	if _, err := t.call(test.Context()); err != nil {
-		test.Fatal(err)
-	}
+	storetest.Must(test, storetest.ErrOf(t.call(test.Context())))
 }
 
 // overdue publishes messages that are due within the next ms, and waits until they are.
@@ -55,9 +51,7 @@ func overdue(t *testing.T, db *notify.Store, messages ...notify.Message) {
 func now(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return now
 }
 
@@ -73,9 +67,7 @@ func many(n int, message func(i int) notify.Message) []notify.Message {
 func card(t *testing.T, db *notify.Store, key string) int {
 	t.Helper()
 	n, err := db.Client().ZCard(t.Context(), key).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return int(n)
 }
 
@@ -165,9 +157,7 @@ func TestOrderInABacklog(t *testing.T) {
 	client, keys := db.Client(), db.Keys()
 	last := func(key string, rank int64) (redis.Z, bool) {
 		found, err := client.ZRangeWithScores(t.Context(), key, rank, rank).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(found) == 0 {
 			return redis.Z{}, false
 		}
@@ -206,9 +196,7 @@ func TestEveryKindHasItsShare(t *testing.T) {
 		tm.carryOnce(t)
 	}
 	log, err := client.XLen(t.Context(), keys.Log("news")).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for what, n := range map[string]int{
 		"leases that ended": card(t, db, keys.Ready("leased")), "broadcasts": int(log), "messages": card(t, db, keys.Ready("scheduled")),
 		"expired messages": card(t, db, keys.Dead("short")),

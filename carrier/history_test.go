@@ -16,9 +16,7 @@ import (
 func samples(t *testing.T, shard store.Shard, ring store.Ring, from, to int64) []store.Sample {
 	t.Helper()
 	all, err := shard.History(t.Context(), ring, from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return all
 }
 
@@ -31,15 +29,11 @@ func TestHistoryOverAKill(t *testing.T) {
 		Path: os.Args[0], Name: "carrier", Output: os.Stderr,
 		Env: append(os.Environ(), asCarrier+"="+c.db.Prefix(), atRedis+"="+storetest.URL()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(process.Stop)
 	c.shares("killed")
 	shards, err := c.db.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	began := time.Now().Unix()
 	publish := func(since int64) {
 		for _, shard := range shards {

@@ -213,9 +213,7 @@ func TestLoopComesAround(t *testing.T) {
 				s.set(func() { s.hangs = true })
 				for range 6000 {
 					time.Sleep(100 * time.Millisecond)
-					if err := a.Alive(); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, a.Alive())
 				}
 				what := map[string]string{"elected": "cannot carry"}[name]
 				if what == "" {

@@ -24,9 +24,7 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 	inbox := k.Inbox("me")
 	rung, other := storetest.Beside(store, topic, "rung"), storetest.Beside(store, topic, "other")
 	for _, paused := range []string{topic, rung} { // of one nobody stands in the list
-		if err := inspector.Pause(t.Context(), paused); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, inspector.Pause(t.Context(), paused))
 		storetest.Publish(t, store, notify.Message{Topic: paused, ID: "1", Body: []byte("x")})
 	}
 	storetest.Publish(t, store, notify.Message{Topic: other, ID: "1", Body: []byte("x")})
@@ -51,9 +49,7 @@ func TestBeatLeavesPausedTopicsAlone(t *testing.T) {
 		stop()
 	}
 	for _, resumed := range []string{topic, rung} {
-		if err := inspector.Resume(t.Context(), resumed); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, inspector.Resume(t.Context(), resumed))
 	}
 	want := map[string]bool{woken(topic): true, woken(rung): true, inbox + " " + rung: true}
 	for len(want) > 0 {
@@ -77,9 +73,7 @@ func TestPauseEndsOverAKill(t *testing.T) {
 		Path: os.Args[0], Name: "carrier", Output: os.Stderr,
 		Env: append(os.Environ(), asCarrier+"="+c.db.Prefix(), atRedis+"="+storetest.URL()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(process.Stop)
 	c.shares("killed")
 	storetest.Publish(t, c.db, notify.Message{Topic: topic, ID: "1", Body: []byte("x")})
@@ -87,13 +81,9 @@ func TestPauseEndsOverAKill(t *testing.T) {
 	do(t, c.db, "ZADD", c.db.KeysOf(topic).Waiting(topic), 1, inbox)
 	rings := c.db.Client().SSubscribe(t.Context(), inbox)
 	t.Cleanup(func() { rings.Close() })
-	if _, err := rings.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(rings.ReceiveTimeout(t.Context(), storetest.Deadline)))
 	end, err := store.PauseUntil(t.Context(), c.db, topic, store.In(500*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	process.Kill()
 	run(t, c.db, carrier.Options{Name: "next"})
 	if m := storetest.Receive(t, "a ring", rings.Channel()); m.Payload != topic {

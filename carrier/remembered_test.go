@@ -43,9 +43,7 @@ var statLine = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
 func commands(t *testing.T, store *notify.Store) map[string]int64 {
 	t.Helper()
 	info, err := store.Client().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	all := make(map[string]int64)
 	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
 		all[m[1]], _ = strconv.ParseInt(m[2], 10, 64)

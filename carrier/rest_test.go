@@ -56,9 +56,7 @@ func TestCommandsAtRest(t *testing.T) {
 				do(t, db, "ZADD", db.KeysOf(topic).Base()+"alarms", time.Now().Add(time.Hour).UnixMilli(), "name")
 			}
 			if test.paused > 0 {
-				if _, err := store.PauseUntil(t.Context(), db, "held", store.In(test.paused)); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(store.PauseUntil(t.Context(), db, "held", store.In(test.paused))))
 			}
 			c := carrier.Elect(t, db.Of(topic), carrier.Options{NoHistory: test.history == 0})
 			for i := range test.schedules {

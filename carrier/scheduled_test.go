@@ -87,9 +87,7 @@ func (r *randomly) act() {
 			return
 		}
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	storetest.Must(r.t, err)
 	r.done++
 }
 

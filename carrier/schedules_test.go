@@ -37,9 +37,7 @@ func put(t testing.TB, db *notify.Store, s store.Schedule) {
 func stateOf(t testing.TB, db *notify.Store, name string) store.ScheduleState {
 	t.Helper()
 	_, state, _, err := db.Of(topic).Schedule(t.Context(), topic, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return state
 }
 
@@ -57,9 +55,7 @@ func awaitMade(t testing.TB, db *notify.Store, name string, n int64) (state stor
 func idsIn(t testing.TB, db *notify.Store, key string) (all []string) {
 	t.Helper()
 	members, err := db.Client().ZRange(t.Context(), key, 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, member := range members {
 		all = append(all, strings.TrimPrefix(member, topic+":"))
 	}
@@ -73,18 +69,14 @@ func TestEachSecondOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[string]int)
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	err = sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[d.ID]++
 		return nil
 	}, subscribers.HandleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, sub.Run)
 	for range 3 {
 		run(t, db, carrier.Options{})
@@ -150,9 +142,7 @@ func TestNewerZones(t *testing.T) {
 	put(t, db, store.Schedule{Name: "yearly", Spec: calendar.Spec{Cron: "@yearly", Zone: "Europe/Berlin"}})
 	before := awaitMade(t, db, "yearly", 2)
 	stop()
-	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err())
 	run(t, db, carrier.Options{})
 	storetest.Eventually(t, "it is made anew", func() bool {
 		after := stateOf(t, db, "yearly")
@@ -176,9 +166,7 @@ func TestChangedWhileNobodyCarried(t *testing.T) {
 			put(t, db, s)
 		}, 12},
 		"the zones": {func(t *testing.T, db *notify.Store, _ store.Schedule) {
-			if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), "*:zones", "2000a").Err())
 		}, 12},
 		"the times": {func(t *testing.T, db *notify.Store, s store.Schedule) {
 			s.Spec.Zone = "Etc/GMT-1"
@@ -213,9 +201,7 @@ func TestChangedWhileNobodyCarried(t *testing.T) {
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
 	zone, err := calendar.Zone("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return zone
 }
 
@@ -417,9 +403,7 @@ func TestOverlapSkip(t *testing.T) {
 	counts := func() notify.Counts {
 		t.Helper()
 		c, err := storetest.Count(db, topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return c
 	}
 	alone := func(what string, ready, leased int64) {
@@ -434,19 +418,13 @@ func TestOverlapSkip(t *testing.T) {
 	alone("ready", 1, 0)
 	d := claim()
 	alone("leased", 0, 1)
-	if _, err := d.Nack(t.Context(), time.Hour, "later"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "later")))
 	alone("put off", 0, 0)
-	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), topic, d.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).RescheduleIn(t.Context(), topic, d.ID, 0)))
 	if d = claim(); d.Attempt != 2 {
 		t.Fatalf("got %+v", d)
 	}
-	if _, err := d.Bury(t.Context(), "no"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "no")))
 	if next := claim(); next.ID == d.ID {
 		t.Errorf("%s came again", next.ID)
 	}
@@ -496,24 +474,16 @@ func TestChangedWhileLeased(t *testing.T) {
 	storetest.Eventually(t, "it goes on", func() bool {
 		return slices.Contains(idsIn(t, db, db.KeysOf(topic).Ready(topic)), first)
 	})
-	if err := ds[0].Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := db.Of(topic).PauseSchedule(t.Context(), topic, "tick", store.AnyRevision); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Should(t, ds[0].Ack(t.Context()))
+	storetest.Must(t, db.Of(topic).PauseSchedule(t.Context(), topic, "tick", store.AnyRevision))
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	ahead := &redis.ZRangeBy{Min: "(" + strconv.FormatInt(now.UnixMilli(), 10), Max: "+inf"}
 	if left, err := db.Client().ZRangeByScore(t.Context(), db.KeysOf(topic).Scheduled(topic), ahead).Result(); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
 	paused := stateOf(t, db, "tick")
-	if err := db.Of(topic).ResumeSchedule(t.Context(), topic, "tick", store.AnyRevision); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Of(topic).ResumeSchedule(t.Context(), topic, "tick", store.AnyRevision))
 	if state := awaitMade(t, db, "tick", paused.Made+2); state.Missed != 0 {
 		t.Errorf("got %+v", state)
 	}
@@ -527,9 +497,7 @@ func TestStoppedByAClockThatWasAhead(t *testing.T) {
 	ahead := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
 	for _, name := range []string{"often", "seldom"} {
 		s := store.Schedule{Topic: topic, Name: name, Spec: calendar.Spec{Every: 2 * time.Second}}
-		if _, err := db.Of(topic).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: ahead, Fell: ahead}}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(db.Of(topic).RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: ahead, Fell: ahead}})))
 	}
 	put(t, db, store.Schedule{Name: "fine", Spec: calendar.Spec{Every: time.Hour}})
 	var log journal
@@ -544,9 +512,7 @@ func TestStoppedByAClockThatWasAhead(t *testing.T) {
 		return stopped() == 2 && log.has("level=WARN", "redis's clock was ahead when schedules were filled", "schedules=2", "first="+topic+":")
 	})
 	for _, name := range []string{"often", "seldom"} {
-		if err := db.Of(topic).ResumeSchedule(t.Context(), topic, name, store.AnyRevision); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Of(topic).ResumeSchedule(t.Context(), topic, name, store.AnyRevision))
 	}
 	storetest.Eventually(t, "they go on", func() bool {
 		return stopped() == 0 && log.has("level=INFO", "all schedules go on that a clock that was ahead had stopped")

@@ -75,9 +75,7 @@ func simulate(t *testing.T, test func(t *testing.T, s *simulated, a, b *Carrier)
 		for i, name := range []string{"a", "b"} {
 			o.Name = name
 			c, err := New(db, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			c.all()[0].redis = s.redis()
 			both[i] = c
 		}

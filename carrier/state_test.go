@@ -54,9 +54,7 @@ func watch(t *testing.T, db *notify.Store, o carrier.Options) (*carrier.Carrier,
 	all := new(told)
 	o.OnCarried, o.Lease = all.add, cmp.Or(o.Lease, long)
 	c, err := carrier.New(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it carries, and hears nudges", func() bool {
 		for _, s := range c.States() {
@@ -88,9 +86,7 @@ func TestState(t *testing.T) {
 
 	began := time.Now()
 	idle, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if s := state(idle); s != (carrier.State{}) {
 		t.Errorf("before it runs: %+v", s)
 	}
@@ -132,9 +128,7 @@ func TestStateOfBroadcastsAndTheEnd(t *testing.T) {
 	db := storetest.Open(t)
 	all := new(told)
 	c, err := carrier.New(db, carrier.Options{OnCarried: all.add, Lease: long})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, c.Run)
 	storetest.Publish(t, db, notify.Message{Topic: topic, Broadcast: true, Body: []byte("x"), Delay: time.Millisecond})
 	all.wait(t, "it is sent", 1)
@@ -182,9 +176,7 @@ func TestRepeatedRing(t *testing.T) {
 	inbox := db.KeysOf(topic).Inbox("deaf")
 	subscribe(t, db, inbox)
 	waits := redis.Z{Score: float64(time.Now().UnixMicro()), Member: inbox}
-	if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), waits).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), waits).Err())
 	storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
 	storetest.Eventually(t, "rings are repeated", func() bool { return state(c).Repeated >= 2 })
 	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
@@ -204,14 +196,10 @@ func TestRepeatedRing(t *testing.T) {
 func TestProgressWithoutRedis(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer listener.Close()
 	c, err := carrier.New(storetest.At(t, "redis://"+listener.Addr().String(), ""), carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it runs", func() bool { return !state(c).Progress.IsZero() })
 	first := state(c).Progress

@@ -38,9 +38,7 @@ func die(t *testing.T, store *notify.Store, topic string, n int) {
 			t.Fatalf("claimed %d: %v", len(got), err)
 		}
 		for _, d := range got {
-			if _, err := d.Bury(t.Context(), "no such order"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "no such order")))
 		}
 		left -= len(got)
 	}
@@ -67,9 +65,7 @@ func size(t *testing.T, store *notify.Store, name string) (all int64) {
 			command = "ZCARD"
 		}
 		n, err := store.Client().Do(t.Context(), command, keys.Base()+name).Int64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		all += n
 	}
 	return all
@@ -149,9 +145,7 @@ func TestFullOutboxIsTold(t *testing.T) {
 	store := storetest.Open(t)
 	s := store.Of(topic)
 	for _, room := range []int{20, 5} { // each death leaves 20, then there is room for 5
-		if err := s.OpenArchive(t.Context(), room); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.OpenArchive(t.Context(), room))
 		if room == 20 {
 			die(t, store, "orders", 30)
 		}
@@ -246,9 +240,7 @@ func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 			}
 			storetest.Publish(t, store, later("00000", 0))
 			aged(t, store, topic, 1, 2*time.Hour)
-			if err := remove(t, store); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, remove(t, store))
 			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute}); err != nil || len(got) != 1 || string(got[0].Body) != "00000" {
 				t.Errorf("claimed %v, %v", got, err)
 			}
@@ -267,9 +259,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 		if err != nil || len(got) != 1 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
-		if err := got[0].Ack(ctx); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, got[0].Ack(ctx))
 	}
 	kept := []string{"scheduled", "ready", "leased", "dead", "announced", "paused", "waits"}
 	for _, topic := range append(kept, "gone") {
@@ -283,9 +273,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	}
 	die(t, store, "dead", 1)
 	inspector := storetest.Inspector(t, store)
-	if err := inspector.Pause(ctx, "paused"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Pause(ctx, "paused"))
 	keys := store.KeysOf("waits")
 	subscribe(t, store, keys.Inbox("x"))
 	do(t, store, "ZADD", keys.Waiting("waits"), 1, keys.Inbox("x"))
@@ -294,9 +282,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 	storetest.Eventually(t, "it is forgotten", func() bool { return topicsForgotten(c) == 1 })
 	known := func() (names []string) {
 		all, err := storetest.Collect(inspector.Topics(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, c := range all {
 			names = append(names, c.Topic)
 		}
@@ -326,9 +312,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 			}
 		} else {
 			storetest.Publish(t, store, notify.Message{Topic: topic, ID: "1", Body: []byte("x"), Delay: time.Hour})
-			if _, err := storetest.Publisher(t, store).Cancel(t.Context(), topic, "1"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, store).Cancel(t.Context(), topic, "1")))
 		}
 		do(t, store, "HSET", store.KeysOf(topic).Topics(), topic+":idle", fmt.Sprint("1 ", before))
 		do(t, store, "ZADD", store.KeysOf(topic).SeenTopics(), 1, topic)
@@ -374,9 +358,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 	stop = run(t, store, carrier.Options{KeepTopics: carrier.MinKeepAge, KeepAge: carrier.MinKeepAge, Sweep: often})
 	storetest.Eventually(t, "all but one position are forgotten", func() bool { return size(t, store, "logs") == 1 })
 	last, err := store.Client().ZRangeWithScores(t.Context(), store.KeysOf(topic).Logs(), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "so are the places of who listens", func() bool { return size(t, store, "places:shop") <= 1 })
 	stop()
 	run(t, store, carrier.Options{})
@@ -443,16 +425,10 @@ func TestInboxesWithoutASubscriberAreStruckOff(t *testing.T) {
 		}
 	}
 	waiting, watched := store.KeysOf("left").Waiting("left"), store.KeysOf("watched").Waiting("watched")
-	if err := store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.KeysOf("left").Inbox("gone")}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().ZAdd(t.Context(), waiting, redis.Z{Score: 1, Member: store.KeysOf("left").Inbox("gone")}).Err())
 	s, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Handle("watched", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, s.Handle("watched", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}))
 	storetest.Run(t, s.Run)
 	storetest.Eventually(t, "it waits", func() bool {
 		return store.Client().ZCard(t.Context(), watched).Val() == 1
@@ -486,9 +462,7 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 		for i := range topics { // all are looked at
 			pipe.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: fmt.Sprint("t", i)})
 		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pipe.Exec(t.Context())))
 		c.Step(t, time.Hour)
 		want := max(left-100, 0)
 		left = 0

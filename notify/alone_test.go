@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 var (
@@ -91,9 +92,7 @@ func TestPublishOneAsInABatch(t *testing.T) {
 				bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Nudge(), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 				m := store.Publish{Topic: topic, Member: record.Member(topic, "m"), Tail: "\nx", When: store.At(test.due)}
 				placed, err := db.Of(topic).Publish(t.Context(), slices.Repeat([]store.Publish{m}, 1+extra)) // the second is refused
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				held[i] = untimed(t, db)
 				heard[i] = []any{placed[0].Refusal, placed[0].Ready, bells.recorded()}
 			}

@@ -33,21 +33,15 @@ func TestHistoryIsExported(t *testing.T) {
 		} else {
 			_, err = ds[0].Nack(t.Context(), anHour, "no\nroute")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	var out bytes.Buffer
-	if _, err := pub.Export(t.Context(), &out, nil); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Export(t.Context(), &out, nil)))
 	other := storetest.Open(t)
 	wantRestored(t, other, strings.Split(strings.TrimSpace(out.String()), "\n"))
 	for _, id := range []string{"again", "dead"} {
 		had, err := pub.Inspect(t.Context(), topic, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		has, err := storetest.Inspector(t, other).Inspect(t.Context(), topic, id)
 		if err != nil || len(has.History) != 1 || has.History[0].By != "w-1" || cmp.Diff(had.History, has.History) != "" || has.Attempts != 1 {
 			t.Errorf("%s: %d attempts, %v: %s", id, has.Attempts, err, cmp.Diff(had.History, has.History))

@@ -14,9 +14,7 @@ func BenchmarkAwait(b *testing.B) {
 	pub, db := open(b)
 	publish(b, pub, notify.Message{Topic: "other", ID: "a", Delay: time.Hour})
 	watch, err := db.Of("other").Watch(b.Context(), "other:a") // keeps the subscription, as others who wait do
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	defer watch.Close()
 	answered := make(chan time.Time)
 	var late storetest.Lateness
@@ -24,20 +22,14 @@ func BenchmarkAwait(b *testing.B) {
 		publish(b, pub, message("a", time.Time{}))
 		d := claim(b, db, 1)[0]
 		go func() {
-			if _, err := pub.Await(b.Context(), topic, "a"); err != nil {
-				b.Error(err)
-			}
+			storetest.Should(b, storetest.ErrOf(pub.Await(b.Context(), topic, "a")))
 			answered <- time.Now()
 		}()
 		storetest.Eventually(b, "it is awaited", func() bool { return db.Client().HExists(b.Context(), db.KeysOf(topic).Extras(), topic+":a").Val() })
 		sent := time.Now() // the end is later than this
-		if _, err := d.AckWith(b.Context(), notify.AckResult{Body: storetest.Payload, Keep: time.Hour}); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, storetest.ErrOf(d.AckWith(b.Context(), notify.AckResult{Body: storetest.Payload, Keep: time.Hour})))
 		late.Add((<-answered).Sub(sent))
-		if _, err := pub.Cancel(b.Context(), topic, "a"); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, storetest.ErrOf(pub.Cancel(b.Context(), topic, "a")))
 	}
 	late.Report(b, "ack-to-answer")
 }

@@ -70,9 +70,7 @@ var endings = []ending{
 		}
 	}},
 	{name: "acknowledged", end: func(t *testing.T, db *notify.Store) {
-		if err := one(t, db).Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, one(t, db).Ack(t.Context()))
 	}},
 	{name: "acknowledged by its claim", end: func(t *testing.T, db *notify.Store) {
 		ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true})
@@ -81,16 +79,12 @@ var endings = []ending{
 		}
 	}},
 	{name: "acknowledged, and its id stays taken", message: notify.Message{UniqueFor: anHour}, end: func(t *testing.T, db *notify.Store) {
-		if err := one(t, db).Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, one(t, db).Ack(t.Context()))
 	}},
 	{name: "followed", end: func(t *testing.T, db *notify.Store) {
 		d := one(t, db)
 		publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "a", Then: notify.After})
-		if err := d.Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, d.Ack(t.Context()))
 	}},
 	{name: "dead", state: notify.Dead, end: func(t *testing.T, db *notify.Store) { bury(t, db, 1) }},
 	{name: "dropped", message: notify.Message{Fail: notify.FailDrop, MaxAttempts: 1}, end: func(t *testing.T, db *notify.Store) {
@@ -101,31 +95,21 @@ var endings = []ending{
 	{name: "late, and dropped", message: notify.Message{LateAfter: time.Millisecond, Late: notify.LateDrop}, end: func(t *testing.T, db *notify.Store) {
 		storetest.Eventually(t, "it is late", func() bool {
 			ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			for _, d := range ds {
-				if err := d.Release(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, d.Release(t.Context()))
 			}
 			return stateOf(t, clientOf(t, db), "a") == 0
 		})
 	}},
 	{name: "cancelled", end: func(t *testing.T, db *notify.Store) {
-		if _, err := clientOf(t, db).Cancel(t.Context(), topic, "a"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(clientOf(t, db).Cancel(t.Context(), topic, "a")))
 	}},
 	{name: "expired", message: notify.Message{Delay: anHour, TTL: time.Millisecond}, needs: "carrier", state: notify.Dead, end: func(t *testing.T, db *notify.Store) {
-		if _, err := clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0)))
 	}},
 	{name: "sent", message: notify.Message{Delay: anHour, Broadcast: true}, needs: "carrier", end: func(t *testing.T, db *notify.Store) {
-		if _, err := clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0)))
 	}},
 }
 
@@ -184,9 +168,7 @@ func TestAwaitBlocked(t *testing.T) {
 		state notify.State // of what Await returns; zero: it is gone
 	}{
 		{"handled after the one before it", func(t *testing.T, db *notify.Store) {
-			if err := one(t, db).Ack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, one(t, db).Ack(t.Context()))
 			if !isNoted(t, db, "b", "await") {
 				t.Error("it is awaited no more, though it is ready only now")
 			}
@@ -195,9 +177,7 @@ func TestAwaitBlocked(t *testing.T) {
 			}
 		}, notify.Done},
 		{"cancelled before that", func(t *testing.T, db *notify.Store) {
-			if _, err := clientOf(t, db).Cancel(t.Context(), topic, "b"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(clientOf(t, db).Cancel(t.Context(), topic, "b")))
 		}, 0},
 	} {
 		t.Run(e.name, func(t *testing.T) {
@@ -278,9 +258,7 @@ func TestAwaitNothing(t *testing.T) {
 	}
 	publish(t, pub, message("b", future))
 	answer := await(t, t.Context(), db, "b", 1)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Close())
 	if got := storetest.Receive(t, "an answer", answer); got.err == nil {
 		t.Errorf("a closed store: %+v", got.Info)
 	}
@@ -294,9 +272,7 @@ func endUnheard(t *testing.T, db *notify.Store, id string) {
 	pipe.HDel(t.Context(), keys.Extras(), member)
 	pipe.HDel(t.Context(), keys.Messages(), member)
 	pipe.ZRem(t.Context(), keys.Scheduled(topic), member)
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pipe.Exec(t.Context())))
 }
 
 // A lost ring is found by a heartbeat, for as many as wait.
@@ -341,9 +317,7 @@ func TestAwaitSilences(t *testing.T) {
 		state  notify.State
 	}{
 		"the subscription is cut": {func(t *testing.T, _ client, db *notify.Store) {
-			if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 			bury(t, db, 1)
 		}, notify.Dead},
 		"published anew": {func(t *testing.T, pub client, db *notify.Store) {
@@ -368,15 +342,11 @@ func TestAwaitSilences(t *testing.T) {
 		}, notify.Dead},
 		"debounced": {func(t *testing.T, pub client, db *notify.Store) {
 			publish(t, pub, notify.Message{Topic: topic, ID: "a", Body: []byte("other"), IfExists: notify.Debounce, Delay: anHour})
-			if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "a", 0)))
 			bury(t, db, 1)
 		}, notify.Dead},
 		"Redis loses all": {func(t *testing.T, _ client, db *notify.Store) {
-			if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().FlushAll(t.Context()).Err())
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,9 +373,7 @@ func TestResultBesideWhatIsNoted(t *testing.T) {
 			publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "z", Delay: anHour, UniqueFor: anHour})
 		},
 		"of all": func(t *testing.T, db *notify.Store) {
-			if err := db.Of(topic).OpenArchive(t.Context(), 10); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Of(topic).OpenArchive(t.Context(), 10))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -196,16 +196,16 @@ func TestBadCall(t *testing.T) {
 	publish(t, pub, message("a", future))
 	type call func(ctx context.Context) error
 	cancel := func(topic, id string) call {
-		return func(ctx context.Context) error { _, err := pub.Cancel(ctx, topic, id); return err }
+		return func(ctx context.Context) error { return storetest.ErrOf(pub.Cancel(ctx, topic, id)) }
 	}
 	reschedule := func(topic, id string, delay time.Duration, due time.Time) call {
-		return func(ctx context.Context) error { _, err := pub.reschedule(ctx, topic, id, delay, due); return err }
+		return func(ctx context.Context) error { return storetest.ErrOf(pub.reschedule(ctx, topic, id, delay, due)) }
 	}
 	inspect := func(topic, id string) call {
-		return func(ctx context.Context) error { _, err := pub.Inspect(ctx, topic, id); return err }
+		return func(ctx context.Context) error { return storetest.ErrOf(pub.Inspect(ctx, topic, id)) }
 	}
 	list := func(topic string, state notify.State, limit int, cursor string) call {
-		return func(ctx context.Context) error { _, err := pub.List(ctx, topic, state, limit, cursor); return err }
+		return func(ctx context.Context) error { return storetest.ErrOf(pub.List(ctx, topic, state, limit, cursor)) }
 	}
 	tests := []struct {
 		name  string
@@ -232,7 +232,7 @@ func TestBadCall(t *testing.T) {
 		{"list, cursor without a member", list(topic, notify.Ready, 1, cursor("1700000000000")), "cursor"},
 		{"list, cursor without a time", list(topic, notify.Ready, 1, cursor("a b")), "cursor"},
 		{"list, cursor of infinity", list(topic, notify.Ready, 1, cursor("+inf b")), "cursor"},
-		{"topic", func(ctx context.Context) error { _, err := pub.Count(ctx, "b", "a."); return err }, "topic"},
+		{"topic", func(ctx context.Context) error { return storetest.ErrOf(pub.Count(ctx, "b", "a.")) }, "topic"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -244,9 +244,7 @@ func TestBadCall(t *testing.T) {
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	noCertificate := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(noCertificate, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(noCertificate, []byte("no certificate"), 0o600))
 	tests := []struct {
 		name   string
 		config notify.Config

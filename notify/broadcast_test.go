@@ -32,9 +32,7 @@ func announcement(id string, due time.Time) notify.Message {
 func carry(t *testing.T, db *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
 }
 
@@ -59,9 +57,7 @@ func TestBroadcastWaits(t *testing.T) {
 	}
 	wantCounts(t, pub, notify.Counts{Broadcasts: 3})
 	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if info.Published.Before(before) {
 		t.Errorf("published %v", info.Published)
 	}
@@ -88,9 +84,7 @@ func TestBroadcastWaits(t *testing.T) {
 	}
 	// Its export can be published, and makes the same broadcast.
 	line, err := json.Marshal(info.Line())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	again, err := notify.ParseLine(line)
 	m.Due, m.Broadcast = time.Time{}, true
 	if diff := cmp.Diff(m, again); diff != "" || err != nil {
@@ -283,9 +277,7 @@ func TestListBroadcastsPages(t *testing.T) {
 	var got []string
 	for cursor := ""; ; {
 		page, err := pub.Broadcasts(t.Context(), topic, 70, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, info := range page.Messages {
 			got = append(got, info.ID)
 		}
@@ -355,9 +347,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 	all.Wait()
 	storetest.Eventually(t, "none waits any more", func() bool { return counts(t, pub).Broadcasts == 0 })
 	log, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	sent := map[string]bool{}
 	for _, e := range log {
 		id := e.Values["id"].(string)
@@ -380,9 +370,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 func TestRequeueBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err())
 	carry(t, db)
 	publish(t, pub, announcement("a", time.Time{}))
 	publish(t, pub, announcement("b", time.Time{}))
@@ -391,12 +379,8 @@ func TestRequeueBroadcast(t *testing.T) {
 	if err != nil || info.State != notify.Dead || !info.Broadcast || !strings.Contains(info.Reason, "log is foreign") || info.Fault != nil {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
-		t.Error(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err())
+	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "b")))
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
 	}
@@ -412,9 +396,7 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("cancel", time.Time{}))
 	publish(t, pub, message("later", time.Time{}))
-	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Broadcasts(), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Broadcasts(), "x", 0).Err())
 	unchanged(t, db, func() {
 		if _, err := pub.Broadcast(t.Context(), announcement("a", future)); err == nil || !strings.Contains(err.Error(), "set of broadcasts is foreign") {
 			t.Errorf("got %v", err)
@@ -435,17 +417,11 @@ func TestForeignSetOfBroadcasts(t *testing.T) {
 			t.Errorf("%d: %v", i, r.Err)
 		}
 	}
-	if _, err := pub.Cancel(t.Context(), topic, "cancel"); err != nil {
-		t.Error(err)
-	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "later", anHour); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "cancel")))
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "later", anHour)))
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})
 	// Once the set is repaired, the same ids can be published.
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Broadcasts()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Broadcasts()).Err())
 	publish(t, pub, announcement("a", future))
 	publish(t, pub, announcement("b", future))
 }
@@ -496,9 +472,7 @@ func TestForeignCountsOfBroadcasts(t *testing.T) {
 	for _, command := range [][]any{
 		{"HSET", db.KeysOf(topic).Base() + "topics", topic + ":broadcasts", "x", topic + ":sent", "-"}, {"SET", db.KeysOf(topic).Log(topic), "x"},
 	} {
-		if err := db.Client().Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), command...).Err())
 	}
 	publish(t, pub, announcement("a", future))
 	publish(t, pub, message("b", future))
@@ -531,31 +505,21 @@ func TestRightsAreExact(t *testing.T) {
 	server, _ := pair(t)
 	root := storetest.At(t, server.URL(), "")
 	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
-	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := root.LoadFunctions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := root.Client().Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, root.Client().Do(t.Context(), rule...).Err())
+	storetest.Must(t, storetest.ErrOf(root.LoadFunctions(t.Context())))
+	storetest.Must(t, root.Client().Do(t.Context(), "CONFIG", "RESETSTAT").Err())
 	db := confirmed(t, strings.Replace(server.URL(), "redis://", "redis://bellhop:secret@", 1))
 	useEverything(t, db)
 	hear, stopHearing := hear(t, db, db.Home().Wakes(), db.Home().DeathChannel())
 	wantEvent(t, hear, reach.Subscribed)
 	stopHearing()
 	denied, err := root.Client().ACLLog(t.Context(), 100).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, entry := range denied {
 		t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
 	}
 	info, err := root.Client().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	used := map[string]bool{}
 	for line := range strings.Lines(info) {
 		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls="); ok {

@@ -24,9 +24,7 @@ func brief(id string, due time.Time, ttl time.Duration) notify.Message {
 func inspect(t *testing.T, pub client, id string) notify.Info {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return info
 }
 
@@ -113,9 +111,7 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 	carry(t, db)
 	storetest.Eventually(t, "all are carried", func() bool { return counts(t, pub).Broadcasts == 0 })
 	entries, err := db.Client().XRange(t.Context(), db.KeysOf(topic).Log(topic), "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, e := range entries {
 		at, err := record.ParsePosition(e.ID)
 		id := e.Values["id"].(string)
@@ -143,9 +139,7 @@ func TestTTLOfARescheduledBroadcast(t *testing.T) {
 			due = past
 		}
 		p, err := pub.reschedule(t.Context(), topic, id, delay, due)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if i := inspect(t, pub, id); !i.Expires.Equal(p.Due.Add(ttl)) || i.TTL != ttl {
 			t.Errorf("%s: it expires at %v, and is due at %v", id, i.Expires, p.Due)
 		}
@@ -168,16 +162,12 @@ func TestTTLOfARescheduledBroadcast(t *testing.T) {
 func TestTTLOfARequeuedBroadcast(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	if err := db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err())
 	stop := carry(t, db)
 	publish(t, pub, brief("a", time.Time{}, anHour))
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
 	stop()
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err())
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
@@ -203,9 +193,7 @@ func TestRestoreABroadcastWithATTL(t *testing.T) {
 	}
 	record := raw()
 	lines, _ := export(t, db)
-	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
 	restore(t, db, lines)
 	if diff := cmp.Diff(want, inspect(t, pub, "a")); diff != "" || raw() != record {
 		t.Errorf("restored from %s (-want +got), %q:\n%s", lines, raw(), diff)

@@ -30,19 +30,13 @@ func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state 
 	t.Helper()
 	inState(t, db, m, notify.Leased)
 	leased, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+m.ID).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	d := subscriberstest.Claimer(t, db).Delivery(topic, m.ID, subscribers.Receipt(leased))
-	if _, err := d.Nack(t.Context(), anHour, "not now"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), anHour, "not now")))
 	if state == notify.Scheduled {
 		return
 	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, m.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, m.ID, 0)))
 	switch state {
 	case notify.Leased:
 		claim(t, db, 1)
@@ -171,9 +165,7 @@ func TestReschedule(t *testing.T) {
 			first := firstDue(t, pub, "a")
 			before := redisTime(t, db).Truncate(time.Millisecond)
 			p, err := pub.reschedule(t.Context(), topic, "a", test.delay, test.due)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			after := redisTime(t, db)
 			earliest, latest := test.due, test.due
 			if test.due.Before(before) { // in the past, or not given
@@ -199,9 +191,7 @@ func TestReschedule(t *testing.T) {
 func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, first time.Time) {
 	t.Helper()
 	info, err := pub.Inspect(t.Context(), topic, p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	want := notify.Info{
 		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires, History: info.History, Moved: info.Moved,
 		Record: notify.Record{Published: info.Published, FirstDue: first, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
@@ -223,22 +213,16 @@ func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	pub, db := open(t)
 	publish(t, pub, message("a", time.Time{}))
 	before := dump(t, db)
-	if _, err := pub.RescheduleAt(t.Context(), topic, "a", future); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", future)))
 	if left := dump(t, db); left["ready"] != nil || left["ready:"+topic] != nil {
 		t.Errorf("it is still ready: %v", left)
 	}
-	if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", past)))
 	due := float64(score(t, db, "ready:"+topic, topic+":a").UnixMilli())
 	before["ready"] = []redis.Z{{Score: due, Member: topic}}
 	before["ready:"+topic] = []redis.Z{{Score: due, Member: topic + ":a"}}
 	record, err := record.Decode(before["messages"].(map[string]string)[topic+":a"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	before["messages"] = map[string]string{topic + ":a": notify.EncodeTimes(record.Published, time.UnixMilli(int64(due))) + "\nbody of a"}
 	if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 		t.Errorf("what Redis holds (-want +got):\n%s", diff)
@@ -255,10 +239,10 @@ func TestNudge(t *testing.T) {
 	nudges := recording(t, db, db.KeysOf(topic).Nudge())
 	at := func(minutes int) time.Time { return future.Add(time.Duration(minutes) * time.Minute) }
 	publishAt := func(id string, minutes int) func() error {
-		return func() error { _, err := pub.Publish(t.Context(), message(id, at(minutes))); return err }
+		return func() error { return storetest.ErrOf(pub.Publish(t.Context(), message(id, at(minutes)))) }
 	}
 	rescheduleTo := func(id string, minutes int) func() error {
-		return func() error { _, err := pub.RescheduleAt(t.Context(), topic, id, at(minutes)); return err }
+		return func() error { return storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, id, at(minutes))) }
 	}
 	steps := []struct {
 		name string
@@ -273,13 +257,13 @@ func TestNudge(t *testing.T) {
 		{"many, of which the third is earlier", func() error {
 			return pub.PublishMany(t.Context(), []notify.Message{message("e", at(70)), message("f", at(35)), message("g", at(30)), message("h", at(80))})[2].Err
 		}, 30},
-		{"one that is due at once", func() error { _, err := pub.Publish(t.Context(), message("i", past)); return err }, 0},
+		{"one that is due at once", func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("i", past))) }, 0},
 		{"rescheduled, but not to be the first", rescheduleTo("b", 45), 0},
 		{"rescheduled to be the first", rescheduleTo("b", 20), 20},
 		{"the first, to be earlier", rescheduleTo("b", 19), 19},
 		{"the first, to be later", rescheduleTo("b", 90), 0},
 		{"a ready one, to be the first", rescheduleTo("i", 5), 5},
-		{"cancelled", func() error { _, err := pub.Cancel(t.Context(), topic, "i"); return err }, 0},
+		{"cancelled", func() error { return storetest.ErrOf(pub.Cancel(t.Context(), topic, "i")) }, 0},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil && !errors.Is(err, notify.ErrExists) {
@@ -300,9 +284,7 @@ func wait(t *testing.T, db *notify.Store, inboxes ...string) {
 	t.Helper()
 	for i, inbox := range inboxes {
 		z := redis.Z{Score: float64(1000 + i), Member: db.KeysOf(topic).Inbox(inbox)}
-		if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), z).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), z).Err())
 	}
 }
 
@@ -310,9 +292,7 @@ func wait(t *testing.T, db *notify.Store, inboxes ...string) {
 func waiting(t *testing.T, db *notify.Store) []string {
 	t.Helper()
 	list, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := range list {
 		list[i] = list[i][len(db.KeysOf(topic).Inbox("")):]
 	}
@@ -388,9 +368,7 @@ func TestRingPastVeryManyDead(t *testing.T) {
 	wait(t, db, append(dead, "a")...)
 	keys := db.KeysOf(topic)
 	bells := recording(t, db, keys.Inbox("a"))
-	if _, err := pub.Publish(t.Context(), message("m", time.Time{})); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Publish(t.Context(), message("m", time.Time{}))))
 	if got := bells.recorded(); len(got) > 0 {
 		t.Errorf("it rang %v", got)
 	}
@@ -411,15 +389,11 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	wait(t, db, "a", "b")
 	bells := recording(t, db, wakes(db, topic), db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"))
 	publish(t, pub, message("m", future))
-	if _, err := pub.RescheduleIn(t.Context(), topic, "m", anHour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "m", anHour)))
 	if got := bells.recorded(); len(got) > 0 {
 		t.Errorf("published was %q for what is due later", got)
 	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "m", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "m", 0)))
 	want := []string{wake(db, topic, 1), "inbox:a " + topic}
 	if diff := cmp.Diff(want, bells.recorded()); diff != "" {
 		t.Errorf("rings (-want +got):\n%s", diff)
@@ -464,9 +438,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 			pub, db := open(t)
 			publish(t, pub, message("a", future))
 			db.Client().HSet(t.Context(), db.KeysOf(topic).Messages(), topic+":a", line+"\nbody")
-			if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", past)))
 			unreadable(t, pub, db)
 			if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
 				t.Errorf("requeued %d, %v", n, err)
@@ -484,16 +456,12 @@ func unreadable(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	claimer := subscriberstest.Claimer(t, db)
 	ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, d := range ds {
 		if out, err := d.Nack(t.Context(), anHour, "not now"); err != nil || out.State != notify.Scheduled {
 			t.Errorf("nack: %+v, %v; want scheduled", out, err)
 		}
-		if _, err := pub.RescheduleAt(t.Context(), topic, "a", past); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", past)))
 		bury(t, db, 1)
 	}
 	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestCertificateOfTheClient(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file.pem")
-	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 	for _, test := range []struct {
 		name string
 		c    notify.Config

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func pattern(t testing.TB, text string) notify.Pattern {
 	t.Helper()
 	p, err := notify.ParsePattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p
 }
 

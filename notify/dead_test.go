@@ -24,13 +24,9 @@ func die(t *testing.T, store *notify.Store, messages ...notify.Message) {
 	storetest.Publish(t, store, messages...)
 	for left := len(messages); left > 0; {
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, d := range ds {
-			if _, err := d.Bury(t.Context(), "because of "+d.ID); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "because of "+d.ID)))
 		}
 		left -= len(ds)
 	}
@@ -101,9 +97,7 @@ func TestExportInSteps(t *testing.T) {
 	pub, store := open(t)
 	const n = 334
 	die(t, store, numbered(n)...)
-	if err := store.Client().HDel(t.Context(), store.KeysOf(topic).Messages(), topic+":0000").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().HDel(t.Context(), store.KeysOf(topic).Messages(), topic+":0000").Err())
 	last := 0
 	inSteps := func(total int) {
 		if total < last || total > last+50 {

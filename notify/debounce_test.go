@@ -32,9 +32,7 @@ func putOff(b *testing.B, processes int) {
 	const callers = 16
 	db := storetest.Open(b)
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	storetest.Run(b, c.Run)
 	late, bodies := receiveDebounced(b, db)
 	publishers := make([]*notify.Publisher, processes)
@@ -46,9 +44,7 @@ func putOff(b *testing.B, processes int) {
 		m := debounced
 		m.Body = []byte(body)
 		p, err := pub.Publish(b.Context(), m)
-		if err != nil {
-			b.Error(err)
-		}
+		storetest.Should(b, err)
 		if p.Outcome == notify.Created {
 			created.Add(1)
 		}
@@ -84,9 +80,7 @@ func putOff(b *testing.B, processes int) {
 func receiveDebounced(b *testing.B, db *notify.Store) (*storetest.Lateness, <-chan string) {
 	b.Helper()
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	late, bodies := new(storetest.Lateness), make(chan string, 10_000)
 	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		if last := d.Published.Add(debounced.MaxWait); d.FirstDue.After(last) {

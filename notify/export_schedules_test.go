@@ -33,9 +33,7 @@ func TestExportWhileOccurrencesAreMade(t *testing.T) {
 	db := storetest.Open(t)
 	shard, base := db.Of(topic), time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC)
 	e, err := shard.Elect(t.Context(), "me", time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	s := store.Schedule{Topic: topic, Name: "a", Spec: calendar.Spec{Every: time.Hour}}
 	if _, _, err := shard.PutSchedule(t.Context(), &s, store.AnyRevision); err != nil {
 		t.Fatal(err)
@@ -48,9 +46,7 @@ func TestExportWhileOccurrencesAreMade(t *testing.T) {
 		}
 		at := base.Add(time.Duration(hour) * time.Hour)
 		fill := store.Fill{Of: page.Due[0], Cursor: at, Next: time.Unix(1, 0), Occurrences: []store.Occurrence{{At: at}}}
-		if _, err := shard.FillSchedules(t.Context(), e.Token, false, []store.Fill{fill}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(shard.FillSchedules(t.Context(), e.Token, false, []store.Fill{fill})))
 	}
 	make(1)
 	w := &meanwhile{do: func() {

@@ -26,10 +26,10 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		}
 	}
 	parses := func(line string) func() error {
-		return func() error { _, err := notify.ParseLine([]byte(line)); return err }
+		return func() error { return storetest.ErrOf(notify.ParseLine([]byte(line))) }
 	}
 	opens := func(c notify.Config) func() error {
-		return func() error { _, err := notify.Open(c); return err }
+		return func() error { return storetest.ErrOf(notify.Open(c)) }
 	}
 	for _, test := range []struct {
 		field string
@@ -60,12 +60,12 @@ func TestWhichFieldIsWrong(t *testing.T) {
 		{"prefix", opens(notify.Config{Prefix: "a b"})},
 		{"wait_replicas", opens(notify.Config{WaitReplicas: -1})},
 		{"memory_share", opens(notify.Config{MemoryShare: 101})},
-		{"state", func() error { _, err := record.ParseState("gone"); return err }},
-		{"pattern", func() error { _, err := notify.ParsePattern("a..b"); return err }},
-		{"position", func() error { _, err := record.ParsePosition("a"); return err }},
-		{"wait", func() error { _, err := fields.ParseDuration("wait", "long"); return err }},
-		{"limit", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 0, ""); return err }},
-		{"cursor", func() error { _, err := pub.List(t.Context(), "a", notify.Dead, 1, "x"); return err }},
+		{"state", func() error { return storetest.ErrOf(record.ParseState("gone")) }},
+		{"pattern", func() error { return storetest.ErrOf(notify.ParsePattern("a..b")) }},
+		{"position", func() error { return storetest.ErrOf(record.ParsePosition("a")) }},
+		{"wait", func() error { return storetest.ErrOf(fields.ParseDuration("wait", "long")) }},
+		{"limit", func() error { return storetest.ErrOf(pub.List(t.Context(), "a", notify.Dead, 0, "")) }},
+		{"cursor", func() error { return storetest.ErrOf(pub.List(t.Context(), "a", notify.Dead, 1, "x")) }},
 	} {
 		err := test.call()
 		var fault *notify.Fault

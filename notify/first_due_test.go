@@ -50,9 +50,7 @@ func (c *course) publish(m notify.Message) notify.Publication {
 func (c *course) reschedule(delay time.Duration, due time.Time) notify.Publication {
 	c.t.Helper()
 	p, err := c.pub.reschedule(c.t.Context(), topic, "a", delay, due)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	storetest.Must(c.t, err)
 	return p
 }
 
@@ -61,9 +59,7 @@ func (c *course) claim(lease time.Duration, first time.Time) {
 	c.t.Helper()
 	storetest.Eventually(c.t, "it is claimed", func() bool {
 		ds, err := c.work.Claim(c.t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		storetest.Must(c.t, err)
 		if len(ds) == 1 {
 			c.has = ds[0]
 		}
@@ -77,9 +73,7 @@ func (c *course) claim(lease time.Duration, first time.Time) {
 // nack rejects the message.
 func (c *course) nack() {
 	c.t.Helper()
-	if _, err := c.has.Nack(c.t.Context(), time.Millisecond, "not now"); err != nil {
-		c.t.Fatal(err)
-	}
+	storetest.Must(c.t, storetest.ErrOf(c.has.Nack(c.t.Context(), time.Millisecond, "not now")))
 }
 
 // want checks what Inspect returns of the message.
@@ -116,9 +110,7 @@ func TestFirstDue(t *testing.T) {
 			if c.has.Attempt != 3 || !c.has.Due.After(first) {
 				t.Errorf("attempt %d, due %v, after one that was due %v", c.has.Attempt, c.has.Due, first)
 			}
-			if _, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has})))
 			c.want("released", first)
 			c.claim(anHour, first)
 		})
@@ -149,9 +141,7 @@ func TestFirstDueRescheduled(t *testing.T) {
 		first := c.reschedule(0, past).Due
 		c.want("in the past", first)
 		c.claim(anHour, first)
-		if _, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.has})))
 		first = c.reschedule(0, time.Time{}).Due
 		c.claim(anHour, first) // released, it had used up none
 		c.nack()
@@ -172,9 +162,7 @@ func TestFirstDueRequeued(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{TTL: anHour}).Due
 	c.claim(anHour, first)
-	if _, err := c.has.Bury(t.Context(), "no use"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(c.has.Bury(t.Context(), "no use")))
 	c.want("dead", first)
 	storetest.Eventually(t, "the clock of Redis goes on", func() bool { return redisTime(t, c.store).Sub(first) > 2*time.Millisecond })
 	if n, err := storetest.Inspector(t, c.store).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
@@ -231,9 +219,7 @@ func TestFirstDueRestored(t *testing.T) {
 	c := newCourse(t)
 	first := c.publish(notify.Message{Delay: anHour}).Due
 	raw, err := c.store.Client().HGet(t.Context(), c.store.KeysOf(topic).Messages(), record.Member(topic, "a")).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	c.store.Client().HSet(t.Context(), c.store.KeysOf(topic).Attempts(), record.Member(topic, "a"), 1)
 	c.reschedule(2*anHour, time.Time{}) // as a retry is
 	lines, _ := export(t, c.store)
@@ -250,9 +236,7 @@ func TestFirstDueRestored(t *testing.T) {
 	}
 	at := func(text string) time.Time {
 		when, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return when
 	}
 	for rest, want := range map[string]time.Time{
@@ -281,9 +265,7 @@ func TestFirstDueOfForeignRecords(t *testing.T) {
 		c := newCourse(t)
 		c.publish(notify.Message{Delay: anHour})
 		key, member := c.store.KeysOf(topic).Messages(), record.Member(topic, "a")
-		if err := c.store.Client().HSet(t.Context(), key, member, raw).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, c.store.Client().HSet(t.Context(), key, member, raw).Err())
 		c.reschedule(0, time.Time{})
 		got := c.store.Client().HGet(t.Context(), key, member).Val()
 		if _, err := record.Decode(got); err == nil && strings.Contains(raw, "\n") {

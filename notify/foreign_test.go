@@ -37,13 +37,9 @@ func TestForeignReadyTopics(t *testing.T) {
 	client.Del(t.Context(), keys.ReadyTopics())
 	client.Set(t.Context(), keys.ReadyTopics(), "foreign", 0)
 
-	if _, err := pub.RescheduleAt(t.Context(), topic, "scheduled", past); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "scheduled", past)))
 	one("made ready", "scheduled", keys.Ready(topic))
-	if _, err := pub.RescheduleAt(t.Context(), topic, "scheduled", future); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "scheduled", future)))
 	one("made later", "scheduled", keys.Scheduled(topic))
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "dead"); n != 1 || err != nil {
 		t.Errorf("requeued %d, %v", n, err)
@@ -54,9 +50,7 @@ func TestForeignReadyTopics(t *testing.T) {
 	}
 	one("claimed", "dead", keys.Leased())
 	publish(t, pub, message("ready", past))
-	if _, err := pub.Cancel(t.Context(), topic, "ready"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "ready")))
 	if in := places("ready"); len(in) > 0 || client.HExists(t.Context(), keys.Messages(), record.Member(topic, "ready")).Val() {
 		t.Errorf("cancelled: it stands in %v, or its record is left", in)
 	}

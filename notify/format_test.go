@@ -21,9 +21,7 @@ func unused(t testing.TB) *notify.Store {
 func formatOf(t testing.TB, store *notify.Store) string {
 	t.Helper()
 	text, err := store.Client().Get(t.Context(), store.KeysOf(topic).Format()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return text
 }
 
@@ -31,9 +29,7 @@ func formatOf(t testing.TB, store *notify.Store) string {
 func TestStoreIsFounded(t *testing.T) {
 	t.Parallel()
 	store := unused(t)
-	if err := store.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Check(t.Context()))
 	if left := len(keysOf(t, store)); left != 0 {
 		t.Fatalf("a look left %d keys", left)
 	}
@@ -61,9 +57,7 @@ func TestStoreIsFoundedAgain(t *testing.T) {
 	publish(t, pub, message("a", future))
 	before := formatOf(t, store)
 	for _, key := range keysOf(t, store) {
-		if err := store.Client().Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Del(t.Context(), key).Err())
 	}
 	publish(t, pub, message("a", future))
 	if after := formatOf(t, store); after == before {
@@ -86,9 +80,7 @@ func TestOtherFormat(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := unused(t)
-			if err := store.Client().Set(t.Context(), store.KeysOf(topic).Base()+test.key, test.value, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf(topic).Base()+test.key, test.value, 0).Err())
 			refused := func(when string, err error) {
 				t.Helper()
 				if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "another prefix") {
@@ -117,9 +109,7 @@ func TestFormatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	publish(t, pub, message("a", future))
-	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Format(), "2 ID", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf(topic).Format(), "2 ID", 0).Err())
 	unchanged(t, store, func() {
 		if _, err := pub.Publish(t.Context(), message("b", future)); !errors.Is(err, notify.ErrUnfit) {
 			t.Errorf("publish: %v", err)
@@ -134,8 +124,6 @@ func TestFormatChangesMeanwhile(t *testing.T) {
 func keysOf(t testing.TB, store *notify.Store) []string {
 	t.Helper()
 	keys, err := store.Client().Keys(t.Context(), store.KeysOf(topic).Base()+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return keys
 }

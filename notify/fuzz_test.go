@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestDecodeRecord(t *testing.T) {
@@ -106,9 +107,7 @@ func FuzzRecordRoundTrip(f *testing.F) {
 			t.Skip()
 		}
 		raw, err := m.Encode(published)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		got, err := record.Decode(raw)
 		want := notify.Record{
 			Published: published, FirstDue: published, ContentType: contentType, Headers: m.Headers, TTL: m.TTL.Truncate(time.Millisecond), MaxAttempts: attempts, Body: body,
@@ -233,17 +232,11 @@ func FuzzParseLine(f *testing.F) {
 func wantExported(t *testing.T, m notify.Message) {
 	t.Helper()
 	raw, err := m.Encode(past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	record, err := record.Decode(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	line, err := json.Marshal(notify.Info{Topic: m.Topic, ID: m.ID, State: notify.Dead, Died: past, Reason: "r", Attempts: 1, Record: record}.Line())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	again, err := notify.ParseLine(line)
 	want := m
 	want.Delay, want.Due, want.TTL = 0, time.Time{}, m.TTL.Truncate(time.Millisecond)

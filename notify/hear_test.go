@@ -155,9 +155,7 @@ func TestConnectionIsKilled(t *testing.T) {
 	events, _ := hear(t, db, inbox(db, "one"))
 	for range 5 {
 		skipTo(t, events, reach.Subscribed)
-		if err := db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
 		if e := wantEvent(t, events, reach.Broken); e.Err == nil || !strings.Contains(e.Err.Error(), address) {
 			t.Errorf("broken by %v; want an error that names %s", e.Err, address)
 		}
@@ -176,17 +174,13 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 		wantEvent(t, events, reach.Broken)
 	}
 	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(server.Stop)
 	skipTo(t, events, reach.Subscribed)
 	server.Kill()
 	wantEvent(t, events, reach.Broken)
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(again.Stop)
 	skipTo(t, events, reach.Subscribed)
 }
@@ -201,9 +195,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	events, _ := hear(t, db)
 	wantEvent(t, events, reach.Subscribed)
 	publish(t, pub, message("before", future))
-	if err := server.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Follow(t.Context(), "127.0.0.1", "1"))
 	if _, err := pub.Publish(t.Context(), message("m", future)); !reach.NotExecuted(err) {
 		t.Errorf("a replica took a publish: %v", err)
 	}
@@ -211,9 +203,7 @@ func TestReadOnlyIsLeft(t *testing.T) {
 	if storetest.Shards() == 1 { // of several, a subscription counts at the master alone
 		skipTo(t, events, reach.Subscribed)
 	}
-	if err := server.Follow(t.Context(), "NO", "ONE"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Follow(t.Context(), "NO", "ONE"))
 	if storetest.Shards() > 1 {
 		skipTo(t, events, reach.Subscribed)
 	}
@@ -235,9 +225,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	skipTo(t, events, reach.Subscribed)
 	// The connections for calls were cut, too, and are made anew.
 	storetest.Eventually(t, "it hears again", func() bool {
-		if _, err := tell(t, db, one, "after"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(tell(t, db, one, "after")))
 		for {
 			select {
 			case e := <-events:
@@ -265,9 +253,7 @@ type proxy struct {
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &proxy{addr: listener.Addr().String(), ctx: ctx}
 	var all sync.WaitGroup

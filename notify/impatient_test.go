@@ -45,9 +45,7 @@ func TestImpatientCallsFailNoOther(t *testing.T) {
 		stop := impatient(t, inspector, time.Millisecond)
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), storetest.Deadline)
-			if _, err := inspector.Count(ctx, topic); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(inspector.Count(ctx, topic)))
 			cancel()
 		}
 		stop()
@@ -55,9 +53,7 @@ func TestImpatientCallsFailNoOther(t *testing.T) {
 			stats := db.PoolStats()
 			return stats.TotalConns == stats.IdleConns
 		})
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, db.Close())
 	}
 	watcher := storetest.At(t, url, "")
 	storetest.Eventually(t, "all connections are closed", func() bool {
@@ -112,9 +108,7 @@ func TestCallsEndThoughRedisHangs(t *testing.T) {
 		cancel()
 	}
 	go func() { ended <- db.Close() }()
-	if err := storetest.Receive(t, "the store is closed", ended); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "the store is closed", ended))
 	if err := storetest.Receive(t, "the call ends", patient); !notify.Retryable(err) || errors.Is(err, context.Canceled) {
 		t.Errorf("a call on a store that was closed: %v", err)
 	}

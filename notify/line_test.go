@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // All faults of a line are reported at once, each with its field, in the sentences of
@@ -115,9 +116,7 @@ func BenchmarkParseLine(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := notify.ParseExported([]byte(line)); err != nil {
-					b.Fatal(err)
-				}
+				storetest.Must(b, storetest.ErrOf(notify.ParseExported([]byte(line))))
 			}
 		})
 	}

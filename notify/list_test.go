@@ -33,9 +33,7 @@ func TestInspect(t *testing.T) {
 	wantInfo(t, pub, before, want)
 
 	asked := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
-	if _, err := pub.RescheduleAt(t.Context(), topic, "a", asked); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", asked)))
 	want.State, want.Due = notify.Ready, score(t, db, "ready:"+topic, topic+":a")
 	want.FirstDue = want.Due
 	want.Expires = asked.Add(anHour) // from the time that was asked for
@@ -45,9 +43,7 @@ func TestInspect(t *testing.T) {
 	want.State, want.Due, want.Until = notify.Leased, time.Time{}, d.Until()
 	wantInfo(t, pub, before, want)
 
-	if _, err := d.Bury(t.Context(), "no use"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "no use")))
 	want.State, want.Until, want.Expires, want.Attempts, want.Reason = notify.Dead, time.Time{}, time.Time{}, 1, "no use"
 	want.Died = score(t, db, "dead:"+topic, topic+":a")
 	if want.Died.Before(before) {
@@ -61,9 +57,7 @@ func TestInspect(t *testing.T) {
 func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 	t.Helper()
 	got, err := pub.Inspect(t.Context(), want.Topic, want.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if got.Published.Before(published) || got.Published.After(published.Add(time.Minute)) {
 		t.Errorf("published %v, want %v", got.Published, published)
 	}
@@ -73,9 +67,7 @@ func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
 	page, err := pub.List(t.Context(), want.Topic, want.State, 10, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if diff := cmp.Diff([]notify.Info{want}, page.Messages); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
@@ -124,9 +116,7 @@ func list(t *testing.T, pub client, of string, state notify.State, limit int, be
 	cursor := ""
 	for range 10_000 {
 		page, err := pub.List(t.Context(), of, state, limit, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(page.Messages) > limit {
 			t.Fatalf("a page of %d messages, want %d at the most", len(page.Messages), limit)
 		}
@@ -201,9 +191,7 @@ func TestListPages(t *testing.T) {
 						continue
 					}
 					for _, d := range ds {
-						if _, err := d.Bury(t.Context(), "for the list"); err != nil {
-							t.Fatal(err)
-						}
+						storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "for the list")))
 					}
 				}
 			}
@@ -325,9 +313,7 @@ func TestTopicCounts(t *testing.T) {
 		publish(t, pub, message(fmt.Sprint("scheduled", i), future))
 	}
 	bury(t, db, 4)
-	if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, claim(t, db, 1)[0].Ack(t.Context()))
 	claim(t, db, 2)
 	wait(t, db, "a", "b")
 	publish(t, pub, notify.Message{Topic: "another", Body: []byte("x"), Due: future})
@@ -361,9 +347,7 @@ func TestTopicsAreSorted(t *testing.T) {
 	}
 	pub.PublishMany(t.Context(), messages)
 	all, err := storetest.Collect(pub.Topics(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var got []string
 	for _, c := range all {
 		got = append(got, c.Topic)
@@ -386,9 +370,7 @@ func TestLatestDeadFirst(t *testing.T) {
 	var ids []string
 	for cursor := ""; ; {
 		page, err := pub.LatestDead(t.Context(), topic, 7, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, m := range page.Messages {
 			ids = append(ids, m.ID)
 			if kind := reasons.Of(m); kind != (reasons.Reason{Topic: topic, Reason: "no order #", Dead: 1}) {

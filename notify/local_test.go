@@ -19,9 +19,7 @@ func TestLocalDue(t *testing.T) {
 	p := storetest.Publisher(t, storetest.Open(t))
 	of := func(id, wall string) notify.Message {
 		m, err := notify.ParseLine([]byte(fmt.Sprintf(`{"topic":%q,"id":%q,"due":%q,"zone":"Europe/Berlin","body":"x"}`, topic, id, wall)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return m
 	}
 	gap, twice := of("gap", "2099-03-29T02:30"), of("twice", "2099-10-25T02:30:00")

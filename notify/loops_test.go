@@ -69,9 +69,7 @@ func TestLoopsStopEarly(t *testing.T) {
 	for what, loop := range loops(t, t.Context(), clientOf(t, db)) {
 		clear(runs)
 		for name, err := range loop {
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			if name == "003" {
 				break
 			}

@@ -77,9 +77,7 @@ func overdue(id string, due time.Time) notify.Message {
 func publish(t testing.TB, pub client, m notify.Message) notify.Publication {
 	t.Helper()
 	p, err := pub.Publish(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p
 }
 
@@ -87,9 +85,7 @@ func publish(t testing.TB, pub client, m notify.Message) notify.Publication {
 func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
 	t.Helper()
 	ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: n, Lease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if len(ds) == 0 {
 		t.Fatal("there was nothing to claim")
 	}
@@ -100,9 +96,7 @@ func claim(t testing.TB, store *notify.Store, n int) []subscribers.Delivery {
 func bury(t testing.TB, store *notify.Store, n int) {
 	t.Helper()
 	for _, d := range claim(t, store, n) {
-		if _, err := d.Bury(t.Context(), "the test says so"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "the test says so")))
 	}
 }
 
@@ -196,9 +190,7 @@ func dumpOf(t testing.TB, db *notify.Store, of script.Keys) map[string]any {
 	client := db.Client()
 	all := make(map[string]any)
 	keys, err := client.Keys(ctx, of.Base()+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, key := range keys {
 		if strings.HasPrefix(key, of.Base()+"room:") || key == of.BusyTopics() || key == of.Claims() || key == of.Workers() {
 			continue
@@ -216,9 +208,7 @@ func dumpOf(t testing.TB, db *notify.Store, of script.Keys) map[string]any {
 		default:
 			err = fmt.Errorf("key %s is a %s", key, kind)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		all[strings.TrimPrefix(key, of.Base())] = content
 	}
 	delete(all, "format")
@@ -239,9 +229,7 @@ func unchanged(t testing.TB, store *notify.Store, f func()) {
 func redisTime(t testing.TB, store *notify.Store) time.Time {
 	t.Helper()
 	now, err := store.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return now
 }
 
@@ -271,13 +259,9 @@ func recording(t testing.TB, store *notify.Store, channels ...string) *recorder 
 	if len(store.KeysOfAll()) > 1 {
 		subscribe = sub.SSubscribe
 	}
-	if err := subscribe(t.Context(), channels...); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, subscribe(t.Context(), channels...))
 	for range len(channels) + 1 {
-		if _, err := sub.ReceiveTimeout(t.Context(), storetest.Deadline); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(sub.ReceiveTimeout(t.Context(), storetest.Deadline)))
 	}
 	return &recorder{t, store, sub}
 }
@@ -306,15 +290,11 @@ func endChannel(store *notify.Store) string { return store.Keys().Prefix() + ":e
 // the beginning that all channels share.
 func (e *recorder) recorded() []string {
 	e.t.Helper()
-	if err := e.store.Client().Publish(e.t.Context(), endChannel(e.store), "").Err(); err != nil {
-		e.t.Fatal(err)
-	}
+	storetest.Must(e.t, e.store.Client().Publish(e.t.Context(), endChannel(e.store), "").Err())
 	var all []string
 	for {
 		got, err := e.sub.ReceiveTimeout(e.t.Context(), storetest.Deadline)
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		storetest.Must(e.t, err)
 		m, ok := got.(*redis.Message)
 		switch {
 		case !ok:
@@ -332,7 +312,5 @@ func (e *recorder) recorded() []string {
 
 func signal(t testing.TB, server *redisserver.Server, s os.Signal) {
 	t.Helper()
-	if err := server.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Signal(s))
 }

@@ -65,14 +65,10 @@ func TestShardsInTheTrialServer(t *testing.T) {
 func TestMainPathInTheTrialServer(t *testing.T) {
 	t.Parallel()
 	store := trial(t)
-	if err := store.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Check(t.Context()))
 	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stopCarrier := storetest.Run(t, c.Run)
 	handled, died := make(chan string, 10), make(chan string, 10)
 	stopSubscriber := storetest.Run(t, trialSubscriber(t, store, handled, died).Run)
@@ -88,9 +84,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	publish(t, pub, delayed("delayed", 30*time.Millisecond))
 	publish(t, pub, delayed("fails-once", 10*time.Millisecond))
 	publish(t, pub, delayed("rescheduled", anHour))
-	if _, err := pub.RescheduleIn(t.Context(), topic, "rescheduled", 20*time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "rescheduled", 20*time.Millisecond)))
 	got := map[string]bool{}
 	want := map[string]bool{"at-once 1": true, "delayed 1": true, "fails-once 1": true, "fails-once 2": true, "rescheduled 1": true}
 	for len(got) < len(want) { // a hand-over to a process that stands still for a second comes again
@@ -131,9 +125,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- string) *subscribers.Subscriber {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	handler := func(_ context.Context, d *subscribers.Delivery) error {
 		if string(d.Body) != "body of "+d.ID {
 			t.Errorf("%s has the body %q", d.ID, d.Body)
@@ -150,9 +142,7 @@ func trialSubscriber(t *testing.T, store *notify.Store, handled, died chan<- str
 	o := subscribers.HandleOptions{Concurrency: 2, OnDead: func(d subscribers.Death) {
 		died <- fmt.Sprintf("%s %d: %s", d.ID, d.Attempts, d.Reason)
 	}}
-	if err := sub.Handle(topic, handler, o); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle(topic, handler, o))
 	return sub
 }
 
@@ -163,9 +153,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	store := trial(t)
 	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	m := message("expires", time.Time{})
 	m.TTL = 10 * time.Millisecond
 	publish(t, pub, message("leased", time.Time{}))
@@ -174,9 +162,7 @@ func TestTimesRunOutInTheTrialServer(t *testing.T) {
 	}
 	publish(t, pub, m)
 	// An elected carrier is gone: its lease in Redis has to end.
-	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Carrier(), "1 1 500 gone", carrier.MinLease).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf(topic).Carrier(), "1 1 500 gone", carrier.MinLease).Err())
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "the other dies", func() bool { return stateOf(t, pub, "expires") == notify.Dead })
 	if info, err := pub.Inspect(t.Context(), topic, "expires"); err != nil || info.Reason != "expired" {
@@ -192,9 +178,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	store := trial(t)
 	pub := clientOf(t, store)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease, KeepCount: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	l := subscriberstest.Listener(t, store, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	listen := func(pattern string, o subscribers.ListenOptions, handler func(context.Context, *subscribers.Broadcast) error) (heard chan string, stop func()) {
@@ -237,9 +221,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	if page, err := pub.Broadcasts(t.Context(), topic, 10, ""); err != nil || len(page.Messages) != 1 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "moved", 20*time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "moved", 20*time.Millisecond)))
 	want(plain, "moved 1")
 	want(hanging, "moved 1")
 	stopHanging()
@@ -253,16 +235,12 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	at, err := record.ParsePosition(all[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
 	for _, command := range [][]any{
 		{"ZADD", store.KeysOf(topic).Held("n"), soon, fmt.Sprintf("%d %s", at, topic)}, {"ZADD", store.KeysOf(topic).Alarms(), soon, "n"},
 	} {
-		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Do(t.Context(), command...).Err())
 	}
 	takes, stopTaking = listen(topic, named, fine)
 	want(takes, "moved 2")
@@ -281,9 +259,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	}
 	// A process that died had leased gaps, too: one of its own, and what was trimmed meanwhile.
 	held := store.KeysOf(topic).Held("n")
-	if err := store.Client().Do(t.Context(), "ZADD", held, 1, "1-4 "+topic, 1, "5 "+topic).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Do(t.Context(), "ZADD", held, 1, "1-4 "+topic, 1, "5 "+topic).Err())
 	takes, _ = listen(topic, named, fine)
 	for range 3 {
 		want(takes, "gap of "+topic)
@@ -307,9 +283,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 		t.Error(err)
 	}
 	// The key of positions is lost: the next broadcast gets a position behind the last one.
-	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Logs()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Del(t.Context(), store.KeysOf(topic).Logs()).Err())
 	publish(t, pub, announcement("after", time.Time{}))
 	want(plain, "after 1")
 	want(takes, "after 1")

@@ -23,9 +23,7 @@ var before = map[string]func(t *testing.T, db *notify.Store){
 	"ready":     func(t *testing.T, db *notify.Store) { publish(t, clientOf(t, db), message("a", time.Time{})) },
 	"retry": func(t *testing.T, db *notify.Store) {
 		publish(t, clientOf(t, db), message("a", time.Time{}))
-		if _, err := claim(t, db, 1)[0].Nack(t.Context(), anHour, "later"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(claim(t, db, 1)[0].Nack(t.Context(), anHour, "later")))
 	},
 	"leased": func(t *testing.T, db *notify.Store) { inState(t, db, message("a", time.Time{}), notify.Leased) },
 	"handed": func(t *testing.T, db *notify.Store) {
@@ -36,12 +34,8 @@ var before = map[string]func(t *testing.T, db *notify.Store){
 		}
 		sub := subscribe(t.Context(), hands)
 		t.Cleanup(func() { sub.Close() })
-		if _, err := sub.Receive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Client().Do(t.Context(), "zadd", db.KeysOf(topic).Waiting(topic), 1, hands).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(sub.Receive(t.Context())))
+		storetest.Must(t, db.Client().Do(t.Context(), "zadd", db.KeysOf(topic).Waiting(topic), 1, hands).Err())
 		publish(t, clientOf(t, db), message("a", time.Time{}))
 		if score := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":a").Val(); score == float64(int64(score)) {
 			t.Fatalf("the message is not handed over: its receipt is %v", score)
@@ -66,9 +60,7 @@ func done(t *testing.T, db *notify.Store, unique time.Duration) {
 	m := message("a", time.Time{})
 	m.UniqueFor = unique
 	publish(t, clientOf(t, db), m)
-	if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, claim(t, db, 1)[0].Ack(t.Context()))
 }
 
 // modes has what a publish answers for each mode and state, and what its repetition does.
@@ -99,9 +91,7 @@ func answered(t *testing.T, p notify.Publication, err error) string {
 			return name
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return string(p.Outcome)
 }
 
@@ -122,9 +112,7 @@ func TestModesInTheTrialServer(t *testing.T) {
 func TestPageOfModes(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../cmd/bellhop/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	columns := [][]string{{"scheduled", "retry", "ready"}, {"leased", "handed"}, {"dead"}, {"done"}}
 	for _, mode := range []notify.IfExists{notify.Refuse, notify.Keep, notify.Replace, notify.Debounce} {
 		_, row, _ := strings.Cut(string(page), fmt.Sprintf("\n| `%s`", mode))
@@ -297,9 +285,7 @@ func TestDeathBesideWhatFollows(t *testing.T) {
 	t.Parallel()
 	c := follow(t)
 	publish(t, c.pub, message("b", time.Time{}))
-	if _, err := claim(t, c.db, 1)[0].Bury(t.Context(), "no"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim(t, c.db, 1)[0].Bury(t.Context(), "no")))
 	if info, err := c.pub.Inspect(t.Context(), topic, "b"); err != nil || info.State != notify.Dead || info.Reason != "no" {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -333,9 +319,7 @@ func follow(t *testing.T) *following {
 
 func (c *following) fails(err error) {
 	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	storetest.Must(c.t, err)
 }
 
 func orLost(n int) error {
@@ -399,9 +383,7 @@ func TestModesInOneCall(t *testing.T) {
 	}
 	storetest.Heads(t, db)
 	for _, id := range []string{"a", "b"} {
-		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 	}
 	storetest.Empty(t, db)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestMatch(t *testing.T) {
@@ -79,9 +80,7 @@ func TestBadPattern(t *testing.T) {
 			t.Errorf("%q is refused, and matches all the same", text)
 		}
 	}
-	if _, err := notify.ParsePattern(strings.Repeat("a", 126) + ".*"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(notify.ParsePattern(strings.Repeat("a", 126)+".*")))
 }
 
 var patternGrammar = regexp.MustCompile(`^([A-Za-z0-9_-]+|\*)(\.([A-Za-z0-9_-]+|\*))*(\.>)?$|^>$`)

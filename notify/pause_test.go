@@ -22,17 +22,13 @@ import (
 // pause pauses the topic.
 func pause(t testing.TB, pub client) {
 	t.Helper()
-	if err := pub.Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Pause(t.Context(), topic))
 }
 
 // resume resumes the topic.
 func resume(t testing.TB, pub client) {
 	t.Helper()
-	if err := pub.Resume(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Resume(t.Context(), topic))
 }
 
 // claimNothing claims from the topic, which must return nothing.
@@ -87,14 +83,14 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	pause(t, pub)
 	rung := recording(t, db, db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"), db.KeysOf(topic).Inbox("c"), wakes(db, topic), wakes(db, "another"))
 	for what, do := range map[string]func() error{
-		"publish":      func() error { _, err := pub.Publish(t.Context(), message("published", time.Time{})); return err },
+		"publish":      func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("published", time.Time{}))) },
 		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
-		"release":      func() error { _, err := claimer.ReleaseMany(t.Context(), topic, ds[:1]); return err },
+		"release":      func() error { return storetest.ErrOf(claimer.ReleaseMany(t.Context(), topic, ds[:1])) },
 		"requeue": func() error {
 			if _, err := ds[1].Bury(t.Context(), "the test says so"); err != nil {
 				return err
 			}
-			return errOf(letters.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...))
+			return storetest.ErrOf(letters.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...))
 		},
 		"reschedule": func() error {
 			publish(t, pub, message("moved", future))
@@ -102,8 +98,7 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 			return err
 		},
 		"another topic": func() error {
-			_, err := pub.Publish(t.Context(), notify.Message{Topic: "another", Body: []byte("x")})
-			return err
+			return storetest.ErrOf(pub.Publish(t.Context(), notify.Message{Topic: "another", Body: []byte("x")}))
 		},
 	} {
 		if err := do(); err != nil {
@@ -174,9 +169,7 @@ func TestPauseUntilIsRefused(t *testing.T) {
 	now := redisTime(t, db)
 	for _, paused := range []bool{false, true} {
 		if paused {
-			if _, err := store.PauseUntil(t.Context(), db, topic, store.In(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(store.PauseUntil(t.Context(), db, topic, store.In(time.Hour))))
 		}
 		unchanged(t, db, func() {
 			for _, until := range []store.When{0, 1, store.At(now), store.At(now.Add(-time.Hour)), store.In(store.LongestPause + time.Millisecond), store.At(now.Add(store.LongestPause + time.Hour)), store.At(record.MaxDue)} {

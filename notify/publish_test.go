@@ -171,9 +171,7 @@ func TestRecordIsReadableByPeople(t *testing.T) {
 			after := redisTime(t, db)
 
 			raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), topic+":a").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			head, body, _ := strings.Cut(raw, "\n")
 			if body != string(m.Body) {
 				t.Errorf("body %.100q, want %.100q", body, m.Body)
@@ -447,20 +445,14 @@ func TestIDIsFreeAgain(t *testing.T) {
 		end  func(*testing.T, client, *notify.Store)
 	}{
 		{"after the acknowledgement", func(t *testing.T, _ client, db *notify.Store) {
-			if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, claim(t, db, 1)[0].Ack(t.Context()))
 		}},
 		{"after it was cancelled", func(t *testing.T, pub client, _ *notify.Store) {
-			if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
 		}},
 		{"after it was purged", func(t *testing.T, _ client, db *notify.Store) {
 			bury(t, db, 1)
-			if _, err := storetest.Inspector(t, db).Purge(t.Context(), topic, "a"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, db).Purge(t.Context(), topic, "a")))
 		}},
 	}
 	for _, test := range tests {
@@ -547,14 +539,14 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	calls := map[string]func() error{
-		"publish":      func() error { _, err := pub.Publish(ctx, message("b", future)); return err },
+		"publish":      func() error { return storetest.ErrOf(pub.Publish(ctx, message("b", future))) },
 		"publish many": func() error { return pub.PublishMany(ctx, []notify.Message{message("b", future)})[0].Err },
-		"cancel":       func() error { _, err := pub.Cancel(ctx, topic, "a"); return err },
-		"reschedule":   func() error { _, err := pub.RescheduleIn(ctx, topic, "a", 0); return err },
-		"inspect":      func() error { _, err := pub.Inspect(ctx, topic, "a"); return err },
-		"list":         func() error { _, err := pub.List(ctx, topic, notify.Scheduled, 1, ""); return err },
-		"count":        func() error { _, err := pub.Count(ctx, topic); return err },
-		"topics":       func() error { _, err := storetest.Collect(pub.Topics(ctx)); return err },
+		"cancel":       func() error { return storetest.ErrOf(pub.Cancel(ctx, topic, "a")) },
+		"reschedule":   func() error { return storetest.ErrOf(pub.RescheduleIn(ctx, topic, "a", 0)) },
+		"inspect":      func() error { return storetest.ErrOf(pub.Inspect(ctx, topic, "a")) },
+		"list":         func() error { return storetest.ErrOf(pub.List(ctx, topic, notify.Scheduled, 1, "")) },
+		"count":        func() error { return storetest.ErrOf(pub.Count(ctx, topic)) },
+		"topics":       func() error { return storetest.ErrOf(storetest.Collect(pub.Topics(ctx))) },
 		"check":        func() error { return db.Check(ctx) },
 	}
 	for name, call := range calls {

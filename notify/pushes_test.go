@@ -21,20 +21,14 @@ func pushAll(t *testing.T, db *notify.Store, pub client) {
 	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { pushed <- r.Header.Get("Bellhop-Topic") }))
 	defer endpoint.Close()
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stopCarrying := storetest.Run(t, c.Run)
 	p, err := push.New(db, push.Options{Allow: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stopPushing := storetest.Run(t, p.Run)
 	for name, of := range map[string]store.Push{"crm": {Topics: []string{"order.*"}}, "news": {Topics: []string{"prices.>"}, Broadcasts: true}} {
 		of.Name, of.URL, of.Secrets = name, endpoint.URL, []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-		if err := home.PutPush(ctx, of); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, home.PutPush(ctx, of))
 	}
 	storetest.Eventually(t, "the push of broadcasts listens", func() bool {
 		all, err := pub.Listeners(ctx)
@@ -71,9 +65,7 @@ func pushAll(t *testing.T, db *notify.Store, pub client) {
 	}
 	stopPushing()
 	for _, one := range all {
-		if err := home.RemovePush(ctx, one.Name); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, home.RemovePush(ctx, one.Name))
 	}
 	stopCarrying()
 }

@@ -25,9 +25,7 @@ func pair(t testing.TB) (master, replica *redisserver.Server) {
 	t.Helper()
 	master = storetest.Server(t)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(replica.Stop)
 	return master, replica
 }
@@ -48,17 +46,13 @@ func TestWaitReplicas(t *testing.T) {
 	there := func(id string) bool {
 		t.Helper()
 		found, err := copied.Client().HExists(t.Context(), copied.KeysOf(topic).Messages(), record.Member(topic, id)).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return found
 	}
 	for i := range 200 {
 		id := fmt.Sprintf("m%d", i)
 		if i == 100 { // a script that is gone is loaded and run again
-			if err := db.Client().ScriptFlush(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().ScriptFlush(t.Context()).Err())
 		}
 		m := message(id, past)
 		m.IfExists = []notify.IfExists{notify.Refuse, notify.Keep, notify.Replace}[i%3]
@@ -67,9 +61,7 @@ func TestWaitReplicas(t *testing.T) {
 			t.Fatalf("%s is published, and the replica has it not", id)
 		}
 		if i%2 == 0 {
-			if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 		} else if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +104,7 @@ func TestWaitIsBrokenOff(t *testing.T) {
 	db.Client().AddHook(waitsLong{})
 	pub := clientOf(t, db)
 	publish(t, pub, message("before", future))
-	if err := replica.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, replica.Signal(syscall.SIGSTOP))
 	published := make(chan error, 1)
 	go func() {
 		_, err := pub.Publish(t.Context(), message("m", future))
@@ -124,18 +114,14 @@ func TestWaitIsBrokenOff(t *testing.T) {
 	waits := regexp.MustCompile(`(?m)^id=(\d+) .* flags=b .* cmd=wait `)
 	storetest.Eventually(t, "the wait is broken off", func() bool {
 		clients, err := other.ClientList(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		one := waits.FindStringSubmatch(clients)
 		return one != nil && other.Do(t.Context(), "CLIENT", "UNBLOCK", one[1], "ERROR").Val() == int64(1)
 	})
 	if err := storetest.Receive(t, "the publish ends", published); !errors.Is(err, notify.ErrUnreplicated) || !notify.Retryable(err) {
 		t.Errorf("got %v, want an ErrUnreplicated", err)
 	}
-	if err := replica.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, replica.Signal(syscall.SIGCONT))
 	if _, err := pub.Publish(t.Context(), message("m", future)); !errors.Is(err, notify.ErrExists) {
 		t.Errorf("got %v, want that it is there", err)
 	}
@@ -149,9 +135,7 @@ func TestUnreplicated(t *testing.T) {
 	publish(t, clientOf(t, storetest.Unhurried(storetest.At(t, master.URL(), ""))), message("before", future)) // which need not be confirmed
 	db := confirmed(t, master.URL())
 	pub := clientOf(t, db)
-	if err := replica.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, replica.Signal(syscall.SIGSTOP))
 	unconfirmed := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, notify.ErrUnreplicated) || !strings.Contains(err.Error(), "0 of 1 replicas") {
@@ -172,9 +156,7 @@ func TestUnreplicated(t *testing.T) {
 		_, err := pub.Cancel(t.Context(), topic, "before")
 		unconfirmed(what, err)
 	}
-	if err := replica.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, replica.Signal(syscall.SIGCONT))
 	db.Client().AddHook(waitsLong{})
 	storetest.Eventually(t, "the publish is confirmed", func() bool {
 		_, err := pub.Publish(t.Context(), message("m", future))
@@ -196,9 +178,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 	db := confirmed(t, master.URL())
 	db.Client().AddHook(waitsLong{})
 	client := db.Client()
-	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	pub := clientOf(t, db)
 	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
@@ -243,9 +223,7 @@ func BenchmarkPublishReplicated(b *testing.B) {
 			batch[i] = notify.Message{Topic: topic, Body: body, Delay: time.Hour}
 		}
 		for b.Loop() {
-			if err := pub.PublishMany(b.Context(), batch)[0].Err; err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, pub.PublishMany(b.Context(), batch)[0].Err)
 		}
 		b.ReportMetric(float64(500*b.N)/b.Elapsed().Seconds(), "publishes/s")
 	})

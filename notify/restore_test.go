@@ -30,9 +30,7 @@ func export(t testing.TB, db *notify.Store) ([]string, notify.Exported) {
 	t.Helper()
 	var out bytes.Buffer
 	sum, err := clientOf(t, db).Export(t.Context(), &out, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if out.Len() == 0 {
 		lines = nil
@@ -125,17 +123,12 @@ func everyKind(t testing.TB, db *notify.Store) {
 		if err != nil || len(ds) != 1 {
 			t.Fatal(len(ds), err)
 		}
-		if err := settle(ds[0]); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, settle(ds[0]))
 	}
 	nack := func(delay time.Duration, reason string) func(subscribers.Delivery) error {
-		return func(d subscribers.Delivery) error { _, err := d.Nack(t.Context(), delay, reason); return err }
+		return func(d subscribers.Delivery) error { return storetest.ErrOf(d.Nack(t.Context(), delay, reason)) }
 	}
-	bury := func(d subscribers.Delivery) error {
-		_, err := d.Bury(t.Context(), "a \"reason\" <ä>\n")
-		return err
-	}
+	bury := func(d subscribers.Delivery) error { return storetest.ErrOf(d.Bury(t.Context(), "a \"reason\" <ä>\n")) }
 	hand(full("again", "a", now), nack(time.Hour, "no"))
 	hand(full("buried", "a", time.Time{}), bury)
 	hand(notify.Message{Topic: "buried", ID: "b", Body: []byte("x")}, bury)
@@ -270,17 +263,11 @@ func TestExportLeased(t *testing.T) {
 	to := storetest.Open(t)
 	publish(t, pub, message("a", past))
 	d := claim(t, from, 1)[0]
-	if _, err := d.Nack(t.Context(), time.Hour, "again"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "again")))
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "a", 0)))
 	claim(t, from, 1)
 	leased, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	lines, sum := export(t, from)
 	if sum.Leased != 1 || sum.Total() != 1 {
 		t.Errorf("exported %+v", sum)
@@ -310,9 +297,7 @@ func TestExportDamages(t *testing.T) {
 	client.HSet(ctx, keys.Messages(), record.Member(topic, "unreadable"), "no record")
 	client.HSet(ctx, keys.Messages(), "no topic", "x", "a b:c", "x", "a:b c", "x", record.Member(topic, "empty"), "")
 	for _, paused := range []string{"b", "a.c"} {
-		if err := pub.Pause(ctx, paused); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, pub.Pause(ctx, paused))
 	}
 	client.HSet(ctx, keys.Attempts(), record.Member(topic, "never"), "foreign")
 	client.Set(ctx, keys.Deaths(), "foreign", 0)
@@ -340,9 +325,7 @@ func TestExportWithoutDeathNotes(t *testing.T) {
 	const n = 30
 	_, db := open(t)
 	pub, err := notify.NewPublisher(db, notify.PublisherOptions{MaxBody: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if _, _, err := db.Of(topic).Register(t.Context(), "mourner", store.Registration{Pattern: "$dead." + topic, From: "now"}); err != nil {
 		t.Fatal(err)
 	}
@@ -350,16 +333,12 @@ func TestExportWithoutDeathNotes(t *testing.T) {
 	for range n {
 		m := message("", past)
 		m.Body = bytes.Repeat([]byte("x"), 1<<20) // so that some are read by themselves
-		if _, err := pub.Publish(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Publish(t.Context(), m)))
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
 		if err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no")))
 	}
 	if c, err := storetest.Count(db, record.DeadPrefix+topic); err != nil || c.Broadcasts != n {
 		t.Fatalf("of deaths there are %+v, %v", c, err)
@@ -385,9 +364,7 @@ func TestExportWhileMessagesMove(t *testing.T) {
 		ids := make(map[string]bool)
 		for _, line := range lines {
 			m, err := notify.ParseExported([]byte(line))
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			ids[m.ID] = true
 		}
 		if len(ids) != len(messages) {
@@ -499,9 +476,7 @@ func TestExportOverARestart(t *testing.T) {
 	out := &restarting{Buffer: new(bytes.Buffer), restart: func() {
 		server.Kill()
 		again, err := server.Restart(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(again.Stop)
 	}}
 	if sum, err := pub.Export(t.Context(), out, nil); err == nil || !strings.Contains(err.Error(), "export again") {

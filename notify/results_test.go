@@ -23,9 +23,7 @@ func keep(t *testing.T, db *notify.Store, m notify.Message, r notify.AckResult) 
 	t.Helper()
 	publish(t, clientOf(t, db), m)
 	forgotten, err := one(t, db).AckWith(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return forgotten
 }
 
@@ -33,9 +31,7 @@ func keep(t *testing.T, db *notify.Store, m notify.Message, r notify.AckResult) 
 func sweep(t *testing.T, db *notify.Store, keeps int) store.Swept {
 	t.Helper()
 	elected, err := db.Of(topic).Elect(t.Context(), "me", time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	token := elected.Token
 	if !elected.Won {
 		token = db.Client().Get(t.Context(), db.KeysOf(topic).Carrier()).Val()
@@ -43,9 +39,7 @@ func sweep(t *testing.T, db *notify.Store, keeps int) store.Swept {
 	swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{
 		Token: token, KeepDeadCount: 10, KeepDeadAge: anHour, KeepDoneCount: keeps, KeepDoneAge: anHour, KeepTopics: anHour, KeepAge: anHour,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return swept
 }
 
@@ -57,9 +51,7 @@ func TestAckWith(t *testing.T) {
 	pub, db := open(t)
 	before := redisTime(t, db).Truncate(time.Millisecond)
 	publish(t, pub, message("a", time.Time{}))
-	if _, err := one(t, db).Nack(t.Context(), 0, "not yet"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(one(t, db).Nack(t.Context(), 0, "not yet")))
 	carrying := carry(t, db)
 	storetest.Eventually(t, "it is ready again", func() bool { return stateOf(t, pub, "a") == notify.Ready })
 	carrying()
@@ -119,9 +111,7 @@ func TestAckWithout(t *testing.T) {
 		if err != nil || !bytes.Equal(info.Result, body) || (info.Result == nil) != (body == nil) {
 			t.Errorf("%s: %+v, %v", id, info, err)
 		}
-		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 	}
 	if keep(t, db, message("gone", time.Time{}), notify.AckResult{}) {
 		t.Error("what was not to be kept was forgotten")
@@ -212,9 +202,7 @@ func TestKeepBounds(t *testing.T) {
 	}
 	kept := func() (ids []string) {
 		for info, err := range pub.Messages(t.Context(), topic, notify.Done) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			ids = append(ids, info.ID)
 		}
 		return ids
@@ -286,9 +274,7 @@ func TestKeepIsOver(t *testing.T) {
 		_, err := pub.Publish(t.Context(), message("published", time.Time{}))
 		return err == nil
 	})
-	if err := one(t, db).Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, one(t, db).Ack(t.Context()))
 	keys := db.KeysOf(topic)
 	storetest.Eventually(t, "all are swept", func() bool {
 		sweep(t, db, 10)
@@ -312,9 +298,7 @@ func TestKeptTopicIsRemembered(t *testing.T) {
 		t.Errorf("it forgot %+v", got)
 	}
 	wantCounts(t, pub, notify.Counts{Published: 1, Acked: 1})
-	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
 	if got := sweepLater(); got.Forgotten != 1 {
 		t.Errorf("it forgot %+v", got)
 	}
@@ -346,27 +330,21 @@ func TestHandlerAcknowledgesWith(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
 	s, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Name: "mailer"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	settled := make(chan error, 10)
 	err = s.Handle(topic, func(ctx context.Context, d *subscribers.Delivery) error {
 		_, err := d.AckWith(ctx, notify.AckResult{Body: append([]byte("done: "), d.Body...), Keep: anHour})
 		settled <- errors.Join(err, again(ctx, d))
 		return nil
 	}, subscribers.HandleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, s.Run)
 	publish(t, pub, message("a", time.Time{}))
 	info, err := pub.Await(t.Context(), topic, "a")
 	if err != nil || string(info.Result) != "done: body of a" || info.State != notify.Done || info.By != "mailer" || info.Since.IsZero() || info.Since.After(info.Ended) {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	if err := storetest.Receive(t, "it was settled", settled); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it was settled", settled))
 	storetest.Eventually(t, "the worker waits again", func() bool {
 		c, err := storetest.Count(db, topic)
 		return err == nil && c.Waiting == 1

@@ -46,18 +46,14 @@ func (a *account) set(rights ...string) {
 	for _, right := range rights {
 		rule = append(rule, right)
 	}
-	if err := a.root.Client().Do(a.t.Context(), rule...).Err(); err != nil {
-		a.t.Fatal(err)
-	}
+	storetest.Must(a.t, a.root.Client().Do(a.t.Context(), rule...).Err())
 }
 
 // called returns how often Redis got a command, from clients and scripts.
 func (a *account) called(command string) int {
 	a.t.Helper()
 	stats, err := a.root.Home().Info(a.t.Context(), "commandstats")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	storetest.Must(a.t, err)
 	calls, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
 	n, _ := strconv.Atoi(calls) // zero: it was not
 	return n
@@ -89,12 +85,12 @@ func refusals(t *testing.T, s *notify.Store, d subscribers.Delivery) []error {
 	pub, claimer := clientOf(t, s), subscriberstest.Claimer(t, s)
 	own := claimer.Delivery(topic, d.ID, d.Receipt)
 	return []error{
-		errOf(pub.Publish(t.Context(), message("b", past))),
-		errOf(pub.Broadcast(t.Context(), announcement("c", past))),
-		errOf(pub.Cancel(t.Context(), topic, d.ID)),
-		errOf(pub.Inspect(t.Context(), topic, d.ID)),
-		errOf(claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})),
-		errOf(own.Nack(t.Context(), 0, "")),
+		storetest.ErrOf(pub.Publish(t.Context(), message("b", past))),
+		storetest.ErrOf(pub.Broadcast(t.Context(), announcement("c", past))),
+		storetest.ErrOf(pub.Cancel(t.Context(), topic, d.ID)),
+		storetest.ErrOf(pub.Inspect(t.Context(), topic, d.ID)),
+		storetest.ErrOf(claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})),
+		storetest.ErrOf(own.Nack(t.Context(), 0, "")),
 		own.Ack(t.Context()),
 		s.Check(t.Context()),
 	}
@@ -146,7 +142,7 @@ func TestMissingWait(t *testing.T) {
 	publish(t, clientOf(t, a.store), message("a", past))
 	s := confirmed(t, a.url)
 	unchanged(t, a.root, func() {
-		wantRefused(t, errOf(clientOf(t, s).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
+		wantRefused(t, storetest.ErrOf(clientOf(t, s).Publish(t.Context(), message("b", past))), "its user may not call WAIT", theRights)
 	})
 }
 
@@ -181,7 +177,7 @@ func TestRightTakenAway(t *testing.T) {
 		}
 	})
 	a.give()
-	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
+	storetest.Eventually(t, "it is published", func() bool { return storetest.ErrOf(pub.Publish(t.Context(), message("b", past))) == nil })
 }
 
 // A message whose end needs more than to be forgotten stays where it is if the right is
@@ -197,14 +193,13 @@ func TestMissingRightAtTheEnd(t *testing.T) {
 	}{
 		"acknowledged, its id stays taken": {notify.Message{UniqueFor: anHour}, false, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
 		"acknowledged, and kept": {notify.Message{}, false, func(ctx context.Context, d *subscribers.Delivery) error {
-			_, err := d.AckWith(ctx, notify.AckResult{Keep: time.Hour})
-			return err
+			return storetest.ErrOf(d.AckWith(ctx, notify.AckResult{Keep: time.Hour}))
 		}},
 		"acknowledged, and followed": {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return d.Ack(ctx) }},
 		"dropped, its id stays taken": {notify.Message{UniqueFor: anHour, MaxAttempts: 1, Fail: notify.FailDrop}, false, func(ctx context.Context, d *subscribers.Delivery) error {
-			return errOf(d.Nack(ctx, 0, "no"))
+			return storetest.ErrOf(d.Nack(ctx, 0, "no"))
 		}},
-		"buried, and followed": {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return errOf(d.Bury(ctx, "no")) }},
+		"buried, and followed": {notify.Message{}, true, func(ctx context.Context, d *subscribers.Delivery) error { return storetest.ErrOf(d.Bury(ctx, "no")) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +229,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 		right string
 		ask   func() error
 	}{
-		{"pttl", func() error { return errOf(a.store.Of(topic).Carrier(t.Context())) }},
+		{"pttl", func() error { return storetest.ErrOf(a.store.Of(topic).Carrier(t.Context())) }},
 		{"hscan", func() error {
 			_, _, err := a.store.Of(topic).Reasons(t.Context(), 0, 10)
 			return err
@@ -269,7 +264,7 @@ func TestRightTakenAwayWhileRedisEvicts(t *testing.T) {
 		t.Errorf("acknowledge: %v", err)
 	}
 	storetest.Eventually(t, "publishes are refused", func() bool {
-		return errors.Is(errOf(pub.Publish(t.Context(), message(notify.NewID(), future))), notify.ErrUnfit)
+		return errors.Is(storetest.ErrOf(pub.Publish(t.Context(), message(notify.NewID(), future))), notify.ErrUnfit)
 	})
 }
 
@@ -282,16 +277,14 @@ func TestRightGoneWithTheConnection(t *testing.T) {
 	publish(t, pub, message("a", past))
 	d := claim(t, a.store, 1)[0]
 	a.set("-hdel", "-zadd")
-	if err := a.root.Client().ClientKillByFilter(t.Context(), "USER", "bellhop").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, a.root.Client().ClientKillByFilter(t.Context(), "USER", "bellhop").Err())
 	unchanged(t, a.root, func() {
 		for _, err := range refusals(t, a.store, d) {
 			wantRefused(t, err, "its user may not call HDEL, ZADD", theRights)
 		}
 	})
 	a.give()
-	storetest.Eventually(t, "it is published", func() bool { return errOf(pub.Publish(t.Context(), message("b", past))) == nil })
+	storetest.Eventually(t, "it is published", func() bool { return storetest.ErrOf(pub.Publish(t.Context(), message("b", past))) == nil })
 }
 
 // However many calls come, one at a time asks Redis about rights, and about missing ones
@@ -301,7 +294,7 @@ func TestRightsAreRarelyRead(t *testing.T) {
 	a := newAccount(t, "-zadd")
 	began, asked := time.Now(), a.called("info")
 	storeSends := func() error {
-		return errOf(subscriberstest.Claimer(t, a.store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}))
+		return storetest.ErrOf(subscriberstest.Claimer(t, a.store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}))
 	}
 	var all sync.WaitGroup
 	for range 50 {
@@ -329,13 +322,9 @@ func TestMissingRightStopsNobody(t *testing.T) {
 			a := newAccount(t, right)
 			handled, heard, named := make(chan string, 9), make(chan string, 9), make(chan string, 9)
 			sub, err := subscribers.NewSubscriber(a.store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			err = sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error { handled <- d.ID; return nil }, subscribers.HandleOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			l := subscriberstest.Listener(t, a.store)
 			listen := func(to chan<- string, o subscribers.ListenOptions) {
 				storetest.Run(t, func(ctx context.Context) error {

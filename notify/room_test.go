@@ -38,9 +38,7 @@ func large(id string, due time.Time) notify.Message {
 func memory(t *testing.T, db *notify.Store) reach.Memory {
 	t.Helper()
 	m, err := db.Home().Memory(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return m
 }
 
@@ -53,9 +51,7 @@ func fillUp(t *testing.T, pub client, due time.Time) (ids []string) {
 		if errors.Is(err, notify.ErrFull) {
 			return ids
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		ids = append(ids, id)
 	}
 	t.Fatal("it never was full")
@@ -107,9 +103,7 @@ func TestFull(t *testing.T) {
 
 	goesOn(t, pub, db)
 	for _, id := range ids[:len(ids)/2] {
-		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 	}
 	publish(t, pub, large("again", past))
 }
@@ -118,33 +112,23 @@ func TestFull(t *testing.T) {
 func goesOn(t *testing.T, pub client, db *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	claimer := subscriberstest.Claimer(t, db)
 	for _, settle := range []func(context.Context, subscribers.Delivery) error{
 		func(ctx context.Context, d subscribers.Delivery) error { return d.Ack(ctx) },
 		func(ctx context.Context, d subscribers.Delivery) error {
-			_, err := d.Bury(ctx, "the test says so")
-			return err
+			return storetest.ErrOf(d.Bury(ctx, "the test says so"))
 		},
 		func(ctx context.Context, d subscribers.Delivery) error {
-			_, err := claimer.ReleaseMany(ctx, d.Topic, []subscribers.Delivery{d})
-			return err
+			return storetest.ErrOf(claimer.ReleaseMany(ctx, d.Topic, []subscribers.Delivery{d}))
 		},
 	} {
-		if err := settle(t.Context(), claim(t, db, 1)[0]); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, settle(t.Context(), claim(t, db, 1)[0]))
 	}
-	if _, err := pub.Cancel(t.Context(), topic, "cancelled"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "cancelled")))
 	for _, id := range []string{"moved", "sent"} { // the carrier moves both
-		if _, err := pub.RescheduleIn(t.Context(), topic, id, time.Millisecond); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, id, time.Millisecond)))
 	}
 	storetest.Eventually(t, "what is due is carried", func() bool {
 		c := counts(t, pub)
@@ -165,9 +149,7 @@ func TestFullUntilThereIsRoom(t *testing.T) {
 	pub, db := small(t)
 	ids := fillUp(t, pub, future)
 	for len(ids) > 0 {
-		if _, err := pub.Cancel(t.Context(), topic, ids[0]); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, ids[0])))
 		ids = ids[1:]
 		before := memory(t, db)
 		_, err := pub.Publish(t.Context(), message("next", future))
@@ -256,9 +238,7 @@ func TestPolicyIsChanged(t *testing.T) {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 			db, err := notify.Open(notify.Config{URL: server.URL(), MemoryShare: share})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			t.Cleanup(func() { db.Close() })
 			pub := clientOf(t, storetest.Unhurried(db))
 			publish(t, pub, message("a", past))
@@ -278,9 +258,7 @@ func TestPolicyIsChanged(t *testing.T) {
 			if !memory(t, db).Evicts {
 				t.Error("what it tells of its memory is that it evicts nothing")
 			}
-			if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, claim(t, db, 1)[0].Ack(t.Context()))
 			do(t, db, []any{"CONFIG", "SET", "maxmemory-policy", "noeviction"})
 			publish(t, pub, message("c", past))
 		})

@@ -19,9 +19,9 @@ func TestForeignSchedule(t *testing.T) {
 	publish(t, pub, message("ready", time.Time{}))
 	do(t, store, []any{"SET", store.KeysOf(topic).Scheduled(topic), "x"})
 	for name, f := range map[string]func() error{
-		"publish":    func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
-		"nack":       func() error { _, err := d.Nack(t.Context(), anHour, "no"); return err },
-		"reschedule": func() error { _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); return err },
+		"publish":    func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("a", future))) },
+		"nack":       func() error { return storetest.ErrOf(d.Nack(t.Context(), anHour, "no")) },
+		"reschedule": func() error { return storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "ready", anHour)) },
 	} {
 		unchanged(t, store, func() {
 			if err := f(); err == nil || !strings.Contains(err.Error(), "the scheduled set of") || !strings.Contains(err.Error(), "foreign") {
@@ -82,18 +82,12 @@ func TestHeadOfAScheduledSet(t *testing.T) {
 	head(future)
 	publish(t, pub, message("c", future.Add(2*anHour)))
 	head(future)
-	if _, err := pub.RescheduleAt(t.Context(), topic, "a", future.Add(3*anHour)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", future.Add(3*anHour))))
 	head(future.Add(anHour))
-	if _, err := pub.Cancel(t.Context(), topic, "b"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "b")))
 	head(future.Add(2 * anHour))
 	for _, id := range []string{"a", "c"} {
-		if _, err := pub.Cancel(t.Context(), topic, id); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 	}
 	storetest.Empty(t, store)
 }

@@ -13,9 +13,7 @@ func elapse(t *testing.T, db *notify.Store, d time.Duration) {
 	t.Helper()
 	now := func() time.Time {
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return now
 	}
 	began := now()
@@ -27,12 +25,10 @@ func TestSeatBehindAnother(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*notify.Publisher) error{
 		"rescheduled": func(pub *notify.Publisher) error {
-			_, err := pub.RescheduleIn(t.Context(), topic, "1", 0)
-			return err
+			return storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "1", 0))
 		},
 		"replaced": func(pub *notify.Publisher) error {
-			_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, ID: "1", Key: "k", IfBusy: "drop", IfExists: notify.Replace, Body: []byte("y")})
-			return err
+			return storetest.ErrOf(pub.Publish(t.Context(), notify.Message{Topic: topic, ID: "1", Key: "k", IfBusy: "drop", IfExists: notify.Replace, Body: []byte("y")}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,9 +39,7 @@ func TestSeatBehindAnother(t *testing.T) {
 			}
 			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "other", Body: []byte("x"), Delay: time.Millisecond})
 			elapse(t, db, 2*time.Millisecond) // nobody carries
-			if err := again(pub.Publisher); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, again(pub.Publisher))
 			states := func(first notify.State) {
 				t.Helper()
 				for id, want := range map[string]notify.State{"1": first, "2": notify.Blocked, "3": notify.Blocked} {
@@ -71,9 +65,7 @@ func TestFirstKeyOfADebounced(t *testing.T) {
 	pub, db := open(t)
 	publish := func(m notify.Message) {
 		t.Helper()
-		if _, err := pub.Publish(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Publish(t.Context(), m)))
 	}
 	publish(notify.Message{Topic: topic, ID: "a", Body: []byte("x")})
 	elapse(t, db, 2*time.Millisecond)

@@ -22,9 +22,7 @@ import (
 func set(t *testing.T, pub client, topic string, c notify.SettingsChange) notify.TopicSettings {
 	t.Helper()
 	got, err := pub.Set(t.Context(), topic, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	again, err := pub.Settings(t.Context(), topic)
 	if diff := cmp.Diff(got, again); diff != "" || err != nil {
 		t.Errorf("%s: set (-), looked at (+): %s, %v", topic, diff, err)
@@ -46,9 +44,7 @@ func TestSettings(t *testing.T) {
 	look := func() notify.TopicSettings {
 		t.Helper()
 		got, err := pub.Settings(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return got
 	}
 	check("nothing is set", look())
@@ -99,9 +95,7 @@ func TestBadSettings(t *testing.T) {
 	kept := func() map[string]string {
 		t.Helper()
 		all, err := s.Client().HGetAll(t.Context(), s.KeysOf(topic).Topics()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return all
 	}
 	before := kept()
@@ -193,9 +187,7 @@ func TestSettingsOfAnUnusedTopic(t *testing.T) {
 	names := func() []string {
 		t.Helper()
 		all, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).TopicNames(), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return all
 	}
 	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(3)})
@@ -231,9 +223,7 @@ func TestBackoffOfATopic(t *testing.T) {
 	for attempt := 1; attempt <= 40; attempt++ {
 		d := claim(t, db, 1)[0]
 		before, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		out, err := d.Nack(t.Context(), subscribers.ByBackoff, "no")
 		if err != nil || out.Attempts != attempt {
 			t.Fatal(out, err)
@@ -244,9 +234,7 @@ func TestBackoffOfATopic(t *testing.T) {
 			t.Errorf("attempt %d: it waits %v, want up to %v", attempt, wait, bound)
 		}
 		longest, shortest = max(longest, wait), min(shortest, wait)
-		if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "a", 0)))
 	}
 	if longest-shortest < most/4 { // of 40 draws: once in 1e20
 		t.Errorf("all wait from %v to %v: they are not drawn", shortest, longest)

@@ -50,9 +50,7 @@ func topicsOfAll(t testing.TB, db *notify.Store, n int) [][]string {
 	for i, full := 0, 0; full < shards; i++ {
 		name := fmt.Sprintf("topic-%d", i)
 		shard, err := db.ShardOf(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if k := shard.Number(); len(all[k]) < n {
 			if all[k] = append(all[k], name); len(all[k]) == n {
 				full++
@@ -75,17 +73,11 @@ func twoMasters(t *testing.T) (m masters) {
 			"--cluster-require-full-coverage", "no", "--cluster-node-timeout", "3600000", "--maxmemory-policy", "noeviction") // with the other one away none has a quorum
 		admins[i] = redis.NewClient(&redis.Options{Addr: m[i].Addr()})
 		t.Cleanup(func() { admins[i].Close() })
-		if err := admins[i].ClusterAddSlotsRange(t.Context(), i*8192, i*8192+8191).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, admins[i].ClusterAddSlotsRange(t.Context(), i*8192, i*8192+8191).Err())
 	}
 	host, port, err := net.SplitHostPort(m[0].Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admins[1].Do(t.Context(), "cluster", "meet", host, port, buses[0]).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, admins[1].Do(t.Context(), "cluster", "meet", host, port, buses[0]).Err())
 	for _, admin := range admins {
 		storetest.Eventually(t, "the masters know each other", func() bool {
 			return len(admin.ClusterShards(t.Context()).Val()) == 2 && strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
@@ -144,9 +136,7 @@ func TestPublishManyToShards(t *testing.T) {
 	}
 	var ids []string
 	for info, err := range pub.Messages(t.Context(), topics[0], notify.Scheduled) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		ids = append(ids, info.ID)
 	}
 	if len(ids) < 50 || !slices.IsSorted(ids) {
@@ -173,9 +163,7 @@ func TestCallersOfManyShards(t *testing.T) {
 	}
 	callers.Wait()
 	all, err := pub.Count(t.Context(), topics...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, c := range all {
 		if c.Ready != 160 || c.Published != 160 {
 			t.Errorf("got %+v", c)
@@ -189,9 +177,7 @@ func TestMostShards(t *testing.T) {
 	const topics = 300
 	pub, db := openAt(t, storetest.URL(), "test-"+notify.NewID(), reach.MaxShards)
 	c, err := carrier.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stopCarrier := storetest.Run(t, c.Run)
 	heard, started := make(chan string, topics), make(chan struct{})
 	stopListener := storetest.Run(t, func(ctx context.Context) error {
@@ -281,9 +267,7 @@ func TestOneMasterIsFull(t *testing.T) {
 	topics := topicsOfAll(t, storetest.Unhurried(db), 1)
 	full := redis.NewClient(&redis.Options{Addr: m[1].Addr()})
 	defer full.Close()
-	if err := full.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, full.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	var messages []notify.Message
 	for i := range 40 {
 		messages = append(messages, notify.Message{Topic: topics[i%shards][0], ID: strconv.Itoa(i), Due: future})
@@ -293,9 +277,7 @@ func TestOneMasterIsFull(t *testing.T) {
 			t.Errorf("a message of shard %d: %v", k, r.Err)
 		}
 	}
-	if err := full.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, full.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	publish(t, pub, messages[7])
 }
 
@@ -321,13 +303,11 @@ func TestOneMasterIsAway(t *testing.T) {
 
 	publishesWithout(t, pub, topics)
 	listsWithout(t, pub, db, there, slices.Concat(topics...))
-	wantMissing(t, "set for all", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})))
-	wantMissing(t, "set for all again", errOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour), Default: []string{"attempts"}})))
+	wantMissing(t, "set for all", storetest.ErrOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})))
+	wantMissing(t, "set for all again", storetest.ErrOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour), Default: []string{"attempts"}})))
 
 	back, err := m[1].Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(back.Stop)
 	for k := range shards {
 		shard := db.Of(topics[k][0])
@@ -452,9 +432,7 @@ func listsWithout(t *testing.T, pub client, db *notify.Store, there, all []strin
 	if sum.Dead != 8 || strings.Count(lines.String(), "\n") != sum.Total() {
 		t.Errorf("exported %+v", sum)
 	}
-	if _, err := pub.Inspect(t.Context(), there[0], "a"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.Inspect(t.Context(), there[0], "a")))
 }
 
 // The pages of topics over all shards are those of their sorted names.
@@ -522,9 +500,7 @@ func TestSurveyOfManyShards(t *testing.T) {
 	}
 	storetest.Publish(t, db, messages...)
 	for _, topic := range []string{topics[5], topics[2]} {
-		if err := pub.Pause(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, pub.Pause(t.Context(), topic))
 	}
 	names := func(list []notify.Notable) (all []string) {
 		for _, n := range list {
@@ -565,9 +541,7 @@ func TestExportOfManyShards(t *testing.T) {
 		messages = append(messages, notify.Message{Topic: topics[i%len(topics)], ID: strconv.Itoa(i), Due: future, Body: []byte("x")})
 	}
 	storetest.Publish(t, db, messages...)
-	if err := pub.Pause(t.Context(), topics[9]); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Pause(t.Context(), topics[9]))
 	set(t, pub, topics[3], notify.SettingsChange{Attempts: new(4)})
 	set(t, pub, notify.AllTopics, notify.SettingsChange{Attempts: new(5)})
 	one, _ := openAt(t, storetest.URL(), "test-"+notify.NewID(), 1)
@@ -586,9 +560,7 @@ func TestExportOfManyShards(t *testing.T) {
 		}
 		for line := range bytes.Lines(lines.Bytes()) {
 			m, err := notify.ParseExported(line)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			publish(t, to, m)
 		}
 	}
@@ -606,9 +578,7 @@ func TestSetForAllAtOnce(t *testing.T) {
 			if i%2 == 0 {
 				c = notify.SettingsChange{Lease: new(time.Duration(i+1) * time.Second), Default: []string{"attempts"}}
 			}
-			if _, err := pub.Set(t.Context(), notify.AllTopics, c); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(pub.Set(t.Context(), notify.AllTopics, c)))
 		})
 	}
 	callers.Wait()
@@ -646,16 +616,12 @@ func TestAdoptSettings(t *testing.T) {
 	put(3, first)
 	do(t, db, []any{"DEL", db.KeysOfAll()[5].Topics()})
 	for _, topic := range topics {
-		if err := db.Of(topic).AdoptSettings(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, db.Of(topic).AdoptSettings(t.Context()))
 	}
 	wantOneRevision(t, db)
 
 	put(0, first)
-	if err := db.Of(topics[6]).AdoptSettings(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, db.Of(topics[6]).AdoptSettings(t.Context()))
 	if got := revisions(t, db)[0]; got != second {
 		t.Errorf("home has %q, want %q", got, second)
 	}
@@ -666,9 +632,7 @@ func TestAdoptSettings(t *testing.T) {
 	}
 
 	do(t, db, []any{"HSET", db.KeysOfAll()[2].Topics(), "*:revised", "x"})
-	if err := db.Of(topics[2]).AdoptSettings(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, db.Of(topics[2]).AdoptSettings(t.Context()))
 	wantOneRevision(t, db)
 	do(t, db, []any{"DEL", db.KeysOfAll()[2].Topics()}, []any{"SET", db.KeysOfAll()[2].Topics(), "x"})
 	if err := db.Of(topics[2]).AdoptSettings(t.Context()); err == nil || !strings.Contains(err.Error(), "foreign") {
@@ -745,13 +709,9 @@ func TestAwaitInManyShards(t *testing.T) {
 	finish := func(topic string, most int) {
 		t.Helper()
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: most})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, d := range ds {
-			if _, err := d.AckWith(t.Context(), notify.AckResult{Body: []byte("done " + d.ID), Keep: anHour}); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.AckWith(t.Context(), notify.AckResult{Body: []byte("done " + d.ID), Keep: anHour})))
 		}
 	}
 	for _, topic := range topics {
@@ -762,9 +722,7 @@ func TestAwaitInManyShards(t *testing.T) {
 		finish(topic, n)
 	}
 	for range n {
-		if err := storetest.Receive(t, "the end of a message", results); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.Receive(t, "the end of a message", results))
 	}
 	storetest.Eventually(t, "nobody listens any more", func() bool { return ended() == "00000000" })
 }

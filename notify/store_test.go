@@ -54,9 +54,7 @@ func TestCheck(t *testing.T) {
 			}
 			db := storetest.Unhurried(storetest.At(t, server.URL(), "test-"+notify.NewID()))
 			if test.unfit == "" {
-				if err := db.Check(t.Context()); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, db.Check(t.Context()))
 				return
 			}
 			wantUnfit(t, db, server.Addr(), test.unfit)
@@ -111,9 +109,7 @@ func TestCheckVersion(t *testing.T) {
 				wantUnfit(t, db, addr, test.version, "7.0")
 				return
 			}
-			if err := db.Check(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, db.Check(t.Context()))
 		})
 	}
 }
@@ -122,9 +118,7 @@ func TestCheckVersion(t *testing.T) {
 func answerInfo(t *testing.T, info string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
 	t.Cleanup(func() { listener.Close() })
@@ -160,9 +154,7 @@ func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--requirepass", "right")
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("right\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte("right\n"), 0o600))
 	tests := []struct {
 		name   string
 		config notify.Config
@@ -178,9 +170,7 @@ func TestWrongPassword(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			db, err := notify.Open(test.config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			defer db.Close()
 			storetest.Unhurried(db)
 			_, err = clientOf(t, db).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x")})
@@ -234,9 +224,7 @@ func TestOutOfMemory(t *testing.T) {
 		publish(t, pub, message(id, future))
 	}
 	publish(t, pub, message("ack", past))
-	if err := db.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ConfigSet(t.Context(), "maxmemory", "1").Err())
 
 	unchanged(t, db, func() {
 		var many []notify.Message
@@ -255,12 +243,8 @@ func TestOutOfMemory(t *testing.T) {
 	if was, err := pub.Cancel(t.Context(), topic, "cancel"); err != nil || was != notify.Scheduled {
 		t.Errorf("cancel: it was %v, %v", was, err)
 	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "reschedule", anHour); err != nil {
-		t.Error(err)
-	}
-	if err := claim(t, db, 1)[0].Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "reschedule", anHour)))
+	storetest.Should(t, claim(t, db, 1)[0].Ack(t.Context()))
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 3, Acked: 1})
 }
 
@@ -276,9 +260,7 @@ func wantOOM(t *testing.T, err error) {
 func TestRedisDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer deaf.Close()
 	db := storetest.At(t, "redis://"+deaf.Addr().String(), "")
 	if err := db.Check(t.Context()); !notify.Retryable(err) || reach.NotExecuted(err) {
@@ -301,14 +283,10 @@ func TestRedisRestarts(t *testing.T) {
 				t.Errorf("cancel while Redis is away: %v", err)
 			}
 			again, err := server.Restart(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			t.Cleanup(again.Stop)
 			publish(t, pub, message("after", future)) // the first call, which finds the scripts gone
-			if _, err := pub.Cancel(t.Context(), topic, "after"); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "after")))
 			before["topics"].(map[string]string)[topic+":published"] = "2"
 			if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 				t.Errorf("what Redis holds (-before +after):\n%s", diff)
@@ -336,9 +314,7 @@ func TestPublishWaitsForRedis(t *testing.T) {
 		})
 	}()
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(again.Stop)
 	<-done
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
@@ -347,17 +323,15 @@ func TestPublishWaitsForRedis(t *testing.T) {
 func TestFunctionsAreLost(t *testing.T) {
 	pub, db := open(t)
 	calls := []func() error{
-		func() error { _, err := pub.Publish(t.Context(), message("a", future)); return err },
-		func() error { _, err := pub.RescheduleAt(t.Context(), topic, "a", past); return err },
-		func() error { _, err := pub.Inspect(t.Context(), topic, "a"); return err },
-		func() error { _, err := pub.List(t.Context(), topic, notify.Ready, 1, ""); return err },
-		func() error { _, err := storetest.Collect(pub.Topics(t.Context())); return err },
-		func() error { _, err := pub.Cancel(t.Context(), topic, "a"); return err },
+		func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("a", future))) },
+		func() error { return storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", past)) },
+		func() error { return storetest.ErrOf(pub.Inspect(t.Context(), topic, "a")) },
+		func() error { return storetest.ErrOf(pub.List(t.Context(), topic, notify.Ready, 1, "")) },
+		func() error { return storetest.ErrOf(storetest.Collect(pub.Topics(t.Context()))) },
+		func() error { return storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")) },
 	}
 	for i, call := range calls {
-		if err := db.Client().FunctionFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().FunctionFlush(t.Context()).Err())
 		if err := call(); err != nil {
 			t.Errorf("call %d: %v", i, err)
 		}
@@ -371,12 +345,8 @@ func TestLeastPrivileges(t *testing.T) {
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
 	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
-	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := storetest.At(t, server.URL(), "").LoadFunctions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, admin.Do(t.Context(), rule...).Err())
+	storetest.Must(t, storetest.ErrOf(storetest.At(t, server.URL(), "").LoadFunctions(t.Context())))
 	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
 	useEverything(t, db)
 	storetest.Empty(t, storetest.At(t, server.URL(), ""))
@@ -412,17 +382,13 @@ func limit(t *testing.T, db *notify.Store, pub client) {
 		if more, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); err != nil || len(more) > 0 {
 			t.Fatalf("claimed %v, %v", more, err)
 		}
-		if err := first[0].Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, first[0].Ack(t.Context()))
 	}
 	if more, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: anHour}); err != nil || len(more) > 0 {
 		t.Fatalf("claimed %v, %v", more, err)
 	}
 	storetest.Set(t, db, topic, notify.SettingsChange{Default: []string{"concurrency", "rate", "burst"}})
-	if _, err := pub.Cancel(t.Context(), topic, "c"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "c")))
 }
 
 // useEverything makes every kind of call on an empty store.
@@ -472,10 +438,10 @@ func useEverything(t *testing.T, db *notify.Store) {
 		must("release", err)
 	}
 	bury(t, db, 1)
-	must("export", errOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
-	must("requeue", errOf(letters.Requeue(ctx, topic, storetest.Dead(t, db, topic)...)))
+	must("export", storetest.ErrOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
+	must("requeue", storetest.ErrOf(letters.Requeue(ctx, topic, storetest.Dead(t, db, topic)...)))
 	bury(t, db, 1)
-	must("purge", errOf(letters.Purge(ctx, topic, storetest.Dead(t, db, topic)...)))
+	must("purge", storetest.ErrOf(letters.Purge(ctx, topic, storetest.Dead(t, db, topic)...)))
 	for _, id := range []string{"b", "c"} {
 		_, err = pub.Cancel(ctx, topic, id)
 		if !errors.Is(err, notify.ErrNotFound) {
@@ -488,19 +454,19 @@ func useEverything(t *testing.T, db *notify.Store) {
 		t.Fatal(keys, err)
 	}
 	for _, id := range []string{"second", "first"} {
-		must("cancel", errOf(pub.Cancel(ctx, topic, id)))
+		must("cancel", storetest.ErrOf(pub.Cancel(ctx, topic, id)))
 	}
 	limit(t, db, pub)
 	deliver(t, db, pub)
 	announce(t, db, pub)
 	recur(t, db)
 	pushAll(t, db, pub)
-	must("topics", errOf(storetest.Collect(pub.Topics(ctx))))
-	must("survey", errOf(pub.Survey(ctx, 1)))
-	must("forecast", errOf(forecast.Of(ctx, db, forecast.Options{})))
-	must("deaths", errOf(forecast.DeathsOf(ctx, db, []string{topic}, time.Hour, 24)))
-	must("workers", errOf(storetest.Inspector(t, db).Workers(ctx)))
-	must("export all", errOf(pub.Export(ctx, io.Discard, nil)))
+	must("topics", storetest.ErrOf(storetest.Collect(pub.Topics(ctx))))
+	must("survey", storetest.ErrOf(pub.Survey(ctx, 1)))
+	must("forecast", storetest.ErrOf(forecast.Of(ctx, db, forecast.Options{})))
+	must("deaths", storetest.ErrOf(forecast.DeathsOf(ctx, db, []string{topic}, time.Hour, 24)))
+	must("workers", storetest.ErrOf(storetest.Inspector(t, db).Workers(ctx)))
+	must("export all", storetest.ErrOf(pub.Export(ctx, io.Discard, nil)))
 }
 
 // recur has a schedule make a message and a broadcast, and withdraws them.
@@ -521,27 +487,19 @@ func recur(t *testing.T, db *notify.Store) {
 			t.Fatal(f, err)
 		}
 		at := f.Now.Add(anHour).Truncate(time.Second)
-		if _, err := shard.FillSchedules(ctx, e.Token, false, []store.Fill{{Of: f.Due[0], Cursor: at, Occurrences: []store.Occurrence{{At: at}}, Next: at}}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(shard.FillSchedules(ctx, e.Token, false, []store.Fill{{Of: f.Due[0], Cursor: at, Occurrences: []store.Occurrence{{At: at}}, Next: at}})))
 	}
 	_, _, listed := shard.Schedules(ctx, topic, "")
 	_, _, _, read := shard.Schedule(ctx, topic, "daily")
-	if err := errors.Join(listed, read, shard.PauseSchedule(ctx, topic, "daily", store.AnyRevision), shard.DeleteSchedule(ctx, topic, "daily", store.AnyRevision)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := shard.Resign(ctx, e.Token, "", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(listed, read, shard.PauseSchedule(ctx, topic, "daily", store.AnyRevision), shard.DeleteSchedule(ctx, topic, "daily", store.AnyRevision)))
+	storetest.Must(t, storetest.ErrOf(shard.Resign(ctx, e.Token, "", 0)))
 }
 
 // archive lets an archive store what ended, and a name hear of the deaths.
 func archive(t *testing.T, db *notify.Store) {
 	t.Helper()
 	s := db.Of("buried")
-	if err := s.OpenArchive(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.OpenArchive(t.Context(), 1))
 	if _, _, err := s.Register(t.Context(), "mourner", store.Registration{Pattern: "$dead.buried", From: "now"}); err != nil {
 		t.Fatal(err)
 	}
@@ -551,29 +509,19 @@ func archive(t *testing.T, db *notify.Store) {
 		if err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no")))
 	}
 	got, err := s.Endings(t.Context(), 10)
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
-	if err := s.Archived(t.Context(), got[0].Entry); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Archived(t.Context(), got[0].Entry))
 	if b, err := s.Backlog(t.Context()); err != nil || b.Entries != 0 || b.Removed != 1 {
 		t.Fatal(b, err)
 	}
-	if _, err := s.CloseArchive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Unregister(t.Context(), "mourner"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := storetest.Inspector(t, db).Purge(t.Context(), "buried", storetest.Dead(t, db, "buried")...); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(s.CloseArchive(t.Context())))
+	storetest.Must(t, storetest.ErrOf(s.Unregister(t.Context(), "mourner")))
+	storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, db).Purge(t.Context(), "buried", storetest.Dead(t, db, "buried")...)))
 }
 
 // announce sends broadcasts to listeners, with and without a name, that fail, take over
@@ -583,22 +531,18 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	ctx := t.Context()
 	carry := func(keep time.Duration) (stop func()) {
 		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease, KeepAge: keep, Sweep: carrier.MinSweep})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return storetest.Run(t, c.Run)
 	}
 	stopKeeping := carry(0)
 	var stops []func()
 	for _, change := range []func() error{
-		func() error { _, err := pub.Broadcast(ctx, announcement("cancelled", future)); return err },
-		func() error { _, err := pub.RescheduleIn(ctx, topic, "cancelled", anHour); return err },
-		func() error { _, err := pub.Broadcasts(ctx, topic, 1, ""); return err },
-		func() error { _, err := pub.Cancel(ctx, topic, "cancelled"); return err },
+		func() error { return storetest.ErrOf(pub.Broadcast(ctx, announcement("cancelled", future))) },
+		func() error { return storetest.ErrOf(pub.RescheduleIn(ctx, topic, "cancelled", anHour)) },
+		func() error { return storetest.ErrOf(pub.Broadcasts(ctx, topic, 1, "")) },
+		func() error { return storetest.ErrOf(pub.Cancel(ctx, topic, "cancelled")) },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, change())
 	}
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
 	heard := make(chan string, 100)
@@ -650,12 +594,8 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	for _, stop := range stops {
 		stop()
 	}
-	if err := pub.RemoveListener(ctx, "n"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.RemoveListener(ctx, "n"))
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // deliver runs two carriers and a subscriber until delayed messages are handled and all
 // is gone.
@@ -664,23 +604,17 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 	var stops []func()
 	for range 2 { // one stands by
 		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		stops = append(stops, storetest.Run(t, c.Run))
 	}
 	handled := make(chan string, 2)
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	handler := func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- d.ID
 		return nil
 	}
-	if err := sub.Handle(topic, handler, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle(topic, handler, subscribers.HandleOptions{}))
 	stops = append(stops, storetest.Run(t, sub.Run))
 	for _, id := range []string{"x", "y"} {
 		publish(t, pub, notify.Message{Topic: topic, ID: id, Body: []byte("x"), Delay: 20 * time.Millisecond, TTL: anHour})
@@ -710,9 +644,7 @@ func TestCluster(t *testing.T) {
 	server := storetest.Server(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(storetest.Port(t)), "--cluster-announce-ip", "127.0.0.1")
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer admin.Close()
-	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	storetest.Eventually(t, "cluster_state:ok", func() bool {
 		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
@@ -730,9 +662,7 @@ func TestSentinel(t *testing.T) {
 	sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir()}, redisserver.Watch{
 		Name: "orders", Master: master, Quorum: 1, DownAfter: storetest.Deadline,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(sentinel.Stop)
 
 	db := storetest.Following(storetest.With(t, notify.Config{URL: sentinel.URL(), Master: "orders"}))
@@ -762,9 +692,7 @@ func TestObserve(t *testing.T) {
 	pub := clientOf(t, db)
 	publish(t, pub, message("a", future))
 	publish(t, pub, message("b", past))
-	if _, err := pub.Cancel(t.Context(), topic, "a"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
 	claim(t, db, 1)
 	server.Stop()
 	if _, err := pub.Cancel(t.Context(), topic, "b"); err == nil {

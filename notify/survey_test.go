@@ -24,9 +24,7 @@ import (
 func survey(t testing.TB, pub client, most int) notify.Survey {
 	t.Helper()
 	s, err := pub.Survey(t.Context(), most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return s
 }
 
@@ -65,15 +63,11 @@ func TestSurvey(t *testing.T) {
 	storetest.Publish(t, store, of("older", "a", ago(3)), of("older", "b", ago(1)), of("old", "a", ago(2)), of("stopped", "a", ago(9)),
 		of("later", "a", future), of(topic, "a", ago(5)), of(topic, "b", ago(4)), of(topic, "c", ago(1)))
 	bury(t, store, 1)
-	if err := claim(t, store, 1)[0].Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, claim(t, store, 1)[0].Ack(t.Context()))
 	claim(t, store, 1)
 	publish(t, pub, announcement("all", future))
 	do(t, store, []any{"ZADD", store.KeysOf(topic).ScheduledTopics(), ago(7).UnixMilli(), "late"})
-	if err := pub.Pause(t.Context(), "stopped"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Pause(t.Context(), "stopped"))
 	s := survey(t, pub, 10)
 	wantNames(t, "overdue", s.Overdue, "older", "old")
 	wantNames(t, "behind", s.Behind, "late")
@@ -99,9 +93,7 @@ func TestSurvey(t *testing.T) {
 	publish(t, pub, notify.Message{Topic: "later", ID: "first", Key: "k"})
 	publish(t, pub, notify.Message{Topic: "later", ID: "second", Key: "k"})
 	wantNames(t, "blocked", survey(t, pub, 10).Blocked, "later")
-	if err := pub.Resume(t.Context(), "stopped"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Resume(t.Context(), "stopped"))
 	s = survey(t, pub, 1)
 	wantNames(t, "the first overdue", s.Overdue, "stopped")
 	wantNames(t, "paused", s.Paused)
@@ -141,9 +133,7 @@ func TestSurveySetsIndexesRight(t *testing.T) {
 		if err != nil || len(ds) != 2 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "test"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "test")))
 	}
 	for i := 10; i < topics; i++ {
 		if n, err := letters.Purge(t.Context(), fmt.Sprintf("t.%03d", i), storetest.Dead(t, store, fmt.Sprintf("t.%03d", i))...); n != 1 || err != nil {
@@ -241,9 +231,7 @@ func TestSurveyOfForeignThings(t *testing.T) {
 	k := store.KeysOf(topic)
 	storetest.Publish(t, store, of(topic, "a", past), of(topic, "b", past), of("mail", "a", past))
 	bury(t, store, 1)
-	if err := pub.Pause(t.Context(), "stopped"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Pause(t.Context(), "stopped"))
 	strange := []any{1, "*", 1, "", 1, "a b", 1, "no:topic", "inf", "no topic\x00"}
 	for _, index := range []string{k.ScheduledTopics(), k.ReadyTopics(), k.NewestDeaths(), k.PausedTopics(), k.BusyTopics(), k.TopicNames()} {
 		do(t, store, append([]any{"ZADD", index}, strange...))
@@ -323,12 +311,8 @@ func TestTotals(t *testing.T) {
 		if err != nil || len(ds) != 4 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[3].Bury(t.Context(), "test"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := subscriberstest.Claimer(t, store).AckMany(t.Context(), name, ds[:3]); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[3].Bury(t.Context(), "test")))
+		storetest.Must(t, storetest.ErrOf(subscriberstest.Claimer(t, store).AckMany(t.Context(), name, ds[:3])))
 	}
 	carry(t, store)
 	for i := range 5 {
@@ -337,9 +321,7 @@ func TestTotals(t *testing.T) {
 	storetest.Eventually(t, "all are sent", func() bool { return survey(t, pub, 1).Sent == 5 })
 	s, sum := survey(t, pub, 1), notify.Counts{}
 	all, err := storetest.Collect(pub.Topics(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, c := range all {
 		sum.Published, sum.Acked, sum.Died, sum.Sent = sum.Published+c.Published, sum.Acked+c.Acked, sum.Died+c.Died, sum.Sent+c.Sent
 	}
@@ -411,18 +393,12 @@ func TestNamesFollowTopics(t *testing.T) {
 	}
 	publish(t, pub, of("b", "x", future))
 	publish(t, pub, notify.Message{Topic: "a", ID: "x", Body: []byte("x"), Due: future, Broadcast: true})
-	if err := pub.Pause(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Pause(t.Context(), "c"))
 	want("published, broadcast and paused", "a", "b", "c")
 	for _, cancel := range []string{"a", "b"} {
-		if _, err := pub.Cancel(t.Context(), cancel, "x"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), cancel, "x")))
 	}
-	if err := pub.Resume(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pub.Resume(t.Context(), "c"))
 	want("cancelled and resumed: only a counter is left", "b")
 	storetest.Publish(t, store, of("d", "x", past))
 	died := of("e", "x", time.Time{})

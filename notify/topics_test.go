@@ -26,9 +26,7 @@ func do(t testing.TB, store *notify.Store, commands ...[]any) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 // members returns a command that adds n members to a sorted set, with a score.
@@ -133,9 +131,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		return count(t, pub, topic).Lateness
 	}
 	try := func() {
-		if _, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})))
 	}
 	try()
 	if got := lateness(); got != 0 {
@@ -175,9 +171,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
 	topics := func() (names []string) {
 		all, err := storetest.Collect(pub.Topics(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, c := range all {
 			names = append(names, c.Topic)
 		}
@@ -213,9 +207,7 @@ func BenchmarkTopics(b *testing.B) {
 		}
 	}
 	slow, err := store.Client().SlowLogGet(b.Context(), -1).Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	var took []float64 // by the script, in us
 	for _, call := range slow {
 		if call.Args[0] == "fcall" {
@@ -233,9 +225,7 @@ func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
 	t.Helper()
 	for _, text := range texts {
 		p, err := notify.ParsePattern(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		all = append(all, p)
 	}
 	return all
@@ -296,9 +286,7 @@ func pages(t testing.TB, pub client, limit int, ps []notify.Pattern) (all []noti
 	t.Helper()
 	for after, begun := "", false; after != "" || !begun; begun = true {
 		page, next, err := pub.TopicsAfter(t.Context(), after, limit, ps...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(page) > limit || next != "" && next <= after {
 			t.Fatalf("a page of %d has %d, and goes on from %q to %q", limit, len(page), after, next)
 		}
@@ -356,9 +344,7 @@ func TestDueInThePastIsNow(t *testing.T) {
 		p := publish(t, pub, message("published", due))
 		publish(t, pub, message("moved", future))
 		moved, err := pub.RescheduleAt(t.Context(), topic, "moved", due)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, p := range []notify.Publication{p, moved} {
 			if p.State != notify.Ready || p.Due.Before(before) || p.Due.Sub(before) > since() {
 				t.Errorf("due %v: it is %+v, want it as of %v", due, p, before)

@@ -29,9 +29,7 @@ func TestDebounce(t *testing.T) {
 	pub, db := open(t)
 	first := publish(t, pub, debounce("1", anHour, 2*anHour))
 	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	published := info.Published
 	second := publish(t, pub, debounce("2", 2*anHour, 2*anHour))
 	if second.Outcome != notify.Moved || !second.PreviousDue.Equal(first.Due) || !second.Due.Equal(published.Add(2*anHour)) {
@@ -40,9 +38,7 @@ func TestDebounce(t *testing.T) {
 	if third := publish(t, pub, debounce("3", anHour, 0)); third.Due.Before(first.Due) || !third.PreviousDue.Equal(second.Due) {
 		t.Errorf("got %+v after %+v", third, second)
 	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "a", 0)))
 	ready := score(t, db, "ready:"+topic, topic+":a")
 	storetest.Eventually(t, "its longest wait is over", func() bool { return redisTime(t, db).After(published.Add(2 * time.Millisecond)) })
 	stays := publish(t, pub, debounce("4", time.Millisecond, time.Millisecond)) // before that it would leave its place
@@ -66,9 +62,7 @@ func TestDebounceByMany(t *testing.T) {
 	for i := range publishers {
 		wg.Go(func() {
 			for n := range each {
-				if _, err := pub.Publish(t.Context(), debounce(fmt.Sprint(i, n), anHour, 0)); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, storetest.ErrOf(pub.Publish(t.Context(), debounce(fmt.Sprint(i, n), anHour, 0))))
 			}
 		})
 	}
@@ -158,9 +152,7 @@ func TestTakenIsFreed(t *testing.T) {
 		ds := claim(t, db, 500)
 		left -= len(ds)
 		for _, d := range ds {
-			if err := d.Ack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, d.Ack(t.Context()))
 		}
 	}
 	if left := db.Client().ZCard(t.Context(), db.KeysOf(topic).Taken()).Val(); left > n/2 {
@@ -175,15 +167,11 @@ func TestTakenIsFreed(t *testing.T) {
 	if p := publish(t, pub, message("7", future)); p.Outcome != notify.Created {
 		t.Errorf("got %+v", p)
 	}
-	if err := db.Client().Set(t.Context(), keys.Carrier(), "1 1 500 me", anHour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), keys.Carrier(), "1 1 500 me", anHour).Err())
 	steps := 0
 	for soon := true; soon; steps++ {
 		swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{Token: "1 1 500 me", KeepDeadCount: 10, KeepDeadAge: anHour, KeepTopics: anHour, KeepAge: anHour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		soon = swept.Soon
 	}
 	if steps < n/500 {
@@ -198,9 +186,7 @@ func TestTakenIsFreed(t *testing.T) {
 func TestCancelNext(t *testing.T) {
 	t.Parallel()
 	c := follow(t)
-	if err := c.pub.CancelNext(t.Context(), topic, "a"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, c.pub.CancelNext(t.Context(), topic, "a"))
 	if err := c.pub.CancelNext(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
 		t.Errorf("cancelled again: %v", err)
 	}
@@ -208,9 +194,7 @@ func TestCancelNext(t *testing.T) {
 	if _, err := c.pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrLeased) {
 		t.Errorf("cancelled a leased one: %v", err)
 	}
-	if _, err := c.first.Nack(t.Context(), anHour, "later"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(c.first.Nack(t.Context(), anHour, "later")))
 	if state, err := c.pub.Cancel(t.Context(), topic, "a"); state != notify.Scheduled || err != nil {
 		t.Errorf("cancelled %v, %v", state, err)
 	}
@@ -249,13 +233,9 @@ func TestExportFollowed(t *testing.T) {
 	d := claim(t, db, 1)[0]
 	next := notify.Message{Topic: topic, ID: "a", Body: []byte("next\xff"), Due: future, Then: notify.After, Lease: time.Minute, UniqueFor: 2 * anHour}
 	publish(t, pub, next)
-	if _, err := d.Nack(t.Context(), anHour, "later"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), anHour, "later")))
 	var line bytes.Buffer
-	if _, err := pub.Export(t.Context(), &line, nil); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pub.Export(t.Context(), &line, nil)))
 	other, copied := open(t)
 	restored, err := notify.ParseExported(bytes.TrimSpace(line.Bytes()))
 	if err != nil {

@@ -24,14 +24,10 @@ import (
 func act(t testing.TB, db *notify.Store, question string, a find.Act, o find.Options, dryRun bool) (sum find.Acted) {
 	t.Helper()
 	q, err := find.Parse(question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for f := finder(t, db); ; {
 		done, err := f.Act(t.Context(), q, a, o, dryRun)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		done.Matched, done.Done = done.Matched+sum.Matched, done.Done+sum.Done
 		if sum, o.Cursor = done, done.Cursor; o.Cursor == "" {
 			return sum
@@ -189,9 +185,7 @@ func TestCancelWithStop(t *testing.T) {
 func clock(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return now
 }
 
@@ -227,9 +221,7 @@ func TestActIsForWhatWasThere(t *testing.T) {
 			t.Fatal(first, err)
 		}
 		for _, d := range claim(t, db, "t", 10) {
-			if _, err := d.Bury(t.Context(), "again"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "again")))
 		}
 		want(t, "the rest", act(t, db, q.String(), find.Act{Kind: find.Requeue}, find.Options{Cursor: first.Cursor}, false), 10, 10)
 
@@ -239,9 +231,7 @@ func TestActIsForWhatWasThere(t *testing.T) {
 			t.Fatal(first, err)
 		}
 		for _, d := range claim(t, db, "t", 10) { // of which 4 were moved behind these
-			if _, err := d.Nack(t.Context(), time.Hour, "later"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "later")))
 		}
 		storetest.Publish(t, db, notify.Message{Topic: "t", ID: "new", Delay: time.Hour})
 		want(t, "nothing new", act(t, db, q.String(), re, find.Options{Cursor: first.Cursor}, false), 0, 0)
@@ -252,29 +242,19 @@ func TestActIsForWhatWasThere(t *testing.T) {
 func TestRescheduleOnce(t *testing.T) {
 	t.Parallel()
 	putOff := map[string]func(d *subscribers.Delivery) error{
-		"snoozed": func(d *subscribers.Delivery) error {
-			_, err := d.Snooze(t.Context(), 2*time.Hour)
-			return err
-		},
-		"failed without a history": func(d *subscribers.Delivery) error {
-			_, err := d.Nack(t.Context(), 2*time.Hour, "again")
-			return err
-		},
+		"snoozed":                  func(d *subscribers.Delivery) error { return storetest.ErrOf(d.Snooze(t.Context(), 2*time.Hour)) },
+		"failed without a history": func(d *subscribers.Delivery) error { return storetest.ErrOf(d.Nack(t.Context(), 2*time.Hour, "again")) },
 	}
 	for name, how := range putOff {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, db *notify.Store) {
-				if _, err := storetest.Inspector(t, db).Set(t.Context(), "t", notify.SettingsChange{History: new(false)}); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, db).Set(t.Context(), "t", notify.SettingsChange{History: new(false)})))
 				for i := range 20 {
 					storetest.Publish(t, db, notify.Message{Topic: "t", ID: fmt.Sprint(10 + i)})
 				}
 				for _, d := range claim(t, db, "t", 20) {
-					if _, err := d.Nack(t.Context(), time.Hour, "first"); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "first")))
 				}
 				f, q, re := finder(t, db), parse(t, "topic:t"), find.Act{Kind: find.Reschedule, Delay: new(time.Duration)}
 				first, err := f.Act(t.Context(), q, re, find.Options{Limit: 10}, false)
@@ -282,9 +262,7 @@ func TestRescheduleOnce(t *testing.T) {
 					t.Fatal(first, err)
 				}
 				for _, d := range claim(t, db, "t", 10) {
-					if err := how(&d); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, how(&d))
 				}
 				want(t, "the rest", act(t, db, q.String(), re, find.Options{Cursor: first.Cursor}, false), 10, 10)
 				want(t, "another act", act(t, db, q.String(), re, find.Options{}, false), 20, 20)
@@ -304,17 +282,13 @@ func TestActsAtOnce(t *testing.T) {
 		results := make(chan find.Acted, 2)
 		for range 2 {
 			f, err := find.New(db)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			q := parse(t, "topic:*")
 			go func() {
 				sum := find.Acted{}
 				for o := (find.Options{}); ; {
 					done, err := f.Act(context.WithoutCancel(t.Context()), q, find.Act{Kind: find.Cancel}, o, false)
-					if err != nil {
-						t.Error(err)
-					}
+					storetest.Should(t, err)
 					sum.Matched, sum.Done = sum.Matched+done.Matched, sum.Done+done.Done
 					if o.Cursor = done.Cursor; o.Cursor == "" {
 						results <- sum
@@ -358,9 +332,7 @@ func TestActLeavesNamesakesAlone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db *notify.Store) {
 		shards, err := db.Shards(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, test := range []struct {
 			act    find.Act
 			script string
@@ -384,9 +356,7 @@ func TestActLeavesNamesakesAlone(t *testing.T) {
 					return
 				}
 				passes(t, db) // or both would be published in the same ms
-				if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "a"); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, storetest.ErrOf(storetest.Publisher(t, db).Cancel(t.Context(), topic, "a")))
 				storetest.Publish(t, db, other)
 			}})
 			want(t, string(test.act.Kind), act(t, acting, question+" topic:"+topic, test.act, find.Options{}, false), 1, 0)
@@ -394,9 +364,7 @@ func TestActLeavesNamesakesAlone(t *testing.T) {
 			if len(found) != 1 || found[0].State == notify.Ready || found[0].Reason == "timeout" {
 				t.Errorf("%s: there is %+v", test.act.Kind, found)
 			}
-			if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "a"); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(storetest.Publisher(t, db).Cancel(t.Context(), topic, "a")))
 		}
 	})
 }
@@ -407,9 +375,7 @@ func requeued(t *testing.T, db *notify.Store, topic string) {
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	if _, err := claim(t, db, topic, 1)[0].Bury(t.Context(), "refused"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(claim(t, db, topic, 1)[0].Bury(t.Context(), "refused")))
 }
 
 // An act that is stopped goes on where it was, with other processes.
@@ -485,9 +451,7 @@ func TestActGoesOnAfterAnOutage(t *testing.T) {
 			db := storetest.Following(storetest.With(t, notify.Config{URL: server.URL(), Prefix: "p", Shards: shards}))
 			goesOn(t, db, server.Kill, func() {
 				back, err := server.Restart(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				t.Cleanup(back.Stop)
 			})
 		})

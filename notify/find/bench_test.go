@@ -57,9 +57,7 @@ func BenchmarkDead(b *testing.B) {
 			f, q, found := timed(b, db), parse(b, question), 0
 			for b.Loop() {
 				page, err := f.Find(b.Context(), q, find.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				storetest.Must(b, err)
 				found = len(page.Messages)
 			}
 			b.ReportMetric(float64(found), "found")
@@ -104,9 +102,7 @@ func BenchmarkDeadActs(b *testing.B) {
 					began := time.Now()
 					for time.Now().Before(end) {
 						acted, err := f.Act(b.Context(), q, find.Act{Kind: kind}, o, false)
-						if err != nil {
-							b.Fatal(err)
-						}
+						storetest.Must(b, err)
 						done += acted.Done
 						if o.Cursor = acted.Cursor; o.Cursor == "" {
 							break
@@ -143,9 +139,7 @@ func deadLetters(b *testing.B) *notify.Store {
 func carry(b *testing.B, db *notify.Store) {
 	b.Helper()
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	storetest.Run(b, c.Run)
 }
 
@@ -155,9 +149,7 @@ func beside(b *testing.B, db *notify.Store, work func(end time.Time) (done bool)
 	b.Helper()
 	var late storetest.Lateness
 	worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	topic := fmt.Sprintf("clock.%d", time.Now().UnixNano())
 	if err := worker.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		late.Add(time.Since(d.Due))
@@ -185,9 +177,7 @@ func search(b *testing.B, db *notify.Store, question string, until time.Time) in
 	f := timed(b, db)
 	for o := (find.Options{Limit: find.MaxLimit}); ; {
 		page, err := f.Find(b.Context(), q, o)
-		if err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, err)
 		if o.Cursor = page.Cursor; o.Cursor == "" || time.Now().After(until) {
 			return page.Looked
 		}
@@ -202,9 +192,7 @@ func BenchmarkFirstPage(b *testing.B) {
 		return notify.Message{Topic: fmt.Sprintf("order.%d", i%10_000), ID: fmt.Sprintf("order-%d", i), Delay: 24 * time.Hour, Body: storetest.Payload}
 	})
 	granted, err := notify.ParsePattern("order.>")
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	for _, question := range []string{"topic:>", "id:order-9999*", "id:order-47", "id:order-9999", "id:nowhere", "state:dead", "body~4711"} {
 		b.Run("question="+question, func(b *testing.B) {
 			f, q := timed(b, db), parse(b, question)

@@ -45,9 +45,7 @@ func finder(t testing.TB, db *notify.Store) *find.Finder {
 func timed(t testing.TB, db *notify.Store) *find.Finder {
 	t.Helper()
 	f, err := find.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return f
 }
 
@@ -55,9 +53,7 @@ func timed(t testing.TB, db *notify.Store) *find.Finder {
 func all(t testing.TB, db *notify.Store, question string, o find.Options) (found []notify.Info, last find.Page) {
 	t.Helper()
 	q, err := find.Parse(question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for f := finder(t, db); ; o.Cursor = last.Cursor {
 		if last, err = f.Find(t.Context(), q, o); err != nil {
 			t.Fatalf("%s: %v", question, err)
@@ -97,9 +93,7 @@ func fill(t testing.TB, db *notify.Store) {
 	t.Helper()
 	storetest.Publish(t, db,
 		notify.Message{Topic: "done", ID: "kept", Body: []byte("4711")}, notify.Message{Topic: "held", ID: "leased", Body: []byte("4711")})
-	if _, err := claim(t, db, "done", 1)[0].AckWith(t.Context(), notify.AckResult{Keep: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim(t, db, "done", 1)[0].AckWith(t.Context(), notify.AckResult{Keep: time.Hour})))
 	claim(t, db, "held", 1)
 	storetest.Publish(t, db,
 		notify.Message{Topic: "order.a", ID: "s1", Key: "acct-7", Delay: 24 * time.Hour, Body: []byte("total 4711"), Headers: map[string]string{"Tenant": "acme"}},
@@ -217,9 +211,7 @@ func TestPageIsFullOrASecondOld(t *testing.T) {
 	db := storetest.Open(t)
 	storetest.Publish(t, db, notify.Message{Topic: "a", ID: "later", Delay: time.Hour}, dead("a", "1", "why"), dead("b", "2", "why"), notify.Message{Topic: "b", ID: "now"})
 	q, err := find.Parse("topic:a,b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for took, want := range map[time.Duration]int{999 * time.Millisecond: 3, 1001 * time.Millisecond: 0} {
 		f := timed(t, db)
 		f.Takes(took)
@@ -379,9 +371,11 @@ func TestFindRefuses(t *testing.T) {
 		t.Fatal(dry, err)
 	}
 	for field, call := range map[string]func() error{
-		"q":     func() error { _, err := f.Find(t.Context(), find.Query{}, find.Options{}); return err },
-		"limit": func() error { _, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Limit: 501}); return err },
-		"size":  func() error { _, err := f.Find(t.Context(), parse(t, "topic:a"), find.Options{Size: -1}); return err },
+		"q": func() error { return storetest.ErrOf(f.Find(t.Context(), find.Query{}, find.Options{})) },
+		"limit": func() error {
+			return storetest.ErrOf(f.Find(t.Context(), parse(t, "topic:a"), find.Options{Limit: 501}))
+		},
+		"size": func() error { return storetest.ErrOf(f.Find(t.Context(), parse(t, "topic:a"), find.Options{Size: -1})) },
 		"cursor": func() error {
 			for _, cursor := range []string{page.Cursor, "x", "e30", "!", strings.Repeat("A", 5000), dry.Cursor} {
 				_, err := f.Find(t.Context(), parse(t, "topic:b"), find.Options{Cursor: cursor})
@@ -408,12 +402,10 @@ func TestFindRefuses(t *testing.T) {
 			return err
 		},
 		"delay": func() error {
-			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Reschedule, Delay: new(time.Duration(-1))}, find.Options{}, false)
-			return err
+			return storetest.ErrOf(f.Act(t.Context(), parse(t, "topic:a"), find.Act{Kind: find.Reschedule, Delay: new(time.Duration(-1))}, find.Options{}, false))
 		},
 		"act": func() error {
-			_, err := f.Act(t.Context(), parse(t, "topic:a"), find.Act{}, find.Options{}, false)
-			return err
+			return storetest.ErrOf(f.Act(t.Context(), parse(t, "topic:a"), find.Act{}, find.Options{}, false))
 		},
 	} {
 		var fault *notify.Fault

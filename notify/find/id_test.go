@@ -21,12 +21,8 @@ func fillID(t testing.TB, db *notify.Store) {
 	t.Helper()
 	storetest.Publish(t, db, notify.Message{Topic: "done", ID: "x"}, notify.Message{Topic: "held", ID: "x"},
 		notify.Message{Topic: "taken", ID: "x", UniqueFor: time.Hour})
-	if _, err := claim(t, db, "done", 1)[0].AckWith(t.Context(), notify.AckResult{Keep: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	if err := claim(t, db, "taken", 1)[0].Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim(t, db, "done", 1)[0].AckWith(t.Context(), notify.AckResult{Keep: time.Hour})))
+	storetest.Must(t, claim(t, db, "taken", 1)[0].Ack(t.Context()))
 	claim(t, db, "held", 1)
 	storetest.Publish(t, db,
 		notify.Message{Topic: "order.a", ID: "x", Delay: 24 * time.Hour, Body: []byte("total 4711"), Headers: map[string]string{"Tenant": "acme"}},
@@ -40,9 +36,7 @@ func fillID(t testing.TB, db *notify.Store) {
 func passes(t testing.TB, db *notify.Store) {
 	t.Helper()
 	due, err := db.Home().Time(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "the clock goes on", func() bool {
 		now, err := db.Now(t.Context())
 		return err == nil && now.UnixMilli() > due.UnixMilli()
@@ -108,9 +102,7 @@ func TestFindIDPages(t *testing.T) {
 				continue
 			}
 			topic := fmt.Sprint("t", i)
-			if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "m"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).Cancel(t.Context(), topic, "m")))
 			if i%4 == 0 {
 				db.Client().ZRem(t.Context(), db.KeysOf(topic).TopicNames(), topic)
 			}

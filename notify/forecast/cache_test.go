@@ -17,9 +17,7 @@ import (
 func later(t testing.TB, c *forecast.Cache, o forecast.Options) int64 {
 	t.Helper()
 	f, err := c.Of(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return f.Later
 }
 
@@ -96,9 +94,7 @@ func TestCacheCountsOnce(t *testing.T) {
 	var others sync.WaitGroup
 	for range 10 {
 		others.Go(func() {
-			if _, err := c.Of(t.Context(), o); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(c.Of(t.Context(), o)))
 		})
 	}
 	giveUp()

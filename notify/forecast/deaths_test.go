@@ -28,9 +28,7 @@ func TestDeathsAgainstBruteForce(t *testing.T) {
 		for _, topics := range [][]string{{"t0"}, {"t0", "t3", "t6", "none", "t3"}, {"none"}} {
 			for bucket, buckets := range map[time.Duration]int{time.Minute: 1000, time.Hour: 25, forecast.Day: 31, 0: 1} {
 				got, err := forecast.DeathsOf(t.Context(), s, topics, bucket, buckets)
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				want := forecast.Deaths{From: got.From, Bucket: got.Bucket, Counts: make([]int64, buckets)}
 				seen := make(map[string]bool)
 				for _, topic := range topics {

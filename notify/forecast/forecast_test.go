@@ -22,9 +22,7 @@ func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
 	t.Helper()
 	for _, text := range texts {
 		p, err := notify.ParsePattern(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		all = append(all, p)
 	}
 	return all
@@ -34,9 +32,7 @@ func patterns(t testing.TB, texts ...string) (all []notify.Pattern) {
 func of(t testing.TB, s *notify.Store, o forecast.Options) forecast.Forecast {
 	t.Helper()
 	f, err := forecast.Of(t.Context(), s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return f
 }
 
@@ -157,33 +153,23 @@ func TestOverdueAndForeign(t *testing.T) {
 		t.Helper()
 		for i, due := range dues {
 			keys := s.KeysOf(topic)
-			if err := s.Client().Do(t.Context(), "ZADD", keys.Scheduled(topic), due, fmt.Sprint(topic, ":", i)).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Client().Do(t.Context(), "ZADD", keys.ScheduledTopics(), "LT", due, topic).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, s.Client().Do(t.Context(), "ZADD", keys.Scheduled(topic), due, fmt.Sprint(topic, ":", i)).Err())
+			storetest.Must(t, s.Client().Do(t.Context(), "ZADD", keys.ScheduledTopics(), "LT", due, topic).Err())
 		}
 	}
 	add("a", now.Add(-time.Hour).UnixMilli(), 1, "-inf", 12.5, "inf", now.Add(2*forecast.Day).UnixMilli())
 	add("bad topic", now.Add(forecast.Day).UnixMilli())
 	for _, topic := range []string{"gone", "wrong"} {
-		if err := s.Client().ZAdd(t.Context(), s.KeysOf(topic).ScheduledTopics(), redis.Z{Score: 1, Member: topic}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().ZAdd(t.Context(), s.KeysOf(topic).ScheduledTopics(), redis.Z{Score: 1, Member: topic}).Err())
 	}
-	if err := s.Client().Set(t.Context(), s.KeysOf("wrong").Scheduled("wrong"), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().Set(t.Context(), s.KeysOf("wrong").Scheduled("wrong"), "x", 0).Err())
 	for _, topics := range [][]notify.Pattern{nil, patterns(t, "a", "gone", "wrong")} {
 		f := of(t, s, forecast.Options{Topics: topics, Bucket: forecast.Day, Count: 3})
 		if f.Overdue != 4 || f.Later != 1 || !cmp.Equal(f.Counts, []int64{0, 0, 1}) {
 			t.Errorf("got %+v", f)
 		}
 	}
-	if err := s.Client().Set(t.Context(), s.KeysOf("a").ScheduledTopics(), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().Set(t.Context(), s.KeysOf("a").ScheduledTopics(), "x", 0).Err())
 	of(t, s, forecast.Options{})
 }
 

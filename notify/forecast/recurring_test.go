@@ -31,9 +31,7 @@ func put(t testing.TB, s *notify.Store, of store.Schedule) {
 func carry(t testing.TB, s *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(s, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 }
 
@@ -42,9 +40,7 @@ func made(t testing.TB, s *notify.Store, topic, name string, n int64) {
 	t.Helper()
 	storetest.Eventually(t, name+" is made ahead", func() bool {
 		_, state, _, err := s.Of(topic).Schedule(t.Context(), topic, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return state.Made == n
 	})
 }
@@ -60,9 +56,7 @@ func sum(counts []int64) (n int64) {
 func TestRecurringAgainstBruteForce(t *testing.T) {
 	t.Parallel()
 	berlin, err := calendar.Zone("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	from := time.Now().Add(time.Hour).Truncate(time.Minute).UTC()
 	hourly := calendar.Spec{Every: time.Hour, From: from}
 	isHourly := func(at time.Time) bool { return at.Sub(from)%time.Hour == 0 }
@@ -97,9 +91,7 @@ func TestRecurringAgainstBruteForce(t *testing.T) {
 			for i := range all {
 				put(t, s, all[i].Schedule)
 			}
-			if err := s.Of("b.d").PauseSchedule(t.Context(), "b.d", "paused", store.AnyRevision); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, s.Of("b.d").PauseSchedule(t.Context(), "b.d", "paused", store.AnyRevision))
 			for i := range all {
 				if one := &all[i]; carried {
 					made(t, s, one.Topic, one.Name, one.made)
@@ -158,9 +150,7 @@ func TestRefusedAndUnreadable(t *testing.T) {
 		keys.SchedulesOf("a"): {"refused", fmt.Sprintf(" revision=1 cursor=%d refused=1700000000000\n", time.Now().Unix())},
 		keys.Rules("a"):       {"unreadable", "what"},
 	} {
-		if err := s.Client().HSet(t.Context(), key, value[0], value[1]).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().HSet(t.Context(), key, value[0], value[1]).Err())
 	}
 	for _, topics := range [][]notify.Pattern{nil, patterns(t, "a"), patterns(t, "*")} {
 		f := of(t, s, forecast.Options{Bucket: forecast.Day, Count: 11, Topics: topics})
@@ -204,9 +194,7 @@ func copies(t testing.TB, s *notify.Store, topic, name string, n int) {
 		pipe.HSet(t.Context(), keys.SchedulesOf(topic), copied, state)
 		pipe.ZAdd(t.Context(), keys.Schedules(), redis.Z{Score: at, Member: topic + ":" + copied})
 	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(pipe.Exec(t.Context())))
 }
 
 // Of very many schedules some are read, and it is told that there are others, and until when it has all.

@@ -55,9 +55,7 @@ func TestZones(t *testing.T) {
 func TestDaysOfADifferentLength(t *testing.T) {
 	t.Parallel()
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	f := forecast.Forecast{From: time.Date(2026, 10, 24, 0, 0, 0, 0, zone), Bucket: forecast.Day}
 	for i, want := range []string{"2026-10-24T00:00:00+02:00", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"} {
 		if got := f.Begin(i).Format(time.RFC3339); got != want {

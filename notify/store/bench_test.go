@@ -41,9 +41,7 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 	// measure calls f n times, and notes how long Redis took for one call.
 	measure := func(name string, f func(i int) error) {
 		b.Helper()
-		if err := s.Client().ConfigResetStat(b.Context()).Err(); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, s.Client().ConfigResetStat(b.Context()).Err())
 		workers := 8
 		if rest > 0 {
 			workers = 1
@@ -62,9 +60,7 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 		}
 		all.Wait()
 		info, err := s.Client().Info(b.Context(), "commandstats").Result()
-		if err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, err)
 		calls, us := 0, 0
 		for _, found := range scriptStats.FindAllStringSubmatch(info, -1) {
 			c, _ := strconv.Atoi(found[1])
@@ -75,17 +71,13 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 	}
 	publish := func(when store.When) func(int) error {
 		return func(int) error {
-			_, err := shard.Publish(b.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\nhello", When: when}})
-			return err
+			return storetest.ErrOf(shard.Publish(b.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\nhello", When: when}}))
 		}
 	}
 	election, err := shard.Elect(b.Context(), "me", 24*time.Hour, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	carry := func(int) error {
-		_, err := shard.Carry(b.Context(), store.Carry{Token: election.Token, Epoch: election.Epoch, Lease: 24 * time.Hour, Batch: 500, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
-		return err
+		return storetest.ErrOf(shard.Carry(b.Context(), store.Carry{Token: election.Token, Epoch: election.Epoch, Lease: 24 * time.Hour, Batch: 500, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"}))
 	}
 	var mu sync.Mutex
 	var leases []store.Lease
@@ -162,9 +154,7 @@ func benchmarkLives(b *testing.B, size int, keyOf func(i int) string) {
 				batch[i].Tail = `,{"key":"` + batch[i].Key + "\"}\nhello"
 			}
 		}
-		if _, err := shard.Publish(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, storetest.ErrOf(shard.Publish(b.Context(), batch)))
 		for left := size; left > 0; {
 			got, err := shard.Claim(b.Context(), store.Claim{Topic: "t", Max: size, Lease: time.Hour})
 			if err != nil || len(got.Messages) == 0 {
@@ -174,9 +164,7 @@ func benchmarkLives(b *testing.B, size int, keyOf func(i int) string) {
 			for i, m := range got.Messages {
 				leases[i] = m.Lease
 			}
-			if _, err := shard.Ack(b.Context(), "t", leases); err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, storetest.ErrOf(shard.Ack(b.Context(), "t", leases)))
 			left -= len(leases)
 		}
 		n += size
@@ -188,9 +176,7 @@ func benchmarkLives(b *testing.B, size int, keyOf func(i int) string) {
 // usedBy returns how long a Redis has run functions, in us.
 func usedBy(b *testing.B, s *notify.Store) (us float64) {
 	info, err := s.Client().Info(b.Context(), "commandstats").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	for _, found := range scriptStats.FindAllStringSubmatch(info, -1) {
 		one, _ := strconv.ParseFloat(found[2], 64)
 		us += one
@@ -204,9 +190,7 @@ func BenchmarkCarryOfKeys(b *testing.B) {
 	s := storetest.At(b, storetest.Server(b, "--save", "").URL(), "bench")
 	shard := s.Of("t")
 	election, err := shard.Elect(b.Context(), "me", 24*time.Hour, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	const n, size = 100_000, 500
 	due := time.Now().Add(5 * time.Second)
 	batch := make([]store.Publish, size)
@@ -215,9 +199,7 @@ func BenchmarkCarryOfKeys(b *testing.B) {
 			key := fmt.Sprintf("account-%08d", i%10)
 			batch[i] = store.Publish{Topic: "t", Member: "t:" + record.NewID(), Key: key, Tail: `,{"key":"` + key + "\"}\nhello", When: store.At(due)}
 		}
-		if _, err := shard.Publish(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, storetest.ErrOf(shard.Publish(b.Context(), batch)))
 	}
 	time.Sleep(time.Until(due))
 	before := memoryOf(b, s)
@@ -225,9 +207,7 @@ func BenchmarkCarryOfKeys(b *testing.B) {
 	for b.Loop() {
 		for moved := 1; moved > 0; {
 			c, err := shard.Carry(b.Context(), store.Carry{Token: election.Token, Epoch: election.Epoch, Lease: 24 * time.Hour, Batch: 200, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
-			if err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, err)
 			if moved = c.Moved; moved > 0 {
 				took = append(took, c.Took)
 			}
@@ -242,13 +222,9 @@ func BenchmarkCarryOfKeys(b *testing.B) {
 // memoryOf returns how much memory a Redis uses for its data.
 func memoryOf(b *testing.B, s *notify.Store) float64 {
 	info, err := s.Client().Info(b.Context(), "memory").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	found := regexp.MustCompile(`used_memory_dataset:(\d+)`).FindStringSubmatch(info)
 	used, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	return used
 }

@@ -34,9 +34,7 @@ func makeReady(t *testing.T, db *notify.Store, runs ...int) (ids []string, dues 
 		client.HSet(t.Context(), keys.Messages(), records).Err(), client.ZAdd(t.Context(), keys.ReadyTopics(), redis.Z{Score: 1, Member: "t"}).Err(),
 		client.ZAdd(t.Context(), keys.Ready("t"), all...).Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	return ids, dues
 }
@@ -44,9 +42,7 @@ func makeReady(t *testing.T, db *notify.Store, runs ...int) (ids []string, dues 
 func claim(t *testing.T, db *notify.Store, n int) store.Claimed {
 	t.Helper()
 	got, err := db.Of("t").Claim(t.Context(), store.Claim{Topic: "t", Max: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return got
 }
 

@@ -26,15 +26,11 @@ func seated(most int) storetest.Scenario {
 func exports(p *storetest.Player) map[string]notify.Message {
 	p.Helper()
 	var lines bytes.Buffer
-	if _, err := p.Inspector.Export(p.Context(), &lines, nil); err != nil {
-		p.Fatal(err)
-	}
+	storetest.Must(p, storetest.ErrOf(p.Inspector.Export(p.Context(), &lines, nil)))
 	all := make(map[string]notify.Message)
 	for line := range bytes.Lines(lines.Bytes()) {
 		m, err := notify.ParseExported(bytes.TrimSpace(line))
-		if err != nil {
-			p.Fatal(err)
-		}
+		storetest.Must(p, err)
 		all[m.ID] = m
 	}
 	return all

@@ -18,18 +18,14 @@ import (
 func elected(t *testing.T, shard store.Shard) (beat func(second, minute store.Sample) *store.Totals) {
 	t.Helper()
 	e, err := shard.Elect(t.Context(), "me", time.Hour, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return func(second, minute store.Sample) *store.Totals {
 		t.Helper()
 		m, err := shard.Carry(t.Context(), store.Carry{
 			Token: e.Token, Epoch: e.Epoch, Lease: time.Hour, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Beat: true, Look: true, Ready: "0",
 			History: true, Samples: &[store.Rings]store.Sample{second, minute},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return m.Totals
 	}
 }
@@ -38,9 +34,7 @@ func elected(t *testing.T, shard store.Shard) (beat func(second, minute store.Sa
 func history(t *testing.T, shard store.Shard, ring store.Ring, from, to int64) []store.Sample {
 	t.Helper()
 	got, err := shard.History(t.Context(), ring, from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return got
 }
 
@@ -89,9 +83,7 @@ func TestRings(t *testing.T) {
 	var most int64
 	for _, key := range []string{s.Keys().Seconds(), s.Keys().Minutes()} {
 		bytes, err := s.Client().MemoryUsage(t.Context(), key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		most += bytes
 	}
 	if most > 1<<20 {
@@ -106,9 +98,7 @@ func TestForeignRings(t *testing.T) {
 	shard, keys := s.Home(), s.Keys()
 	beat := elected(t, shard)
 	for _, key := range []string{keys.Seconds(), keys.Minutes(), keys.Lateness()} {
-		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: "x"}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: "x"}).Err())
 	}
 	if totals := beat(store.Sample{At: 60}, store.Sample{At: 60}); totals == nil || totals.Claimed != 0 {
 		t.Errorf("got %+v", totals)
@@ -176,9 +166,7 @@ func TestClaimsCountLateness(t *testing.T) {
 			beat := elected(t, shard)
 			beat(store.Sample{}, store.Sample{})
 			now, err := shard.Time(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			var dues []time.Time
 			for i := range test.n {
 				dues = append(dues, now.Truncate(time.Millisecond).Add(-test.late(i)))
@@ -221,9 +209,7 @@ func ready(t *testing.T, s *store.Store, topic string, i int, due time.Time) {
 		p.ZAddLT(t.Context(), keys.ReadyTopics(), redis.Z{Score: float64(due.UnixMilli()), Member: topic})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 // What dies or is dropped in a claim is not counted, nor is anything while no history is kept.
@@ -234,9 +220,7 @@ func TestClaimsCountOnlyWhatIsClaimed(t *testing.T) {
 	claim := func() int {
 		t.Helper()
 		got, err := shard.Claim(ctx, store.Claim{Topic: "t", Max: 100, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return len(got.Messages)
 	}
 	ready(t, s, "t", 0, time.Now())

@@ -185,9 +185,7 @@ func TestRateWithTheClockSetBack(t *testing.T) {
 	set rate=1000/s burst=10
 	publish 0..99
 	`)
-	if err := p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), "mail:spent", int64(math.MaxInt64/2)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), "mail:spent", int64(math.MaxInt64/2)).Err())
 	storetest.Eventually(t, "the rate lets some go", func() bool {
 		claimed, err := p.Shard.Claim(t.Context(), store.Claim{Topic: p.Topic, Max: 1, Lease: time.Hour})
 		return err == nil && len(claimed.Messages) == 1
@@ -206,9 +204,7 @@ func TestRateHolds(t *testing.T) {
 	from, got := p.Now().UnixMicro(), 0
 	for i := 0; got < n; i++ {
 		claimed, err := p.Shard.Claim(t.Context(), store.Claim{Topic: p.Topic, Max: 1 + i%20, AckNow: i%2 == 0, Lease: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		got += len(claimed.Messages)
 		if most := burst + float64(claimed.Now-from)*perSecond/1e6; float64(got) > most+1e-6 {
 			t.Fatalf("%d were claimed in %d us, more than %f", got, claimed.Now-from, most)

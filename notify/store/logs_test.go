@@ -20,12 +20,8 @@ func TestManyLogs(t *testing.T) {
 		logs[i], places[topic] = redis.Z{Member: topic, Score: 1.7e15 + float64(i)}, fmt.Sprint(1_700_000_000_000_000+i)
 	}
 	home := db.Home()
-	if err := db.Client().ZAdd(t.Context(), home.Keys().Logs(), logs...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Client().HSet(t.Context(), home.Keys().Places("n"), places).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAdd(t.Context(), home.Keys().Logs(), logs...).Err())
+	storetest.Must(t, db.Client().HSet(t.Context(), home.Keys().Places("n"), places).Err())
 	ends, err := home.LogEnds(t.Context())
 	if err != nil || len(ends) != n {
 		t.Fatalf("%d ends, %v", len(ends), err)

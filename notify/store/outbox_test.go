@@ -23,18 +23,14 @@ import (
 // openArchive registers an archive.
 func openArchive(t testing.TB, s store.Shard, room int) {
 	t.Helper()
-	if err := s.OpenArchive(t.Context(), room); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.OpenArchive(t.Context(), room))
 }
 
 // endings returns all that the outbox holds, without what depends on the time.
 func endings(t *testing.T, s store.Shard) (all []string) {
 	t.Helper()
 	got, err := s.Endings(t.Context(), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, e := range got {
 		body := string(e.Body)
 		if e.Fault != nil {
@@ -64,12 +60,8 @@ func sweep(t *testing.T, s store.Shard, w store.Sweep) store.Swept {
 	}
 	w.Token = elected.Token
 	swept, err := s.Sweep(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Resign(t.Context(), elected.Token, "", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, storetest.ErrOf(s.Resign(t.Context(), elected.Token, "", 0)))
 	return swept
 }
 
@@ -259,9 +251,7 @@ func TestEndsRing(t *testing.T) {
 	var heard sync.Map // the rings of each store
 	storetest.Play(t, ends, ended(func(t testing.TB) *notify.Store {
 		db := storetest.Open(t)
-		if err := db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf("t").Extras(), "t:a", " await=99999999999999", "u:a", " await=99999999999999").Err())
 		heard.Store(db, ringsOf(t, db, db.Of("t").EndedChannel()))
 		return db
 	}, func(p *storetest.Player, words []string) string {
@@ -414,18 +404,14 @@ func TestOutboxRings(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
-	if err := s.Archived(t.Context(), got[0].Entry); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Archived(t.Context(), got[0].Entry))
 	wantEndings(t, s, `dead t:b "" 1 body of b`)
 	got, err = s.Endings(t.Context(), 1)
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
 	for range 2 { // it may be repeated
-		if err := s.Archived(t.Context(), got[0].Entry); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Archived(t.Context(), got[0].Entry))
 	}
 	wantEndings(t, s)
 	select {
@@ -462,9 +448,7 @@ func TestEntryOfTheOutbox(t *testing.T) {
 	s := db.Of("t")
 	add := func(fields ...any) {
 		args := append([]any{"XADD", db.KeysOf("t").Outbox(), "*"}, fields...)
-		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), args...).Err())
 	}
 	add("member", "t:a", "state", "acked", "ended", "1000", "reason", "", "attempts", "3\n900 70 h-1 it failed\n950 - - \nx\n960 1 me ",
 		"record", "5\nbody", "result", "done", "future", "x")
@@ -506,9 +490,7 @@ func TestLargeEntries(t *testing.T) {
 		for _, e := range got {
 			all = append(all, e.Member)
 		}
-		if err := s.Archived(t.Context(), got[len(got)-1].Entry); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Archived(t.Context(), got[len(got)-1].Entry))
 	}
 	if len(all) != n || !slices.IsSorted(all) {
 		t.Error(all)

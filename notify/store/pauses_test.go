@@ -152,9 +152,7 @@ func TestStoredPauses(t *testing.T) {
 		" paused_until=1893553445000":          {},
 	} {
 		p := storetest.NewPlayer(t, limited)
-		if err := p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), "mail:settings", text).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), "mail:settings", text).Err())
 		settings, err := p.Shard.Settings(t.Context(), p.Topic)
 		if settings.Paused != want.paused || !settings.PausedUntil.Equal(want.until) || (err != nil) != want.err {
 			t.Errorf("%q: %+v, %v", text, settings, err)

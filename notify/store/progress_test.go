@@ -124,9 +124,7 @@ func TestProgressCosts(t *testing.T) {
 	claim 1 = 0
 	extend 0
 	`)
-	if err := own.Client().ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, own.Client().ConfigResetStat(t.Context()).Err())
 	p.Play("extend 0")
 	n := 0
 	for _, line := range strings.Split(own.Client().Info(t.Context(), "commandstats").Val(), "\n") {

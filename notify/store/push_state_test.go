@@ -30,22 +30,16 @@ func TestPushTried(t *testing.T) {
 			p.Failing = failing
 			return &p, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	try := func() {
 		t.Helper()
-		if err := home.PushTried(t.Context(), "crm", time.Hour, "HTTP 502 Bad Gateway: a b"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, home.PushTried(t.Context(), "crm", time.Hour, "HTTP 502 Bad Gateway: a b"))
 	}
 	failing := func() *store.PushFailure {
 		t.Helper()
 		p, err := home.Push(t.Context(), "crm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return p.Failing
 	}
 	noted := func(want bool) {
@@ -65,17 +59,13 @@ func TestPushTried(t *testing.T) {
 		t.Errorf("got %+v before a try", f)
 	}
 	before, err := s.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	try()
 	if f := failing(); f.Answer != "HTTP 502 Bad Gateway: a b" || !f.Since.Equal(since) || f.Next.Before(before.Add(time.Hour-time.Millisecond)) || f.Next.After(before.Add(2*time.Hour)) {
 		t.Errorf("got %+v", f)
 	}
 	for _, foreign := range []string{"", "soon HTTP 500", "1700000000000", "-1 HTTP 500", "1e99 HTTP 500"} {
-		if err := s.Client().HSet(t.Context(), key, "*crm", foreign, "*none", "1 x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().HSet(t.Context(), key, "*crm", foreign, "*none", "1 x").Err())
 		if f := failing(); f.Answer != "EOF" || !f.Next.IsZero() {
 			t.Errorf("got %+v of %q", f, foreign)
 		}
@@ -87,9 +77,7 @@ func TestPushTried(t *testing.T) {
 	noted(false)
 	put(&store.PushFailure{Since: since, Answer: "EOF"})
 	try()
-	if err := home.RemovePush(t.Context(), "crm"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, home.RemovePush(t.Context(), "crm"))
 	noted(false)
 }
 
@@ -139,9 +127,7 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 			t.Errorf("before there is the push: %v", err)
 		}
 		for _, p := range []*store.Push{crm, eu} {
-			if err := home.PutPush(t.Context(), *p); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, home.PutPush(t.Context(), *p))
 		}
 		want := map[string]string{crm.Listener(): "prices.*", eu.Listener(): "prices.*"}
 		if got := patterns(t, home); !maps.Equal(got, want) {
@@ -169,9 +155,7 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 func patterns(t *testing.T, s store.Shard) map[string]string {
 	t.Helper()
 	all, err := s.Listeners(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	got := make(map[string]string, len(all))
 	for _, l := range all {
 		got[l.Name] = l.Pattern
@@ -184,13 +168,9 @@ func TestPushOfDeaths(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 8)
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, pattern := range []string{"$dead.mail", "$dead.>", "prices.*"} {
-		if err := s.Home().PutPush(t.Context(), *broadcasts("crm", pattern)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Home().PutPush(t.Context(), *broadcasts("crm", pattern)))
 		want := map[string]string{pattern: "1"}
 		if pattern == "prices.*" {
 			want = map[string]string{}
@@ -208,17 +188,13 @@ func TestPushBroadcastsOnce(t *testing.T) {
 	t.Parallel()
 	home := storetest.Open(t).Home()
 	first, again := broadcasts("crm", "prices.*"), broadcasts("again", "prices.*")
-	if err := errors.Join(home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *again)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *first), home.PutPush(t.Context(), *again)))
 	again.URL = first.URL
 	if err := home.PutPush(t.Context(), *again); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "the push crm sends the broadcasts of prices.* to this url, too") {
 		t.Error(err)
 	}
 	again.Topics = []string{"news.*"}
-	if err := home.PutPush(t.Context(), *again); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, home.PutPush(t.Context(), *again))
 }
 
 // What a push listened under, and is left in another shard than the first, goes when the push is removed again. That of no other does.
@@ -226,14 +202,10 @@ func TestRemovePushAgain(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 8)
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	home, other := s.Home(), shards[5]
 	crm, eu := broadcasts("crm", "prices.*"), broadcasts("crm.eu", "prices.*")
-	if err := home.PutPush(t.Context(), *eu); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, home.PutPush(t.Context(), *eu))
 	// That of a push from before the first shard lost its data stays, so that the push goes on there when it is put again.
 	lost := broadcasts("lost", "prices.*").Listener()
 	others := []string{eu.Listener(), "crm", "push", lost}

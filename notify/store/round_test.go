@@ -21,9 +21,7 @@ func atRoundTime(t *testing.T) *notify.Store {
 	storetest.OneShard(t, "the trial server has no other")
 	server, db := storetest.Trial(t, "round")
 	server.SetTime(roundTime)
-	if _, err := server.ZAdd("score", float64(roundTime.UnixMicro()), "now"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(server.ZAdd("score", float64(roundTime.UnixMicro()), "now")))
 	text, err := db.Client().Do(t.Context(), "ZSCORE", "score", "now").Text()
 	if err != nil || text == strconv.FormatInt(roundTime.UnixMicro(), 10) {
 		t.Fatalf("the server writes the score as %q, %v", text, err)
@@ -82,17 +80,11 @@ func TestLeaseOfABroadcastEndsAtRoundTime(t *testing.T) {
 	t.Parallel()
 	shard := atRoundTime(t).Home()
 	registered, _, err := shard.Register(t.Context(), "n", store.Registration{Pattern: "t", From: "beginning"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Publish(t, shard.Store(), notify.Message{Topic: "t", Body: []byte("x"), Broadcast: true})
 	won, err := shard.Elect(t.Context(), "me", time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := shard.Carry(t.Context(), store.Carry{Token: won.Token, Lease: time.Minute, Batch: 10, KeepCount: 10, KeepAge: time.Hour, Ready: "0"}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, storetest.ErrOf(shard.Carry(t.Context(), store.Carry{Token: won.Token, Lease: time.Minute, Batch: 10, KeepCount: 10, KeepAge: time.Hour, Ready: "0"})))
 	const lease = 100_000 * time.Second
 	take := store.Take{Name: "n", Registration: registered.Text, Lease: lease, Max: 1, Topics: []string{"t"}}
 	got, err := shard.Take(t.Context(), take)

@@ -21,9 +21,7 @@ func exported(t *testing.T, shard store.Shard) map[string]store.Listed {
 	all := make(map[string]store.Listed)
 	for cursor := "0"; ; {
 		page, err := shard.ExportSchedules(t.Context(), cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, l := range page.Schedules {
 			all[l.Schedule.Name] = l
 		}
@@ -162,9 +160,7 @@ func TestRestoreOlderZones(t *testing.T) {
 			Headers: map[string]string{store.HeaderSchedule: name}, Restore: &notify.Restore{Published: made.Published},
 		})
 		state := store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: made.At, Made: 1, Occurrences: []store.Made{made}}, Zones: version}
-		if _, err := r.shard.RestoreSchedule(t.Context(), s, &state); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(r.shard.RestoreSchedule(t.Context(), s, &state)))
 	}
 	restore("first", "2025b")
 	if got := r.scheduled(); len(got) != 1 {

@@ -47,9 +47,7 @@ func recurringIn(t *testing.T, db *notify.Store) *recurring {
 
 func (r *recurring) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	storetest.Must(r.t, err)
 }
 
 // renew has all schedules made anew that rules of zones before a version made.
@@ -168,9 +166,7 @@ func TestPutOver(t *testing.T) {
 		if _, _, _, err := r.shard.Schedule(t.Context(), r.topic, "over"); !errors.Is(err, store.ErrNoSchedule) {
 			t.Errorf("%+v: it is there: %v", spec, err)
 		}
-		if _, err := r.shard.RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: past}}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(r.shard.RestoreSchedule(t.Context(), &s, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: past}})))
 		if outcome, _ := r.put(&s); outcome != store.OutcomeKept {
 			t.Errorf("%+v: a put of what is there is %s", spec, outcome)
 		}

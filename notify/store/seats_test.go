@@ -476,9 +476,7 @@ func playAll(t *testing.T, db *notify.Store, n int) {
 		if t.Failed() {
 			t.Fatalf("history %d of the seed %d", i, seed)
 		}
-		if _, err := k.Shard.Resign(t.Context(), k.Token(), "", 0); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(k.Shard.Resign(t.Context(), k.Token(), "", 0)))
 	}
 }
 
@@ -564,9 +562,7 @@ func TestFence(t *testing.T) {
 		t.Errorf("the first fences are %v", first)
 	}
 	const later = 4e15 // us, in the year 2096
-	if err := db.Client().HSet(t.Context(), db.KeysOf("ledger").Topics(), "ledger:fence", int64(later)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf("ledger").Topics(), "ledger:fence", int64(later)).Err())
 	for i := range int64(3) {
 		storetest.Publish(t, db, notify.Message{Topic: "ledger", Key: fmt.Sprint("later", i)})
 		if got := claim("ledger"); !slices.Equal(got, []int64{later + i}) {
@@ -588,9 +584,7 @@ func TestCallUpIsNotEarly(t *testing.T) {
 	tx.ZRem(t.Context(), keys.Line(k.Topic), key+"\x00"+was+"\x00b")
 	tx.ZAdd(t.Context(), keys.Line(k.Topic), redis.Z{Member: key + "\x00" + noted + "\x00b"})
 	tx.HSet(t.Context(), keys.KeysOf(k.Topic), "b", key+" "+noted)
-	if _, err := tx.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(tx.Exec(t.Context())))
 	claimed, err := k.Shard.Claim(t.Context(), store.Claim{Topic: k.Topic, Max: 10, AckNow: true})
 	k.must(err)
 	if p := k.read(); len(claimed.Messages) != 1 || p.ready["b"] != due || len(p.line) > 0 {
@@ -611,9 +605,7 @@ func TestLimitGrows(t *testing.T) {
 		}
 		storetest.Publish(t, db, some...)
 	}
-	if _, err := k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{KeyConcurrency: new(limit)}, false); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(k.Shard.Set(t.Context(), k.Topic, store.SettingsChange{KeyConcurrency: new(limit)}, false)))
 	if n := len(k.read().ready); n <= keys || n >= keys*limit {
 		t.Errorf("%d are ready at once", n)
 	}

@@ -29,9 +29,7 @@ func carriers(t *testing.T, shards int) (*notify.Store, store.Shard, store.Elect
 func elect(t *testing.T, shard store.Shard, name string, carries int) store.Election {
 	t.Helper()
 	e, err := shard.Elect(t.Context(), name, time.Minute, carries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return e
 }
 
@@ -39,9 +37,7 @@ func elect(t *testing.T, shard store.Shard, name string, carries int) store.Elec
 func beat(t *testing.T, shard store.Shard, e store.Election) *store.Standby {
 	t.Helper()
 	m, err := shard.Carry(t.Context(), store.Carry{Token: e.Token, Epoch: e.Epoch, Lease: time.Minute, Batch: 10, Ready: "0", Beat: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return m.Standby
 }
 
@@ -53,9 +49,7 @@ func TestBeatAnswersAStandby(t *testing.T) {
 	now := func() time.Time {
 		t.Helper()
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return now
 	}
 	carries := make(map[string]int) // of those that stand by, who say so until a beat comes lately enough behind
@@ -80,18 +74,14 @@ func TestBeatAnswersAStandby(t *testing.T) {
 	carries["b"] = 3
 	want("one has more", &store.Standby{Name: "c", Carries: 1})
 	delete(carries, "c")
-	if err := shard.Withdraw(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, shard.Withdraw(t.Context(), "c"))
 	want("one is gone", &store.Standby{Name: "a", Carries: 2})
 	clear(carries)
 	if _, err := shard.Carry(t.Context(), store.Carry{Token: won.Token, Epoch: won.Epoch, Lease: time.Minute, Batch: 10, Ready: "0"}); err != nil {
 		t.Errorf("without a beat: %v", err)
 	}
 	for name, note := range map[string]string{"a": "2 %d", "b": "-3 %d"} {
-		if err := db.Client().HSet(t.Context(), keys.Standbys(), name, fmt.Sprintf(note, now().UnixMilli()-2_100)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().HSet(t.Context(), keys.Standbys(), name, fmt.Sprintf(note, now().UnixMilli()-2_100)).Err())
 	}
 	want("that was long ago, or is foreign", nil)
 }

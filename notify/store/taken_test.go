@@ -25,12 +25,8 @@ func TestSweepOfTakenIDs(t *testing.T) {
 			members[i] = redis.Z{Score: float64(until), Member: member}
 			records = append(records, member, fmt.Sprintf("=%d", until))
 		}
-		if err := client.ZAdd(t.Context(), keys.Taken(), members...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.HSet(t.Context(), keys.Messages(), records...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.ZAdd(t.Context(), keys.Taken(), members...).Err())
+		storetest.Must(t, client.HSet(t.Context(), keys.Messages(), records...).Err())
 	}
 	for from := 0; from < over; from += page {
 		take(from, page, 1)
@@ -42,9 +38,7 @@ func TestSweepOfTakenIDs(t *testing.T) {
 	}
 	for left := over; ; left -= page {
 		swept, err := db.Of("t").Sweep(t.Context(), store.Sweep{Token: elected.Token, KeepDeadCount: 1, KeepDeadAge: time.Hour, KeepTopics: time.Hour, KeepAge: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		want := int64(max(left-page, 0) + 10)
 		if taken, records := client.ZCard(t.Context(), keys.Taken()).Val(), client.HLen(t.Context(), keys.Messages()).Val(); taken != want || records != want || swept.Soon != (left > 0) {
 			t.Fatalf("%d are taken, with %d records, soon: %v; want %d, %v", taken, records, swept.Soon, want, left > 0)

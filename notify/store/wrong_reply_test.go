@@ -168,8 +168,7 @@ func askings() []asking {
 		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7), int64(5)}, call: electOnce},
 		{name: "elect, where another carries", right: []any{int64(0), "7 1 3000 other", int64(2999)}, call: electOnce},
 		{name: "resign", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Resign(ctx, "7 1 3000 other", "", 0)
-			return err
+			return storetest.ErrOf(s.Resign(ctx, "7 1 3000 other", "", 0))
 		}},
 		{name: "carry", call: carryOnce, right: []any{
 			int64(1), int64(-1), int64(1763676000123456), "took", int64(900), "moved", int64(3), "earliest", "1763676000123",
@@ -198,32 +197,17 @@ func askings() []asking {
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
 		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6), "0 0 0"}},
 		{name: "open_archive", call: func(ctx context.Context, s store.Shard) error { return s.OpenArchive(ctx, 10) }},
-		{name: "endings", takes: func(what string) bool { return fewer(what) || fewerWithin(what) }, right: []any{[]any{"1-0", "member", "t:1", "record", "1\n"}}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Endings(ctx, 10)
-			return err
-		}},
+		{name: "endings", takes: func(what string) bool { return fewer(what) || fewerWithin(what) }, right: []any{[]any{"1-0", "member", "t:1", "record", "1\n"}}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Endings(ctx, 10)) }},
 		{name: "archived", call: func(ctx context.Context, s store.Shard) error { return s.Archived(ctx, "1-0") }},
-		{name: "backlog", right: []any{int64(2), "1000-0", "7", int64(1000), int64(10)}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Backlog(ctx)
-			return err
-		}},
-		{name: "close_archive", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.CloseArchive(ctx)
-			return err
-		}},
-		{name: "bridge", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.BridgeTo(ctx, 7)
-			return err
-		}},
+		{name: "backlog", right: []any{int64(2), "1000-0", "7", int64(1000), int64(10)}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Backlog(ctx)) }},
+		{name: "close_archive", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.CloseArchive(ctx)) }},
+		{name: "bridge", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.BridgeTo(ctx, 7)) }},
 		{name: "secret", right: []any{strings.Repeat("x", 64), []any{"id", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Secret(ctx)
 			return err
 		}},
 		{name: "logout", call: func(ctx context.Context, s store.Shard) error { return s.Logout(ctx, "id", time.Now()) }},
-		{name: "pushes", right: []any{int64(1000), "crm", `{"topics":["t"],"url":"https://x","secrets":["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]}`, "*", "1"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Pushes(ctx)
-			return err
-		}},
+		{name: "pushes", right: []any{int64(1000), "crm", `{"topics":["t"],"url":"https://x","secrets":["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]}`, "*", "1"}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Pushes(ctx)) }},
 		{name: "tried", call: func(ctx context.Context, s store.Shard) error { return s.PushTried(ctx, "crm", time.Second, "EOF") }},
 		{name: "put_schedule", call: putOnce},
 		{name: "change_schedule", right: []any{"changed", int64(7)}, call: func(ctx context.Context, s store.Shard) error {
@@ -241,18 +225,11 @@ func askings() []asking {
 			_, _, err := s.BareSchedules(ctx, "t", "")
 			return err
 		}},
-		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1", "5"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.ScheduleSums(ctx)
-			return err
-		}},
+		{name: "schedule_sums", right: []any{int64(1), int64(1000), "4", "3", "2", "1", "5"}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.ScheduleSums(ctx)) }},
 		{name: "all_schedules", right: []any{int64(1000), int64(1), "2025c", "1763676000123", "t:daily", "t", "daily", scheduleText, scheduleState, "1763676000123"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.AllSchedules(ctx, 10, store.Mark{})
-			return err
+			return storetest.ErrOf(s.AllSchedules(ctx, 10, store.Mark{}))
 		}},
-		{name: "export_schedules", right: []any{"7", "2026a", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.ExportSchedules(ctx, "0")
-			return err
-		}},
+		{name: "export_schedules", right: []any{"7", "2026a", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.ExportSchedules(ctx, "0")) }},
 		{name: "restore_schedule", right: []any{"created"}, call: func(ctx context.Context, s store.Shard) error {
 			restore := &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: time.Now()}}
 			_, err := s.RestoreSchedule(ctx, &store.Schedule{Topic: "t", Name: "daily", Spec: calendar.Spec{Every: time.Hour}}, restore)
@@ -269,8 +246,7 @@ func askings() []asking {
 		{name: "rotate", call: func(ctx context.Context, s store.Shard) error { return s.RotateSecret(ctx) }},
 		{name: "sweep, where another does", right: []any{int64(0), ""}, call: sweepOnce},
 		{name: "ack", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}})
-			return err
+			return storetest.ErrOf(s.Ack(ctx, "t", []store.Lease{{Member: "t:1", Receipt: 1}}))
 		}},
 		{
 			name: "claim",
@@ -285,24 +261,20 @@ func askings() []asking {
 				[]any{"t:3", "expired"},
 			},
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second})
-				return err
+				return storetest.ErrOf(s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second}))
 			},
 		},
 		{
 			name: "share_out", right: []any{int64(1000), int64(-1), []any{int64(1)}, int64(2), int64(500)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.ShareOut(ctx, store.ShareOut{Topics: []string{"t", "u"}, Max: 500, Inbox: reach.NewInbox("i", true)})
-				return err
+				return storetest.ErrOf(s.ShareOut(ctx, store.ShareOut{Topics: []string{"t", "u"}, Max: 500, Inbox: reach.NewInbox("i", true)}))
 			},
 		},
 		{name: "forecast", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"})
-			return err
+			return storetest.ErrOf(s.Forecast(ctx, []int64{1, 2, 3}, []string{"t"}))
 		}},
 		{name: "forecast, of deaths", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Deaths(ctx, []int64{1, 2, 3}, []string{"t"})
-			return err
+			return storetest.ErrOf(s.Deaths(ctx, []int64{1, 2, 3}, []string{"t"}))
 		}},
 		{name: "leave", call: func(ctx context.Context, s store.Shard) error {
 			return s.Leave(ctx, reach.NewInbox("i", true), []string{"t", "u"}, []int64{0, 0})
@@ -320,8 +292,7 @@ func askings() []asking {
 				[]any{"t:3", "late"},
 			},
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second})
-				return err
+				return storetest.ErrOf(s.Claim(ctx, store.Claim{Topic: "t", Max: 3, Lease: time.Second}))
 			},
 		},
 		{name: "nack of a lease that is lost", call: nackOne},
@@ -331,18 +302,13 @@ func askings() []asking {
 		{
 			name: "extend", right: []any{int64(1000), []any{int64(1)}, int64(1), int64(2000)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
-				return err
+				return storetest.ErrOf(s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second))
 			},
 		},
 		{name: "release", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Release(ctx, "t", reach.Inbox{}, 0, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}})
-			return err
+			return storetest.ErrOf(s.Release(ctx, "t", reach.Inbox{}, 0, []store.Return{{Lease: store.Lease{Member: "t:1", Receipt: 1}}}))
 		}},
-		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Grown(ctx, 0, 10)
-			return err
-		}},
+		{name: "grown", right: []any{"2 id", "1000", "2000", "t", "1000"}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Grown(ctx, 0, 10)) }},
 		{
 			name: "read",
 			right: []any{
@@ -352,13 +318,11 @@ func askings() []asking {
 			},
 			takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Read(ctx, store.Read{Topics: []string{"t"}, Each: 10, Others: 10, Bytes: 1000})
-				return err
+				return storetest.ErrOf(s.Read(ctx, store.Read{Topics: []string{"t"}, Each: 10, Others: 10, Bytes: 1000}))
 			},
 		},
 		{name: "lag", right: []any{[]any{"900", int64(1), int64(0)}}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Lag(ctx, []store.LogPlace{{Topic: "t", Place: 1, From: 1}})
-			return err
+			return storetest.ErrOf(s.Lag(ctx, []store.LogPlace{{Topic: "t", Place: 1, From: 1}}))
 		}},
 		{name: "sent", right: []any{"", "900", "1000"}, call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Sent(ctx, "t", "a")
@@ -388,22 +352,14 @@ func askings() []asking {
 		},
 		{
 			name: "owners", right: []any{int64(3), "w", int64(2), "1000 t"},
-			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Progress(ctx, "n")
-				return err
-			},
+			call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Progress(ctx, "n")) },
 		},
-		{name: "unregister", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Unregister(ctx, "n")
-			return err
-		}},
+		{name: "unregister", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Unregister(ctx, "n")) }},
 		{name: "requeue", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Requeue(ctx, "t", store.Letters{Members: []string{"t:1"}})
-			return err
+			return storetest.ErrOf(s.Requeue(ctx, "t", store.Letters{Members: []string{"t:1"}}))
 		}},
 		{name: "purge", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Purge(ctx, "t", store.Letters{Members: []string{"t:1"}})
-			return err
+			return storetest.ErrOf(s.Purge(ctx, "t", store.Letters{Members: []string{"t:1"}}))
 		}},
 		{name: "repair places", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
 			strayLease(ctx, s)
@@ -411,24 +367,19 @@ func askings() []asking {
 			return err
 		}},
 		{name: "repair records", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.RepairRecords(ctx, store.RepairStep{Size: 10})
-			return err
+			return storetest.ErrOf(s.RepairRecords(ctx, store.RepairStep{Size: 10}))
 		}},
 		{name: "repair leftovers", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.RepairExpiries(ctx, store.RepairStep{Size: 10})
-			return err
+			return storetest.ErrOf(s.RepairExpiries(ctx, store.RepairStep{Size: 10}))
 		}},
 		{name: "repair topics", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.RepairTopics(ctx, false, []string{"t"})
-			return err
+			return storetest.ErrOf(s.RepairTopics(ctx, false, []string{"t"}))
 		}},
 		{name: "repair listeners", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.RepairListeners(ctx, false, []string{"n"})
-			return err
+			return storetest.ErrOf(s.RepairListeners(ctx, false, []string{"n"}))
 		}},
 		{name: "repair schedules", takes: fewerFindings, right: []any{"0", int64(1), int64(20), []any{[]any{"index", "t:daily", "schedules-due", "added"}}}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.RepairSchedules(ctx, script.Keys.SchedulesOf, "t", store.RepairStep{Size: 10})
-			return err
+			return storetest.ErrOf(s.RepairSchedules(ctx, script.Keys.SchedulesOf, "t", store.RepairStep{Size: 10}))
 		}},
 		{name: "repair hooks", takes: fewerFindings, call: func(ctx context.Context, s store.Shard) error {
 			s.Store().Client().HSet(ctx, s.Store().KeysOf("t").Hooks(), "$dead.ghost", 1)
@@ -459,31 +410,22 @@ func askings() []asking {
 			_, _, err := s.Reschedule(ctx, "t", "t:2", store.In(time.Minute), time.Time{})
 			return err
 		}},
-		{name: "cancel", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Cancel(ctx, "t", "t:2")
-			return err
-		}},
-		{name: "cancel of a leased one", right: []any{"leased", "w"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Stop(ctx, "t", "t:2")
-			return err
-		}},
+		{name: "cancel", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Cancel(ctx, "t", "t:2")) }},
+		{name: "cancel of a leased one", right: []any{"leased", "w"}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Stop(ctx, "t", "t:2")) }},
 		{name: "nack of what is to be cancelled", call: nackOne, right: []any{"cancelled", int64(0), int64(2), int64(0)}},
 		{
 			name: "extend what is to be cancelled", right: []any{int64(1000), []any{}, int64(1), int64(0)}, takes: fewerWithin,
 			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second)
-				return err
+				return storetest.ErrOf(s.Extend(ctx, "t", "w", []store.Lease{{Member: "t:1", Receipt: 1}}, time.Second))
 			},
 		},
 		{name: "ack with a result, of a lease that is lost", call: ackWithOne},
 		{name: "ack with a result", call: ackWithOne, right: []any{int64(0), int64(1)}},
 		{name: "await", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Await(ctx, "t", []string{"t:1"}, time.Second)
-			return err
+			return storetest.ErrOf(s.Await(ctx, "t", []string{"t:1"}, time.Second))
 		}},
 		{name: "ended", takes: fewer, right: []any{int64(1), int64(2)}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Ended(ctx, []string{"t:1", "t:2"})
-			return err
+			return storetest.ErrOf(s.Ended(ctx, []string{"t:1", "t:2"}))
 		}},
 		{name: "arrive", call: func(ctx context.Context, s store.Shard) error {
 			_, _, err := s.Arrive(ctx, store.Worker{ID: "1"})
@@ -492,17 +434,11 @@ func askings() []asking {
 		{name: "depart", call: func(ctx context.Context, s store.Shard) error { return s.Depart(ctx, "1") }},
 		{
 			name: "workers", right: []any{"0", "1", `{"name":"w"}`}, takes: fewer,
-			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Workers(ctx)
-				return err
-			},
+			call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Workers(ctx)) },
 		},
 		{
 			name: "in_hand", right: []any{"", int64(0), "t", "me", int64(2), int64(0), ""}, takes: fewer,
-			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.InHand(ctx)
-				return err
-			},
+			call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.InHand(ctx)) },
 		},
 		{name: "inspect", call: inspectOne},
 		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
@@ -516,10 +452,7 @@ func askings() []asking {
 		{
 			name: "export", right: []any{"0", int64(1), int64(3), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}, []any{"t:2"}, []any{"x", ""}},
 			takes: func(what string) bool { return fewer(what) || what == "value 6 is a list in which the last is missing" },
-			call: func(ctx context.Context, s store.Shard) error {
-				_, err := s.Export(ctx, "0", 10)
-				return err
-			},
+			call:  func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Export(ctx, "0", 10)) },
 		},
 		{
 			name: "keys", right: []any{int64(1), "k", int64(2), "1000"}, takes: func(what string) bool { return what == "nothing behind 1 values" },
@@ -531,37 +464,21 @@ func askings() []asking {
 		{name: "seats", right: []any{[]any{"1", "leased", "me", "1000"}}, call: func(ctx context.Context, s store.Shard) error {
 			return s.ReadSeats(ctx, "t", make([]store.Key, 1))
 		}},
-		{name: "topics", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Topics(ctx, []string{"t"})
-			return err
-		}},
+		{name: "topics", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Topics(ctx, []string{"t"})) }},
 		{name: "names", takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.TopicNames(ctx, 10, []record.Names{{To: "\xff"}})
-			return err
+			return storetest.ErrOf(s.TopicNames(ctx, 10, []record.Names{{To: "\xff"}}))
 		}},
 		{name: "occupied", right: []any{"", "t", "1"}, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Occupied(ctx, new(store.Sought), []script.Place{script.PlaceReady}, true, 10, []record.Names{{To: "\xff"}})
-			return err
+			return storetest.ErrOf(s.Occupied(ctx, new(store.Sought), []script.Place{script.PlaceReady}, true, 10, []record.Names{{To: "\xff"}}))
 		}},
 		{name: "look up", right: []any{int64(1), int64(1000), []any{"t:1", "ready", "1", nil, nil, nil, "1\nx", ""}}, takes: fewer, call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.LookUp(ctx, "1", store.Slice{Topics: []string{"t"}, Work: 10, Most: 10})
-			return err
+			return storetest.ErrOf(s.LookUp(ctx, "1", store.Slice{Topics: []string{"t"}, Work: 10, Most: 10}))
 		}},
-		{name: "survey", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Survey(ctx, 10)
-			return err
-		}},
-		{name: "notable", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Notable(ctx, false, 0, 10)
-			return err
-		}},
-		{name: "settings", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Settings(ctx, "t")
-			return err
-		}},
+		{name: "survey", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Survey(ctx, 10)) }},
+		{name: "notable", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Notable(ctx, false, 0, 10)) }},
+		{name: "settings", call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Settings(ctx, "t")) }},
 		{name: "set", call: func(ctx context.Context, s store.Shard) error {
-			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
-			return err
+			return storetest.ErrOf(s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false))
 		}},
 		{name: "set what cannot be", right: []any{int64(0), int64(2), int64(1)}, call: func(ctx context.Context, s store.Shard) error {
 			_, err := s.Set(ctx, "t", store.SettingsChange{Paused: new(true)}, false)
@@ -673,9 +590,7 @@ func TestTransitionsInEachShard(t *testing.T) {
 	t.Parallel()
 	s := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: "test-" + record.NewID(), Shards: 8})
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, shard := range shards {
 		for _, one := range askings() {
 			if err := one.call(t.Context(), shard); err != nil {

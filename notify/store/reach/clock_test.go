@@ -16,20 +16,14 @@ func TestNow(t *testing.T) {
 	at := func() *store.Store { return storetest.Unhurried(storetest.At(t, server.URL(), "clock")) }
 	asks, told, never := at(), at(), at()
 	time0, err := asks.Home().Time(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	now, err := asks.Now(t.Context())
 	time1, errTime := asks.Home().Time(t.Context())
 	if err != nil || errTime != nil || now.Before(time0) || now.After(time1) {
 		t.Errorf("got %v, %v between %v and %v, %v", now, err, time0, time1, errTime)
 	}
-	if _, err := told.Home().Survey(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := never.Learn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(told.Home().Survey(t.Context(), 1)))
+	storetest.Must(t, never.Learn(t.Context()))
 	server.Kill()
 	for name, s := range map[string]*store.Store{"by itself": asks, "with a survey": told} {
 		first, err := s.Now(t.Context())

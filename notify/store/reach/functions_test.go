@@ -45,9 +45,7 @@ func publishAndAck(ctx context.Context, s store.Shard) error {
 func commandsOf(t *testing.T, client redis.UniversalClient, names ...string) (calls []int) {
 	t.Helper()
 	info, err := client.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, name := range names {
 		_, rest, _ := strings.Cut(info, "cmdstat_"+name+":calls=")
 		text, _, _ := strings.Cut(rest, ",")
@@ -61,9 +59,7 @@ func commandsOf(t *testing.T, client redis.UniversalClient, names ...string) (ca
 func refusalsOf(t *testing.T, client redis.UniversalClient, name string) int {
 	t.Helper()
 	info, err := client.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, rest, _ := strings.Cut(info, "cmdstat_"+name+":")
 	_, rest, _ = strings.Cut(rest, "rejected_calls=")
 	text, _, _ := strings.Cut(rest, ",")
@@ -81,9 +77,7 @@ func TestFunctionsAreDeletedUnderLoad(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for i := range each {
-				if err := publishAndAck(t.Context(), s.Of("t")); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, publishAndAck(t.Context(), s.Of("t")))
 				switch i % 10 {
 				case 3:
 					s.Client().FunctionFlush(t.Context())
@@ -111,9 +105,7 @@ func addUser(t *testing.T, server *redisserver.Server, admin redis.UniversalClie
 	for _, one := range strings.Fields(rights) {
 		rule = append(rule, one)
 	}
-	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, admin.Do(t.Context(), rule...).Err())
 	return strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1)
 }
 
@@ -123,17 +115,13 @@ func TestOperatorLoadsFunctions(t *testing.T) {
 	server := storetest.Server(t)
 	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	s := storetest.Following(storetest.At(t, addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())), "p"))
-	if err := publishAndAck(t.Context(), s.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused == nil || !strings.Contains(f.Refused.Error(), "function|load") {
 		t.Errorf("functions: %v, %v", f, err)
 	}
 	for range 5 {
 		s.LoadAgain()
-		if err := publishAndAck(t.Context(), s.Home()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	}
 	if n := refusalsOf(t, root.Client(), "function|load"); n != 1 {
 		t.Errorf("the text of the library was sent %d times, and refused", n)
@@ -152,9 +140,7 @@ func TestOperatorLoadsFunctions(t *testing.T) {
 	}
 	before := commandsOf(t, root.Client(), "fcall")[0]
 	s.LoadAgain()
-	if err := publishAndAck(t.Context(), s.Home()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, publishAndAck(t.Context(), s.Home()))
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
 		t.Errorf("functions: %v, %v", f, err)
 	}
@@ -171,15 +157,11 @@ func TestFunctionsAreRefused(t *testing.T) {
 			t.Parallel()
 			server := storetest.Server(t)
 			root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
-			if _, err := root.LoadFunctions(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(root.LoadFunctions(t.Context())))
 			url := addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards())+" "+right)
 			s := storetest.Unhurried(storetest.At(t, url, "p"))
 			for range 10 {
-				if err := publishAndAck(t.Context(), s.Home()); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, publishAndAck(t.Context(), s.Home()))
 			}
 			calls := commandsOf(t, root.Client(), "fcall", "evalsha")
 			if calls[0] > 0 || calls[1] < 30 {
@@ -191,9 +173,7 @@ func TestFunctionsAreRefused(t *testing.T) {
 			}
 			addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards()))
 			s.LoadAgain()
-			if err := publishAndAck(t.Context(), s.Home()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, publishAndAck(t.Context(), s.Home()))
 			if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
 				t.Errorf("functions: %v, %v", f, err)
 			}
@@ -219,17 +199,11 @@ func TestTenantsMayNotLoadFunctions(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
-	if err := publishAndAck(t.Context(), root.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), root.Home()))
 	tenant := storetest.Unhurried(storetest.At(t, addUser(t, server, root.Client(), "tenant", reach.Rights("q", storetest.Shards())), "q"))
-	if err := publishAndAck(t.Context(), tenant.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), tenant.Home()))
 	dump, err := root.Client().FunctionDump(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	c := tenant.Client()
 	for what, err := range map[string]error{
 		"load": c.FunctionLoadReplace(t.Context(), forged()).Err(), "delete": c.FunctionDelete(t.Context(), script.LibraryName()).Err(),
@@ -249,13 +223,9 @@ func TestForeignLibraryIsNotCalled(t *testing.T) {
 	url := addUser(t, server, root.Client(), "bellhop", reach.Rights("p", storetest.Shards()))
 	connected := storetest.Following(storetest.At(t, url, "p"))
 	for _, s := range []*notify.Store{root, connected} {
-		if err := publishAndAck(t.Context(), s.Home()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	}
-	if err := root.Client().FunctionLoadReplace(t.Context(), forged()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, root.Client().FunctionLoadReplace(t.Context(), forged()).Err())
 	connected.Abandon()
 	for what, s := range map[string]*notify.Store{
 		"connects": storetest.Unhurried(storetest.At(t, url, "p")), "connects again": connected, "may load": storetest.Unhurried(storetest.At(t, server.URL(), "p")),
@@ -276,12 +246,8 @@ func TestForeignLibraryIsNotCalled(t *testing.T) {
 	if _, err := root.LoadFunctions(t.Context()); err == nil || !strings.Contains(err.Error(), "somebody replaced the library") {
 		t.Errorf("loaded: %v", err)
 	}
-	if err := root.Client().FunctionDelete(t.Context(), script.LibraryName()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := root.LoadFunctions(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Must(t, root.Client().FunctionDelete(t.Context(), script.LibraryName()).Err())
+	storetest.Should(t, storetest.ErrOf(root.LoadFunctions(t.Context())))
 	connected.LoadAgain()
 	if f, err := connected.Home().Functions(t.Context()); err != nil || f.Refused != nil {
 		t.Errorf("functions: %v, %v", f, err)
@@ -295,17 +261,11 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 	s := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	var leases []store.Lease
 	for range 10 {
-		if _, err := s.Of("t").Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\n"}}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(s.Of("t").Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:" + record.NewID(), Tail: "\n"}})))
 	}
 	client := s.Client()
-	if err := client.FunctionFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.FunctionFlush(t.Context()).Err())
+	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "1mb").Err())
 	full := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
 	got, err := full.Of("t").Claim(t.Context(), store.Claim{Topic: "t", Max: 10, Lease: time.Minute})
 	if err != nil || len(got.Messages) != 10 {
@@ -326,13 +286,9 @@ func TestFunctionsMeetFullMemory(t *testing.T) {
 	if dropped, err := full.Home().DropLibraries(t.Context()); err != nil || dropped != nil {
 		t.Errorf("dropped %v, %v", dropped, err)
 	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	full.LoadAgain()
-	if err := publishAndAck(t.Context(), full.Of("t")); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, publishAndAck(t.Context(), full.Of("t")))
 	if f, err := full.Home().Functions(t.Context()); err != nil || f.Refused != nil {
 		t.Errorf("functions: %v, %v", f, err)
 	}
@@ -345,9 +301,7 @@ func TestOtherLibraries(t *testing.T) {
 	s := storetest.Unhurried(storetest.At(t, storetest.Server(t).URL(), "p"))
 	load := func(text string) {
 		t.Helper()
-		if err := s.Client().FunctionLoad(t.Context(), text).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().FunctionLoad(t.Context(), text).Err())
 	}
 	library := func(name string, idle int) string {
 		return fmt.Sprintf("#!lua name=%s\nredis.register_function{ function_name = '%[1]s_idle', flags = { 'no-writes' }, callback = function() return %d end }\n", name, idle)
@@ -363,9 +317,7 @@ func TestOtherLibraries(t *testing.T) {
 	load(library("bellhop_strange", 9*day)) // not the hash of its text
 	load(library("another", 9*day))
 	second := version(strings.ReplaceAll(script.LibraryText(), script.LibraryName(), script.LibrariesAre) + "\n")
-	if err := publishAndAck(t.Context(), s.Home()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, publishAndAck(t.Context(), s.Home()))
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil || f.Others != 3 || f.Used > time.Minute {
 		t.Errorf("functions: %v, %v", f, err)
 	}
@@ -374,9 +326,7 @@ func TestOtherLibraries(t *testing.T) {
 		t.Errorf("dropped %v, %v", dropped, err)
 	}
 	all, err := s.Client().FunctionList(t.Context(), redis.FunctionListQuery{}).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Name)
@@ -393,22 +343,16 @@ func TestOtherLibraries(t *testing.T) {
 func TestLibraryIsIdle(t *testing.T) {
 	t.Parallel()
 	s := storetest.At(t, storetest.Lend(t), "p")
-	if err := publishAndAck(t.Context(), s.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	idle := func() int64 {
 		t.Helper()
 		n, err := s.Client().FCall(t.Context(), script.LibraryName()+"_idle", nil).Int64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return n
 	}
 	storetest.Eventually(t, "it is idle for a second", func() bool { return idle() > 0 })
 	storetest.Eventually(t, "it was used now", func() bool {
-		if err := publishAndAck(t.Context(), s.Home()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 		return idle() == 0
 	})
 }
@@ -418,24 +362,16 @@ func TestErrorsNameTheLine(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	root := storetest.Unhurried(storetest.At(t, server.URL(), "p"))
-	if err := publishAndAck(t.Context(), root.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), root.Home()))
 	for name, right := range map[string]string{"function": "", "script": "-fcall"} {
 		rule := []any{"ACL", "SETUSER", name, "on", ">secret"}
 		for _, one := range strings.Fields(reach.Rights("p", storetest.Shards()) + " " + right) {
 			rule = append(rule, one)
 		}
-		if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, root.Client().Do(t.Context(), rule...).Err())
 		s := storetest.Unhurried(storetest.At(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), "p"))
-		if err := publishAndAck(t.Context(), s.Home()); err != nil {
-			t.Fatal(err)
-		}
-		if err := root.Client().Do(t.Context(), "ACL", "SETUSER", name, "-hset").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishAndAck(t.Context(), s.Home()))
+		storetest.Must(t, root.Client().Do(t.Context(), "ACL", "SETUSER", name, "-hset").Err())
 		_, err := s.Home().Set(t.Context(), "t", store.SettingsChange{}, false)
 		if err == nil {
 			_, err = s.Home().Publish(t.Context(), []store.Publish{{Topic: "t", Member: "t:b", Tail: "\n"}, {Topic: "t", Member: "t:c", Tail: "\n"}})
@@ -456,14 +392,10 @@ func TestMasterRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--save", "")
 	s := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	if err := publishAndAck(t.Context(), s.Home()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	server.Stop()
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(again.Stop)
 	storetest.Eventually(t, "messages are published and acknowledged again", func() bool { return publishAndAck(t.Context(), s.Home()) == nil })
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
@@ -479,15 +411,11 @@ func TestMasterRestartsEmpty(t *testing.T) {
 func TestFunctionsInACluster(t *testing.T) {
 	t.Parallel()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(c.Stop)
 	s := storetest.Unhurried(withShards(t, c.URL(), "p", 8))
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for range 2 {
 		for _, shard := range shards {
 			if _, err := shard.Elect(t.Context(), "me", time.Minute, 0); err != nil {
@@ -504,9 +432,7 @@ func TestFunctionsInACluster(t *testing.T) {
 			if err != nil || len(all) != 1 || all[0].Name != script.LibraryName() {
 				t.Errorf("%s has %d libraries, %v", master.Addr(), len(all), err)
 			}
-			if err := client.FunctionFlush(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, client.FunctionFlush(t.Context()).Err())
 		}
 	}
 }

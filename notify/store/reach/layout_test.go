@@ -37,9 +37,7 @@ func publishTo(t *testing.T, s *notify.Store, topic string) error {
 func formats(t *testing.T, client redis.UniversalClient, prefix string) map[string]string {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), prefix+":*format").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	values := make(map[string]string)
 	for _, key := range keys {
 		values[key] = client.Get(t.Context(), key).Val()
@@ -177,15 +175,9 @@ func TestShardLost(t *testing.T) {
 	storetest.Found(t, s)
 	before, lost := formats(t, s.Client(), prefix), s.KeysOf("orders")
 	keys, err := s.Client().Keys(t.Context(), lost.Base()+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Client().Del(t.Context(), keys...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := publishTo(t, s, "orders"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, s.Client().Del(t.Context(), keys...).Err())
+	storetest.Must(t, publishTo(t, s, "orders"))
 	for key, value := range formats(t, s.Client(), prefix) {
 		if (value == before[key]) == (key == lost.Format()) {
 			t.Errorf("%s was %s and is %s", key, before[key], value)
@@ -219,9 +211,7 @@ func TestRightsOfShards(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			prefix := "test-" + record.NewID()
 			user := append([]any{"acl", "setuser", prefix, "reset", "on", ">secret"}, words(reach.Rights(prefix, 8))...)
-			if err := admin.Do(t.Context(), append(user, "-"+right)...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, admin.Do(t.Context(), append(user, "-"+right)...).Err())
 			url := strings.Replace(server.URL(), "://", "://"+prefix+":secret@", 1)
 			s := storetest.Unhurried(withShards(t, url, prefix, 8))
 			err := publishTo(t, s, "orders")
@@ -251,20 +241,14 @@ func words(text string) (all []any) {
 func TestRootAway(t *testing.T) {
 	t.Parallel()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour) // nobody takes over
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(c.Stop)
 	told, learned := storetest.Unhurried(withShards(t, c.URL(), "root", 8)), storetest.Unhurried(withShards(t, c.URL(), "root", 0))
 	storetest.Found(t, told)
-	if err := learned.Learn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, learned.Learn(t.Context()))
 	topic := "" // of a shard at another server than the root, whose slot is that of {0}: 13907
 	slot, err := told.Client().ClusterKeySlot(t.Context(), "{0}").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	away := int(slot) * 3 / 16384
 	for i := 0; topic == ""; i++ {
 		name := fmt.Sprintf("t%d", i)
@@ -272,14 +256,10 @@ func TestRootAway(t *testing.T) {
 			topic = name
 		}
 	}
-	if err := publishTo(t, learned, topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publishTo(t, learned, topic))
 	root := c.Masters[away]
 	for _, fault := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		if err := root.Signal(fault); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, root.Signal(fault))
 		for who, s := range map[string]*notify.Store{"told the number": told, "learned it": learned, "told, and started now": withShards(t, c.URL(), "root", 8)} {
 			if err := publishTo(t, s, topic); err != nil {
 				t.Errorf("%v of the server: a process that was %s: %v", fault, who, err)

@@ -17,17 +17,13 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 // A connection that is abandoned while it is made, because there is another master, fails with an error that is worth a retry.
 func TestAbandonedWhileConnecting(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer listener.Close()
 	s := storetest.At(t, "redis://"+listener.Addr().String(), "")
 	ended := make(chan error, 1)
 	go func() { ended <- s.Check(t.Context()) }()
 	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close()
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // it was asked, and answers nothing
 		t.Fatal(err)

@@ -19,9 +19,7 @@ import (
 func eight(t *testing.T, url string) *store.Store {
 	t.Helper()
 	s, err := store.Open(reach.Config{URL: url, Prefix: "test-" + record.NewID(), Shards: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -81,9 +79,7 @@ func (h *heard) wait(t *testing.T, kind reach.EventKind, shards, n int) {
 func listeningTo(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	list, err := client.Do(t.Context(), "client", "list", "type", "pubsub").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return strings.Count(list, "\n")
 }
 
@@ -101,9 +97,7 @@ func TestOneWire(t *testing.T) {
 	}
 	count := func(c reach.Channel) int64 {
 		n, err := s.Listening(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return n
 	}
 	if n, err := s.Of("orders").Ping(t.Context(), inbox, "orders"); n != 1 || err != nil {
@@ -135,9 +129,7 @@ func TestWireCut(t *testing.T) {
 	second, _ := subscribe(t, s, s.Home().OutboxChannel())
 	first.wait(t, reach.Subscribed, 8, 1)
 	second.wait(t, reach.Subscribed, 1, 1)
-	if err := s.Client().Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 	first.wait(t, reach.Subscribed, 8, 2)
 	second.wait(t, reach.Subscribed, 1, 2)
 	if n := first.count(reach.Broken); len(n) != 8 {
