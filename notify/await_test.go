@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
-	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // awaited is what an Await ended with.
@@ -54,154 +57,133 @@ func one(t *testing.T, db *notify.Store) *subscribers.Delivery {
 	return &claim(t, db, 1)[0]
 }
 
-// An ending is one way in which a message ends.
-type ending struct {
-	name    string
-	message notify.Message // with the topic and an id
-	needs   string         // "carrier": its carrier ends it
-	end     func(t *testing.T, db *notify.Store)
-	state   notify.State // of what Await returns; zero: it is gone
-}
-
-var endings = []ending{
-	{name: "acknowledged with a result", state: notify.Done, end: func(t *testing.T, db *notify.Store) {
-		if forgotten, err := one(t, db).AckWith(t.Context(), notify.AckResult{Body: []byte("done"), Keep: anHour}); forgotten || err != nil {
-			t.Fatal(forgotten, err)
-		}
-	}},
-	{name: "acknowledged", end: func(t *testing.T, db *notify.Store) {
-		storetest.Must(t, one(t, db).Ack(t.Context()))
-	}},
-	{name: "acknowledged by its claim", end: func(t *testing.T, db *notify.Store) {
-		ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true})
-		if err != nil || len(ds) != 1 {
-			t.Fatal(ds, err)
-		}
-	}},
-	{name: "acknowledged, and its id stays taken", message: notify.Message{UniqueFor: anHour}, end: func(t *testing.T, db *notify.Store) {
-		storetest.Must(t, one(t, db).Ack(t.Context()))
-	}},
-	{name: "followed", end: func(t *testing.T, db *notify.Store) {
-		d := one(t, db)
-		publish(t, clientOf(t, db), notify.Message{Topic: topic, ID: "a", Then: notify.After})
-		storetest.Must(t, d.Ack(t.Context()))
-	}},
-	{name: "dead", state: notify.Dead, end: func(t *testing.T, db *notify.Store) { bury(t, db, 1) }},
-	{name: "dropped", message: notify.Message{Fail: notify.FailDrop, MaxAttempts: 1}, end: func(t *testing.T, db *notify.Store) {
-		if out, err := one(t, db).Nack(t.Context(), 0, "no"); !out.Dropped || err != nil {
-			t.Fatal(out, err)
-		}
-	}},
-	{name: "late, and dropped", message: notify.Message{LateAfter: time.Millisecond, Late: notify.LateDrop}, end: func(t *testing.T, db *notify.Store) {
-		storetest.Eventually(t, "it is late", func() bool {
-			ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-			storetest.Must(t, err)
-			for _, d := range ds {
-				storetest.Must(t, d.Release(t.Context()))
-			}
-			return stateOf(t, clientOf(t, db), "a") == 0
-		})
-	}},
-	{name: "cancelled", end: func(t *testing.T, db *notify.Store) {
-		storetest.Must(t, storetest.ErrOf(clientOf(t, db).Cancel(t.Context(), topic, "a")))
-	}},
-	{name: "expired", message: notify.Message{Delay: anHour, TTL: time.Millisecond}, needs: "carrier", state: notify.Dead, end: func(t *testing.T, db *notify.Store) {
-		storetest.Must(t, storetest.ErrOf(clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0)))
-	}},
-	{name: "sent", message: notify.Message{Delay: anHour, Broadcast: true}, needs: "carrier", end: func(t *testing.T, db *notify.Store) {
-		storetest.Must(t, storetest.ErrOf(clientOf(t, db).RescheduleIn(t.Context(), topic, "a", 0)))
-	}},
-}
-
 // Each end of a message is announced to those who await it, in each process, and they
 // get what is kept of it, or ErrGone.
 func TestAwait(t *testing.T) {
 	t.Parallel()
-	for _, e := range endings {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			_, db := open(t)
-			other := storetest.At(t, storetest.URL(), db.KeysOf(topic).Prefix())
-			events, _ := hear(t, db, db.Of(topic).EndedChannel())
-			skipTo(t, events, 1)
-			e.message.Topic, e.message.ID = topic, "a"
-			publish(t, clientOf(t, db), e.message)
+	var answers sync.Map // of each player
+	s := storetest.Scenario{Topic: topic, Verbs: map[string]func(*storetest.Player, []string) string{
+		"awaited": func(p *storetest.Player, words []string) string { // ID: in this process, and in another
+			events, _ := hear(p.T, p.Store, p.Store.Of(topic).EndedChannel())
+			skipTo(p.T, events, reach.Subscribed)
 			both := int64(2) // of one shard, each subscription has a connection; of several, they share that of their store
 			if storetest.Shards() > 1 {
 				both = 1
 			}
-			answers := []<-chan awaited{await(t, t.Context(), db, "a", both), await(t, t.Context(), other, "a", both+1)}
-			if e.needs == "carrier" {
-				carry(t, db)
-			}
-			e.end(t, db)
-			for {
-				if event := storetest.Receive(t, "the announcement", events); event.Payload == topic+":a" {
-					break
+			other := storetest.At(p, storetest.URL(), p.Store.KeysOf(topic).Prefix())
+			all := []<-chan awaited{await(p.T, p.Context(), p.Store, words[0], both), await(p.T, p.Context(), other, words[0], both+1)}
+			answers.Store(p, func() (got []string) {
+				for event := (store.Event{}); event.Payload != topic+":"+words[0]; {
+					event = storetest.Receive(p, "the announcement", events)
 				}
-			}
-			for _, answer := range answers {
-				got := storetest.Receive(t, "an answer", answer)
-				if got.State != e.state || (e.state == 0) != errors.Is(got.err, notify.ErrGone) || e.state != 0 && got.err != nil {
-					t.Errorf("got %+v, %v; want the state %v", got.Info, got.err, e.state)
+				for _, answer := range all {
+					one := storetest.Receive(p, "an answer", answer)
+					switch {
+					case errors.Is(one.err, notify.ErrGone):
+						got = append(got, "gone")
+					case one.State == notify.Done && (one.Ended.IsZero() || one.Published.IsZero()):
+						got = append(got, fmt.Sprint(one.Info))
+					default:
+						got = append(got, fmt.Sprintf("%v, %s, %v", one.State, one.Result, one.err))
+					}
 				}
-				if e.state == notify.Done && (string(got.Result) != "done" || got.Ended.IsZero() || got.Published.IsZero()) {
-					t.Errorf("got %+v", got.Info)
+				if got[0] != "gone" { // and so it is when it is awaited once more
+					again, err := p.Inspector.Await(p.Context(), topic, words[0])
+					got = append(got, fmt.Sprintf("%v, %s, %v", again.State, again.Result, err))
 				}
-			}
-			if e.state == 0 {
-				return
-			}
-			if again, err := storetest.Inspector(t, db).Await(t.Context(), topic, "a"); err != nil || again.State != e.state {
-				t.Errorf("awaited again: %+v, %v", again, err)
-			}
-		})
-	}
-}
-
-// One that waits for another of its key is awaited, too, until it ends itself.
-func TestAwaitBlocked(t *testing.T) {
-	t.Parallel()
-	for _, e := range []struct {
-		name  string
-		end   func(t *testing.T, db *notify.Store)
-		state notify.State // of what Await returns; zero: it is gone
-	}{
-		{"handled after the one before it", func(t *testing.T, db *notify.Store) {
-			storetest.Must(t, one(t, db).Ack(t.Context()))
-			if !isNoted(t, db, "b", "await") {
-				t.Error("it is awaited no more, though it is ready only now")
-			}
-			if forgotten, err := one(t, db).AckWith(t.Context(), notify.AckResult{Keep: anHour}); forgotten || err != nil {
-				t.Fatal(forgotten, err)
-			}
-		}, notify.Done},
-		{"cancelled before that", func(t *testing.T, db *notify.Store) {
-			storetest.Must(t, storetest.ErrOf(clientOf(t, db).Cancel(t.Context(), topic, "b")))
-		}, 0},
-	} {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			pub, db := open(t)
-			for _, id := range []string{"a", "b"} {
-				publish(t, pub, notify.Message{Topic: topic, ID: id, Key: "acct-7"})
-			}
-			if got := stateOf(t, pub, "b"); got != notify.Blocked {
-				t.Fatalf("it is %v", got)
-			}
-			answer := await(t, t.Context(), db, "b", 1)
-			select {
-			case got := <-answer:
-				t.Fatalf("it is answered while it waits: %+v, %v", got.Info, got.err)
-			default:
-			}
-			e.end(t, db)
-			got := storetest.Receive(t, "an answer", answer)
-			if got.State != e.state || (e.state == 0) != errors.Is(got.err, notify.ErrGone) || e.state != 0 && got.err != nil {
-				t.Errorf("got %+v, %v; want the state %v", got.Info, got.err, e.state)
-			}
-		})
-	}
+				return slices.Compact(got)
+			})
+			return "ok"
+		},
+		"answers": func(p *storetest.Player, _ []string) string { // what both got
+			got, _ := answers.Load(p)
+			return strings.Join(got.(func() []string)(), ", ")
+		},
+	}}
+	storetest.Play(t, `
+== acknowledged with a result
+	publish a
+	awaited a
+	claim 1 = a
+	ack a result=42 keep=1h
+	answers = done, 42, <nil>
+== acknowledged
+	publish a
+	awaited a
+	claim 1 = a
+	ack a
+	answers = gone
+== acknowledged by its claim
+	publish a
+	awaited a
+	claim 1 ack = a
+	answers = gone
+== acknowledged, and its id stays taken
+	publish a unique_for=1h
+	awaited a
+	claim 1 = a
+	ack a
+	answers = gone
+== followed
+	publish a
+	awaited a
+	claim 1 = a
+	publish a then=after = leased
+	ack a
+	answers = gone
+== dead
+	publish a
+	awaited a
+	claim 1 = a
+	bury a
+	answers = dead, , <nil>
+== dropped
+	publish a fail=drop attempts=1
+	awaited a
+	claim 1 = a
+	nack a delay=0s = dropped
+	answers = gone
+== late, and dropped
+	publish a late_after=1ms late=drop
+	awaited a
+	pass 2ms
+	claim 1 = dropped:a
+	answers = gone
+== cancelled
+	publish a
+	awaited a
+	cancel a = ready
+	answers = gone
+== expired
+	publish a delay=1h ttl=1h
+	awaited a
+	expire a
+	carry = dead:a
+	answers = dead, , <nil>
+== sent
+	publish a delay=1h mode=broadcast
+	awaited a
+	reschedule a delay=0s = scheduled
+	pass 2ms
+	carry
+	answers = gone
+== handled after another one of its key
+	publish b key=acct-7
+	publish a key=acct-7 = blocked
+	claim 1 = b
+	awaited a
+	ack b
+	redis HEXISTS extras order.timeout:a = 1      # it is awaited still
+	claim 1 = a
+	ack a keep=1h
+	answers = done, , <nil>
+== cancelled while it waits for another one of its key
+	publish b key=acct-7
+	publish a key=acct-7 = blocked
+	awaited a
+	cancel a = blocked
+	answers = gone
+	`, s)
 }
 
 // A wait that is over returns the error of its context, and the message as it is. The subscription is gone with the

@@ -1,7 +1,6 @@
 package notify_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -43,54 +42,30 @@ func dropped(t *testing.T, db *notify.Store) (n [2]string) {
 }
 
 // A carrier that was away until broadcasts had expired sends the others alone. Those are
-// counted, and leave nothing behind.
+// counted, and leave nothing behind. The ids of both stay taken where that was asked for.
 func TestExpiredBroadcastIsNotSent(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	other := brief("d", past, time.Second)
-	other.Topic = "other"
-	now := redisTime(t, db)
-	for _, m := range []notify.Message{
-		brief("a", past, time.Second), announcement("b", past), brief("c", past, now.Sub(past)+anHour), brief("e", time.Time{}, time.Millisecond), other,
-	} {
-		publish(t, pub, m)
-	}
-	wantCounts(t, pub, notify.Counts{Broadcasts: 4})
-	end := redisTime(t, db).Add(2 * time.Millisecond)
-	storetest.Eventually(t, "e expires", func() bool { return redisTime(t, db).After(end) })
-	sent := recording(t, db, db.KeysOf(topic).Broadcast(topic))
-	carry(t, db)
-	storetest.Eventually(t, "all are carried", func() bool { return counts(t, pub).Broadcasts+count(t, pub, "other").Broadcasts == 0 })
-	if diff := cmp.Diff([2]string{"2", "3"}, dropped(t, db)); diff != "" {
-		t.Errorf("dropped (-want +got):\n%s", diff)
-	}
-	if told := sent.recorded(); len(told) != 2 {
-		t.Errorf("told was %q", told)
-	}
-	if c := counts(t, pub); c.Sent != 2 || c.Log != 2 || c.Died != 0 {
-		t.Errorf("%+v", c)
-	}
-	storetest.Empty(t, db)
-}
-
-// The id of a broadcast stays taken whether it was sent or dropped.
-func TestUniqueBroadcastExpires(t *testing.T) {
-	t.Parallel()
-	pub, db := open(t)
-	carry(t, db)
-	sent, expired := brief("sent", past, redisTime(t, db).Sub(past)+anHour), brief("expired", past, time.Second)
-	sent.UniqueFor, expired.UniqueFor = anHour, anHour
-	publish(t, pub, sent)
-	publish(t, pub, expired)
-	storetest.Eventually(t, "both are carried", func() bool { return counts(t, pub).Broadcasts == 0 })
-	for _, id := range []string{"sent", "expired"} {
-		if i := inspect(t, pub, id); i.State != notify.Done {
-			t.Errorf("%s: %+v", id, i)
-		}
-		if _, err := pub.Publish(t.Context(), message(id, future)); !errors.Is(err, notify.ErrExists) {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
+	storetest.OneShard(t, "both topics are carried by one call")
+	storetest.Play(t, `
+	publish a mode=broadcast due=past ttl=1s unique_for=1h
+	publish b mode=broadcast due=past
+	publish c mode=broadcast due=past ttl=876000h unique_for=1h
+	publish e mode=broadcast ttl=1ms
+	publish d topic=other mode=broadcast due=past ttl=1s
+	counts broadcasts=4
+	pass 2ms
+	carry
+	counts dropped=2 sent=2 log=2
+	counts topic=other dropped=1
+	redis HGET topics *:dropped = 3
+	redis XLEN log:order.timeout = 2
+	is a=done b=none c=done e=none
+	publish a = refused:exists
+	publish c = refused:exists
+	cancel a = done
+	cancel c = done
+	empty
+	`, scenario())
 }
 
 // No broadcast is sent at the end of its time to live, or later, and none is dropped before.
@@ -129,54 +104,37 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 // The time to live counts from the due time that a broadcast has at last.
 func TestTTLOfARescheduledBroadcast(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	const ttl = time.Minute
-	publish(t, pub, brief("later", past, ttl))
-	publish(t, pub, brief("earlier", future, ttl))
-	for id, delay := range map[string]time.Duration{"later": 300 * time.Millisecond, "earlier": 0} {
-		due := time.Time{}
-		if delay == 0 {
-			due = past
-		}
-		p, err := pub.reschedule(t.Context(), topic, id, delay, due)
-		storetest.Must(t, err)
-		if i := inspect(t, pub, id); !i.Expires.Equal(p.Due.Add(ttl)) || i.TTL != ttl {
-			t.Errorf("%s: it expires at %v, and is due at %v", id, i.Expires, p.Due)
-		}
-	}
-	if n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Expiries()).Result(); n != 0 || err != nil {
-		t.Errorf("they are in the index of expiries, %v", err)
-	}
-	carry(t, db)
-	storetest.Eventually(t, "one is sent, the other dropped", func() bool {
-		c := counts(t, pub)
-		return c.Sent == 1 && c.Broadcasts == 0
-	})
-	if got := dropped(t, db); got[0] != "1" {
-		t.Errorf("dropped: %v", got)
-	}
-	storetest.Empty(t, db)
+	storetest.Play(t, `
+	publish later mode=broadcast due=past ttl=1m
+	publish earlier mode=broadcast due=future ttl=1m
+	reschedule later delay=3ms = scheduled
+	has later expires=due+1m due=now+3ms
+	reschedule earlier due=past = scheduled
+	has earlier expires=due+1m due=past
+	redis EXISTS expiries = 0
+	pass 5ms
+	carry
+	counts sent=1 log=1 dropped=1
+	empty
+	`, scenario())
 }
 
 // A dead broadcast has its whole time to live again when it is requeued.
 func TestTTLOfARequeuedBroadcast(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err())
-	stop := carry(t, db)
-	publish(t, pub, brief("a", time.Time{}, anHour))
-	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
-	stop()
-	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err())
-	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
-		t.Fatalf("requeued %d, %v", n, err)
-	}
-	if i := inspect(t, pub, "a"); !i.Expires.Equal(i.Due.Add(anHour)) {
-		t.Errorf("it expires at %v, and is due at %v", i.Expires, i.Due)
-	}
-	carry(t, db)
-	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
-	storetest.Empty(t, db)
+	storetest.Play(t, `
+	redis SET log:order.timeout x
+	publish a mode=broadcast ttl=1h
+	pass 2ms
+	carry = dead:a
+	redis DEL log:order.timeout
+	requeue a
+	has a expires=due+1h due=now
+	pass 2ms
+	carry
+	counts sent=1 log=1 died=1
+	empty
+	`, scenario())
 }
 
 // An export of a broadcast that waits has its ttl, and makes the same broadcast.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -25,211 +27,190 @@ func full(id string) notify.Message {
 	return m
 }
 
-// usedUp publishes a message in a state, with one attempt used up.
-func usedUp(t *testing.T, pub client, db *notify.Store, m notify.Message, state notify.State) {
-	t.Helper()
-	inState(t, db, m, notify.Leased)
-	leased, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+m.ID).Result()
-	storetest.Must(t, err)
-	d := subscriberstest.Claimer(t, db).Delivery(topic, m.ID, subscribers.Receipt(leased))
-	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), anHour, "not now")))
-	if state == notify.Scheduled {
-		return
+// scenario has verbs beside those of all: freeze notes what Redis holds, but counters, and frozen fails unless it holds that again.
+func scenario() storetest.Scenario {
+	var frozen sync.Map // what the store of each player held
+	look := func(p *storetest.Player) map[string]any {
+		all := dump(p, p.Store)
+		for _, key := range []string{"topics", "topics-seen", "topics-names", "deaths-oldest", "deaths-newest"} { // at which the housekeeping looks some time
+			delete(all, key)
+		}
+		return all
 	}
-	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, m.ID, 0)))
-	switch state {
-	case notify.Leased:
-		claim(t, db, 1)
-	case notify.Dead:
-		bury(t, db, 1)
-	}
+	return storetest.Scenario{Topic: topic, Verbs: map[string]func(*storetest.Player, []string) string{
+		"freeze": func(p *storetest.Player, _ []string) string { frozen.Store(p, look(p)); return "ok" },
+		"frozen": func(p *storetest.Player, _ []string) string {
+			before, _ := frozen.Load(p)
+			if diff := cmp.Diff(before, look(p)); diff != "" {
+				return "-before +after:\n" + diff
+			}
+			return "ok"
+		},
+		"work": func(p *storetest.Player, _ []string) string { // claims as workers do, which bury what they cannot read, and returns how many there are
+			ds, err := subscriberstest.Claimer(p, p.Store).Claim(p.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: anHour})
+			return fmt.Sprint(len(ds), err)
+		},
+		"sweep": func(p *storetest.Player, words []string) string { // a step of the housekeeping; topics keep some that succeeded
+			keeps, _ := strconv.Atoi(words[0])
+			swept := p.Sweep(store.Sweep{KeepDoneCount: keeps, KeepDoneAge: anHour})
+			return fmt.Sprintf("too many %d, forgotten %d", swept.TooMany, swept.Forgotten)
+		},
+	}}
 }
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	for _, state := range states {
-		t.Run(state.String(), func(t *testing.T) {
-			pub, db := open(t)
-			usedUp(t, pub, db, full("a"), state)
-			if state == notify.Leased {
-				unchanged(t, db, func() {
-					if was, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrLeased) || was != notify.Leased {
-						t.Errorf("it was %v, %v; want ErrLeased", was, err)
-					}
-				})
-				return
-			}
-			if was, err := pub.Cancel(t.Context(), topic, "a"); err != nil || was != state {
-				t.Errorf("it was %v, %v; want %v", was, err, state)
-			}
-			counters, died := map[string]string{topic + ":published": "1"}, int64(0)
-			if state == notify.Dead {
-				died = 1
-				counters[topic+":died"] = "1"
-			}
-			wantCounts(t, pub, notify.Counts{Published: 1, Died: died})
-			left := map[string]any{"topics": counters}
-			now := dump(t, db)
-			for _, looked := range []string{"topics-seen", "topics-names", "deaths-oldest", "deaths-newest"} { // at which the housekeeping looks some time
-				delete(now, looked)
-			}
-			if diff := cmp.Diff(left, now); diff != "" {
-				t.Errorf("what is left (-want +got):\n%s", diff)
-			}
-			if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-				t.Errorf("cancel again: %v, want ErrNotFound", err)
-			}
-		})
-	}
+	storetest.Play(t, `
+	publish a ttl=1h attempts=5
+	claim 1 = a
+	nack a delay=1h
+== scheduled
+	cancel a = scheduled
+	counts published=1
+== ready
+	reschedule a delay=0s = ready
+	cancel a = ready
+	counts published=1
+== leased
+	reschedule a delay=0s = ready
+	claim 1 = a:1
+	freeze
+	cancel a = refused:leased
+	frozen
+	counts leased=1 published=1
+	ack a
+== dead
+	reschedule a delay=0s = ready
+	claim 1 = a:1
+	bury a
+	cancel a = dead
+	counts published=1 died=1
+==
+	cancel a = none
+	empty
+	`, scenario())
 }
 
 func TestCancelLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	for _, state := range []notify.State{notify.Scheduled, notify.Ready, notify.Dead} {
-		t.Run(state.String(), func(t *testing.T) {
-			pub, db := open(t)
-			inState(t, db, full("a"), state)
-			before := dump(t, db)
-			inState(t, db, full("b"), state)
-			if was, err := pub.Cancel(t.Context(), topic, "b"); err != nil || was != state {
-				t.Errorf("it was %v, %v; want %v", was, err, state)
-			}
-			after := dump(t, db)
-			counters := before["topics"].(map[string]string)
-			counters[topic+":published"] = "2"
-			if state == notify.Dead {
-				counters[topic+":died"] = "2"
-				before["deaths-newest"] = after["deaths-newest"] // which stays later than the truth
-			}
-			if diff := cmp.Diff(before, after); diff != "" {
-				t.Errorf("what the other one left (-want +got):\n%s", diff)
-			}
-		})
-	}
+	storetest.Play(t, `
+== scheduled
+	publish a ttl=1h attempts=5 due=future
+	freeze
+	publish b ttl=1h attempts=5 due=future
+	cancel b = scheduled
+	frozen
+	counts scheduled=1 published=2
+== ready
+	publish a ttl=1h attempts=5
+	freeze
+	publish b ttl=1h attempts=5
+	cancel b = ready
+	frozen
+	counts ready=1 published=2
+== dead
+	publish a ttl=1h attempts=5
+	claim 1 = a
+	bury a
+	freeze
+	publish b ttl=1h attempts=5
+	claim 1 = b
+	bury b
+	cancel b = dead
+	frozen
+	counts dead=1 published=2 died=2
+	`, scenario())
 }
 
 func TestNothingToChange(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	inState(t, db, message("a", time.Time{}), notify.Ready)
-	unchanged(t, db, func() {
-		if was, err := pub.Cancel(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) || was != 0 {
-			t.Errorf("cancel: it was %v, %v; want ErrNotFound", was, err)
-		}
-		if _, err := pub.RescheduleIn(t.Context(), topic, "b", anHour); !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("reschedule: %v; want ErrNotFound", err)
-		}
-		if _, err := pub.Inspect(t.Context(), topic, "b"); !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("inspect: %v; want ErrNotFound", err)
-		}
-	})
-}
-
-func TestRescheduleIsRefused(t *testing.T) {
-	t.Parallel()
-	for state, want := range map[notify.State]error{notify.Leased: notify.ErrLeased, notify.Dead: notify.ErrDead} {
-		t.Run(state.String(), func(t *testing.T) {
-			pub, db := open(t)
-			usedUp(t, pub, db, full("a"), state)
-			unchanged(t, db, func() {
-				if _, err := pub.RescheduleIn(t.Context(), topic, "a", anHour); !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				}
-			})
-		})
-	}
+	storetest.Play(t, `
+	publish a
+	freeze
+	cancel b = none
+	reschedule b delay=1h = none
+	is b=none
+	frozen
+	counts ready=1 published=1
+	`, scenario())
 }
 
 func TestReschedule(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name  string
-		from  notify.State
-		delay time.Duration
-		due   time.Time
-		to    notify.State
-	}{
-		{"scheduled, to a time", notify.Scheduled, 0, future.Add(anHour), notify.Scheduled},
-		{"scheduled, by a delay", notify.Scheduled, 3 * anHour, time.Time{}, notify.Scheduled},
-		{"scheduled, to now", notify.Scheduled, 0, time.Time{}, notify.Ready},
-		{"scheduled, to the past", notify.Scheduled, 0, past, notify.Ready},
-		{"ready, to a time", notify.Ready, 0, future, notify.Scheduled},
-		{"ready, by a delay", notify.Ready, anHour, time.Time{}, notify.Scheduled},
-		{"ready, to now", notify.Ready, 0, time.Time{}, notify.Ready},
-		{"ready, to the past", notify.Ready, 0, past.Add(anHour), notify.Ready},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			pub, db := open(t)
-			usedUp(t, pub, db, full("a"), test.from)
-			first := firstDue(t, pub, "a")
-			before := redisTime(t, db).Truncate(time.Millisecond)
-			p, err := pub.reschedule(t.Context(), topic, "a", test.delay, test.due)
-			storetest.Must(t, err)
-			after := redisTime(t, db)
-			earliest, latest := test.due, test.due
-			if test.due.Before(before) { // in the past, or not given
-				earliest, latest = before.Add(test.delay), after.Add(test.delay).Add(2*time.Millisecond)
-			}
-			if p.State != test.to || p.Due.Before(earliest) || p.Due.After(latest) {
-				t.Errorf("%v due %v, want %v from %v to %v", p.State, p.Due, test.to, earliest, latest)
-			}
-			expires := p.Due.Add(anHour)
-			if test.due.Before(before) && !test.due.IsZero() {
-				expires = test.due.Add(anHour).Local()
-			}
-			wantRescheduled(t, pub, p, expires, first)
-			if info, err := pub.Inspect(t.Context(), topic, p.ID); err != nil || info.Moved.Before(before) || info.Moved.After(after) {
-				t.Errorf("moved at %v, %v; want from %v to %v", info.Moved, err, before, after)
-			}
-		})
-	}
-}
-
-// wantRescheduled checks that the message is where it was rescheduled to, with all it
-// had.
-func wantRescheduled(t *testing.T, pub client, p notify.Publication, expires, first time.Time) {
-	t.Helper()
-	info, err := pub.Inspect(t.Context(), topic, p.ID)
-	storetest.Must(t, err)
-	want := notify.Info{
-		Topic: topic, ID: p.ID, State: p.State, Due: p.Due, Attempts: 1, Expires: expires, History: info.History, Moved: info.Moved,
-		Record: notify.Record{Published: info.Published, FirstDue: first, TTL: anHour, MaxAttempts: 5, Body: []byte("body of " + p.ID)},
-	}
-	if diff := cmp.Diff(want, info); diff != "" {
-		t.Errorf("message (-want +got):\n%s", diff)
-	}
-	counts := notify.Counts{Published: 1}
-	if p.State == notify.Ready {
-		counts.Ready = 1
-	} else {
-		counts.Scheduled = 1
-	}
-	wantCounts(t, pub, counts)
+	storetest.Play(t, `
+	publish a ttl=1h attempts=5
+	claim 1 = a
+	note a
+	nack a delay=1h
+== scheduled, to a time
+	reschedule a due=2199-01-02T04:04:05.678Z = scheduled
+	has a due=future+1h expires=due+1h moved=now
+	counts scheduled=1 published=1
+== scheduled, by a delay
+	reschedule a delay=3h = scheduled
+	has a due=now+3h expires=due+1h moved=now
+	counts scheduled=1 published=1
+== scheduled, to now
+	reschedule a delay=0s = ready
+	has a due=now expires=due+1h moved=now
+	counts ready=1 published=1
+== scheduled, to the past
+	reschedule a due=past = ready
+	has a due=now expires=past+1h moved=now
+	counts ready=1 published=1
+== ready, to a time
+	reschedule a delay=0s = ready
+	reschedule a due=future = scheduled
+	has a due=future expires=due+1h moved=now
+	counts scheduled=1 published=1
+== ready, by a delay
+	reschedule a delay=0s = ready
+	reschedule a delay=1h = scheduled
+	has a due=now+1h expires=due+1h moved=now
+	counts scheduled=1 published=1
+== ready, to now
+	reschedule a delay=0s = ready
+	reschedule a delay=0s = ready
+	has a due=now expires=due+1h moved=now
+	counts ready=1 published=1
+== ready, to the past
+	reschedule a delay=0s = ready
+	reschedule a due=past = ready
+	has a due=now expires=past+1h moved=now
+	counts ready=1 published=1
+== refused, while it is leased
+	reschedule a delay=0s = ready
+	claim 1 = a:1
+	freeze
+	reschedule a delay=1h = refused:leased
+	frozen
+== refused, once it is dead
+	reschedule a delay=0s = ready
+	claim 1 = a:1
+	bury a
+	freeze
+	reschedule a delay=1h = refused:dead
+	frozen
+==
+	has a published=noted first_due=noted limit=5 body="body of a"
+	`, scenario())
 }
 
 func TestRescheduleReadyLaterAndReadyAgain(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	publish(t, pub, message("a", time.Time{}))
-	before := dump(t, db)
-	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", future)))
-	if left := dump(t, db); left["ready"] != nil || left["ready:"+topic] != nil {
-		t.Errorf("it is still ready: %v", left)
-	}
-	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", past)))
-	due := float64(score(t, db, "ready:"+topic, topic+":a").UnixMilli())
-	before["ready"] = []redis.Z{{Score: due, Member: topic}}
-	before["ready:"+topic] = []redis.Z{{Score: due, Member: topic + ":a"}}
-	record, err := record.Decode(before["messages"].(map[string]string)[topic+":a"])
-	storetest.Must(t, err)
-	before["messages"] = map[string]string{topic + ":a": notify.EncodeTimes(record.Published, time.UnixMilli(int64(due))) + "\nbody of a"}
-	if diff := cmp.Diff(before, dump(t, db)); diff != "" {
-		t.Errorf("what Redis holds (-want +got):\n%s", diff)
-	}
-	if ds := claim(t, db, 2); len(ds) != 1 || ds[0].Attempt != 1 {
-		t.Errorf("claimed %+v", ds)
-	}
+	storetest.Play(t, `
+	publish a
+	reschedule a due=future = scheduled
+	redis EXISTS ready = 0
+	redis EXISTS ready:order.timeout = 0
+	reschedule a due=past = ready
+	has a first_due=due due=now
+	redis EXISTS scheduled = 0
+	redis EXISTS scheduled:order.timeout = 0
+	redis ZCARD ready = 1
+	counts ready=1 published=1
+	claim 2 = a
+	`, scenario())
 }
 
 // The carrier is nudged when a message becomes the first that is due, and only then.

@@ -41,35 +41,24 @@ func numbered(n int) (messages []notify.Message) {
 
 func TestDeadLettersByID(t *testing.T) {
 	t.Parallel()
-	pub, store := open(t)
-	m := message("c", time.Time{})
-	m.TTL = time.Hour
-	die(t, store, message("a", time.Time{}), message("b", time.Time{}), m)
-	page, err := pub.List(t.Context(), topic, notify.Dead, 10, "")
-	if err != nil || len(page.Messages) != 3 || page.Messages[0].Reason != "because of a" {
-		t.Fatalf("got %+v, %v", page, err)
-	}
-	if n, err := pub.Purge(t.Context(), topic, "a", "none"); n != 1 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	if n, err := pub.Requeue(t.Context(), topic, "b", "c", "none"); n != 2 || err != nil {
-		t.Errorf("requeued %d, %v", n, err)
-	}
-	if n, err := pub.Requeue(t.Context(), topic, "b"); n != 0 || err != nil {
-		t.Errorf("requeued %d again, %v", n, err)
-	}
-	info, err := clientOf(t, store).Inspect(t.Context(), topic, "c")
-	if err != nil || info.State != notify.Ready || info.Attempts != 0 || !info.Expires.Equal(info.Due.Add(time.Hour)) {
-		t.Errorf("got %+v, %v", info, err)
-	}
-	for range 2 {
-		if d := claim(t, store, 1)[0]; d.Attempt != 1 {
-			t.Errorf("%s is in attempt %d", d.ID, d.Attempt)
-		} else if err := d.Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	storetest.Empty(t, store)
+	storetest.Play(t, `
+	publish a b c ttl=1h
+	claim 3 = a b c
+	bury a reason="because of a"
+	pass 1ms
+	bury b
+	pass 1ms
+	bury c
+	list dead = a b c
+	has a reason="because of a"
+	purge a none = 1
+	requeue b c none = 2
+	requeue b = 0
+	has c state=ready attempts=0 expires=due+1h
+	claim 2 = b c
+	ack b c
+	empty
+	`)
 }
 
 // An id that is given twice is requeued or purged once, and counts once.

@@ -9,58 +9,41 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
-	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // before brings the message a into each state that a publish may find its id in.
-var before = map[string]func(t *testing.T, db *notify.Store){
-	"none":      func(*testing.T, *notify.Store) {},
-	"scheduled": func(t *testing.T, db *notify.Store) { publish(t, clientOf(t, db), message("a", future)) },
-	"ready":     func(t *testing.T, db *notify.Store) { publish(t, clientOf(t, db), message("a", time.Time{})) },
-	"retry": func(t *testing.T, db *notify.Store) {
-		publish(t, clientOf(t, db), message("a", time.Time{}))
-		storetest.Must(t, storetest.ErrOf(claim(t, db, 1)[0].Nack(t.Context(), anHour, "later")))
-	},
-	"leased": func(t *testing.T, db *notify.Store) { inState(t, db, message("a", time.Time{}), notify.Leased) },
-	"handed": func(t *testing.T, db *notify.Store) {
-		hands := db.KeysOf(topic).Hands("x")
-		subscribe := db.Client().Subscribe
-		if len(db.KeysOfAll()) > 1 {
-			subscribe = db.Client().SSubscribe
-		}
-		sub := subscribe(t.Context(), hands)
-		t.Cleanup(func() { sub.Close() })
-		storetest.Must(t, storetest.ErrOf(sub.Receive(t.Context())))
-		storetest.Must(t, db.Client().Do(t.Context(), "zadd", db.KeysOf(topic).Waiting(topic), 1, hands).Err())
-		publish(t, clientOf(t, db), message("a", time.Time{}))
-		if score := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":a").Val(); score == float64(int64(score)) {
-			t.Fatalf("the message is not handed over: its receipt is %v", score)
-		}
-	},
-	"dead": func(t *testing.T, db *notify.Store) { inState(t, db, message("a", time.Time{}), notify.Dead) },
-	"done": func(t *testing.T, db *notify.Store) { done(t, db, anHour) },
-	"over": func(t *testing.T, db *notify.Store) {
-		done(t, db, time.Millisecond)
-		storetest.Eventually(t, "the id is free", func() bool { return stateOf(t, clientOf(t, db), "a") == 0 })
-	},
-	"broadcast": func(t *testing.T, db *notify.Store) {
-		m := message("a", future)
-		m.Broadcast = true
-		publish(t, clientOf(t, db), m)
-	},
+var before = map[string]string{
+	"none":      "",
+	"scheduled": "publish a due=future",
+	"ready":     "publish a",
+	"retry":     "publish a \n claim 1 = a \n nack a delay=1h",
+	"leased":    "publish a \n claim 1 = a",
+	"handed":    "hand a",
+	"dead":      "publish a \n claim 1 = a \n bury a",
+	"done":      "publish a unique_for=1h \n claim 1 = a \n ack a",
+	"over":      "publish a unique_for=1ms \n claim 1 = a \n ack a \n pass 2ms \n is a=none",
+	"broadcast": "publish a mode=broadcast due=future",
 }
 
-// done acknowledges the message a, whose id stays taken.
-func done(t *testing.T, db *notify.Store, unique time.Duration) {
-	t.Helper()
-	m := message("a", time.Time{})
-	m.UniqueFor = unique
-	publish(t, clientOf(t, db), m)
-	storetest.Must(t, claim(t, db, 1)[0].Ack(t.Context()))
+// hand ID: it is published, and handed over to a worker that waits.
+func hand(p *storetest.Player, words []string) string {
+	keys, subscribe := p.Store.KeysOf(topic), p.Store.Client().Subscribe
+	if len(p.Store.KeysOfAll()) > 1 {
+		subscribe = p.Store.Client().SSubscribe
+	}
+	sub := subscribe(p.Context(), keys.Hands("x"))
+	p.Cleanup(func() { sub.Close() })
+	storetest.Must(p, storetest.ErrOf(sub.Receive(p.Context())))
+	storetest.Must(p, p.Store.Client().ZAdd(p.Context(), keys.Waiting(topic), redis.Z{Score: 1, Member: keys.Hands("x")}).Err())
+	storetest.Publish(p, p.Store, message(words[0], time.Time{}))
+	if score := p.Store.Client().ZScore(p.Context(), keys.Leased(), topic+":"+words[0]).Val(); score == float64(int64(score)) {
+		return fmt.Sprintf("the message is not handed over: its receipt is %v", score)
+	}
+	return "ok"
 }
 
 // modes has what a publish answers for each mode and state, and what its repetition does.
@@ -142,8 +125,10 @@ func walkModes(t *testing.T, open func(testing.TB) *notify.Store) {
 			for _, then := range []notify.Then{"", notify.After} {
 				t.Run(fmt.Sprintf("%s/%s/%s", mode, state, then), func(t *testing.T) {
 					t.Parallel()
-					db := open(t)
-					bring(t, db)
+					own := storetest.Scenario{Topic: topic, Open: open, Verbs: map[string]func(*storetest.Player, []string) string{"hand": hand}}
+					player := storetest.NewPlayer(t, own)
+					player.Play(bring)
+					db := player.Store
 					want, known := modes[strings.TrimSpace(fmt.Sprintf("%s %s %s", mode, state, then))]
 					if !known {
 						want = modes[fmt.Sprintf("%s %s", mode, state)]
@@ -222,135 +207,85 @@ func (c *modeCase) check(outcome string, start time.Time, now notify.Info) {
 // What follows a leased message is published when that ends, and only then.
 func TestFollows(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name string
-		end  func(t *testing.T, c *following)
-	}{
-		{"acked", func(t *testing.T, c *following) { c.fails(c.first.Ack(t.Context())) }},
-		{"acked with others", func(t *testing.T, c *following) {
-			publish(t, c.pub, message("b", time.Time{}))
-			lost, err := c.work.AckMany(t.Context(), topic, []subscribers.Delivery{c.first, claim(t, c.db, 1)[0]})
-			c.fails(errors.Join(err, orLost(len(lost))))
-		}},
-		{"buried", func(t *testing.T, c *following) { _, err := c.first.Bury(t.Context(), "no"); c.fails(err) }},
-		{"last attempt", func(t *testing.T, c *following) {
-			c.again(func() { _, err := c.first.Nack(t.Context(), 0, "again"); c.fails(err) })
-			_, err := c.first.Nack(t.Context(), 0, "no")
-			c.fails(err)
-		}},
-		{"released", func(t *testing.T, c *following) {
-			c.again(func() {
-				_, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.first})
-				c.fails(err)
-			})
-			c.fails(c.first.Ack(t.Context()))
-		}},
-		{"lease ended", func(t *testing.T, c *following) { c.endLease(); c.again(func() {}); c.endLease() }},
-		{"expired in a retry", func(t *testing.T, c *following) {
-			_, err := c.first.Nack(t.Context(), anHour, "later")
-			c.fails(err)
-			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.KeysOf(topic).Expiries(), 1, topic+":a").Err())
-		}},
-		{"expired when claimed", func(t *testing.T, c *following) {
-			_, err := c.work.ReleaseMany(t.Context(), topic, []subscribers.Delivery{c.first})
-			c.fails(err)
-			c.stop()
-			c.fails(c.db.Client().Do(t.Context(), "zadd", c.db.KeysOf(topic).Expiries(), 1, topic+":a").Err())
-			_, err = c.work.Claim(t.Context(), topic, subscribers.ClaimOptions{})
-			c.fails(err)
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			c := follow(t)
-			test.end(t, c)
-			storetest.Eventually(t, "what follows is published", func() bool {
-				info, err := c.pub.Inspect(t.Context(), topic, "a")
-				return err == nil && string(info.Body) == "next" && info.State == notify.Scheduled && info.Due.Equal(future) && info.Attempts == 0 && info.Next == nil
-			})
-			if n := counts(t, c.pub); n.Dead != 0 || n.Scheduled != 1 || n.Leased != 0 || n.Acked+n.Died == 0 {
-				t.Errorf("counts are %+v", n)
-			}
-			c.stop()
-			if state, err := c.pub.Cancel(t.Context(), topic, "a"); state != notify.Scheduled || err != nil {
-				t.Errorf("cancelled %v, %v", state, err)
-			}
-			storetest.Empty(t, c.db)
-		})
-	}
+	storetest.Play(t, `
+	publish a attempts=2 ttl=1h
+	claim 1 = a
+	publish a body=next due=future then=after = leased
+	has a state=leased next=next
+== acked
+	ack a
+	counts scheduled=1 published=2 acked=1
+== acked with others
+	publish b
+	claim 1 = b
+	ack a b
+	counts scheduled=1 published=3 acked=2
+== buried
+	bury a reason=no
+	counts scheduled=1 published=2 died=1
+== last attempt
+	nack a delay=0s
+	pass 2ms
+	carry
+	claim 1 = a:1
+	has a next=next body="body of a"
+	nack a delay=0s = dead
+	counts scheduled=1 published=2 died=1
+== released
+	release a
+	claim 1 = a
+	has a next=next body="body of a"
+	ack a
+	counts scheduled=1 published=2 acked=1
+== lease ended
+	lapse a
+	carry
+	claim 1 = a:1
+	has a next=next body="body of a"
+	lapse a
+	carry = dead:a
+	counts scheduled=1 published=2 died=1
+== expired in a retry
+	nack a delay=1h
+	expire a
+	carry = dead:a
+	counts scheduled=1 published=2 died=1
+== expired when claimed
+	release a
+	expire a
+	claim 1 = dead:a
+	counts scheduled=1 published=2 died=1
+== another one without dies as ever
+	publish b
+	claim 1 = b
+	bury b reason=no
+	has b state=dead reason=no
+	purge b
+	ack a
+== cancelled alone
+	cancel a next = ok
+	cancel a next = none
+	publish a body=next due=future then=after = leased
+	cancel a = refused:leased
+	ack a
+==
+	has a state=scheduled body=next due=future attempts=0 next=
+	cancel a = scheduled
+	empty
+	`, scenario())
 }
 
-// While one message has something that follows it, another one without dies as ever.
-func TestDeathBesideWhatFollows(t *testing.T) {
+// What follows is cancelled with the message once that waits.
+func TestCancelBoth(t *testing.T) {
 	t.Parallel()
-	c := follow(t)
-	publish(t, c.pub, message("b", time.Time{}))
-	storetest.Must(t, storetest.ErrOf(claim(t, c.db, 1)[0].Bury(t.Context(), "no")))
-	if info, err := c.pub.Inspect(t.Context(), topic, "b"); err != nil || info.State != notify.Dead || info.Reason != "no" {
-		t.Errorf("%+v, %v", info, err)
-	}
-}
-
-// A following is a leased message, and one that follows it.
-type following struct {
-	t     *testing.T
-	pub   client
-	db    *notify.Store
-	work  *subscribers.Claimer
-	first subscribers.Delivery
-	stop  func()
-}
-
-func follow(t *testing.T) *following {
-	t.Helper()
-	pub, db := open(t)
-	c := &following{t: t, pub: pub, db: db, work: subscriberstest.Claimer(t, db)}
-	m := message("a", time.Time{})
-	m.MaxAttempts, m.TTL = 2, anHour
-	publish(t, pub, m)
-	c.first = claim(t, db, 1)[0]
-	c.stop = carry(t, db)
-	next := notify.Message{Topic: topic, ID: "a", Body: []byte("next"), Due: future, Then: notify.After}
-	if p := publish(t, pub, next); p.Outcome != notify.Created || p.State != notify.Leased || !p.Due.Equal(future) {
-		t.Fatalf("got %+v", p)
-	}
-	return c
-}
-
-func (c *following) fails(err error) {
-	c.t.Helper()
-	storetest.Must(c.t, err)
-}
-
-func orLost(n int) error {
-	if n > 0 {
-		return fmt.Errorf("%d leases are lost", n)
-	}
-	return nil
-}
-
-// again claims the first message again after f, and checks that the other one still follows.
-func (c *following) again(f func()) {
-	c.t.Helper()
-	f()
-	storetest.Eventually(c.t, "it is claimed again", func() bool {
-		ds, err := c.work.Claim(c.t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-		c.fails(err)
-		if len(ds) == 1 {
-			c.first = ds[0]
-		}
-		return len(ds) == 1
-	})
-	info, err := c.pub.Inspect(c.t.Context(), topic, "a")
-	if err != nil || info.Next == nil || string(info.Next.Body) != "next" || string(c.first.Body) != "body of a" {
-		c.t.Fatalf("got %+v, %v; claimed %s", info, err, c.first.Body)
-	}
-}
-
-// endLease makes the lease end.
-func (c *following) endLease() {
-	c.t.Helper()
-	c.fails(c.db.Client().Do(c.t.Context(), "zadd", c.db.KeysOf(topic).Leased(), redisTime(c.t, c.db).UnixMicro(), topic+":a").Err())
+	storetest.Play(t, `
+	publish a
+	claim 1 = a
+	publish a body=next due=future then=after = leased
+	nack a delay=1h
+	cancel a = scheduled
+	empty
+	`)
 }
 
 // Messages of one id in one call do what they do one after the other.

@@ -13,10 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
-	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // pause pauses the topic.
@@ -31,92 +28,66 @@ func resume(t testing.TB, pub client) {
 	storetest.Must(t, pub.Resume(t.Context(), topic))
 }
 
-// claimNothing claims from the topic, which must return nothing.
-func claimNothing(t testing.TB, db *notify.Store, minAge time.Duration) {
-	t.Helper()
-	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 500, Lease: time.Minute, MinAge: minAge})
-	if err != nil || len(ds) > 0 {
-		t.Errorf("claimed %d messages of a topic that is paused, %v", len(ds), err)
-	}
-}
-
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	now := redisTime(t, db)
-	publish(t, pub, overdue("old", now.Add(-anHour)))
-	publish(t, pub, message("new", time.Time{}))
-	publish(t, pub, message("later", future))
-	for range 2 { // the second changes nothing
-		pause(t, pub)
-		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 2, Published: 3, Paused: true})
-	}
-	claimNothing(t, db, 0)
-	claimNothing(t, db, time.Minute)
-	if was, err := pub.Cancel(t.Context(), topic, "new"); err != nil || was != notify.Ready {
-		t.Errorf("it was %v, %v", was, err)
-	}
-	if stateOf(t, pub, "old") != notify.Ready || stateOf(t, pub, "later") != notify.Scheduled {
-		t.Error("a message of a topic that is paused is not as it was")
-	}
-	for range 2 {
-		resume(t, pub)
-		wantCounts(t, pub, notify.Counts{Scheduled: 1, Ready: 1, Published: 3})
-	}
-	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute, MinAge: time.Minute})
-	if err != nil || len(ds) != 1 || ds[0].ID != "old" {
-		t.Errorf("claimed %+v, %v", ds, err)
-	}
+	storetest.Play(t, `
+	publish old
+	redis ZADD ready:order.timeout 1000 order.timeout:old
+	publish new
+	publish later due=future
+	pause
+	counts scheduled=1 ready=2 published=3 paused=true
+	pause                                 # changes nothing
+	counts scheduled=1 ready=2 published=3 paused=true
+	claim 500 = nothing
+	claim 500 min_age=1m = nothing
+	cancel new = ready
+	is old=ready later=scheduled
+	resume
+	counts scheduled=1 ready=1 published=3
+	resume
+	counts scheduled=1 ready=1 published=3
+	publish new
+	claim 10 min_age=1m = old
+	`, scenario())
 }
 
 // Nothing that makes a message ready rings a subscriber while the topic is paused; the
-// resume rings for all of them, once.
+// resume rings for all of them, once, and so it does for programs of any language.
 func TestNobodyIsRungWhilePaused(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	claimer, letters := subscriberstest.Claimer(t, db), storetest.Inspector(t, db)
-	for _, id := range []string{"released", "dead"} {
-		publish(t, pub, message(id, time.Time{}))
-	}
-	ds := claim(t, db, 2)
-	wait(t, db, "a", "b", "c")
-	pause(t, pub)
-	rung := recording(t, db, db.KeysOf(topic).Inbox("a"), db.KeysOf(topic).Inbox("b"), db.KeysOf(topic).Inbox("c"), wakes(db, topic), wakes(db, "another"))
-	for what, do := range map[string]func() error{
-		"publish":      func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("published", time.Time{}))) },
-		"publish many": func() error { return pub.PublishMany(t.Context(), []notify.Message{message("many", past)})[0].Err },
-		"release":      func() error { return storetest.ErrOf(claimer.ReleaseMany(t.Context(), topic, ds[:1])) },
-		"requeue": func() error {
-			if _, err := ds[1].Bury(t.Context(), "the test says so"); err != nil {
-				return err
-			}
-			return storetest.ErrOf(letters.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...))
-		},
-		"reschedule": func() error {
-			publish(t, pub, message("moved", future))
-			_, err := pub.RescheduleAt(t.Context(), topic, "moved", past)
-			return err
-		},
-		"another topic": func() error {
-			return storetest.ErrOf(pub.Publish(t.Context(), notify.Message{Topic: "another", Body: []byte("x")}))
-		},
-	} {
-		if err := do(); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	if diff := cmp.Diff([]string{wake(db, "another", 1)}, rung.recorded()); diff != "" {
+	p := storetest.NewPlayer(t, scenario())
+	p.Play(`
+	publish released dead
+	claim 2 = dead released
+	wait desk-1 desk-2 desk-3
+	pause
+	rung = nobody
+	`)
+	woken := recording(t, p.Store, wakes(p.Store, topic), wakes(p.Store, "another"))
+	p.Play(`
+	publish published
+	publish many more
+	release released
+	bury dead
+	requeue dead
+	publish moved due=future
+	reschedule moved due=past = ready
+	publish other topic=another
+	rung = nobody
+	counts ready=6 waiting=3 published=6 died=1 paused=true
+	`)
+	if diff := cmp.Diff([]string{wake(p.Store, "another", 1)}, woken.recorded()); diff != "" {
 		t.Errorf("published while paused (-want +got):\n%s", diff)
 	}
-	wantCounts(t, pub, notify.Counts{Ready: 5, Waiting: 3, Published: 5, Died: 1, Paused: true})
-	resume(t, pub)
-	want := []string{wake(db, topic, 5), "inbox:a " + topic, "inbox:b " + topic, "inbox:c " + topic}
-	if diff := cmp.Diff(want, rung.recorded()); diff != "" {
+	p.Play(`
+	resume
+	rung = desk-1 desk-2 desk-3
+	resume
+	rung = nobody
+	`)
+	if diff := cmp.Diff([]string{wake(p.Store, topic, 6)}, woken.recorded()); diff != "" {
 		t.Errorf("published at the resume (-want +got):\n%s", diff)
-	}
-	resume(t, pub)
-	if got := rung.recorded(); len(got) > 0 {
-		t.Errorf("a second resume rang %q", got)
 	}
 }
 
@@ -214,41 +185,39 @@ func TestPauseAmongForeignKeys(t *testing.T) {
 // waiting list keeps no topic paused.
 func TestForeignPause(t *testing.T) {
 	t.Parallel()
-	for _, value := range []any{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
-		pub, db := open(t)
-		publish(t, pub, message("a", time.Time{}))
-		do(t, db, []any{"HSET", db.KeysOf(topic).Base() + "topics", topic + ":settings", value})
-		claim(t, db, 1)
-		if counts(t, pub).Paused {
-			t.Errorf("%q counts as paused", value)
-		}
-		resume(t, pub)
+	for _, value := range []string{"", "0", "x", "1", "paused=1", " paused=0", " paused=", " paused=11", " paused=true", " unpaused=1", "\x00"} {
+		p := storetest.NewPlayer(t, scenario())
+		storetest.Must(t, p.Store.Client().HSet(t.Context(), p.Shard.Keys().Topics(), topic+":settings", value).Err())
+		p.Play(`
+		publish a
+		claim 1 = a
+		counts leased=1 published=1
+		resume
+		`)
 	}
-	for _, key := range []func(script.Keys) string{
-		func(k script.Keys) string { return k.Ready(topic) },
-		func(k script.Keys) string { return k.Waiting(topic) },
-	} {
-		pub, db := open(t)
-		do(t, db, []any{"SET", key(db.KeysOf(topic)), "x"})
-		pause(t, pub)
-		claimNothing(t, db, 0)
-		resume(t, pub)
-		wantCounts(t, pub, notify.Counts{})
-	}
+	storetest.Play(t, `
+== a foreign ready set
+	redis SET ready:order.timeout x
+== a foreign waiting list
+	redis SET waiting:order.timeout x
+==
+	pause
+	claim 500 = nothing
+	resume
+	counts
+	`, scenario())
 }
 
 // Broadcasts are sent while their topic is paused, and messages expire.
 func TestPauseDoesNotStopTheCarrier(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	pause(t, pub)
-	carry(t, db)
-	publish(t, pub, announcement("all", time.Time{}))
-	publish(t, pub, notify.Message{Topic: topic, ID: "short", Body: []byte("x"), TTL: time.Millisecond})
-	publish(t, pub, notify.Message{Topic: topic, ID: "soon", Body: []byte("x"), Delay: time.Millisecond})
-	storetest.Eventually(t, "all is carried", func() bool {
-		c := counts(t, pub)
-		return c.Sent == 1 && c.Dead == 1 && c.Ready == 1
-	})
-	wantCounts(t, pub, notify.Counts{Ready: 1, Dead: 1, Sent: 1, Log: 1, Published: 2, Died: 1, Paused: true})
+	storetest.Play(t, `
+	pause
+	publish all mode=broadcast = scheduled
+	publish short ttl=1ms
+	publish soon delay=1ms
+	pass 3ms
+	carry = dead:short
+	counts ready=1 dead=1 sent=1 log=1 published=2 died=1 paused=true
+	`)
 }

@@ -9,117 +9,81 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// keep publishes a message and acknowledges it with a result.
-func keep(t *testing.T, db *notify.Store, m notify.Message, r notify.AckResult) (forgotten bool) {
-	t.Helper()
-	publish(t, clientOf(t, db), m)
-	forgotten, err := one(t, db).AckWith(t.Context(), r)
-	storetest.Must(t, err)
-	return forgotten
-}
-
-// sweep does one step of the housekeeping, in which topics keep some that succeeded.
-func sweep(t *testing.T, db *notify.Store, keeps int) store.Swept {
-	t.Helper()
-	elected, err := db.Of(topic).Elect(t.Context(), "me", time.Minute, 0)
-	storetest.Must(t, err)
-	token := elected.Token
-	if !elected.Won {
-		token = db.Client().Get(t.Context(), db.KeysOf(topic).Carrier()).Val()
-	}
-	swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{
-		Token: token, KeepDeadCount: 10, KeepDeadAge: anHour, KeepDoneCount: keeps, KeepDoneAge: anHour, KeepTopics: anHour, KeepAge: anHour,
-	})
-	storetest.Must(t, err)
-	return swept
-}
-
 // What an acknowledgement keeps of a message is inspected and listed, with the attempts
 // that failed, and holds the id until its time is over, or it is cancelled. It is no
 // message any more: nothing counts or exports it.
 func TestAckWith(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	before := redisTime(t, db).Truncate(time.Millisecond)
-	publish(t, pub, message("a", time.Time{}))
-	storetest.Must(t, storetest.ErrOf(one(t, db).Nack(t.Context(), 0, "not yet")))
-	carrying := carry(t, db)
-	storetest.Eventually(t, "it is ready again", func() bool { return stateOf(t, pub, "a") == notify.Ready })
-	carrying()
-	if forgotten, err := one(t, db).AckWith(t.Context(), notify.AckResult{Body: []byte("42\n"), Keep: anHour}); forgotten || err != nil {
-		t.Fatal(forgotten, err)
-	}
-	after := redisTime(t, db)
-
-	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || info.State != notify.Done || string(info.Result) != "42\n" || info.Attempts != 1 || len(info.History) != 1 || info.Body != nil {
-		t.Errorf("inspected %+v, %v", info, err)
-	}
-	if info.Ended.Before(before) || info.Ended.After(after) || info.Until.Before(before.Add(anHour)) || info.Until.After(after.Add(anHour+time.Millisecond)) ||
-		info.Published.Before(before) || info.Published.After(info.Ended) {
-		t.Errorf("inspected %+v, between %v and %v", info, before, after)
-	}
-	page, err := pub.List(t.Context(), topic, notify.Done, 10, "")
-	if err != nil || len(page.Messages) != 1 || cmp.Diff(page.Messages[0], info) != "" {
-		t.Errorf("listed %+v, %v", page, err)
-	}
-	if sum, err := pub.Survey(t.Context(), 1); err != nil || sum.Messages != 0 || sum.Acked != 1 {
+	p := storetest.NewPlayer(t, scenario())
+	p.Play(`
+	publish a
+	note a
+	claim 1 = a
+	nack a delay=0s reason="not yet"
+	pass 2ms
+	carry
+	claim 1 = a:1
+	ack a result="42\n" keep=1h
+	has a state=done result="42\n" attempts=1 history=1 body= published=noted ended=now until=now+1h
+	list done = a
+	counts published=1 acked=1
+	`)
+	if sum, err := p.Inspector.Survey(t.Context(), 1); err != nil || sum.Messages != 0 || sum.Acked != 1 {
 		t.Errorf("surveyed %+v, %v", sum, err)
 	}
-	wantCounts(t, pub, notify.Counts{Published: 1, Acked: 1})
-	var lines bytes.Buffer
-	if e, err := pub.Export(t.Context(), &lines, nil); err != nil || e.Total() != 0 || lines.Len() > 0 {
-		t.Errorf("exported %+v, %v: %s", e, err, &lines)
+	if lines, _ := export(t, p.Store); len(lines) > 0 {
+		t.Errorf("exported %s", lines)
 	}
-
-	if _, err := pub.Publish(t.Context(), message("a", future)); !errors.Is(err, notify.ErrExists) {
-		t.Errorf("published: %v", err)
-	}
-	m := message("a", future)
-	m.IfExists = notify.Keep
-	if p := publish(t, pub, m); p.Outcome != notify.Kept || p.State != notify.Done {
-		t.Errorf("published %+v", p)
-	}
-	if state, err := pub.Cancel(t.Context(), topic, "a"); state != notify.Done || err != nil {
-		t.Errorf("cancelled %v, %v", state, err)
-	}
-	publish(t, pub, message("a", time.Time{}))
-	if d := one(t, db); d.Attempt != 1 || len(d.History) != 0 {
-		t.Errorf("published anew it has %+v", d)
-	} else if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	storetest.Empty(t, db)
+	p.Play(`
+	publish a = refused:exists
+	publish a if_exists=keep = kept:done
+	cancel a = done
+	publish a
+	claim 1 = a
+	has a attempts=0 history=0
+	ack a
+	empty
+	`)
 }
 
-// No result and an empty one differ; without keep it is an acknowledgement as any.
+// Without keep it is an acknowledgement as any. A message that another follows is not kept: that one has its id.
 func TestAckWithout(t *testing.T) {
 	t.Parallel()
+	storetest.Play(t, `
+== nothing to keep
+	publish a
+	claim 1 = a
+	ack a keep=0s
+	is a=none
+	empty
+== no result
+	publish a
+	claim 1 = a
+	ack a keep=1h
+	has a state=done result=
+	cancel a = done
+	empty
+== followed
+	publish a
+	claim 1 = a
+	publish a body=next then=after = leased
+	ack a result=x keep=1h = forgotten
+	has a state=ready body=next
+	`)
 	pub, db := open(t)
-	for id, body := range map[string][]byte{"none": nil, "empty": {}, "null": {0, '\n', 0xff}} {
-		keep(t, db, message(id, time.Time{}), notify.AckResult{Body: body, Keep: anHour})
-		info, err := pub.Inspect(t.Context(), topic, id)
-		if err != nil || !bytes.Equal(info.Result, body) || (info.Result == nil) != (body == nil) {
-			t.Errorf("%s: %+v, %v", id, info, err)
+	for id, body := range map[string][]byte{"none": nil, "empty": {}, "null": {0, '\n', 0xff}} { // none and an empty one differ
+		publish(t, pub, message(id, time.Time{}))
+		storetest.Must(t, storetest.ErrOf(one(t, db).AckWith(t.Context(), notify.AckResult{Body: body, Keep: anHour})))
+		if info := inspect(t, pub, id); !bytes.Equal(info.Result, body) || (info.Result == nil) != (body == nil) {
+			t.Errorf("%s: %+v", id, info)
 		}
-		storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
 	}
-	if keep(t, db, message("gone", time.Time{}), notify.AckResult{}) {
-		t.Error("what was not to be kept was forgotten")
-	}
-	if state := stateOf(t, pub, "gone"); state != 0 {
-		t.Errorf("it is %v", state)
-	}
-	storetest.Empty(t, db)
 }
 
 // What cannot be kept is refused, and the lease goes on.
@@ -155,35 +119,16 @@ func TestAckWithFaults(t *testing.T) {
 // longer.
 func TestKeepAndUniqueFor(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	for id, one := range map[string]struct{ unique, keep, want time.Duration }{
-		"unique": {2 * anHour, anHour, 2 * anHour},
-		"kept":   {anHour, 2 * anHour, 2 * anHour},
-	} {
-		before := redisTime(t, db)
-		m := message(id, time.Time{})
-		m.UniqueFor = one.unique
-		keep(t, db, m, notify.AckResult{Keep: one.keep})
-		info, err := pub.Inspect(t.Context(), topic, id)
-		if err != nil || info.Ended.IsZero() || info.Until.Before(before.Add(one.want)) || info.Until.After(redisTime(t, db).Add(one.want+time.Millisecond)) {
-			t.Errorf("%s: %+v, %v", id, info, err)
-		}
-	}
-}
-
-// A message that another follows is not kept: that one has its id.
-func TestAckWithOfOneThatIsFollowed(t *testing.T) {
-	t.Parallel()
-	pub, db := open(t)
-	publish(t, pub, message("a", time.Time{}))
-	d := one(t, db)
-	publish(t, pub, notify.Message{Topic: topic, ID: "a", Body: []byte("next"), Then: notify.After})
-	if forgotten, err := d.AckWith(t.Context(), notify.AckResult{Body: []byte("x"), Keep: anHour}); !forgotten || err != nil {
-		t.Error(forgotten, err)
-	}
-	if info, err := pub.Inspect(t.Context(), topic, "a"); err != nil || info.State != notify.Ready || string(info.Body) != "next" {
-		t.Errorf("got %+v, %v", info, err)
-	}
+	storetest.Play(t, `
+	publish a unique_for=2h
+	claim 1 = a
+	ack a keep=1h
+	has a until=now+2h ended=now
+	publish b unique_for=1h
+	claim 1 = b
+	ack b keep=2h
+	has b until=now+2h ended=now
+	`)
 }
 
 // A topic keeps as many as it may, for as long as it may at the most. Those that would go
@@ -191,71 +136,50 @@ func TestAckWithOfOneThatIsFollowed(t *testing.T) {
 // be unique for longer stay taken.
 func TestKeepBounds(t *testing.T) {
 	t.Parallel()
-	const most, n = 3, 9
-	pub, db := open(t)
-	for i := range n { // the bound is not known yet
-		m := message(fmt.Sprint(i), time.Time{})
-		if i == 0 {
-			m.UniqueFor = 2 * anHour
-		}
-		keep(t, db, m, notify.AckResult{Keep: anHour + time.Duration(i)*time.Minute})
-	}
-	kept := func() (ids []string) {
-		for info, err := range pub.Messages(t.Context(), topic, notify.Done) {
-			storetest.Must(t, err)
-			ids = append(ids, info.ID)
-		}
-		return ids
-	}
-	if got := kept(); len(got) != n {
-		t.Fatalf("without a bound it keeps %v", got)
-	}
-	if got := sweep(t, db, n); got.TooMany != 0 {
-		t.Errorf("it removed %d", got.TooMany)
-	}
-	before := redisTime(t, db)
-	keep(t, db, message("long", time.Time{}), notify.AckResult{Keep: 24 * anHour})
-	if info, err := pub.Inspect(t.Context(), topic, "long"); err != nil || info.Until.Before(before.Add(anHour)) || info.Until.After(redisTime(t, db).Add(anHour+time.Millisecond)) {
-		t.Errorf("a keep beyond the bound: %+v, %v", info, err)
-	}
-	if got := kept(); len(got) != n || got[0] != "long" { // the shortest, which was just added, stays
-		t.Errorf("it keeps %v", got)
-	}
-	if got := sweep(t, db, most); got.TooMany != 1+n-most {
-		t.Errorf("it removed %d", got.TooMany)
-	}
-	if diff := cmp.Diff([]string{"8", "0"}, kept()[1:]); diff != "" {
-		t.Error(diff)
-	}
-	keep(t, db, message("more", time.Time{}), notify.AckResult{Keep: time.Minute})
-	keep(t, db, message("evenmore", time.Time{}), notify.AckResult{Keep: time.Minute})
-	if got := kept(); len(got) != most {
-		t.Errorf("it keeps %v", got)
-	}
-	sweep(t, db, 1)
-	if diff := cmp.Diff([]string{"0"}, kept()); diff != "" {
-		t.Error(diff)
-	}
-	sweep(t, db, 1)
-	if taken := db.Client().ZCard(t.Context(), db.KeysOf(topic).Taken()).Val(); taken != 1 {
-		t.Errorf("%d ids are taken", taken)
-	}
+	storetest.Play(t, `
+	publish a unique_for=2h
+	publish b c d e
+	claim 9 = a b c d e
+	ack a keep=60m                     # the bound is not known yet
+	ack b keep=61m
+	ack c keep=62m
+	ack d keep=63m
+	ack e keep=64m
+	list done = b c d e a
+	sweep 5 = too many 0, forgotten 0
+	publish long
+	claim 1 = long
+	ack long keep=24h
+	has long until=now+1h              # as long as the topic may
+	list done = long c d e a           # the shortest, which was just added, stays
+	sweep 3 = too many 3, forgotten 0
+	list done = d e a
+	publish more
+	claim 1 = more
+	ack more keep=1m
+	list done = more e a
+	sweep 1 = too many 3, forgotten 0  # one by the last acknowledgement
+	list done = a
+	sweep 1 = too many 0, forgotten 0
+	redis ZCARD taken = 1
+	`, scenario())
 }
 
 // What a bound removes keeps its id taken, where the publisher wants that for longer.
 func TestKeepBoundLeavesIDsTaken(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	sweep(t, db, 1)
-	m := message("a", time.Time{})
-	m.UniqueFor = 30 * time.Minute
-	keep(t, db, m, notify.AckResult{Body: []byte("x"), Keep: time.Minute})
-	keep(t, db, message("b", time.Time{}), notify.AckResult{Keep: anHour})
-	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || info.State != notify.Done || !info.Ended.IsZero() || info.Result != nil {
-		t.Errorf("got %+v, %v", info, err)
-	}
-	if _, err := pub.Await(t.Context(), topic, "a"); !errors.Is(err, notify.ErrGone) {
+	p := storetest.NewPlayer(t, scenario())
+	p.Play(`
+	sweep 1 = too many 0, forgotten 0
+	publish a unique_for=30m
+	claim 1 = a
+	ack a result=x keep=1m
+	publish b
+	claim 1 = b
+	ack b keep=1h
+	has a state=done ended=none result=
+	`)
+	if _, err := p.Inspector.Await(t.Context(), topic, "a"); !errors.Is(err, notify.ErrGone) {
 		t.Errorf("awaited: %v", err)
 	}
 }
@@ -264,44 +188,42 @@ func TestKeepBoundLeavesIDsTaken(t *testing.T) {
 // whoever asks, and in the housekeeping.
 func TestKeepIsOver(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	sweep(t, db, 10)
-	for _, id := range []string{"asked", "published", "swept"} {
-		keep(t, db, message(id, time.Time{}), notify.AckResult{Body: []byte("x"), Keep: 100 * time.Microsecond})
-	}
-	storetest.Eventually(t, "its time is over", func() bool { return stateOf(t, pub, "asked") == 0 })
-	storetest.Eventually(t, "its id is free", func() bool {
-		_, err := pub.Publish(t.Context(), message("published", time.Time{}))
-		return err == nil
-	})
-	storetest.Should(t, one(t, db).Ack(t.Context()))
-	keys := db.KeysOf(topic)
-	storetest.Eventually(t, "all are swept", func() bool {
-		sweep(t, db, 10)
-		return db.Client().Exists(t.Context(), keys.Taken(), keys.Done(topic), keys.DoneTopics(), keys.Messages()).Val() == 0
-	})
-	storetest.Empty(t, db)
+	storetest.Play(t, `
+	sweep 10 = too many 0, forgotten 0
+	publish asked published swept
+	claim 3 = asked published swept
+	ack asked result=x keep=1ms
+	ack published result=x keep=1ms
+	ack swept result=x keep=1ms
+	pass 2ms
+	is asked=none
+	publish published
+	claim 1 = published
+	ack published
+	sweep 10 = too many 0, forgotten 0
+	redis EXISTS taken = 0
+	redis EXISTS done:order.timeout = 0
+	redis EXISTS messages = 0
+	empty
+	`, scenario())
 }
 
-// A topic that keeps something is not forgotten.
+// A topic that keeps something is not forgotten, though it was not used for long, as far as the housekeeping knows.
 func TestKeptTopicIsRemembered(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	keep(t, db, message("a", time.Time{}), notify.AckResult{Keep: anHour})
-	client, keys := db.Client(), db.KeysOf(topic)
-	sweepLater := func() store.Swept { // it was not used for two hours, as far as the housekeeping knows
-		client.HSet(t.Context(), keys.Topics(), topic+":idle", fmt.Sprintf("%d 1", redisTime(t, db).Add(-2*anHour).UnixMilli()))
-		client.ZAdd(t.Context(), keys.SeenTopics(), redis.Z{Member: topic})
-		return sweep(t, db, 10)
-	}
-	if got := sweepLater(); got.Forgotten != 0 {
-		t.Errorf("it forgot %+v", got)
-	}
-	wantCounts(t, pub, notify.Counts{Published: 1, Acked: 1})
-	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
-	if got := sweepLater(); got.Forgotten != 1 {
-		t.Errorf("it forgot %+v", got)
-	}
+	storetest.Play(t, `
+	publish a
+	claim 1 = a
+	ack a keep=1h
+	redis HSET topics order.timeout:idle "1000 1"
+	redis ZADD topics-seen 0 order.timeout
+	sweep 10 = too many 0, forgotten 0
+	counts published=1 acked=1
+	cancel a = done
+	redis HSET topics order.timeout:idle "1000 1"
+	redis ZADD topics-seen 0 order.timeout
+	sweep 10 = too many 0, forgotten 1
+	`, scenario())
 }
 
 // Where memory is short a message is acknowledged, and what it leaves is not kept: the

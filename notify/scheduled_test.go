@@ -1,11 +1,8 @@
 package notify_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -13,81 +10,61 @@ import (
 // Other topics, and ready messages, are not affected.
 func TestForeignSchedule(t *testing.T) {
 	t.Parallel()
-	pub, store := open(t)
-	publish(t, pub, message("leased", past))
-	d := claim(t, store, 1)[0]
-	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.KeysOf(topic).Scheduled(topic), "x"})
-	for name, f := range map[string]func() error{
-		"publish":    func() error { return storetest.ErrOf(pub.Publish(t.Context(), message("a", future))) },
-		"nack":       func() error { return storetest.ErrOf(d.Nack(t.Context(), anHour, "no")) },
-		"reschedule": func() error { return storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "ready", anHour)) },
-	} {
-		unchanged(t, store, func() {
-			if err := f(); err == nil || !strings.Contains(err.Error(), "the scheduled set of") || !strings.Contains(err.Error(), "foreign") {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	for _, r := range pub.PublishMany(t.Context(), []notify.Message{
-		{Topic: "another", ID: "a", Body: []byte("x"), Due: future}, message("b", time.Time{}),
-	}) {
-		if r.Err != nil {
-			t.Error(r.Err)
-		}
-	}
-	for _, id := range []string{"ready", "b"} {
-		if was, err := pub.Cancel(t.Context(), topic, id); err != nil || was != notify.Ready {
-			t.Errorf("cancel %s: %v, %v", id, was, err)
-		}
-	}
-	wantCounts(t, pub, notify.Counts{Leased: 1, Published: 3})
+	storetest.Play(t, `
+	publish leased
+	claim 1 = leased
+	publish ready
+	redis SET scheduled:order.timeout x
+	freeze
+	publish a due=future = ~the scheduled set of
+	nack leased delay=1h = ~the scheduled set of
+	reschedule ready delay=1h = ~the scheduled set of
+	frozen
+	publish a topic=another due=future
+	publish b
+	cancel ready = ready
+	cancel b = ready
+	counts leased=1 published=3
+	`, scenario())
 }
 
 // The same holds for a foreign index of scheduled sets.
 func TestForeignIndexOfScheduledSets(t *testing.T) {
 	t.Parallel()
-	pub, store := open(t)
-	publish(t, pub, message("waits", future))
-	publish(t, pub, message("ready", time.Time{}))
-	do(t, store, []any{"SET", store.KeysOf(topic).ScheduledTopics(), "x"})
-	unchanged(t, store, func() {
-		if _, err := pub.Publish(t.Context(), message("a", future)); err == nil || !strings.Contains(err.Error(), "foreign") {
-			t.Errorf("publish: %v", err)
-		}
-		if _, err := pub.RescheduleIn(t.Context(), topic, "ready", anHour); err == nil || !strings.Contains(err.Error(), "foreign") {
-			t.Errorf("reschedule: %v", err)
-		}
-	})
-	if was, err := pub.Cancel(t.Context(), topic, "waits"); err != nil || was != notify.Scheduled {
-		t.Errorf("cancel: %v, %v", was, err)
-	}
-	claim(t, store, 1)
+	storetest.Play(t, `
+	publish waits due=future
+	publish ready
+	redis SET scheduled x
+	freeze
+	publish a due=future = ~foreign
+	reschedule ready delay=1h = ~foreign
+	frozen
+	cancel waits = scheduled
+	claim 1 = ready
+	`, scenario())
 }
 
 // The index of scheduled sets has each topic's first due time, whatever comes and goes.
 func TestHeadOfAScheduledSet(t *testing.T) {
 	t.Parallel()
-	pub, store := open(t)
-	head := func(want time.Time) {
-		t.Helper()
-		storetest.Heads(t, store)
-		if got := score(t, store, "scheduled", topic); !got.Equal(want) {
-			t.Errorf("the first is due at %v, want %v", got, want)
-		}
+	s := scenario()
+	s.Verbs["first"] = func(p *storetest.Player, words []string) string { // the first is due at that time, of 2199
+		storetest.Heads(p, p.Store)
+		return score(p, p.Store, "scheduled", topic).UTC().Format("15:04")
 	}
-	publish(t, pub, message("b", future.Add(anHour)))
-	head(future.Add(anHour))
-	publish(t, pub, message("a", future))
-	head(future)
-	publish(t, pub, message("c", future.Add(2*anHour)))
-	head(future)
-	storetest.Must(t, storetest.ErrOf(pub.RescheduleAt(t.Context(), topic, "a", future.Add(3*anHour))))
-	head(future.Add(anHour))
-	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "b")))
-	head(future.Add(2 * anHour))
-	for _, id := range []string{"a", "c"} {
-		storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, id)))
-	}
-	storetest.Empty(t, store)
+	storetest.Play(t, `
+	publish b due=2199-01-02T04:00:00Z
+	first = 04:00
+	publish a due=2199-01-02T03:00:00Z
+	first = 03:00
+	publish c due=2199-01-02T05:00:00Z
+	first = 03:00
+	reschedule a due=2199-01-02T06:00:00Z = scheduled
+	first = 04:00
+	cancel b = scheduled
+	first = 05:00
+	cancel a = scheduled
+	cancel c = scheduled
+	empty
+	`, s)
 }

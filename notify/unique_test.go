@@ -2,7 +2,6 @@ package notify_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,31 +25,23 @@ func debounce(body string, delay, maxWait time.Duration) notify.Message {
 // is due then stays ready, in its place.
 func TestDebounce(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	first := publish(t, pub, debounce("1", anHour, 2*anHour))
-	info, err := pub.Inspect(t.Context(), topic, "a")
-	storetest.Must(t, err)
-	published := info.Published
-	second := publish(t, pub, debounce("2", 2*anHour, 2*anHour))
-	if second.Outcome != notify.Moved || !second.PreviousDue.Equal(first.Due) || !second.Due.Equal(published.Add(2*anHour)) {
-		t.Errorf("got %+v after %+v", second, first)
-	}
-	if third := publish(t, pub, debounce("3", anHour, 0)); third.Due.Before(first.Due) || !third.PreviousDue.Equal(second.Due) {
-		t.Errorf("got %+v after %+v", third, second)
-	}
-	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "a", 0)))
-	ready := score(t, db, "ready:"+topic, topic+":a")
-	storetest.Eventually(t, "its longest wait is over", func() bool { return redisTime(t, db).After(published.Add(2 * time.Millisecond)) })
-	stays := publish(t, pub, debounce("4", time.Millisecond, time.Millisecond)) // before that it would leave its place
-	if stays.State != notify.Ready || !stays.Due.Equal(ready) || !score(t, db, "ready:"+topic, topic+":a").Equal(ready) || stays.Outcome != notify.Moved {
-		t.Errorf("got %+v, and it was ready since %v", stays, ready)
-	}
-	if d := claim(t, db, 1)[0]; string(d.Body) != "4" || d.Attempt != 1 {
-		t.Errorf("claimed %+v", d)
-	} else if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	storetest.Empty(t, db)
+	storetest.Play(t, `
+	publish a if_exists=debounce delay=1h max_wait=2h = scheduled
+	has a due=now+1h
+	note a
+	publish a if_exists=debounce delay=2h max_wait=2h body=2 = moved:scheduled
+	has a due=published+2h published=noted body=2
+	publish a if_exists=debounce delay=1h body=3 = moved:scheduled
+	has a due=now+1h
+	reschedule a delay=0s = ready
+	note a
+	pass 2ms                                 # its longest wait is over; before that it would leave its place
+	publish a if_exists=debounce delay=1ms max_wait=1ms body=4 = moved:ready
+	has a due=noted body=4
+	claim 1 = a
+	ack a
+	empty
+	`)
 }
 
 // Of messages that many publishers debounce one is left, with the body of the last.
@@ -78,61 +69,36 @@ func TestDebounceByMany(t *testing.T) {
 }
 
 // An id stays taken after the end of its message, is inspected as done, and is freed by
-// a cancel; a message that is purged frees it at once.
+// a cancel; a message that is purged frees it at once, and a broadcast that is sent keeps it.
 func TestUniqueFor(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	start := redisTime(t, db)
-	done(t, db, anHour)
-	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || info.State != notify.Done || info.Until.Before(start.Add(anHour)) || info.Until.After(redisTime(t, db).Add(anHour+time.Millisecond)) {
-		t.Errorf("got %+v, %v", info, err)
-	}
-	if sum, err := pub.Survey(t.Context(), 1); err != nil || sum.Messages != 0 {
-		t.Errorf("got %+v, %v", sum, err)
-	}
-	var lines bytes.Buffer
-	if e, err := pub.Export(t.Context(), &lines, nil); err != nil || e.Total() != 0 || lines.Len() > 0 {
-		t.Errorf("exported %+v, %v: %s", e, err, &lines)
-	}
-	if _, err := pub.Publish(t.Context(), message("a", future)); !errors.Is(err, notify.ErrExists) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := pub.RescheduleIn(t.Context(), topic, "a", 0); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("rescheduled: %v", err)
-	}
-	if state, err := pub.Cancel(t.Context(), topic, "a"); state != notify.Done || err != nil {
-		t.Errorf("cancelled %v, %v", state, err)
-	}
-	if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("cancelled again: %v", err)
-	}
-	m := message("a", time.Time{})
-	m.UniqueFor = anHour
-	publish(t, pub, m)
-	bury(t, db, 1)
-	if n, err := pub.Purge(t.Context(), topic, "a"); n != 1 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	storetest.Empty(t, db)
-}
-
-// A broadcast keeps its id taken once it is sent.
-func TestUniqueBroadcast(t *testing.T) {
-	t.Parallel()
-	pub, db := open(t)
-	stop := carry(t, db)
-	m := announcement("a", time.Time{})
-	m.UniqueFor = anHour
-	publish(t, pub, m)
-	storetest.Eventually(t, "it is sent", func() bool { return stateOf(t, pub, "a") == notify.Done })
-	stop()
-	if _, err := pub.Broadcast(t.Context(), m); !errors.Is(err, notify.ErrExists) {
-		t.Errorf("got %v", err)
-	}
-	if c := counts(t, pub); c.Sent != 1 || c.Broadcasts != 0 {
-		t.Errorf("counts are %+v", c)
-	}
+	storetest.Play(t, `
+== acknowledged
+	publish a unique_for=1h
+	claim 1 = a
+	ack a
+	has a state=done until=now+1h ended=none
+	counts published=1 acked=1
+	list done = nothing
+	publish a = refused:exists
+	reschedule a delay=0s = none
+	cancel a = done
+	cancel a = none
+	empty
+== purged
+	publish a unique_for=1h
+	claim 1 = a
+	bury a
+	purge a
+	empty
+== a broadcast
+	publish a mode=broadcast unique_for=1h = scheduled
+	pass 2ms
+	carry
+	is a=done
+	publish a mode=broadcast = refused:exists
+	counts sent=1 log=1
+	`)
 }
 
 // Messages whose time is over are freed by those that end later, by a publish of their
@@ -180,26 +146,6 @@ func TestTakenIsFreed(t *testing.T) {
 	if left := db.Client().Exists(t.Context(), keys.Taken()).Val() + db.Client().HLen(t.Context(), keys.Messages()).Val(); left != 1 {
 		t.Errorf("%d are left", left)
 	}
-}
-
-// What follows is cancelled alone, or with the message once that waits.
-func TestCancelNext(t *testing.T) {
-	t.Parallel()
-	c := follow(t)
-	storetest.Should(t, c.pub.CancelNext(t.Context(), topic, "a"))
-	if err := c.pub.CancelNext(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("cancelled again: %v", err)
-	}
-	publish(t, c.pub, notify.Message{Topic: topic, ID: "a", Body: []byte("next"), Due: future, Then: notify.After})
-	if _, err := c.pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrLeased) {
-		t.Errorf("cancelled a leased one: %v", err)
-	}
-	storetest.Must(t, storetest.ErrOf(c.first.Nack(t.Context(), anHour, "later")))
-	if state, err := c.pub.Cancel(t.Context(), topic, "a"); state != notify.Scheduled || err != nil {
-		t.Errorf("cancelled %v, %v", state, err)
-	}
-	c.stop()
-	storetest.Empty(t, c.db)
 }
 
 // In a batch, messages of one id are published in their order, in whichever way.

@@ -20,10 +20,10 @@ func TestStop(t *testing.T) {
 	publish b key=k body=next then=after = leased
 	claim 1 inbox=desk-1 = nothing
 	stop b
+	has b state=leased stop=now
 	stop b
 	claim 1 inbox=desk-1 = nothing
 	rung = nobody
-	has b state=leased stop=now
 == released
 	release b
 	is b=none

@@ -76,7 +76,8 @@ type Player struct {
 	leases    map[string][]store.Lease // of each message, the latest last
 	noted     map[string]notify.Info
 	rings     *redis.PubSub
-	isPart    bool // the step says a part of its reply
+	isPart    bool      // the step says a part of its reply
+	began     time.Time // by Redis's clock, of the last step that did something
 }
 
 // NewPlayer returns a player of a scenario that has not begun.
@@ -132,6 +133,9 @@ func (p *Player) make(s step) (fault string) {
 	want := verb.reply
 	if s.says {
 		want = s.reply
+	}
+	if !slices.Contains([]string{"has", "is", "counts", "list"}, s.verb) {
+		p.began = p.Now()
 	}
 	var part string
 	part, p.isPart = strings.CutPrefix(want, "~")

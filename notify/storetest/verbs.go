@@ -96,7 +96,7 @@ func init() {
 		"resume": {"ok", func(p *Player, s step) string { return p.said("ok", p.Inspector.Resume(p.Context(), p.of(s))) }},
 		// is ID=STATE...; none: there is no such message.
 		"is": {"ok", (*Player).is},
-		// has ID FIELD=VALUE...: what Inspect says of it; a time may be that of another field, of what note noted before, or now, each with a duration behind it: expires=due+1h.
+		// has ID FIELD=VALUE...: what Inspect says of it; a time may be that of another field, what it was at note ID, or now, the time of the last step that did something, each with a duration behind it: expires=due+1h.
 		"has":  {"ok", (*Player).has},
 		"note": {"ok", func(p *Player, s step) string { p.noted[s.words[0]] = p.inspect(s); return "ok" }},
 		// counts COUNT=N...: those of the topic, all others are 0.
@@ -508,7 +508,7 @@ func (p *Player) inspect(s step) notify.Info {
 func times(i notify.Info) map[string]time.Time {
 	return map[string]time.Time{
 		"due": i.Due, "published": i.Published, "first_due": i.FirstDue, "expires": i.Expires, "until": i.Until, "ended": i.Ended, "died": i.Died, "moved": i.Moved, "stop": i.Stop,
-		"none": {}, "future": Future,
+		"none": {}, "future": Future, "past": Past,
 	}
 }
 
@@ -534,28 +534,34 @@ func (p *Player) has(s step) string {
 	p.Helper()
 	info := p.inspect(s)
 	texts, times, noted := texts(info), times(info), times(p.noted[s.words[0]])
-	times["now"] = p.Now()
 	for _, one := range s.options {
 		name, value := one[0], one[1]
 		if got, is := texts[name]; is {
-			part, isPart := strings.CutPrefix(value, "~")
-			if got != value && !(isPart && strings.Contains(got, part)) {
+			if part, isPart := strings.CutPrefix(value, "~"); got != value && !(isPart && strings.Contains(got, part)) {
 				return name + " is " + got
 			}
 			continue
 		}
 		got, is := times[name]
 		if !is {
-			p.Fatalf("%s: a message has no %s", s.at, name)
+			return "a message has no " + name
 		}
 		from, behind, _ := strings.Cut(value, "+")
-		d, _ := time.ParseDuration(cmp.Or(behind, "0s"))
-		want := times[from]
-		if from == "noted" {
-			want = noted[name]
+		d, err := time.ParseDuration(cmp.Or(behind, "0s"))
+		earliest, known := times[from]
+		latest := earliest
+		switch from {
+		case "noted":
+			earliest, latest = noted[name], noted[name]
+		case "now":
+			earliest, latest = p.began.Truncate(time.Millisecond), p.Now().Add(2*time.Millisecond)
+		default:
+			if !known || err != nil {
+				return fmt.Sprintf("there is no time %s, %v", value, err)
+			}
 		}
-		if off := got.Sub(want.Add(d)).Abs(); off > 0 && (from != "now" || off > Deadline) {
-			return fmt.Sprintf("%s is %v, %s is %v", name, got, from, want)
+		if got.Before(earliest.Add(d)) || got.After(latest.Add(d)) {
+			return fmt.Sprintf("%s is %v, want %v to %v", name, got, earliest.Add(d), latest.Add(d))
 		}
 	}
 	return "ok"
