@@ -21,6 +21,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -327,68 +328,54 @@ func expire(t *testing.T, db *notify.Store, id string) {
 // A message that expired while it was leased is not handed out again, whatever became of its lease.
 func TestExpiryWhileLeased(t *testing.T) {
 	t.Parallel()
-	release := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		return storetest.ErrOf(c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}))
-	}
-	nack := func(c *subscribers.Claimer, d subscribers.Delivery) error {
-		return storetest.ErrOf(d.Nack(t.Context(), 0, "not now"))
-	}
-	leave := func(*subscribers.Claimer, subscribers.Delivery) error { return nil }
-	for name, c := range map[string]struct {
-		extension time.Duration
-		giveBack  func(*subscribers.Claimer, subscribers.Delivery) error
-	}{
-		"released":           {2 * time.Minute, release},
-		"nacked":             {2 * time.Minute, nack},
-		"released, shorter":  {30 * time.Second, release},
-		"nacked, shorter":    {30 * time.Second, nack},
-		"its lease, shorter": {record.MinLease, leave},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := storetest.Open(t)
-			run(t, db, carrier.Options{})
-			m := later("a", 0)
-			m.TTL = time.Hour
-			storetest.Publish(t, db, m)
-			claimer := subscriberstest.Claimer(t, db)
-			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-			if err != nil || len(ds) != 1 {
-				t.Fatalf("claimed %v, %v", ds, err)
-			}
-			expire(t, db, "a")
-			storetest.Must(t, ds[0].Extend(t.Context(), c.extension))
-			storetest.Must(t, c.giveBack(claimer, ds[0]))
-			storetest.Eventually(t, "it is dead", func() bool {
-				if again, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(again) > 0 {
-					t.Fatalf("it was handed out again: %v, %v", again, err)
-				}
-				return inspect(t, db, "a").State == notify.Dead
-			})
-			if got := inspect(t, db, "a").Reason; got != "expired" {
-				t.Errorf("it died of %q", got)
-			}
-		})
-	}
+	storetest.Play(t, `
+	publish a ttl=1h
+	claim 1 lease=1m = a
+	expire a
+	carry                        # puts the expiry off to the end of the lease
+	is a=leased
+== released
+	extend a lease=2m
+	release a
+	claim 1 = dead:a
+== nacked
+	extend a lease=2m
+	nack a delay=0s
+	carry = dead:a
+== released, shorter
+	extend a lease=30s
+	release a
+	claim 1 = dead:a
+== nacked, shorter
+	extend a lease=30s
+	nack a delay=0s
+	carry = dead:a
+== its lease, shorter
+	extend a lease=1ms
+	pass 2ms
+	carry
+	claim 1 = dead:a
+==
+	has a state=dead reason=expired
+	`)
 }
 
 // An expiry that falls on the end of a lease by chance is not taken for a postponed one.
 func TestExpiryAtTheEndOfALease(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	m := later("a", 0)
-	m.TTL = time.Hour
-	storetest.Publish(t, db, m)
-	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-	if err != nil || len(ds) != 1 {
-		t.Fatalf("claimed %v, %v", ds, err)
-	}
-	d, expires := ds[0], ds[0].Until().Truncate(time.Millisecond)
-	do(t, db, "ZADD", db.KeysOf(topic).Expiries(), expires.UnixMilli(), record.Member(topic, "a"))
-	storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), 0, "not now")))
-	if got := inspect(t, db, d.ID); !got.Expires.Equal(expires) || got.State != notify.Scheduled {
-		t.Errorf("it expires at %v, want %v; it is %v", got.Expires, expires, got.State)
-	}
+	s := storetest.Scenario{Verbs: map[string]func(*storetest.Player, []string) string{"coincide": func(p *storetest.Player, _ []string) string {
+		end := p.Leases(topic, "a")[0].Receipt / 1000 // of the lease, in ms
+		do(p.T, p.Store, "ZADD", p.Shard.Keys().Expiries(), end, "orders:a")
+		return "ok"
+	}}}
+	storetest.Play(t, `
+	publish a ttl=1h
+	claim 1 = a
+	coincide
+	note a
+	nack a delay=0s
+	has a state=scheduled expires=noted
+	`, s)
 }
 
 // Foreign members are buried with the reason, and the rest goes on.
@@ -436,118 +423,112 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
+// putOff returns the verb later ID: what is to be carried was put off by more than half a minute.
+func putOff(place func(script.Keys) string) func(*storetest.Player, []string) string {
+	return func(p *storetest.Player, words []string) string {
+		score, err := p.Store.Client().ZScore(p.Context(), place(p.Shard.Keys()), record.Member(p.Topic, words[0])).Result()
+		if at := time.UnixMilli(int64(score)); err == nil && at.Before(p.Now().Add(30*time.Second)) {
+			return fmt.Sprint("it is due at ", at)
+		}
+		return storetest.Said(err)
+	}
+}
+
 // A message that can be neither made ready nor buried waits in the scheduled set until it can be; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	client, keys := db.Client(), db.KeysOf("stuck")
-	stuck := notify.Message{Topic: "stuck", ID: "s", Body: []byte("s"), Delay: time.Millisecond}
-	expired := notify.Message{Topic: "stuck", ID: "e", Body: []byte("e"), Delay: time.Millisecond, TTL: time.Millisecond}
-	storetest.Publish(t, db, stuck, expired, later("good", 2*time.Millisecond))
-	for _, key := range []string{keys.Ready("stuck"), keys.Dead("stuck")} {
-		storetest.Must(t, client.Set(t.Context(), key, "a string", 0).Err())
-	}
-	run(t, db, carrier.Options{})
-	storetest.Eventually(t, "the good one is ready", func() bool { return counts(t, db, topic).Ready == 1 })
-	for _, member := range []string{"stuck:s", "stuck:e"} {
-		storetest.Eventually(t, member+" waits for later", func() bool {
-			score, err := client.ZScore(t.Context(), keys.Scheduled("stuck"), member).Result()
-			return err == nil && time.UnixMilli(int64(score)).After(time.Now().Add(30*time.Second))
-		})
-	}
-	if c := counts(t, db, "stuck"); c.Scheduled != 2 {
-		t.Errorf("got %+v", c)
-	}
+	s := storetest.Scenario{Verbs: map[string]func(*storetest.Player, []string) string{"later": putOff(func(k script.Keys) string { return k.Scheduled(topic) })}}
+	storetest.Play(t, `
+	publish s delay=1ms
+	publish e delay=1ms ttl=1ms
+	redis SET ready:orders "a string"
+	redis SET dead:orders "a string"
+	pass 3ms
+	carry
+	later s
+	later e
+	redis ZCARD scheduled:orders = 2
+	publish good topic=other delay=1ms
+	pass 2ms
+	carry
+	is topic=other good=ready
+	`, s)
 }
 
 // A foreign key beside a lease that ends stops nothing, and nothing else of the same call is lost.
 func TestForeignThingsBesideLeases(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	client := db.Client()
-	of := func(topic, id string) notify.Message {
-		return notify.Message{Topic: topic, ID: id, Body: []byte(id), MaxAttempts: 1}
-	}
-	long := func(topic, id string) notify.Message { m := of(topic, id); m.MaxAttempts = 5; return m }
-	storetest.Publish(t, db, of("attempts", "a"), of("dead", "d"), long("waiting", "w"), long("good", "1"), long("good", "2"))
-	claimer := subscriberstest.Claimer(t, db)
-	for _, topic := range []string{"attempts", "dead", "waiting", "good"} {
-		storetest.Must(t, storetest.ErrOf(claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: record.MinLease})))
-	}
-	client.HSet(t.Context(), db.KeysOf("attempts").Attempts(), "attempts:a", "none")
-	client.Set(t.Context(), db.KeysOf("dead").Dead("dead"), "a string", 0)
-	client.Set(t.Context(), db.KeysOf("waiting").Waiting("waiting"), "a string", 0)
-	storetest.Publish(t, db, notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: time.Millisecond})
-	run(t, db, carrier.Options{})
-	storetest.Eventually(t, "the others are ready", func() bool {
-		return counts(t, db, "good").Ready == 2 && counts(t, db, "other").Ready == 1
-	})
-	storetest.Eventually(t, "one is ready where the waiting list is foreign", func() bool {
-		c, err := client.ZCard(t.Context(), db.KeysOf("waiting").Ready("waiting")).Result()
-		return err == nil && c == 1
-	})
-	storetest.Eventually(t, "one dies where the attempts are foreign", func() bool {
-		c := counts(t, db, "attempts")
-		return c.Dead == 1 && c.Leased == 0
-	})
-	storetest.Eventually(t, "the one that can neither be carried nor buried stays in its place, for later", func() bool {
-		score, err := client.ZScore(t.Context(), db.KeysOf("dead").Leased(), "dead:d").Result()
-		return err == nil && time.UnixMicro(int64(score)).After(time.Now().Add(30*time.Second))
-	})
+	storetest.OneShard(t, "its topics are carried by one call")
+	s := storetest.Scenario{Topic: "dead", Verbs: map[string]func(*storetest.Player, []string) string{"later": func(p *storetest.Player, words []string) string {
+		score, err := p.Store.Client().ZScore(p.Context(), p.Shard.Keys().Leased(), "dead:d").Result()
+		if at := time.UnixMicro(int64(score)); err == nil && at.Before(p.Now().Add(30*time.Second)) {
+			return fmt.Sprint("its lease ends at ", at)
+		}
+		return storetest.Said(err)
+	}}}
+	storetest.Play(t, `
+	publish a topic=attempts attempts=1
+	publish d attempts=1
+	publish w topic=waiting
+	publish 1 2 topic=good
+	claim 1 topic=attempts lease=1ms = a
+	claim 1 lease=1ms = d
+	claim 1 topic=waiting lease=1ms = w
+	claim 2 topic=good lease=1ms = 1 2
+	redis HSET attempts attempts:a none
+	redis SET dead:dead "a string"
+	redis SET waiting:waiting "a string"
+	publish o topic=other delay=1ms
+	pass 2ms
+	carry = dead:a
+	is topic=good 1=ready 2=ready
+	is topic=other o=ready
+	redis ZCARD ready:waiting = 1
+	counts topic=attempts dead=1 died=1 published=1
+	later                        # what can neither be carried nor buried stays in its place
+	`, s)
 }
 
 // Whichever key is foreign, messages that do not need it are carried and handled, once.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name string
-		make []any
-	}{
-		{"counters", []any{"SET", "topics", "x"}},
-		{"leased counter", []any{"HSET", "topics", "orders:leased", "x"}},
-		{"leased counter that is full", []any{"HSET", "topics", "orders:leased", "9223372036854775807"}},
-		{"published counter that is full", []any{"HSET", "topics", "orders:published", "9223372036854775807"}},
-		{"expiries", []any{"SET", "expiries", "x"}},
-		{"topics with something ready", []any{"SET", "ready", "x"}},
-		{"attempts", []any{"SET", "attempts", "x"}},
-		{"reasons", []any{"SET", "deaths", "x"}},
-		{"waiting list", []any{"SET", "waiting:orders", "x"}},
-		{"dead letters", []any{"SET", "dead:orders", "x"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			db := storetest.Open(t)
-			test.make[1] = db.KeysOf(topic).Base() + test.make[1].(string)
-			storetest.Must(t, db.Client().Do(t.Context(), test.make...).Err())
-			sub, err := subscribers.NewSubscriber(db)
-			storetest.Must(t, err)
-			handled := make(chan string, 100)
-			for _, topic := range []string{topic, "other"} {
-				if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
-					handled <- d.ID
-					return nil
-				}, subscribers.HandleOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			storetest.Publish(t, db, later("1", time.Millisecond), notify.Message{Topic: "other", ID: "2", Body: []byte("x"), Delay: time.Millisecond})
-			run(t, db, carrier.Options{})
-			storetest.Eventually(t, "both are ready", func() bool {
-				return counts(t, db, topic).Ready == 1 && counts(t, db, "other").Ready == 1
-			})
-			stop := storetest.Run(t, sub.Run)
-			got := map[string]int{}
-			for range 2 {
-				got[storetest.Receive(t, "a message is handled", handled)]++
-			}
-			stop()
-			if got["1"] != 1 || got["2"] != 1 || len(handled) > 0 {
-				t.Errorf("handled %v, and %d more", got, len(handled))
-			}
-			if c := counts(t, db, topic); c.Ready != 0 || c.Dead != 0 && test.name != "dead letters" {
-				t.Errorf("got %+v", c)
-			}
-		})
-	}
+	storetest.Play(t, `
+== counters
+	redis SET topics x
+== leased counter
+	redis HSET topics orders:leased x
+== leased counter that is full
+	redis HSET topics orders:leased 9223372036854775807
+== published counter that is full
+	redis HSET topics orders:published 9223372036854775807
+== expiries
+	redis SET expiries x
+== topics with something ready
+	redis SET ready x
+== attempts
+	redis SET attempts x
+== reasons
+	redis SET deaths x
+== waiting list
+	redis SET waiting:orders x
+== dead letters
+	redis SET dead:orders x
+==
+	publish 1 delay=1ms
+	publish 2 topic=other delay=1ms
+	pass 2ms
+	carry
+	is 1=ready
+	work = 1
+	work = none <nil>
+	redis EXISTS ready:orders = 0
+	`, storetest.Scenario{Verbs: map[string]func(*storetest.Player, []string) string{"work": func(p *storetest.Player, _ []string) string {
+		ds, err := subscriberstest.Claimer(p, p.Store).Claim(p.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
+		if err != nil || len(ds) == 0 {
+			return fmt.Sprint("none ", err)
+		}
+		return ds[0].ID
+	}}})
 }
 
 // A foreign count of attempts keeps no message from being buried, by a carrier or a subscriber, and no other from being carried.
@@ -555,14 +536,12 @@ func TestForeignAttempts(t *testing.T) {
 	t.Parallel()
 	for _, attempts := range []string{"inf", "-inf", "nan", "1e999", "-1", "9223372036854775807", "x"} {
 		t.Run(attempts, func(t *testing.T) {
-			db := storetest.Open(t)
-			for _, m := range []notify.Message{{ID: "nacked"}, {ID: "leased"}, {ID: "buried"}} {
-				m.Topic, m.Body = topic, []byte("x")
-				storetest.Publish(t, db, m)
-				do(t, db, "HSET", db.KeysOf(topic).Attempts(), record.Member(topic, m.ID), attempts)
+			p := storetest.NewPlayer(t, storetest.Scenario{})
+			p.Play(`publish nacked leased buried`)
+			for _, id := range []string{"nacked", "leased", "buried", "expired"} {
+				do(t, p.Store, "HSET", p.Shard.Keys().Attempts(), record.Member(topic, id), attempts)
 			}
-			claimer := subscriberstest.Claimer(t, db)
-			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Hour})
+			ds, err := subscriberstest.Claimer(t, p.Store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Hour})
 			if err != nil || len(ds) != 3 {
 				t.Fatalf("claimed %v, %v", ds, err)
 			}
@@ -573,22 +552,18 @@ func TestForeignAttempts(t *testing.T) {
 				case "buried":
 					_, err = d.Bury(t.Context(), "no such order")
 				}
-				if err != nil {
-					t.Errorf("%s: %v", d.ID, err)
-				}
+				storetest.Should(t, err)
 			}
-			storetest.Publish(t, db,
-				notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Delay: time.Hour, TTL: time.Hour},
-				notify.Message{Topic: "other", ID: "o", Body: []byte("x"), Delay: time.Millisecond})
-			do(t, db, "HSET", db.KeysOf(topic).Attempts(), topic+":expired", attempts)
-			do(t, db, "ZADD", db.KeysOf(topic).Expiries(), 1, topic+":expired")
-			do(t, db, "ZADD", db.KeysOf(topic).Leased(), 1, topic+":leased")
-			run(t, db, carrier.Options{})
-			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, db, "other").Ready == 1 })
-			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, db, topic).Leased == 0 })
-			if info := inspect(t, db, "expired"); info.State != notify.Dead || info.Reason != "expired" {
-				t.Errorf("what expired: %+v", info)
-			}
+			p.Play(`
+			publish expired delay=1h ttl=1h
+			expire expired
+			lapse leased
+			publish o topic=other delay=1ms
+			`)
+			run(t, p.Store, carrier.Options{})
+			storetest.Eventually(t, "the other is ready", func() bool { return counts(t, p.Store, "other").Ready == 1 })
+			storetest.Eventually(t, "all leases are over", func() bool { return counts(t, p.Store, topic).Leased == 0 })
+			p.Play("has expired state=dead reason=expired")
 		})
 	}
 }

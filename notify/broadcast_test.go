@@ -113,53 +113,36 @@ func TestBadBroadcast(t *testing.T) {
 // A topic has an id only once, whether of a message or of a broadcast.
 func TestIDOfMessageAndBroadcast(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	for _, state := range states {
-		id := state.String()
-		inState(t, db, message(id, time.Time{}), state)
-		if _, err := pub.Broadcast(t.Context(), announcement(id, time.Time{})); !errors.Is(err, notify.ErrExists) {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
-	publish(t, pub, announcement("all", future))
-	for _, m := range []notify.Message{message("all", future), announcement("all", future)} {
-		if _, err := pub.Publish(t.Context(), m); !errors.Is(err, notify.ErrExists) {
-			t.Error(err)
-		}
-	}
+	pub, _ := open(t)
 	results := pub.PublishMany(t.Context(), []notify.Message{announcement("x", future), message("x", future), message("y", future), announcement("y", future)})
 	for i, r := range results {
 		if exists := errors.Is(r.Err, notify.ErrExists); exists != (i%2 == 1) {
 			t.Errorf("%d: %v", i, r.Err)
 		}
 	}
-	// Once it is sent, its id is free.
-	publish(t, pub, announcement("sent", time.Time{}))
-	carry(t, db)
-	storetest.Eventually(t, "its id is free", func() bool {
-		_, err := pub.Publish(t.Context(), message("sent", future))
-		return err == nil
-	})
-	if state := stateOf(t, pub, "sent"); state != notify.Scheduled {
-		t.Errorf("it is %v", state)
-	}
+	storetest.Play(t, `
+	publish a mode=broadcast due=future
+	publish a due=future = refused:exists
+	publish a mode=broadcast due=future = refused:exists
+	publish sent mode=broadcast
+	pass 2ms
+	carry
+	is sent=none
+	publish sent due=future = scheduled             # its id is free
+	`)
 }
 
 func TestCancelBroadcast(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	publish(t, pub, announcement("a", future))
-	publish(t, pub, announcement("b", past))
-	for _, id := range []string{"a", "b"} {
-		if was, err := pub.Cancel(t.Context(), topic, id); err != nil || was != notify.Scheduled {
-			t.Errorf("it was %v, %v", was, err)
-		}
-	}
-	wantCounts(t, pub, notify.Counts{})
-	storetest.Empty(t, db)
-	if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-		t.Error(err)
-	}
+	storetest.Play(t, `
+	publish a mode=broadcast due=future
+	publish b mode=broadcast due=past
+	cancel a = scheduled
+	cancel b = scheduled
+	counts
+	empty
+	cancel a = none
+	`)
 }
 
 func TestRescheduleBroadcast(t *testing.T) {
@@ -210,48 +193,58 @@ func TestBroadcastNudges(t *testing.T) {
 	}
 }
 
-// Messages and broadcasts are published together; an invalid one gets its own error.
-func TestPublishManyOfBoth(t *testing.T) {
+// Messages and broadcasts are published together, in several calls; each gets its own result, an invalid one its own error.
+func TestPublishMany(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
+	const n, wrong = 1203, 12
 	var messages []notify.Message
-	for i := range 1200 {
+	for i := range n {
 		m := notify.Message{Topic: fmt.Sprintf("t.%d", i%7), ID: fmt.Sprint(i), Body: []byte("x"), Broadcast: i%3 == 0, Delay: time.Duration(i%2) * anHour}
 		if i%100 == 99 {
 			m.Topic = "no topic"
 		}
 		messages = append(messages, m)
 	}
-	results := pub.PublishMany(t.Context(), messages)
-	for i, r := range results {
-		m := messages[i]
-		want := notify.Ready
-		if m.Broadcast || m.Delay > 0 {
-			want = notify.Scheduled
-		}
+	want := make(map[string]notify.Counts)
+	for i, r := range pub.PublishMany(t.Context(), messages) {
+		m, c := messages[i], want[messages[i].Topic]
+		c.Topic = m.Topic
+		state := notify.Scheduled
 		switch {
-		case i%100 == 99:
+		case m.Broadcast:
+			c.Broadcasts++
+		case m.Delay > 0:
+			c.Scheduled, c.Published = c.Scheduled+1, c.Published+1
+		default:
+			c.Ready, c.Published, state = c.Ready+1, c.Published+1, notify.Ready
+		}
+		if r.Topic != m.Topic || r.ID != m.ID {
+			t.Fatalf("result %d is of %s:%s, want %s:%s", i, r.Topic, r.ID, m.Topic, m.ID)
+		}
+		if i%100 == 99 {
 			if !errors.Is(r.Err, notify.ErrInvalid) {
 				t.Errorf("%d: %v", i, r.Err)
 			}
-		case r.Err != nil || r.ID != m.ID || r.State != want:
+			continue
+		}
+		if want[m.Topic] = c; r.Err != nil || r.State != state {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}
-	var n int64
+	for topic, want := range want {
+		got := count(t, pub, topic)
+		got.Overdue = 0
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+	}
+	var records int64
 	for _, keys := range db.KeysOfAll() {
-		n += db.Client().ZCard(t.Context(), keys.Broadcasts()).Val()
+		records += db.Client().HLen(t.Context(), keys.Messages()).Val()
 	}
-	if n != 400-4 {
-		t.Errorf("%d wait", n)
-	}
-	all, err := storetest.Collect(pub.Topics(t.Context()))
-	var broadcasts int64
-	for _, c := range all {
-		broadcasts += c.Broadcasts
-	}
-	if err != nil || broadcasts != 400-4 || len(all) != 7 {
-		t.Errorf("%d are counted, %v", broadcasts, err)
+	if records != n-wrong {
+		t.Errorf("%d records, want %d", records, n-wrong)
 	}
 }
 
@@ -369,100 +362,80 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 // A dead broadcast (its log was foreign) is listed, and sent after a requeue.
 func TestRequeueBroadcast(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Log(topic), "x", 0).Err())
-	carry(t, db)
-	publish(t, pub, announcement("a", time.Time{}))
-	publish(t, pub, announcement("b", time.Time{}))
-	storetest.Eventually(t, "they are dead", func() bool { return counts(t, pub).Dead == 2 })
-	info, err := pub.Inspect(t.Context(), topic, "a")
-	if err != nil || info.State != notify.Dead || !info.Broadcast || !strings.Contains(info.Reason, "log is foreign") || info.Fault != nil {
-		t.Errorf("got %+v, %v", info, err)
-	}
-	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err())
-	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "b")))
-	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
-		t.Errorf("requeued %d, %v", n, err)
-	}
-	storetest.Eventually(t, "it is sent", func() bool { return counts(t, pub).Sent == 1 })
-	wantCounts(t, pub, notify.Counts{Sent: 1, Log: 1, Died: 2})
-	storetest.Empty(t, db)
+	storetest.Play(t, `
+	redis SET log:orders x
+	publish a mode=broadcast
+	publish b mode=broadcast
+	pass 2ms
+	carry = dead:a dead:b
+	has a state=dead reason="~log is foreign" fault=
+	redis DEL log:orders
+	cancel b = dead
+	requeue a
+	pass 2ms
+	carry
+	counts sent=1 log=1 died=2
+	empty
+	`)
 }
 
 // If the set of all broadcasts is foreign, each broadcast is refused as a whole, and
 // messages are not affected.
 func TestForeignSetOfBroadcasts(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	publish(t, pub, message("cancel", time.Time{}))
-	publish(t, pub, message("later", time.Time{}))
-	storetest.Must(t, db.Client().Set(t.Context(), db.KeysOf(topic).Broadcasts(), "x", 0).Err())
-	unchanged(t, db, func() {
-		if _, err := pub.Broadcast(t.Context(), announcement("a", future)); err == nil || !strings.Contains(err.Error(), "set of broadcasts is foreign") {
-			t.Errorf("got %v", err)
-		}
-		if _, err := pub.Inspect(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("inspect: %v", err)
-		}
-		if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("cancel: %v", err)
-		}
-		if _, err := pub.RescheduleIn(t.Context(), topic, "a", anHour); !errors.Is(err, notify.ErrNotFound) {
-			t.Errorf("reschedule: %v", err)
-		}
-	})
-	results := pub.PublishMany(t.Context(), []notify.Message{message("1", future), announcement("a", future), message("2", time.Time{}), announcement("b", past)})
-	for i, r := range results {
+	p := storetest.NewPlayer(t, scenario())
+	p.Play(`
+	publish cancel later
+	redis SET broadcasts x
+	freeze
+	publish a mode=broadcast due=future = ~set of broadcasts is foreign
+	is a=none
+	cancel a = none
+	reschedule a delay=1h = none
+	frozen
+	`)
+	for i, r := range p.Publisher.PublishMany(t.Context(), []notify.Message{message("1", future), announcement("a", future), message("2", time.Time{}), announcement("b", past)}) {
 		if (r.Err != nil) != (i%2 == 1) {
 			t.Errorf("%d: %v", i, r.Err)
 		}
 	}
-	storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "cancel")))
-	storetest.Should(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "later", anHour)))
-	wantCounts(t, pub, notify.Counts{Scheduled: 2, Ready: 1, Published: 4})
-	// Once the set is repaired, the same ids can be published.
-	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Broadcasts()).Err())
-	publish(t, pub, announcement("a", future))
-	publish(t, pub, announcement("b", future))
+	p.Play(`
+	cancel cancel = ready
+	reschedule later delay=1h = scheduled
+	counts scheduled=2 ready=1 published=4
+	redis DEL broadcasts                            # once it is repaired, the same ids can be published
+	publish a b mode=broadcast due=future = scheduled scheduled
+	`)
 }
 
 // Dead letters that cannot be put into their place stay dead, and each requeued message
 // is in one place.
 func TestRequeueIntoForeignPlaces(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	keys, client, dead := db.KeysOf(topic), db.Client(), storetest.Inspector(t, db)
-	do(t, db, []any{"SET", keys.Log(topic), "x"})
-	stop := carry(t, db)
-	publish(t, pub, announcement("all", time.Time{}))
-	storetest.Eventually(t, "it is dead", func() bool { return counts(t, pub).Dead == 1 })
-	stop()
-	publish(t, pub, message("one", time.Time{}))
-	bury(t, db, 1)
-
-	do(t, db, []any{"SET", keys.Broadcasts(), "x"})
-	unchanged(t, db, func() {
-		for range 2 {
-			if n, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 0 || err == nil || !strings.Contains(err.Error(), "the set of broadcasts is foreign: "+keys.Broadcasts()) {
-				t.Errorf("requeued %d, %v", n, err)
-			}
-		}
-	})
-	do(t, db, []any{"DEL", keys.Broadcasts()}, []any{"SET", keys.Ready(topic), "x"})
-	for range 2 {
-		if _, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); err == nil || !strings.Contains(err.Error(), "the ready set of "+topic+" is foreign") {
-			t.Error(err)
-		}
-		if n := client.ZCard(t.Context(), keys.Broadcasts()).Val(); n != 1 {
-			t.Errorf("%d broadcasts wait", n)
-		}
-		wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Dead: 1, Broadcasts: 1})
-	}
-	do(t, db, []any{"DEL", keys.Ready(topic)})
-	if n, err := dead.Requeue(t.Context(), topic, storetest.Dead(t, db, topic)...); n != 1 || err != nil {
-		t.Errorf("requeued %d, %v", n, err)
-	}
-	wantCounts(t, pub, notify.Counts{Published: 1, Died: 2, Ready: 1, Broadcasts: 1})
+	storetest.Play(t, `
+	redis SET log:order.timeout x
+	publish all mode=broadcast
+	pass 2ms
+	carry = dead:all
+	publish one
+	claim 1 = one
+	bury one
+	redis SET broadcasts x
+	freeze
+	requeue all one = ~the set of broadcasts is foreign
+	requeue all one = ~the set of broadcasts is foreign
+	frozen
+	redis DEL broadcasts
+	redis SET ready:order.timeout x
+	requeue all one = ~the ready set of order.timeout is foreign
+	redis ZCARD broadcasts = 1
+	requeue one = ~the ready set of order.timeout is foreign
+	redis ZCARD broadcasts = 1
+	counts published=1 died=2 dead=1 broadcasts=1
+	redis DEL ready:order.timeout
+	requeue one
+	counts published=1 died=2 ready=1 broadcasts=1
+	`, scenario())
 }
 
 // A foreign counter or log spoils no count but its own.
@@ -538,5 +511,8 @@ func TestRightsAreExact(t *testing.T) {
 	delete(allowed, "cluster|slots") // of a Cluster
 	if diff := cmp.Diff(used, allowed); diff != "" {
 		t.Errorf("commands (-used +allowed):\n%s", diff)
+	}
+	if err := db.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("a key of somebody else: %v; want NOPERM", err)
 	}
 }

@@ -336,27 +336,6 @@ func TestTopicCounts(t *testing.T) {
 	}
 }
 
-func TestTopicsAreSorted(t *testing.T) {
-	t.Parallel()
-	pub, _ := open(t)
-	var messages []notify.Message
-	var want []string
-	for i := range 700 {
-		want = append(want, fmt.Sprintf("topic-%03d", i))
-		messages = append(messages, notify.Message{Topic: want[i], Body: []byte("x"), Due: future})
-	}
-	pub.PublishMany(t.Context(), messages)
-	all, err := storetest.Collect(pub.Topics(t.Context()))
-	storetest.Must(t, err)
-	var got []string
-	for _, c := range all {
-		got = append(got, c.Topic)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("topics (-want +got):\n%s", diff)
-	}
-}
-
 func cursor(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
 func TestLatestDeadFirst(t *testing.T) {

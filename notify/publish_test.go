@@ -41,31 +41,21 @@ func TestPublishAtOnce(t *testing.T) {
 
 func TestPublishDue(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name  string
-		due   time.Time
-		want  time.Time
-		state notify.State
-		key   string
-	}{
-		{"in the future", future, future, notify.Scheduled, "scheduled:" + topic},
-		{"in the future, finer than a millisecond", future.Add(-999 * time.Microsecond), future, notify.Scheduled, "scheduled:" + topic},
-		{"in another time zone", future.In(time.FixedZone("", 3600)), future, notify.Scheduled, "scheduled:" + topic},
-		{"at the end of the year 9999", record.MaxDue, record.MaxDue, notify.Scheduled, "scheduled:" + topic},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			pub, db := open(t)
-			p := publish(t, pub, message("a", test.due))
-			want := notify.Publication{Topic: topic, ID: "a", Due: test.want, State: test.state, Outcome: notify.Created}
-			if diff := cmp.Diff(want, p); diff != "" {
-				t.Errorf("publication (-want +got):\n%s", diff)
-			}
-			if got := score(t, db, test.key, topic+":a"); !got.Equal(test.want) {
-				t.Errorf("due %v in Redis, want %v", got, test.want)
-			}
-		})
-	}
+	storetest.Play(t, `
+== in the future
+	publish a due=2199-01-02T03:04:05.678Z = scheduled
+	has a due=future
+== in the future, finer than a millisecond
+	publish a due=2199-01-02T03:04:05.677001Z = scheduled
+	has a due=future
+== in another time zone
+	publish a due=2199-01-02T04:04:05.678+01:00 = scheduled
+	has a due=future
+== at the end of the year 9999
+	publish a due=9999-12-31T23:59:59.999Z ttl=1h = scheduled
+	redis ZSCORE scheduled:orders orders:a = 253402300799999
+	redis ZSCORE expiries orders:a = 253402300799999
+	`)
 }
 
 func TestDelayIsNeverShort(t *testing.T) {
@@ -106,34 +96,14 @@ func TestGeneratedIDsSortByTime(t *testing.T) {
 
 func TestTimeToLiveCountsFromTheDueTime(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
-		m    notify.Message
-	}{
-		{"at once", notify.Message{TTL: anHour}},
-		{"delayed", notify.Message{Delay: anHour, TTL: time.Millisecond}},
-		{"due", notify.Message{Due: future, TTL: 24 * anHour}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			pub, db := open(t)
-			m := test.m
-			m.Topic, m.ID, m.Body = topic, "a", []byte("x")
-			p := publish(t, pub, m)
-			if got, want := score(t, db, "expiries", topic+":a"), p.Due.Add(m.TTL); !got.Equal(want) {
-				t.Errorf("expires %v, want %v", got, want)
-			}
-		})
-	}
-	t.Run("past the year 9999", func(t *testing.T) {
-		pub, db := open(t)
-		m := message("a", record.MaxDue)
-		m.TTL = anHour
-		publish(t, pub, m)
-		if got := score(t, db, "expiries", topic+":a"); !got.Equal(record.MaxDue) {
-			t.Errorf("expires %v, want %v", got, record.MaxDue)
-		}
-	})
+	storetest.Play(t, `
+	publish a ttl=1h
+	has a due=now expires=due+1h
+	publish b delay=1h ttl=1ms
+	has b due=now+1h expires=due+1ms
+	publish c due=future ttl=24h
+	has c due=future expires=due+24h
+	`)
 }
 
 func TestRecordIsReadableByPeople(t *testing.T) {
@@ -220,65 +190,6 @@ func wantRecord(t *testing.T, pub client, m notify.Message) {
 	}
 }
 
-func TestPublishMany(t *testing.T) {
-	t.Parallel()
-	pub, db := open(t)
-	var messages []notify.Message
-	for i := range 1203 {
-		m := notify.Message{Topic: fmt.Sprintf("topic-%d", i%7), ID: fmt.Sprint(i), Body: []byte("x")}
-		if i%2 == 1 {
-			m.Due = future
-		}
-		if i%100 == 50 {
-			m.Topic = "not a topic"
-		}
-		messages = append(messages, m)
-	}
-	counts := map[string]notify.Counts{}
-	for i, r := range pub.PublishMany(t.Context(), messages) {
-		m := messages[i]
-		if r.Topic != m.Topic || r.ID != m.ID {
-			t.Fatalf("result %d is of %s:%s, want %s:%s", i, r.Topic, r.ID, m.Topic, m.ID)
-		}
-		if i%100 == 50 {
-			if !errors.Is(r.Err, notify.ErrInvalid) {
-				t.Errorf("result %d: %v, want ErrInvalid", i, r.Err)
-			}
-			continue
-		}
-		want := notify.Ready
-		if i%2 == 1 {
-			want = notify.Scheduled
-		}
-		if r.Err != nil || r.State != want {
-			t.Errorf("result %d: %v, %v; want %v", i, r.State, r.Err, want)
-		}
-		c := counts[m.Topic]
-		c.Topic = m.Topic
-		c.Published++
-		if want == notify.Ready {
-			c.Ready++
-		} else {
-			c.Scheduled++
-		}
-		counts[m.Topic] = c
-	}
-	for topic, want := range counts {
-		got := count(t, pub, topic)
-		got.Overdue = 0
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("counts (-want +got):\n%s", diff)
-		}
-	}
-	var n int64
-	for _, keys := range db.KeysOfAll() {
-		n += db.Client().HLen(t.Context(), keys.Messages()).Val()
-	}
-	if n != 1203-12 {
-		t.Errorf("%d records, want %d", n, 1203-12)
-	}
-}
-
 func TestPublishManyLargeBodies(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
@@ -311,22 +222,25 @@ func TestPublishNothing(t *testing.T) {
 
 func TestIDInUseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, state := range states {
-		t.Run(state.String(), func(t *testing.T) {
-			pub, db := open(t)
-			inState(t, db, message("a", time.Time{}), state)
-			unchanged(t, db, func() {
-				again := message("a", future)
-				again.TTL, again.Body = anHour, []byte("another body")
-				if _, err := pub.Publish(t.Context(), again); !errors.Is(err, notify.ErrExists) {
-					t.Errorf("publish again: %v, want ErrExists", err)
-				}
-				if r := pub.PublishMany(t.Context(), []notify.Message{again, again}); !errors.Is(r[0].Err, notify.ErrExists) || !errors.Is(r[1].Err, notify.ErrExists) {
-					t.Errorf("publish again: %v, %v, want ErrExists", r[0].Err, r[1].Err)
-				}
-			})
-		})
-	}
+	storetest.Play(t, `
+== scheduled
+	publish a due=future
+== ready
+	publish a
+== leased
+	publish a
+	claim 1 = a
+== dead
+	publish a
+	claim 1 = a
+	bury a
+==
+	freeze
+	publish a due=future ttl=1h body=other = refused:exists
+	publish a a due=future ttl=1h body=other = refused:exists refused:exists
+	publish a mode=broadcast = refused:exists
+	frozen
+	`, scenario())
 }
 
 // drawing makes a publisher generate these ids, in order.
@@ -415,13 +329,6 @@ func TestAbandonedWhileDrawn(t *testing.T) {
 	all.Wait()
 }
 
-func TestIDIsOfItsTopic(t *testing.T) {
-	t.Parallel()
-	pub, _ := open(t)
-	publish(t, pub, message("a", future))
-	publish(t, pub, notify.Message{Topic: "another", ID: "a", Body: []byte("x")})
-}
-
 func TestIDTwiceInOneBatch(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
@@ -440,32 +347,22 @@ func TestIDTwiceInOneBatch(t *testing.T) {
 
 func TestIDIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
-		end  func(*testing.T, client, *notify.Store)
-	}{
-		{"after the acknowledgement", func(t *testing.T, _ client, db *notify.Store) {
-			storetest.Must(t, claim(t, db, 1)[0].Ack(t.Context()))
-		}},
-		{"after it was cancelled", func(t *testing.T, pub client, _ *notify.Store) {
-			storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")))
-		}},
-		{"after it was purged", func(t *testing.T, _ client, db *notify.Store) {
-			bury(t, db, 1)
-			storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, db).Purge(t.Context(), topic, "a")))
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			pub, db := open(t)
-			publish(t, pub, message("a", time.Time{}))
-			test.end(t, pub, db)
-			again := message("a", future)
-			again.Body = []byte("another body")
-			publish(t, pub, again)
-			wantRecord(t, pub, again)
-		})
-	}
+	storetest.Play(t, `
+	publish a topic=another due=future              # an id is of its topic
+	publish a
+== after the acknowledgement
+	claim 1 = a
+	ack a
+== after it was cancelled
+	cancel a = ready
+== after it was purged
+	claim 1 = a
+	bury a
+	purge a
+==
+	publish a due=future body="another body"
+	has a state=scheduled due=future body="another body" attempts=0
+	`)
 }
 
 func TestConcurrentPublishersGetTheirOwnResult(t *testing.T) {

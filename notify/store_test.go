@@ -26,7 +26,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -337,28 +336,6 @@ func TestFunctionsAreLost(t *testing.T) {
 		}
 	}
 	wantCounts(t, pub, notify.Counts{Published: 1})
-}
-
-func TestLeastPrivileges(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer admin.Close()
-	rule := append([]any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}, words(reach.Rights(script.DefaultPrefix, storetest.Shards()))...)
-	storetest.Must(t, admin.Do(t.Context(), rule...).Err())
-	storetest.Must(t, storetest.ErrOf(storetest.At(t, server.URL(), "").LoadFunctions(t.Context())))
-	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
-	useEverything(t, db)
-	storetest.Empty(t, storetest.At(t, server.URL(), ""))
-	if denied, err := admin.ACLLog(t.Context(), 100).Result(); err != nil || len(denied) > 0 {
-		for _, entry := range denied {
-			t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
-		}
-		t.Fatal(err)
-	}
-	if err := db.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("a key of somebody else: %v; want NOPERM", err)
-	}
 }
 
 func words(text string) []any {
