@@ -76,9 +76,7 @@ func wantLog(t *testing.T, db *notify.Store, topic string, want ...string) {
 		n, err := db.Client().XLen(t.Context(), db.KeysOf(topic).Log(topic)).Result()
 		return err == nil && int(n) >= len(want)
 	})
-	if diff := gocmp.Diff(want, ids(logOf(t, db, topic))); diff != "" {
-		t.Errorf("log of %s (-want +got):\n%s", topic, diff)
-	}
+	storetest.Same(t, fmt.Sprintf("log of %s", topic), want, ids(logOf(t, db, topic)))
 }
 
 func do(t *testing.T, db *notify.Store, args ...any) {
@@ -366,9 +364,7 @@ func TestLogIsTrimmedByAge(t *testing.T) {
 		}
 		return true
 	})
-	if n := size(t, db, "logs"); n != topics+1 {
-		t.Errorf("%d positions are known", n)
-	}
+	storetest.Is(t, "positions are known", size(t, db, "logs"), topics+1)
 	// The next broadcast names the one before it, which is gone.
 	stop()
 	run(t, db, carrier.Options{})
@@ -658,18 +654,14 @@ func TestTermsFollowOneAnother(t *testing.T) {
 		}}
 	}
 	stopA := run(t, db, o("a"))
-	if got := storetest.Receive(t, "a term begins", terms); got != "a 1" {
-		t.Errorf("got %s", got)
-	}
+	storetest.Is(t, "it", storetest.Receive(t, "a term begins", terms), "a 1")
 	run(t, db, o("b"))
 	storetest.Eventually(t, "b stands by", func() bool {
 		n, err := carrier.Standbys(t.Context(), db.Of(topic))
 		return err == nil && n == 1
 	})
 	stopA()
-	if got := storetest.Receive(t, "a term begins", terms); got != "b 2" {
-		t.Errorf("got %s", got)
-	}
+	storetest.Is(t, "it", storetest.Receive(t, "a term begins", terms), "b 2")
 }
 
 // A death is published to programs of any language: id, reason and attempts.

@@ -296,9 +296,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	expire(t, db, "leased") // and may still be acknowledged
-	if err := ds[0].Ack(t.Context()); err != nil {
-		t.Errorf("acknowledge what expired while it was leased: %v", err)
-	}
+	storetest.Is(t, "acknowledge what expired while it was leased", ds[0].Ack(t.Context()), nil)
 	// Without a carrier it stays scheduled past its expiry, and the next carrier buries it.
 	stop()
 	scheduled := later("scheduled", time.Millisecond)
@@ -601,9 +599,7 @@ func TestStrayMemberOfALiveMessage(t *testing.T) {
 			if err != nil || info.State != notify.Scheduled || info.Fault != nil || string(info.Body) != "x" {
 				t.Errorf("the live one: %+v, %v", info, err)
 			}
-			if n := size(t, db, "expiries"); n != 1 {
-				t.Errorf("%d expiries", n)
-			}
+			storetest.Is(t, "expiries", size(t, db, "expiries"), 1)
 		})
 	}
 }
@@ -618,9 +614,7 @@ func TestBeatRingsAgain(t *testing.T) {
 	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inbox).Err())
 	run(t, db, carrier.Options{})
 	for range 2 { // and again, until it is claimed
-		if got := storetest.Receive(t, "a ring", rings).Payload; got != topic {
-			t.Errorf("rung for %q", got)
-		}
+		storetest.Is(t, "rung for", storetest.Receive(t, "a ring", rings).Payload, topic)
 	}
 }
 
@@ -713,8 +707,6 @@ func TestWakeUpIsRepeated(t *testing.T) {
 	wakes := subscribe(t, db, channel) // too late for the first one
 	run(t, db, carrier.Options{})
 	for range 2 {
-		if got := storetest.Receive(t, "a wake-up", wakes).Payload; got != payload {
-			t.Errorf("woken by %q, want %q", got, payload)
-		}
+		storetest.Is(t, "woken by", storetest.Receive(t, "a wake-up", wakes).Payload, payload)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestClock(t *testing.T) {
@@ -46,9 +47,7 @@ func TestClock(t *testing.T) {
 	if set := c.sample(at(22_000), at(22_002), 0, 10_900_000); set > -79*time.Second {
 		t.Errorf("it was set back by %v", set)
 	}
-	if set := c.sample(at(23_000), at(23_200), 0, 11_900_000); set != 0 {
-		t.Errorf("it was not set, and by %v", set)
-	}
+	storetest.Is(t, "it was not set", c.sample(at(23_000), at(23_200), 0, 11_900_000), 0)
 	if got := c.when(record.Never); got.Before(start.Add(24 * time.Hour)) {
 		t.Errorf("never is %v", got)
 	}
@@ -60,17 +59,13 @@ func TestNudgeKeepsTheEarliest(t *testing.T) {
 	for _, due := range []string{"500", "300", "400"} {
 		nudge(store.Event{Kind: reach.Received, Payload: due}, nudges)
 	}
-	if got := <-nudges; got != 300 {
-		t.Errorf("got %d, want the earliest, 300", got)
-	}
+	storetest.Is(t, "it", <-nudges, 300)
 	nudge(store.Event{Kind: reach.Beat, Payload: "1"}, nudges)
 	if len(nudges) > 0 {
 		t.Error("a beat is no nudge")
 	}
 	nudge(store.Event{Kind: reach.Subscribed}, nudges)
-	if got := <-nudges; got != 0 {
-		t.Errorf("got %d, want to look at once", got)
-	}
+	storetest.Is(t, "it", <-nudges, 0)
 }
 
 func TestBatchAdaptsToRedis(t *testing.T) {

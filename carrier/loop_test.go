@@ -35,9 +35,7 @@ func TestBeats(t *testing.T) {
 					time.Sleep(30*every - 1)
 					synctest.Wait()
 					got := slices.DeleteFunc(s.calls, func(c called) bool { return c.what == "sweep" })
-					if diff := cmp.Diff(want, got, cmp.AllowUnexported(called{})); diff != "" {
-						t.Errorf("calls (-want +got):\n%s", diff)
-					}
+					storetest.Same(t, "calls", want, got, cmp.AllowUnexported(called{}))
 				}, Options{Lease: lease, Sweep: MaxSweep})
 			})
 		}
@@ -65,9 +63,7 @@ func TestSleepsUntilDue(t *testing.T) {
 					if len(got) != 1 || len(got[0].Lateness) != 1 || got[0].Lateness[0] != (Lateness{0, 1}) || got[0].Fallback {
 						t.Errorf("moved %+v", got)
 					}
-					if n := len(s.take("call")); n != calls {
-						t.Errorf("%d calls, want %d", n, calls)
-					}
+					storetest.Is(t, "calls", len(s.take("call")), calls)
 				}, Options{})
 			})
 		}
@@ -288,9 +284,7 @@ func TestSweepTimes(t *testing.T) {
 		}
 		start(t, a)
 		time.Sleep(want[len(want)-1] + time.Second)
-		if diff := cmp.Diff(want, s.take("sweep")); diff != "" {
-			t.Errorf("steps (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "steps", want, s.take("sweep"))
 		for _, part := range []string{"cannot keep house; retrying", "keeping house again", "forgotten=5"} {
 			if log.count(part) != 1 {
 				t.Errorf("the log has %q %d times", part, log.count(part))
@@ -381,9 +375,7 @@ func TestCrewAtRest(t *testing.T) {
 		}
 		shares := func(when string, want map[string]int) {
 			t.Helper()
-			if diff := cmp.Diff(want, crew.carry()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", when, diff)
-			}
+			storetest.Same(t, when, want, crew.carry())
 		}
 		crew.join("a")
 		shares("alone", map[string]int{"a": 8})

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // noon is now in the tests of plans, which tell times by how long they are after it.
@@ -151,9 +152,7 @@ func TestPlan(t *testing.T) {
 		for _, d := range test.late {
 			of.Late = append(of.Late, noon.Add(d))
 		}
-		if diff := cmp.Diff(test.want, inWords(planOf(of, noon))); diff != "" {
-			t.Errorf("%s: (- wanted, + got)\n%s", name, diff)
-		}
+		storetest.Same(t, fmt.Sprintf("%s:", name), test.want, inWords(planOf(of, noon)))
 	}
 	for name, unread := range map[string]store.Listed{
 		"a record that cannot be read": {Err: errors.New("foreign")},

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -107,9 +105,7 @@ func wantRest(t *testing.T, before, after map[string]int64, rare, history int64)
 		delete(want, "xlen")
 		delete(want, "zcard")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%d beats (-want +got):\n%s", n, diff)
-	}
+	storetest.Same(t, fmt.Sprintf("%d beats", n), want, got)
 	all := sum(got) - n // without the call itself
 	if most := 8*n + 6*rare*n + (1+rare)*looks + history*(2*n+3*looks+samples+1); all > most {
 		t.Errorf("%d beats made %d commands, want at most %d", n, all, most)

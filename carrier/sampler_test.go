@@ -1,11 +1,11 @@
 package carrier
 
 import (
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // What a sampler makes of the totals of beats, by Redis's clock in ms since a whole minute.
@@ -51,9 +51,7 @@ func TestSampler(t *testing.T) {
 				one := s.next[ring]
 				got[ring] = []int64{one.At - minute, int64(one.Seconds), one.Published}
 			}
-			if diff := cmp.Diff([store.Rings][]int64{b.seconds, b.minute}, got); diff != "" {
-				t.Errorf("%s, beat %d: %s", name, i+1, diff)
-			}
+			storetest.Same(t, fmt.Sprintf("%s, beat %d", name, i+1), [store.Rings][]int64{b.seconds, b.minute}, got)
 		}
 	}
 }

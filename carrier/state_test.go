@@ -87,9 +87,7 @@ func TestState(t *testing.T) {
 	began := time.Now()
 	idle, err := carrier.New(db, carrier.Options{})
 	storetest.Must(t, err)
-	if s := state(idle); s != (carrier.State{}) {
-		t.Errorf("before it runs: %+v", s)
-	}
+	storetest.Is(t, "before it runs", state(idle), (carrier.State{}))
 	c, all := watch(t, db, carrier.Options{})
 	all.wait(t, "they are moved", 20)
 	storetest.Eventually(t, "the beat counts", func() bool { return state(c).Kept == 22 })

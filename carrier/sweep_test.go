@@ -129,9 +129,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 	storetest.Eventually(t, "they are removed", func() bool { return deadRemoved(c) == old+1 })
 	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=INFO", "removed dead letters", "orders") })
 	for name, want := range map[string]int64{"dead:orders": 5, "dead:mail": 2, "deaths": 7, "attempts": 7, "messages": 7} {
-		if got := size(t, store, name); got != want {
-			t.Errorf("%s holds %d, want %d", name, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("%s holds", name), size(t, store, name), want)
 	}
 	if info := inspect(t, store, fmt.Sprintf("%05d", old)); info.State != notify.Dead || info.Reason != "no such order" {
 		t.Errorf("the first that stays: %+v", info)
@@ -167,9 +165,7 @@ func TestTooManyDeadLettersAreRemoved(t *testing.T) {
 	aged(t, store, "orders", 20, time.Minute)
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
 	storetest.Eventually(t, "they are removed", func() bool { return deadRemoved(c) == 20 })
-	if n := size(t, store, "dead:mail"); n != 10 {
-		t.Errorf("%d of the other topic are left", n)
-	}
+	storetest.Is(t, "left of the other topic", size(t, store, "dead:mail"), 10)
 	if info := inspect(t, store, "00020"); info.State != notify.Dead {
 		t.Errorf("the first that stays: %+v", info)
 	}
@@ -189,9 +185,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 	stop()
 	die(t, store, "orders", 30)
 	for name, want := range map[string]int64{"dead:orders": 10, "deaths": 10, "attempts": 10, "messages": 10} {
-		if got := size(t, store, name); got != want {
-			t.Errorf("%s holds %d, want %d", name, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("%s holds", name), size(t, store, name), want)
 	}
 	if info := inspect(t, store, "00020"); info.State != notify.Dead {
 		t.Errorf("the first that stays: %+v", info)
@@ -199,9 +193,7 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 
 	do(t, store, "HSET", kept, "most", 3)
 	die(t, store, "orders", 2)
-	if n := size(t, store, "dead:orders"); n != 8 {
-		t.Errorf("%d are left, want two fewer by each death", n)
-	}
+	storetest.Is(t, "left", size(t, store, "dead:orders"), 8)
 	c, _ := watch(t, store, carrier.Options{KeepDeadCount: 10, Sweep: often})
 	storetest.Eventually(t, "what deaths removed is counted", func() bool { return deadRemoved(c) == 20+4 })
 }
@@ -288,9 +280,7 @@ func TestIdleTopicsAreForgotten(t *testing.T) {
 		}
 		return names
 	}
-	if got := strings.Join(known(), " "); got != "announced dead leased paused ready scheduled waits" {
-		t.Errorf("known are %s", got)
-	}
+	storetest.Is(t, "known are", strings.Join(known(), " "), "announced dead leased paused ready scheduled waits")
 	if sum, err := inspector.Survey(ctx, 1); err != nil || sum.Topics != 7 || sum.Published != 12 || sum.Acked != 8 {
 		t.Errorf("in all there are %+v, %v; want what was forgotten counted, too", sum, err)
 	}
@@ -324,9 +314,7 @@ func TestTopicInUseIsNotForgotten(t *testing.T) {
 		return err == nil && strings.HasSuffix(mark, " 1") && seen != 1 && topicsForgotten(c) >= 1
 	})
 	for topic, want := range map[string]int64{"gone": 0, "used": 1, "leased": 1} {
-		if n := counts(t, store, topic).Published; n != want {
-			t.Errorf("of %s it counts %d, want %d", topic, n, want)
-		}
+		storetest.Is(t, fmt.Sprintf("of %s it counts", topic), counts(t, store, topic).Published, want)
 	}
 }
 
@@ -363,9 +351,7 @@ func TestPositionsAreForgotten(t *testing.T) {
 	stop()
 	run(t, store, carrier.Options{})
 	storetest.Publish(t, store, all("t.000", "second", 0))
-	if id := storetest.Receive(t, "the next one", heard); id != "second" {
-		t.Errorf("heard %s", id)
-	}
+	storetest.Is(t, "heard", storetest.Receive(t, "the next one", heard), "second")
 	if log := logOf(t, store, "t.000"); log[len(log)-1].position <= notify.Position(last[0].Score) {
 		t.Errorf("it is at %v, the last one before was at %v", log[len(log)-1].position, notify.Position(last[0].Score))
 	}
@@ -383,9 +369,7 @@ func TestDeposedCarrierSweepsNothing(t *testing.T) {
 	if !errors.As(err, &deposed) {
 		t.Errorf("the housekeeping of the old one returns %v", err)
 	}
-	if n := size(t, db, "dead:orders"); n != 3 {
-		t.Errorf("%d are left", n)
-	}
+	storetest.Is(t, "left", size(t, db, "dead:orders"), 3)
 }
 
 // Foreign keys and values do not keep the housekeeping from anything else, and are left alone.
@@ -473,7 +457,5 @@ func TestMoreAreGoneThanOneStepStrikesOff(t *testing.T) {
 			t.Fatalf("%d wait after a step, want %d", left, want)
 		}
 	}
-	if n := c.State().TopicsForgotten; n != topics {
-		t.Errorf("%d were forgotten", n)
-	}
+	storetest.Is(t, "forgotten", c.State().TopicsForgotten, topics)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -96,12 +95,8 @@ func TestPublishOneAsInABatch(t *testing.T) {
 				held[i] = untimed(t, db)
 				heard[i] = []any{placed[0].Refusal, placed[0].Ready, bells.recorded()}
 			}
-			if diff := cmp.Diff(held[1], held[0]); diff != "" {
-				t.Errorf("what Redis holds (-in a batch +alone):\n%s", diff)
-			}
-			if diff := cmp.Diff(heard[1], heard[0]); diff != "" {
-				t.Errorf("what was heard (-in a batch +alone):\n%s", diff)
-			}
+			storetest.Same(t, "what Redis holds (-in a batch +alone)", held[1], held[0])
+			storetest.Same(t, "what was heard (-in a batch +alone)", heard[1], heard[0])
 		})
 	}
 }
@@ -124,7 +119,5 @@ func TestAcknowledgeOneAsInABatch(t *testing.T) {
 		held[i] = untimed(t, db)
 		held[i]["acked"] = db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), "*:acked").Val()
 	}
-	if diff := cmp.Diff(held[1], held[0]); diff != "" {
-		t.Errorf("what Redis holds (-in a batch +alone):\n%s", diff)
-	}
+	storetest.Same(t, "what Redis holds (-in a batch +alone)", held[1], held[0])
 }

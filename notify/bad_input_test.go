@@ -328,9 +328,7 @@ func TestBadNames(t *testing.T) {
 			t.Errorf("%v becomes %s and %v", state, text, again)
 		}
 	}
-	if got := notify.State(9).String(); got != "State(9)" {
-		t.Errorf("an unknown state is %s", got)
-	}
+	storetest.Is(t, "an unknown state is", notify.State(9).String(), "State(9)")
 }
 
 func TestBadLine(t *testing.T) {

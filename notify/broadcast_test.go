@@ -64,9 +64,7 @@ func TestBroadcastWaits(t *testing.T) {
 	wantInfo := notify.Info{Topic: topic, ID: "a", State: notify.Scheduled, Due: future.Local(), Record: notify.Record{
 		Published: info.Published, ContentType: m.ContentType, Headers: m.Headers, Broadcast: true, Body: m.Body,
 	}}
-	if diff := cmp.Diff(wantInfo, info); diff != "" {
-		t.Errorf("message (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "message", wantInfo, info)
 	raw, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "a")).Result()
 	if want := fmt.Sprintf(`%d,{"type":"text/plain","headers":{"k":"v"},"mode":"broadcast"}`+"\nbody of a", info.Published.UnixMilli()); err != nil || raw != want {
 		t.Errorf("the record is %q, %v; want %q", raw, err, want)
@@ -187,9 +185,7 @@ func TestBroadcastNudges(t *testing.T) {
 		if test.nudge {
 			want = []string{fmt.Sprintf("nudge %d", p.Due.UnixMilli())}
 		}
-		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
-			t.Errorf("%d: nudges (-want +got):\n%s", i, diff)
-		}
+		storetest.Same(t, fmt.Sprintf("%d: nudges", i), want, nudges.recorded())
 	}
 }
 
@@ -235,9 +231,7 @@ func TestPublishMany(t *testing.T) {
 	for topic, want := range want {
 		got := count(t, pub, topic)
 		got.Overdue = 0
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("counts (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "counts", want, got)
 	}
 	var records int64
 	for _, keys := range db.KeysOfAll() {
@@ -278,9 +272,7 @@ func TestListBroadcastsPages(t *testing.T) {
 			break
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "list", want, got)
 	for _, bad := range []func() (notify.Page, error){
 		func() (notify.Page, error) { return pub.Broadcasts(t.Context(), "no topic", 1, "") },
 		func() (notify.Page, error) { return pub.Broadcasts(t.Context(), topic, 0, "") },
@@ -462,9 +454,7 @@ func TestKeysOfBroadcasts(t *testing.T) {
 	}
 	want := strings.Fields(`p:{0}:broadcasts p:{0}:log:a.b p:{0}:logs p:{0}:listeners p:{0}:places:n p:{0}:held:n p:{0}:tries:n p:{0}:owners:n p:{0}:alarms
 		p:{0}:name:n p:{0}:bridge p:{0}:secret p:{0}:logouts p:{0}:mark p:broadcast:a.b p:dead:a.b`)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "keys", want, got)
 	slices.Sort(got)
 	if len(slices.Compact(got)) != len(want) {
 		t.Error("two are the same")
@@ -509,9 +499,7 @@ func TestRightsAreExact(t *testing.T) {
 		}
 	}
 	delete(allowed, "cluster|slots") // of a Cluster
-	if diff := cmp.Diff(used, allowed); diff != "" {
-		t.Errorf("commands (-used +allowed):\n%s", diff)
-	}
+	storetest.Same(t, "commands (-used +allowed)", used, allowed)
 	if err := db.Client().Get(t.Context(), "another").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("a key of somebody else: %v; want NOPERM", err)
 	}

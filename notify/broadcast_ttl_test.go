@@ -95,9 +95,7 @@ func TestBroadcastAtTheEndOfItsTTL(t *testing.T) {
 		}
 	}
 	n := fmt.Sprint(len(all) - len(entries))
-	if diff := cmp.Diff([2]string{n, n}, dropped(t, db)); diff != "" {
-		t.Errorf("dropped (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "dropped", [2]string{n, n}, dropped(t, db))
 	t.Logf("%d of %d were sent", len(entries), len(all))
 }
 

@@ -254,9 +254,7 @@ func TestNudge(t *testing.T) {
 		if step.due > 0 {
 			want = []string{fmt.Sprintf("nudge %d", at(step.due).UnixMilli())}
 		}
-		if diff := cmp.Diff(want, nudges.recorded()); diff != "" {
-			t.Errorf("%s: nudges (-want +got):\n%s", step.name, diff)
-		}
+		storetest.Same(t, fmt.Sprintf("%s: nudges", step.name), want, nudges.recorded())
 	}
 }
 
@@ -328,12 +326,8 @@ func TestRing(t *testing.T) {
 			for _, inbox := range test.rung {
 				want = append(want, "inbox:"+inbox+" "+topic)
 			}
-			if diff := cmp.Diff(want, bells.recorded()); diff != "" {
-				t.Errorf("rings (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.left, waiting(t, db)); diff != "" {
-				t.Errorf("who waits now (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "rings", want, bells.recorded())
+			storetest.Same(t, "who waits now", test.left, waiting(t, db))
 		})
 	}
 }
@@ -376,9 +370,7 @@ func TestOnlyWhatIsDueRings(t *testing.T) {
 	}
 	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), topic, "m", 0)))
 	want := []string{wake(db, topic, 1), "inbox:a " + topic}
-	if diff := cmp.Diff(want, bells.recorded()); diff != "" {
-		t.Errorf("rings (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rings", want, bells.recorded())
 }
 
 // A topic whose ready set is foreign accepts nothing that is due already, and holds up
@@ -402,9 +394,7 @@ func TestForeignReadySet(t *testing.T) {
 		t.Errorf("%v, %v, %v; want only the first refused", r[0].Err, r[1].Err, r[2].Err)
 	}
 	want := []redis.Z{{Score: float64(r[2].Due.Add(anHour).UnixMilli()), Member: "another:other"}}
-	if diff := cmp.Diff(want, dumpOf(t, db, db.KeysOf(other.Topic))["expiries"]); diff != "" {
-		t.Errorf("expiries (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "expiries", want, dumpOf(t, db, db.KeysOf(other.Topic))["expiries"])
 }
 
 // Foreign text in place of numbers in a record stops no script half way.
@@ -424,9 +414,7 @@ func TestForeignNumbersInARecord(t *testing.T) {
 			if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
 				t.Errorf("requeued %d, %v", n, err)
 			}
-			if got := stateOf(t, pub, "a"); got != notify.Ready {
-				t.Errorf("it is %v, want ready", got)
-			}
+			storetest.Is(t, "it is", stateOf(t, pub, "a"), notify.Ready)
 		})
 	}
 }

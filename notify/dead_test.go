@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -123,15 +121,9 @@ func TestExport(t *testing.T) {
 		}
 		messages[m.ID] = m
 	}
-	if diff := cmp.Diff(full, messages["full"]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(binary, messages["binary"]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(signal, messages["signal"]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "it", full, messages["full"])
+	storetest.Same(t, "it", binary, messages["binary"])
+	storetest.Same(t, "it", signal, messages["signal"])
 	var line notify.Line
 	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || line.Reason != "because of 0000" || line.AttemptsUsed != 1 || line.Died == nil {
 		t.Errorf("got %+v, %v", line, err)

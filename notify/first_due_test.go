@@ -175,9 +175,7 @@ func TestFirstDueRestored(t *testing.T) {
 	p.Use(storetest.Open(t))
 	wantRestored(t, p.Store, lines)
 	p.Play("has a first_due=noted")
-	if got := raw(); got != was {
-		t.Errorf("the record is %q, want %q", got, was)
-	}
+	storetest.Is(t, "the record is", raw(), was)
 
 	const published = `"published":"2020-01-01T00:00:00Z"`
 	line := func(rest string) []string {

@@ -44,9 +44,7 @@ func TestStoreIsFounded(t *testing.T) {
 	}
 	other := storetest.At(t, storetest.URL(), store.KeysOf(topic).Prefix())
 	publish(t, clientOf(t, other), message("b", future))
-	if again := formatOf(t, store); again != format {
-		t.Errorf("the format became %q; it was %q", again, format)
-	}
+	storetest.Is(t, "the format became", formatOf(t, store), format)
 }
 
 // A process that runs on after Redis lost everything founds another store.

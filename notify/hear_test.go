@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -96,9 +95,7 @@ func TestHear(t *testing.T) {
 		{Kind: reach.Received, Channel: one, Payload: ""},
 	}
 	for _, want := range want {
-		if diff := cmp.Diff(want, storetest.Receive(t, "an event", events), cmpopts.IgnoreUnexported(store.Event{})); diff != "" {
-			t.Errorf("event (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "event", want, storetest.Receive(t, "an event", events), cmpopts.IgnoreUnexported(store.Event{}))
 	}
 	stop()
 	storetest.Eventually(t, "nobody hears any more", func() bool {

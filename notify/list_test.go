@@ -63,14 +63,10 @@ func wantInfo(t *testing.T, pub client, published time.Time, want notify.Info) {
 	}
 	want.Published = got.Published
 	want.History, want.By, want.Since = got.History, got.By, got.Since // see attempts_test.go
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("message (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "message", want, got)
 	page, err := pub.List(t.Context(), want.Topic, want.State, 10, "")
 	storetest.Must(t, err)
-	if diff := cmp.Diff([]notify.Info{want}, page.Messages); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "list", []notify.Info{want}, page.Messages)
 }
 
 func TestInspectUnreadable(t *testing.T) {
@@ -201,9 +197,7 @@ func TestListPages(t *testing.T) {
 					slices.Sort(got)
 					want = slices.Sorted(slices.Values(want))
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
-				}
+				storetest.Same(t, fmt.Sprintf("pages of %d", limit), want, got)
 			}
 		})
 	}
@@ -228,9 +222,7 @@ func TestListWhileMessagesGo(t *testing.T) {
 					}
 				}
 			})
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("list (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "list", want, got)
 		})
 	}
 }
@@ -331,9 +323,7 @@ func TestTopicCounts(t *testing.T) {
 	}
 	all[1].Overdue, all[1].Lateness = 0, 0
 	want := []notify.Counts{{Topic: "another", Scheduled: 1, Published: 1}, counts(t, pub)}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("topics (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "topics", want, all)
 }
 
 func cursor(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

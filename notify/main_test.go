@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -151,9 +150,7 @@ func counts(t testing.TB, pub client) notify.Counts {
 func wantCounts(t testing.TB, pub client, want notify.Counts) {
 	t.Helper()
 	want.Topic = topic
-	if diff := cmp.Diff(want, counts(t, pub)); diff != "" {
-		t.Errorf("counts (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "counts", want, counts(t, pub))
 }
 
 // hash returns the fields of a hash without lateness, which no test can predict, and
@@ -220,9 +217,7 @@ func unchanged(t testing.TB, store *notify.Store, f func()) {
 	t.Helper()
 	before := dump(t, store)
 	f()
-	if diff := cmp.Diff(before, dump(t, store)); diff != "" {
-		t.Errorf("it changed what Redis holds (-before +after):\n%s", diff)
-	}
+	storetest.Same(t, "it changed what Redis holds", before, dump(t, store))
 }
 
 // redisTime returns the time by Redis's clock.

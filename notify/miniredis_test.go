@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
@@ -90,15 +89,11 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	for len(got) < len(want) { // a hand-over to a process that stands still for a second comes again
 		got[storetest.Receive(t, "a delivery", handled)] = true
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("deliveries (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "deliveries", want, got)
 
 	publish(t, pub, delayed("dies", 10*time.Millisecond))
 	storetest.Receive(t, "a delivery", handled)
-	if death := storetest.Receive(t, "a death", died); death != "dies 1: buried by the handler" {
-		t.Errorf("death %q", death)
-	}
+	storetest.Is(t, "death", storetest.Receive(t, "a death", died), "dies 1: buried by the handler")
 	if info, err := pub.Inspect(t.Context(), topic, "dies"); err != nil || info.State != notify.Dead || info.Attempts != 1 {
 		t.Errorf("dead letter %+v, %v", info, err)
 	}
@@ -206,9 +201,7 @@ func TestBroadcastsInTheTrialServer(t *testing.T) {
 	want := func(heard chan string, want ...string) {
 		t.Helper()
 		for _, want := range want {
-			if got := storetest.Receive(t, want, heard); got != want {
-				t.Errorf("heard %q, want %q", got, want)
-			}
+			storetest.Is(t, "heard", storetest.Receive(t, want, heard), want)
 		}
 	}
 

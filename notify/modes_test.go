@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -135,9 +134,7 @@ func walkModes(t *testing.T, open func(testing.TB) *notify.Store) {
 					}
 					m := notify.Message{Topic: topic, ID: "a", Body: []byte("new"), Delay: 2 * anHour, IfExists: mode, Then: then, MaxAttempts: 7}
 					c := modeCase{t: t, pub: clientOf(t, db), db: db, m: m, follows: then != "" && (state == "leased" || state == "handed")}
-					if got := c.publish() + ", " + c.publish(); got != want {
-						t.Errorf("answered %s; want %s", got, want)
-					}
+					storetest.Is(t, "answered", c.publish()+", "+c.publish(), want)
 				})
 			}
 		}
@@ -161,9 +158,7 @@ func (c *modeCase) publish() string {
 	p, err := c.pub.Publish(c.t.Context(), c.m)
 	got := answered(c.t, p, err)
 	if err != nil || got == "kept" {
-		if diff := cmp.Diff(was, dump(c.t, c.db)); diff != "" {
-			c.t.Errorf("%s changed (-before +after):\n%s", got, diff)
-		}
+		storetest.Same(c.t, fmt.Sprintf("%s changed", got), was, dump(c.t, c.db))
 	}
 	if err != nil {
 		return got
@@ -309,9 +304,7 @@ func TestModesInOneCall(t *testing.T) {
 		got = append(got, answered(t, r.Publication, r.Err))
 	}
 	want := []string{"created", "moved", "moved", "created", "moved", "kept", "replaced", "replaced", "exists", "moved"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "answers", want, got)
 	info, err := pub.Inspect(t.Context(), topic, "a")
 	if err != nil || string(info.Body) != string(as(notify.Debounce, 5, plain).Body) || info.UniqueFor != 0 || !info.Expires.IsZero() || !info.Due.Equal(info.FirstDue) {
 		t.Errorf("it is %+v, %v", info, err)

@@ -77,18 +77,14 @@ func TestNobodyIsRungWhilePaused(t *testing.T) {
 	rung = nobody
 	counts ready=6 waiting=3 published=6 died=1 paused=true
 	`)
-	if diff := cmp.Diff([]string{wake(p.Store, "another", 1)}, woken.recorded()); diff != "" {
-		t.Errorf("published while paused (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "published while paused", []string{wake(p.Store, "another", 1)}, woken.recorded())
 	p.Play(`
 	resume
 	rung = desk-1 desk-2 desk-3
 	resume
 	rung = nobody
 	`)
-	if diff := cmp.Diff([]string{wake(p.Store, topic, 6)}, woken.recorded()); diff != "" {
-		t.Errorf("published at the resume (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "published at the resume", []string{wake(p.Store, topic, 6)}, woken.recorded())
 }
 
 // A topic that was never used may be paused: it is listed while it is, and nothing is

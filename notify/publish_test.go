@@ -185,9 +185,7 @@ func wantRecord(t *testing.T, pub client, m notify.Message) {
 	want := notify.Record{
 		Published: info.Published, FirstDue: first, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Body: m.Body,
 	}
-	if diff := cmp.Diff(want, info.Record); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "record", want, info.Record)
 }
 
 func TestPublishManyLargeBodies(t *testing.T) {
@@ -266,9 +264,7 @@ func TestGeneratedIDInUseIsDrawnAnew(t *testing.T) {
 			if p, err := pub.Broadcast(t.Context(), message("", future)); err != nil || p.ID != "c" || p.State != notify.Scheduled {
 				t.Errorf("broadcast as %+v, %v; want the id c", p, err)
 			}
-			if after := dump(t, db)["messages"].(map[string]string)[topic+":a"]; after != before {
-				t.Errorf("the record of a became %q; it was %q", after, before)
-			}
+			storetest.Is(t, "the record of a became", dump(t, db)["messages"].(map[string]string)[topic+":a"], before)
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -171,9 +170,7 @@ func TestRestore(t *testing.T) {
 	storetest.Publish(t, from, many...)
 	before := messagesOf(t, from)
 	lines, sum := export(t, from)
-	if diff := cmp.Diff(notify.Exported{Scheduled: 10_000 + 4 + 1, Ready: 2, Dead: 5, Broadcasts: 2}, sum); diff != "" {
-		t.Errorf("exported (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "exported", notify.Exported{Scheduled: 10_000 + 4 + 1, Ready: 2, Dead: 5, Broadcasts: 2}, sum)
 	wantSame(t, before, messagesOf(t, from)) // the export changes nothing
 	deaths := recording(t, to, deathChannel(to, "buried"), deathChannel(to, "exhausted"))
 	wantRestored(t, to, lines)
@@ -278,9 +275,7 @@ func TestExportLeased(t *testing.T) {
 		t.Errorf("got %+v, %v; want it due at %v with an attempt used up", info, err, leased.Until)
 	}
 	again, _ := export(t, to)
-	if diff := cmp.Diff(lines, again); diff != "" {
-		t.Errorf("exported again (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "exported again", lines, again)
 }
 
 // Messages that are out of place or unreadable are exported as well as possible, or
@@ -303,16 +298,12 @@ func TestExportDamages(t *testing.T) {
 	client.Set(ctx, keys.Deaths(), "foreign", 0)
 	lines, sum := export(t, from)
 	want := notify.Exported{Scheduled: 2, Dead: 1, Unplaced: 1, LeftOut: 4, Paused: []string{"a.c", "b"}}
-	if diff := cmp.Diff(want, sum); diff != "" {
-		t.Errorf("exported (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "exported", want, sum)
 	to := storetest.Open(t)
 	wantRestored(t, to, lines)
 	looked := clientOf(t, to)
 	for id, want := range map[string]notify.State{"lost": notify.Scheduled, "unreadable": notify.Dead, "never": notify.Scheduled} {
-		if got := stateOf(t, looked, id); got != want {
-			t.Errorf("%s is %v, want %v", id, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("%s is", id), stateOf(t, looked, id), want)
 	}
 	if info, err := looked.Inspect(ctx, topic, "unreadable"); err != nil || string(info.Body) != "no record" || !strings.Contains(info.Reason, "unreadable record") {
 		t.Errorf("got %+v, %v", info, err)

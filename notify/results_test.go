@@ -239,9 +239,7 @@ func TestAckWithoutMemory(t *testing.T) {
 	if forgotten, err := d.AckWith(t.Context(), notify.AckResult{Body: []byte("x"), Keep: anHour}); !forgotten || err != nil {
 		t.Error(forgotten, err)
 	}
-	if state := stateOf(t, pub, "a"); state != 0 {
-		t.Errorf("it is %v", state)
-	}
+	storetest.Is(t, "it is", stateOf(t, pub, "a"), 0)
 	if err := d.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 		t.Errorf("it is still leased: %v", err)
 	}

@@ -238,9 +238,7 @@ func TestRightTakenAwayFromWhatRunsNoScript(t *testing.T) {
 		a.set("-" + test.right)
 		wantRefused(t, test.ask(), "NOPERM", theRights)
 		a.give()
-		if err := test.ask(); err != nil {
-			t.Errorf("with %s: %v", test.right, err)
-		}
+		storetest.Is(t, fmt.Sprintf("with %s", test.right), test.ask(), nil)
 	}
 }
 

@@ -37,9 +37,7 @@ func TestSettings(t *testing.T) {
 	want := notify.TopicSettings{Settings: store.DefaultSettings}
 	check := func(what string, got notify.TopicSettings) {
 		t.Helper()
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		storetest.Same(t, what, want, got)
 	}
 	look := func() notify.TopicSettings {
 		t.Helper()
@@ -128,9 +126,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%s: %v tells of %q, want %q", test.name, err, fields, test.fields)
 		}
 	}
-	if diff := cmp.Diff(before, kept()); diff != "" {
-		t.Errorf("something was changed:\n%s", diff)
-	}
+	storetest.Same(t, "something was changed", before, kept())
 }
 
 // Foreign settings are reported, hold up nothing, and are gone with the next change.

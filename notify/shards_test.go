@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -408,9 +407,7 @@ func listsWithout(t *testing.T, pub client, db *notify.Store, there, all []strin
 	}
 	listed, err := storetest.Collect(pub.Topics(t.Context()))
 	wantMissing(t, "topics", err)
-	if diff := cmp.Diff(there, topicsIn(listed)); diff != "" {
-		t.Errorf("topics (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "topics", there, topicsIn(listed))
 	page, next, err := pub.TopicsAfter(t.Context(), "", 3)
 	wantMissing(t, "a page of topics", err)
 	if got := topicsIn(page); !slices.Equal(got, there[:3]) || next != there[2] {
@@ -471,9 +468,7 @@ func TestTopicsOfManyShards(t *testing.T) {
 				break
 			}
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("limit %d, %v (-want +got):\n%s", test.limit, test.patterns, diff)
-		}
+		storetest.Same(t, fmt.Sprintf("limit %d, %v", test.limit, test.patterns), test.want, got)
 	}
 	all, err := storetest.Collect(pub.Topics(t.Context()))
 	if err != nil || len(all) != len(want) || all[0].Topic != want[0] || all[299].Topic != want[299] || all[299].Scheduled != 1 {
@@ -517,9 +512,7 @@ func TestSurveyOfManyShards(t *testing.T) {
 		"deaths":  {names(s.Deaths), {topics[7], topics[6], topics[5]}},
 		"paused":  {names(s.Paused), {topics[5], topics[2]}},
 	} {
-		if diff := cmp.Diff(lists[1], lists[0]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		storetest.Same(t, what, lists[1], lists[0])
 	}
 	if len(s.Busy) != 3 {
 		t.Errorf("busy are %+v", s.Busy)
@@ -622,9 +615,7 @@ func TestAdoptSettings(t *testing.T) {
 
 	put(0, first)
 	storetest.Should(t, db.Of(topics[6]).AdoptSettings(t.Context()))
-	if got := revisions(t, db)[0]; got != second {
-		t.Errorf("home has %q, want %q", got, second)
-	}
+	storetest.Is(t, "home has", revisions(t, db)[0], second)
 	set(t, pub, notify.AllTopics, notify.SettingsChange{Default: []string{"lease"}})
 	wantOneRevision(t, db)
 	if got := revisions(t, db)[4]; !strings.HasSuffix(got, ":") {
@@ -652,9 +643,7 @@ func TestSetForAllOfOneShard(t *testing.T) {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	got := db.Client().HGetAll(t.Context(), db.Keys().Topics()).Val()
-	if diff := cmp.Diff(map[string]string{"*:settings": " attempts=3"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "it", map[string]string{"*:settings": " attempts=3"}, got)
 }
 
 // revisions returns when the settings for all topics were changed in each shard, a colon,
@@ -735,9 +724,7 @@ func TestMissing(t *testing.T) {
 	if err == nil || err.Error() != "shards [2 3 5] are missing: two" || !store.IsPartial(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := store.Missing(nil, nil); err != nil {
-		t.Errorf("of no error: %v", err)
-	}
+	storetest.Is(t, "of no error", store.Missing(nil, nil), nil)
 	if err := store.Missing(two, other); err != other || store.IsPartial(err) {
 		t.Errorf("got %v", err)
 	}

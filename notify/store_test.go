@@ -58,9 +58,7 @@ func TestCheck(t *testing.T) {
 			}
 			wantUnfit(t, db, server.Addr(), test.unfit)
 			db.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
-			if err := db.Check(t.Context()); err != nil {
-				t.Errorf("after it was put right: %v", err)
-			}
+			storetest.Is(t, "after it was put right", db.Check(t.Context()), nil)
 		})
 	}
 }
@@ -287,9 +285,7 @@ func TestRedisRestarts(t *testing.T) {
 			publish(t, pub, message("after", future)) // the first call, which finds the scripts gone
 			storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "after")))
 			before["topics"].(map[string]string)[topic+":published"] = "2"
-			if diff := cmp.Diff(before, dump(t, db)); diff != "" {
-				t.Errorf("what Redis holds (-before +after):\n%s", diff)
-			}
+			storetest.Same(t, "what Redis holds", before, dump(t, db))
 		})
 	}
 }
@@ -331,9 +327,7 @@ func TestFunctionsAreLost(t *testing.T) {
 	}
 	for i, call := range calls {
 		storetest.Must(t, db.Client().FunctionFlush(t.Context()).Err())
-		if err := call(); err != nil {
-			t.Errorf("call %d: %v", i, err)
-		}
+		storetest.Is(t, fmt.Sprintf("call %d", i), call(), nil)
 	}
 	wantCounts(t, pub, notify.Counts{Published: 1})
 }

@@ -87,9 +87,7 @@ func TestSurvey(t *testing.T) {
 	}
 	s.Overdue, s.Behind, s.Blocked, s.Deaths, s.Paused, s.Busy, s.Now = nil, nil, nil, nil, nil, nil, time.Time{}
 	want := notify.Survey{Topics: 5, Messages: 8, Leased: 1, Dead: 1, Broadcasts: 1, Published: 8, Acked: 1, Died: 1}
-	if diff := gocmp.Diff(want, s); diff != "" {
-		t.Errorf("in all (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "in all", want, s)
 	publish(t, pub, notify.Message{Topic: "later", ID: "first", Key: "k"})
 	publish(t, pub, notify.Message{Topic: "later", ID: "second", Key: "k"})
 	wantNames(t, "blocked", survey(t, pub, 10).Blocked, "later")
@@ -387,9 +385,7 @@ func TestNamesFollowTopics(t *testing.T) {
 			got = append(got, store.Client().ZRange(t.Context(), keys.TopicNames(), 0, -1).Val()...)
 		}
 		slices.Sort(got)
-		if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", when, diff)
-		}
+		storetest.Same(t, when, want, got, cmpopts.EquateEmpty())
 	}
 	publish(t, pub, of("b", "x", future))
 	publish(t, pub, notify.Message{Topic: "a", ID: "x", Body: []byte("x"), Due: future, Broadcast: true})

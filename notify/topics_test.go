@@ -84,13 +84,9 @@ func TestTopicsInPages(t *testing.T) {
 			t.Errorf("%s is overdue for %v, then for %v; want %v", all[i].Topic, overdue, alone.Overdue, before)
 		}
 		all[i].Overdue, alone.Overdue = 0, 0
-		if diff := cmp.Diff(alone, all[i]); diff != "" {
-			t.Errorf("one of all (-alone +in a page):\n%s", diff)
-		}
+		storetest.Same(t, "one of all (-alone +in a page)", alone, all[i])
 	}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("topics (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "topics", want, all)
 }
 
 // A foreign counter spoils no count but its own.
@@ -103,9 +99,7 @@ func TestForeignCounters(t *testing.T) {
 			counters = append(counters, topic+":"+what, value)
 		}
 		do(t, store, counters, []any{"ZADD", store.KeysOf(topic).Ready(topic), "-inf", "m"})
-		if c := count(t, pub, topic); c != (notify.Counts{Topic: topic, Ready: 1, Sent: 7}) {
-			t.Errorf("%q: %+v", value, c)
-		}
+		storetest.Is(t, fmt.Sprintf("%q", value), count(t, pub, topic), (notify.Counts{Topic: topic, Ready: 1, Sent: 7}))
 	}
 }
 
@@ -134,9 +128,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 		storetest.Must(t, storetest.ErrOf(subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})))
 	}
 	try()
-	if got := lateness(); got != 0 {
-		t.Errorf("late by %v before anything was claimed", got)
-	}
+	storetest.Is(t, "lateness before anything was claimed", lateness(), 0)
 	now := redisTime(t, store).Truncate(time.Millisecond)
 	publish(t, pub, overdue("a", now.Add(-anHour)))
 	publish(t, pub, overdue("b", now.Add(-2*anHour)))
@@ -146,9 +138,7 @@ func TestLatenessOfTheLastClaim(t *testing.T) {
 	}
 	before := lateness()
 	try()
-	if got := lateness(); got != before {
-		t.Errorf("a claim of nothing changed it from %v to %v", before, got)
-	}
+	storetest.Is(t, fmt.Sprintf("a claim of nothing changed it from %v", before), lateness(), before)
 	// A message that is buried is not claimed: it does not count.
 	publish(t, pub, notify.Message{Topic: topic, ID: "expired", Body: []byte("x"), Due: now.Add(-3 * anHour), TTL: anHour})
 	publish(t, pub, overdue("c", now.Add(-anHour)))
@@ -181,9 +171,7 @@ func TestTopicKnownByADeath(t *testing.T) {
 		n, err := store.Client().ZCard(t.Context(), store.KeysOf(topic).ScheduledTopics()).Result()
 		return n == 0 && err == nil
 	})
-	if diff := cmp.Diff([]string{topic}, topics()); diff != "" {
-		t.Errorf("topics (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "topics", []string{topic}, topics())
 	if c := counts(t, pub); c.Died != 1 {
 		t.Errorf("%+v", c)
 	}
@@ -264,9 +252,7 @@ func TestTopicsAfter(t *testing.T) {
 			return len(ps) > 0 && !slices.ContainsFunc(ps, func(p notify.Pattern) bool { return p.Match(c.Topic) })
 		})
 		for _, limit := range []int{1, 2, 3, 17, 18, 19, 500} {
-			if diff := cmp.Diff(want, pages(t, pub, limit, ps), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("%v in pages of %d (-want +got):\n%s", texts, limit, diff)
-			}
+			storetest.Same(t, fmt.Sprintf("%v in pages of %d", texts, limit), want, pages(t, pub, limit, ps), cmpopts.EquateEmpty())
 		}
 		got, err := storetest.Collect(pub.Topics(t.Context(), ps...))
 		if diff := cmp.Diff(want, withoutTimes(got), cmpopts.EquateEmpty()); diff != "" || err != nil {

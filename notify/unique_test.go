@@ -63,9 +63,7 @@ func TestDebounceByMany(t *testing.T) {
 		t.Errorf("got %+v, %v", info, err)
 	}
 	wantCounts(t, pub, notify.Counts{Scheduled: 1, Published: 1})
-	if n := len(dump(t, db)["messages"].(map[string]string)); n != 1 {
-		t.Errorf("there are %d records", n)
-	}
+	storetest.Is(t, "records", len(dump(t, db)["messages"].(map[string]string)), 1)
 }
 
 // An id stays taken after the end of its message, is inspected as done, and is freed by
@@ -143,9 +141,7 @@ func TestTakenIsFreed(t *testing.T) {
 	if steps < n/500 {
 		t.Errorf("it was done in %d steps", steps)
 	}
-	if left := db.Client().Exists(t.Context(), keys.Taken()).Val() + db.Client().HLen(t.Context(), keys.Messages()).Val(); left != 1 {
-		t.Errorf("%d are left", left)
-	}
+	storetest.Is(t, "left", db.Client().Exists(t.Context(), keys.Taken()).Val()+db.Client().HLen(t.Context(), keys.Messages()).Val(), 1)
 }
 
 // In a batch, messages of one id are published in their order, in whichever way.
@@ -189,8 +185,6 @@ func TestExportFollowed(t *testing.T) {
 	}
 	publish(t, other, restored)
 	for _, key := range []string{"extras", "messages", "scheduled:" + topic} {
-		if diff := cmp.Diff(dump(t, db)[key], dump(t, copied)[key]); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", key, diff)
-		}
+		storetest.Same(t, key, dump(t, db)[key], dump(t, copied)[key])
 	}
 }

@@ -151,9 +151,7 @@ func TestFind(t *testing.T) {
 			"due<now state:leased,ready":         {"held:leased", "order.b:r~1.-:x"},
 		} {
 			found, last := all(t, db, question, find.Options{})
-			if diff := cmp.Diff(want, names(found)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", question, diff)
-			}
+			storetest.Same(t, question, want, names(found))
 			if last.Looked != last.Of && !strings.Contains(question, "due") {
 				t.Errorf("%s: looked at %d of %d", question, last.Looked, last.Of)
 			}
@@ -193,9 +191,7 @@ func TestFindPages(t *testing.T) {
 			if len(found) != len(want) || last.Looked != 300 || last.Of != 300 {
 				t.Fatalf("limit %d: %d messages, looked at %d of %d", limit, len(found), last.Looked, last.Of)
 			}
-			if diff := cmp.Diff(want, names(found)); diff != "" {
-				t.Errorf("limit %d (-want +got):\n%s", limit, diff)
-			}
+			storetest.Same(t, fmt.Sprintf("limit %d", limit), want, names(found))
 			sorted := slices.IsSortedFunc(found, func(a, b notify.Info) int { return strings.Compare(a.Topic, b.Topic) })
 			if len(db.KeysOfAll()) == 1 && !sorted {
 				t.Error("topics are not sorted")

@@ -66,9 +66,7 @@ func TestFindID(t *testing.T) {
 		} {
 			for _, limit := range []int{1, 500} {
 				found, last := all(t, db, question, find.Options{Limit: limit})
-				if diff := cmp.Diff(want, names(found)); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", question, diff)
-				}
+				storetest.Same(t, question, want, names(found))
 				if last.Looked != last.Of || !strings.Contains(question, "topic:") && last.Of != topics {
 					t.Errorf("%s: looked at %d of %d topics", question, last.Looked, last.Of)
 				}
@@ -114,9 +112,7 @@ func TestFindIDPages(t *testing.T) {
 		}
 		rest, _ := all(t, db, "id:m", find.Options{Limit: limit, Cursor: first.Cursor})
 		slices.Sort(want)
-		if diff := cmp.Diff(want, names(append(rest, first.Messages...))); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "it", want, names(append(rest, first.Messages...)))
 	})
 }
 
@@ -129,9 +125,7 @@ func TestActOnID(t *testing.T) {
 		want(t, "purge", act(t, db, "id:x", find.Act{Kind: find.Purge}, find.Options{Limit: 1}, false), 2, 2)
 		want(t, "cancel", act(t, db, "id:x topic:order.>", find.Act{Kind: find.Cancel}, find.Options{}, false), 2, 2)
 		found, _ := all(t, db, "id:x", find.Options{})
-		if diff := cmp.Diff([]string{"done:x", "held:x", "news:x"}, names(found)); diff != "" {
-			t.Errorf("what is left (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "what is left", []string{"done:x", "held:x", "news:x"}, names(found))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func parse(t testing.TB, text string) find.Query {
@@ -142,14 +143,8 @@ func TestIn(t *testing.T) {
 		`topic:a state:leased reason~"b c"`:         {notify.Leased},
 		`topic:a state:scheduled,done reason~"b c"`: {notify.Done, notify.Scheduled},
 	} {
-		if got := q.In(states...).String(); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		storetest.Is(t, "it", q.In(states...).String(), want)
 	}
-	if got := (find.Query{}).In(notify.Dead).String(); got != "state:dead" {
-		t.Errorf("got %s", got)
-	}
-	if got := q.String(); got != `topic:a state:ready,dead reason~"b c"` {
-		t.Errorf("it was changed to %s", got)
-	}
+	storetest.Is(t, "it", (find.Query{}).In(notify.Dead).String(), "state:dead")
+	storetest.Is(t, "it was changed to", q.String(), `topic:a state:ready,dead reason~"b c"`)
 }

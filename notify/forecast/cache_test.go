@@ -3,6 +3,7 @@ package forecast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -31,20 +32,14 @@ func TestCacheKeepsAnswers(t *testing.T) {
 		t.Fatal(n)
 	}
 	add()
-	if n := later(t, c, forecast.Options{Bucket: time.Hour, Count: 24}); n != 1 {
-		t.Errorf("the same question is answered with %d", n)
-	}
+	storetest.Is(t, "the same question is answered with", later(t, c, forecast.Options{Bucket: time.Hour, Count: 24}), 1)
 	for _, o := range []forecast.Options{{Count: 25}, {Bucket: time.Minute}, {Topics: patterns(t, "t")}, {Topics: patterns(t, "t", "u")}} {
-		if n := later(t, c, o); n != 2 {
-			t.Errorf("%+v: %d", o, n)
-		}
+		storetest.Is(t, fmt.Sprintf("%+v", o), later(t, c, o), 2)
 	}
 	short := forecast.NewCache(s)
 	short.Keep(0)
 	for want := int64(2); want < 5; want++ {
-		if n := later(t, short, forecast.Options{}); n != want {
-			t.Errorf("it kept %d, not %d", n, want)
-		}
+		storetest.Is(t, "it kept", later(t, short, forecast.Options{}), want)
 		add()
 	}
 }
@@ -55,9 +50,7 @@ func TestCacheKeepsWhatTakesLong(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0: forecast.Kept, 100 * time.Millisecond: forecast.Kept, 500 * time.Millisecond: 50 * time.Second, time.Hour: forecast.LongestKept,
 	} {
-		if got := forecast.KeptFor(took); got != want {
-			t.Errorf("what takes %v is kept for %v, want %v", took, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("what takes %v is kept for", took), forecast.KeptFor(took), want)
 	}
 }
 

@@ -43,9 +43,7 @@ func TestDeathsAgainstBruteForce(t *testing.T) {
 					}
 					seen[topic] = true
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%v by %v: %s", topics, bucket, diff)
-				}
+				storetest.Same(t, fmt.Sprintf("%v by %v", topics, bucket), want, got)
 				if last := got.From.Add(time.Duration(buckets) * got.Bucket); !last.After(now) || last.After(time.Now().Add(got.Bucket)) {
 					t.Errorf("the last bucket ends at %v", last)
 				}

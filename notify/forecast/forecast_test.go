@@ -120,9 +120,7 @@ func TestForecastAgainstBruteForce(t *testing.T) {
 				}
 				return len(o.Topics) == 0
 			}
-			if diff := cmp.Diff(l.want(got, wants), got); diff != "" {
-				t.Errorf("%+v: %s", o, diff)
-			}
+			storetest.Same(t, fmt.Sprintf("%+v", o), l.want(got, wants), got)
 			if all := len(o.Topics) == 0 || o.Topics[0].String() == ">"; all != (got.Broadcasts != nil) {
 				t.Errorf("%+v: broadcasts %v", o, got.Broadcasts)
 			}

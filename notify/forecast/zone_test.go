@@ -1,6 +1,7 @@
 package forecast_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 	_ "time/tzdata" // for machines that have none
@@ -58,8 +59,6 @@ func TestDaysOfADifferentLength(t *testing.T) {
 	storetest.Must(t, err)
 	f := forecast.Forecast{From: time.Date(2026, 10, 24, 0, 0, 0, 0, zone), Bucket: forecast.Day}
 	for i, want := range []string{"2026-10-24T00:00:00+02:00", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"} {
-		if got := f.Begin(i).Format(time.RFC3339); got != want {
-			t.Errorf("day %d begins at %s, want %s", i, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("day %d begins at", i), f.Begin(i).Format(time.RFC3339), want)
 	}
 }

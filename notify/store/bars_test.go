@@ -130,7 +130,5 @@ func TestBarsOfOneCallAreKept(t *testing.T) {
 	b.sweep.KeepDeadCount = 2
 	b.step() // deaths keep as many from now on
 	b.die("ledger", n, true)
-	if barred := len(b.read().seats); barred != n {
-		t.Errorf("%d keys are barred, want %d", barred, n)
-	}
+	storetest.Is(t, "keys are barred", len(b.read().seats), n)
 }

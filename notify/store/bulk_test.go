@@ -93,9 +93,7 @@ func TestClaimOfManyBuries(t *testing.T) {
 				reasons["t:"+ids[0]] != "record is missing" || reasons["t:"+ids[50]] != "expired" {
 				t.Errorf("claimed %d, buried %v", len(got.Messages), reasons)
 			}
-			if n := db.Client().ZCard(t.Context(), keys.Leased()).Val(); n != 98 {
-				t.Errorf("%d are leased", n)
-			}
+			storetest.Is(t, "leased", db.Client().ZCard(t.Context(), keys.Leased()).Val(), 98)
 		})
 	}
 }

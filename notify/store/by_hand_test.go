@@ -89,9 +89,7 @@ func TestRunSchedule(t *testing.T) {
 	if diff := cmp.Diff(want, info.Headers); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(before, r.state("daily")); diff != "" {
-		t.Errorf("the schedule changed: %s", diff)
-	}
+	storetest.Same(t, "the schedule changed", before, r.state("daily"))
 	r.must(r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	if again := r.run("daily"); again.ID == info.ID || again.State != notify.Ready {
 		t.Errorf("while it is paused: %+v", again)
@@ -136,9 +134,7 @@ func TestByHandWaits(t *testing.T) {
 	drops := hourly(r, "drops")
 	drops.Message.Key, drops.Message.IfBusy = "acct-7", "drop"
 	r.put(drops)
-	if got := r.backfill("drops", r.hour(3), r.hour(0)); got != "0s 1h 2h" {
-		t.Errorf("made %s", got)
-	}
+	storetest.Is(t, "made", r.backfill("drops", r.hour(3), r.hour(0)), "0s 1h 2h")
 	if c, err := storetest.Count(r.db, r.topic); err != nil || c.Ready != 2 || c.Blocked != 3 {
 		t.Errorf("%+v, %v; want one of each key that is ready, and the others behind them", c, err)
 	}
@@ -164,9 +160,7 @@ func TestBackfill(t *testing.T) {
 	if made, err := r.shard.Backfill(t.Context(), dry); err != nil || hoursOf(made, from) != "0s 1h 2h" {
 		t.Errorf("it would make %v, %v", made, err)
 	}
-	if got := r.backfill("daily", from.Add(time.Nanosecond), from.Add(2*time.Hour+1)); got != "59m59.999999999s 1h59m59.999999999s" {
-		t.Errorf("behind the first hour, and up to the third, it made %s", got)
-	}
+	storetest.Is(t, "behind the first hour, and up to the third, it made", r.backfill("daily", from.Add(time.Nanosecond), from.Add(2*time.Hour+1)), "59m59.999999999s 1h59m59.999999999s")
 	first := r.claimed(2)
 	for _, one := range first {
 		r.must(one.Ack(t.Context()))
@@ -178,16 +172,12 @@ func TestBackfill(t *testing.T) {
 	if made, err := r.shard.Backfill(t.Context(), dry); err != nil || hoursOf(made, from) != "0s 1h! 2h!" {
 		t.Errorf("it would make %v, %v", made, err)
 	}
-	if got := r.backfill("daily", from, from.Add(4*time.Hour)); got != "0s 1h! 2h! 3h" {
-		t.Errorf("the rest is %s", got)
-	}
+	storetest.Is(t, "the rest is", r.backfill("daily", from, from.Add(4*time.Hour)), "0s 1h! 2h! 3h")
 	rest := r.claimed(9)
 	if len(rest) != 2 || rest[0].ID != "daily~"+from.Format(time.RFC3339) || rest[1].ID < rest[0].ID {
 		t.Errorf("claimed %+v", rest)
 	}
-	if diff := cmp.Diff(before, r.state("daily")); diff != "" {
-		t.Errorf("the schedule changed: %s", diff)
-	}
+	storetest.Same(t, "the schedule changed", before, r.state("daily"))
 	r.must(r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	made, err := r.shard.Backfill(t.Context(), store.Backfill{Topic: r.topic, Name: "daily", From: r.hour(2)})
 	if n := len(made); err != nil || n < 3 || n > 4 { // the hour may end meanwhile
@@ -252,9 +242,7 @@ func TestWrongBackfill(t *testing.T) {
 			t.Errorf("got %v, %v; want %s", made, err, want)
 		}
 	}
-	if got := r.backfill("daily", put, put.Add(time.Second)); got != "0s" {
-		t.Errorf("up to what is not made it made %s", got)
-	}
+	storetest.Is(t, "up to what is not made it made", r.backfill("daily", put, put.Add(time.Second)), "0s")
 	if _, err := r.shard.Backfill(t.Context(), store.Backfill{Topic: r.topic, Name: "none", From: put}); !errors.Is(err, store.ErrNoSchedule) {
 		t.Errorf("of none: %v", err)
 	}
@@ -278,7 +266,5 @@ func TestByHandForeign(t *testing.T) {
 		t.Errorf("made %v, %v", made, err)
 	}
 	r.must(r.db.Client().Del(t.Context(), keys.Ready(r.topic)).Err())
-	if got := r.backfill("daily", from, from.Add(4*time.Hour)); got != "0s 1h 2h 3h" {
-		t.Errorf("made %s", got)
-	}
+	storetest.Is(t, "made", r.backfill("daily", from, from.Add(4*time.Hour)), "0s 1h 2h 3h")
 }

@@ -69,9 +69,7 @@ func TestListKeys(t *testing.T) {
 	if s := seats["kkkk"]; s.ID != "3-0" || s.State != record.Leased || s.By != "desk-1" || time.Since(s.Since) > time.Hour {
 		t.Errorf("a leased one is %+v", s)
 	}
-	if s := seats["kkk"]; s != (store.Seat{ID: "2-0", State: record.Scheduled}) {
-		t.Errorf("one that was put off is %+v", s)
-	}
+	storetest.Is(t, "one that was put off is", seats["kkk"], (store.Seat{ID: "2-0", State: record.Scheduled}))
 }
 
 // The keys of which most messages are blocked are found among more than a call counts.
@@ -162,15 +160,11 @@ func TestDeadLettersThatBarAreKept(t *testing.T) {
 	die(barring, func(i int) string { return fmt.Sprint("acct-", i) })
 	die(others, func(int) string { return "" })
 	k.Sweep(store.Sweep{KeepDeadCount: 1})
-	if n := len(k.read().dead); n != barring {
-		t.Errorf("%d dead letters are kept, want the %d that bar a key", n, barring)
-	}
+	storetest.Is(t, "dead letters are kept", len(k.read().dead), barring)
 	die(others, func(int) string { return "" })
 	k.Play("pass 2ms")
 	k.Sweep(store.Sweep{KeepDeadAge: time.Millisecond})
-	if n := len(k.read().dead); n != barring {
-		t.Errorf("%d dead letters are kept once they are old, want the %d that bar a key", n, barring)
-	}
+	storetest.Is(t, "dead letters are kept once they are old", len(k.read().dead), barring)
 }
 
 // The first message with a key that a shard has may be a successor that a carry publishes: it has a seat, also if that one makes it ready.

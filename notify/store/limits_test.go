@@ -220,16 +220,12 @@ func TestRateAtRest(t *testing.T) {
 	set rate=1/h
 	publish 0..2
 	`)
-	if next := p.Carry(true).Next; next != record.Never {
-		t.Errorf("the carrier waits for %d", next)
-	}
+	storetest.Is(t, "the carrier waits for", p.Carry(true).Next, record.Never)
 	p.Play(`
 	claim 3 ack = 0
 	redis ZADD alarms 1 /mail
 	`)
-	if next := p.Carry(true).Next; next != record.Never {
-		t.Errorf("once it rang, the carrier waits for %d", next)
-	}
+	storetest.Is(t, "once it rang, the carrier waits for", p.Carry(true).Next, record.Never)
 }
 
 // Wrong limits change nothing.
@@ -262,9 +258,7 @@ func TestRateAsText(t *testing.T) {
 			t.Errorf("%s is %d, %v", text, got, err)
 		}
 	}
-	if got := (60 * store.PerMinute).String(); got != "1/s" {
-		t.Errorf("60/m is %s", got)
-	}
+	storetest.Is(t, "60/m is", (60 * store.PerMinute).String(), "1/s")
 	for _, text := range []string{"", "5", "/s", "0/s", "-1/s", "1.5/s", "5/d", "1000001/s", "4294967296/h", "5/s/s", " 5/s"} {
 		if got, err := store.ParseRate("rate", text); err == nil {
 			t.Errorf("%q is %v", text, got)

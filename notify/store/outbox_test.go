@@ -46,9 +46,7 @@ func endings(t *testing.T, s store.Shard) (all []string) {
 
 func wantEndings(t *testing.T, s store.Shard, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, endings(t, s)); diff != "" {
-		t.Errorf("the outbox (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "the outbox", want, endings(t, s))
 }
 
 // sweep does one step of the housekeeping.
@@ -316,9 +314,7 @@ func TestRoomOfTheOutbox(t *testing.T) {
 	if b, err := s.Backlog(t.Context()); err != nil || b != (store.Backlog{Removed: 4}) {
 		t.Errorf("backlog %+v, %v", b, err)
 	}
-	if n := db.Client().Exists(t.Context(), db.KeysOf("t").Extras(), db.KeysOf("t").Outbox()).Val(); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
+	storetest.Is(t, "keys are left", db.Client().Exists(t.Context(), db.KeysOf("t").Extras(), db.KeysOf("t").Outbox()).Val(), 0)
 }
 
 // However many entries an outbox has, each call removes a bounded number of them, and asks for the next.
@@ -341,9 +337,7 @@ func TestLargeOutbox(t *testing.T) {
 			t.Fatalf("step %d: %+v, %d are left", steps, swept, left)
 		}
 	}
-	if n := db.Client().XLen(t.Context(), db.KeysOf("t").Outbox()).Val(); n != 150 {
-		t.Errorf("%d are left", n)
-	}
+	storetest.Is(t, "left", db.Client().XLen(t.Context(), db.KeysOf("t").Outbox()).Val(), 150)
 	fill(db)
 	got, err := s.Endings(t.Context(), 500)
 	if err != nil || len(got) != 500 {

@@ -161,8 +161,6 @@ func TestStoredPauses(t *testing.T) {
 		if err != nil || counts[0].Paused != want.paused || !counts[0].PausedUntil.Equal(want.until) {
 			t.Errorf("%q: %+v, %v", text, counts, err)
 		}
-		if next := p.Carry(true).Next; next != record.Never {
-			t.Errorf("%q: the carrier waits for %d", text, next)
-		}
+		storetest.Is(t, fmt.Sprintf("%q: the carrier waits for", text), p.Carry(true).Next, record.Never)
 	}
 }

@@ -3,8 +3,6 @@ package store_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -20,25 +18,19 @@ func TestScheduleSums(t *testing.T) {
 		r.must(err)
 		return sums
 	}
-	if diff := cmp.Diff(store.ScheduleSums{}, sums()); diff != "" {
-		t.Errorf("no schedule yet (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "no schedule yet", store.ScheduleSums{}, sums())
 	storetest.Publish(t, r.db, notify.Message{Topic: r.topic, ID: r.id("daily", 2), Body: []byte("mine"), Due: r.at(2)})
 	r.put(hourly(r, "daily"))
 	storetest.Eventually(t, "it is behind", func() bool { return sums().Behind > 0 })
 	of := r.only()
 	r.due(store.Fill{Of: of, Cursor: r.at(3), Next: r.base, Missed: 5, Occurrences: []store.Occurrence{{At: r.at(1)}, {At: r.at(2)}, {At: r.at(3)}}})
-	if diff := cmp.Diff(store.ScheduleSums{Schedules: 1, Made: 2, Missed: 5, Taken: 1}, sums()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "it", store.ScheduleSums{Schedules: 1, Made: 2, Missed: 5, Taken: 1}, sums())
 	r.must(r.shard.DeleteSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	r.must(r.db.Client().Del(t.Context(), r.db.KeysOf(r.topic).Scheduled(r.topic)).Err())
 	r.must(r.db.Client().Set(t.Context(), r.db.KeysOf(r.topic).Scheduled(r.topic), "a string", 0).Err())
 	r.put(hourly(r, "daily"))
 	r.fills(r.only(), 5)
-	if diff := cmp.Diff(store.ScheduleSums{Schedules: 1, Made: 2, Missed: 5, Taken: 1, Refused: 1}, sums()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "it", store.ScheduleSums{Schedules: 1, Made: 2, Missed: 5, Taken: 1, Refused: 1}, sums())
 	r.must(r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	if got := sums(); got.Schedules != 1 || got.Behind != 0 {
 		t.Errorf("paused: got %+v", got)

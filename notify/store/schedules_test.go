@@ -384,9 +384,7 @@ func TestFillSchedules(t *testing.T) {
 			t.Errorf("due %s, %+v: (- wanted, + got)\n%s", due, state.Occurrences[i], cmp.Diff(want, got))
 		}
 	}
-	if became := r.fills(of, 3); became != "stale" {
-		t.Errorf("a second carrier of this cursor: got %s", became)
-	}
+	storetest.Is(t, "a second carrier of this cursor: got", r.fills(of, 3), "stale")
 	if _, err := r.shard.FillSchedules(t.Context(), "another", false, []store.Fill{f}); !errors.As(err, new(*store.DeposedError)) {
 		t.Errorf("a carrier without the lease: got %v", err)
 	}
@@ -402,22 +400,14 @@ func TestFillOddly(t *testing.T) {
 	shout := hourly(r, "shout")
 	shout.Message.Broadcast = true
 	r.put(shout)
-	if became := r.fills(r.only(), 1); became != "made" {
-		t.Errorf("got %s", became)
-	}
-	if n := r.db.Client().ZCard(t.Context(), r.db.KeysOf(r.topic).Broadcasts()).Val(); n != 1 {
-		t.Errorf("%d broadcasts wait", n)
-	}
+	storetest.Is(t, "it", r.fills(r.only(), 1), "made")
+	storetest.Is(t, "broadcasts wait", r.db.Client().ZCard(t.Context(), r.db.KeysOf(r.topic).Broadcasts()).Val(), 1)
 	r.must(r.shard.DeleteSchedule(t.Context(), r.topic, "shout", store.AnyRevision))
-	if n := r.db.Client().ZCard(t.Context(), r.db.KeysOf(r.topic).Broadcasts()).Val(); n != 0 {
-		t.Errorf("%d broadcasts wait", n)
-	}
+	storetest.Is(t, "broadcasts wait", r.db.Client().ZCard(t.Context(), r.db.KeysOf(r.topic).Broadcasts()).Val(), 0)
 
 	storetest.Publish(t, r.db, notify.Message{Topic: r.topic, ID: r.id("daily", 1), Body: []byte("mine"), Due: r.at(1)})
 	r.put(hourly(r, "daily"))
-	if became := r.fills(r.only(), 1, 2); became != "made" {
-		t.Errorf("got %s", became)
-	}
+	storetest.Is(t, "it", r.fills(r.only(), 1, 2), "made")
 	if s := r.state("daily"); s.Made != 1 || s.Taken != 1 || !s.Occurrences[0].Taken || s.Occurrences[1].Taken {
 		t.Errorf("got %+v", s)
 	}
@@ -429,9 +419,7 @@ func TestFillOddly(t *testing.T) {
 	r.put(hourly(r, "daily"))
 	of := r.only()
 	r.must(r.db.Client().Set(t.Context(), r.db.KeysOf(r.topic).Scheduled(r.topic), "a string", 0).Err())
-	if became := r.fills(of, 3, 4); became != "foreign" {
-		t.Errorf("got %s", became)
-	}
+	storetest.Is(t, "it", r.fills(of, 3, 4), "foreign")
 	refused := r.state("daily")
 	if s := refused; s.Made != 0 || len(s.Occurrences) != 0 || !s.Cursor.Before(r.at(3)) || s.Refused.IsZero() {
 		t.Errorf("got %+v", s)
@@ -442,9 +430,7 @@ func TestFillOddly(t *testing.T) {
 		t.Errorf("refused since %v, then since %v", refused.Refused, again.Refused)
 	}
 	r.must(r.db.Client().Del(t.Context(), r.db.KeysOf(r.topic).Scheduled(r.topic)).Err())
-	if became := r.fills(of, 3, 4); became != "made" {
-		t.Errorf("got %s", became)
-	}
+	storetest.Is(t, "it", r.fills(of, 3, 4), "made")
 	if s := r.state("daily"); s.Made != 2 || !s.Refused.IsZero() {
 		t.Errorf("got %+v", s)
 	}
@@ -615,14 +601,10 @@ func TestRenewZonesOfMany(t *testing.T) {
 	if _, err := r.shard.RenewZones(t.Context(), r.token, "2026a", ""); !errors.Is(err, notify.ErrFull) {
 		t.Errorf("without room: got %v", err)
 	}
-	if n := len(r.scheduled()); n != all {
-		t.Errorf("without room: %d are left", n)
-	}
+	storetest.Is(t, "left without room", len(r.scheduled()), all)
 	r.must(r.db.Client().ConfigSet(t.Context(), "maxmemory", "0").Err())
 	r.renew("2026a")
-	if n := len(r.scheduled()); n != 0 {
-		t.Errorf("%d are left", n)
-	}
+	storetest.Is(t, "left", len(r.scheduled()), 0)
 }
 
 // The carrier is told once, and again a second later as long as it has not filled; not at all while the schedule is paused, or is at its end.
@@ -642,9 +624,7 @@ func TestAlarm(t *testing.T) {
 	if m := carry(); !m.Fill || m.Next <= m.Now || m.Next > m.Now+1_000_000 {
 		t.Errorf("got %+v", m)
 	}
-	if became := r.fills(r.only(), 1, 2); became != "made" {
-		t.Errorf("got %s", became)
-	}
+	storetest.Is(t, "it", r.fills(r.only(), 1, 2), "made")
 	if m := carry(); m.Fill || m.Next != r.base.UnixMicro() {
 		t.Errorf("once filled: got %+v", m)
 	}

@@ -700,7 +700,5 @@ func TestManyBarOneKey(t *testing.T) {
 		w.Seat = k.Sweep(w).Seat
 		return k.read().seats["lost"] == ""
 	})
-	if n := strings.Count(k.read().seats["barred"], "!"); n != behind+1 {
-		t.Errorf("%d bar the key", n)
-	}
+	storetest.Is(t, "that bar the key", strings.Count(k.read().seats["barred"], "!"), behind+1)
 }

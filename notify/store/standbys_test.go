@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -64,9 +62,7 @@ func TestBeatAnswersAStandby(t *testing.T) {
 			got = beat(t, shard, won)
 			return now().Sub(began) < 2*time.Second
 		})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		storetest.Same(t, what, want, got)
 	}
 	want("nobody stands by", nil)
 	carries["c"], carries["a"], carries["b"] = 1, 2, 1
@@ -115,19 +111,13 @@ func TestResignNamesAStandby(t *testing.T) {
 		}
 		return got
 	}
-	if got := resign("", 0); got != "" {
-		t.Errorf("without a standby %q was named", got)
-	}
+	storetest.Is(t, "named without a standby", resign("", 0), "")
 	for before, want := range []string{"c", "c", "b", "c", "b"} { // of as many the first by name
 		elect(t, shard, "b", 3) // each time: who has not stood for some seconds is not named
 		elect(t, shard, "c", 1)
-		if got := resign("", before); got != want {
-			t.Errorf("for shard %d %q was named, want %q", before, got, want)
-		}
+		storetest.Is(t, fmt.Sprintf("named for shard %d", before), resign("", before), want)
 	}
-	if got := resign("b", 0); got != "b" {
-		t.Errorf("%q was named in place of another", got)
-	}
+	storetest.Is(t, "named in place of another", resign("b", 0), "b")
 	if got := elect(t, shard, "b", 3); got.Won {
 		t.Errorf("got %+v", got)
 	}
@@ -144,9 +134,7 @@ func TestOneShardHasNoStandbys(t *testing.T) {
 	if n, err := db.Client().Exists(t.Context(), db.Keys().Standbys()).Result(); n != 0 || err != nil {
 		t.Errorf("%d keys, %v", n, err)
 	}
-	if s := beat(t, shard, won); s != nil {
-		t.Errorf("a beat answers %+v", s)
-	}
+	storetest.Is(t, "a beat answers", beat(t, shard, won), nil)
 	if was, err := shard.Resign(t.Context(), won.Token, "", 0); err != nil || !was {
 		t.Errorf("resigned %v, %v", was, err)
 	}

@@ -129,9 +129,7 @@ func TestWrongRepliesByThirds(t *testing.T) {
 		right, _ := a.last.([]any)
 		if one.right != nil {
 			right = one.right
-			if err := a.forged(right, func() error { return one.call(t.Context(), shard) }); err != nil {
-				t.Errorf("%s: %v, of a right reply", one.name, err)
-			}
+			storetest.Is(t, fmt.Sprintf("%s, of a right reply", one.name), a.forged(right, func() error { return one.call(t.Context(), shard) }), nil)
 		}
 		if right == nil {
 			t.Errorf("%s: no script ran", one.name)
@@ -593,9 +591,7 @@ func TestTransitionsInEachShard(t *testing.T) {
 	storetest.Must(t, err)
 	for _, shard := range shards {
 		for _, one := range askings() {
-			if err := one.call(t.Context(), shard); err != nil {
-				t.Errorf("%s in shard %d: %v", one.name, shard.Number(), err)
-			}
+			storetest.Is(t, fmt.Sprintf("%s in shard %d", one.name, shard.Number()), one.call(t.Context(), shard), nil)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package storetest
 
-import "testing"
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
 
 // Must ends the test if there is an error.
 func Must(t testing.TB, err error) {
@@ -20,3 +24,19 @@ func Should(t testing.TB, err error) {
 
 // ErrOf returns the error of a call without its result.
 func ErrOf[T any](_ T, err error) error { return err }
+
+// Is fails the test unless a value is the one that is wanted.
+func Is[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Same fails the test with the difference between what is wanted and what there is.
+func Same(t testing.TB, what string, want, got any, o ...gocmp.Option) {
+	t.Helper()
+	if diff := gocmp.Diff(want, got, o...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

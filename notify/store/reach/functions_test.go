@@ -123,9 +123,7 @@ func TestOperatorLoadsFunctions(t *testing.T) {
 		s.LoadAgain()
 		storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	}
-	if n := refusalsOf(t, root.Client(), "function|load"); n != 1 {
-		t.Errorf("the text of the library was sent %d times, and refused", n)
-	}
+	storetest.Is(t, "how often the text of the library was sent, and refused", refusalsOf(t, root.Client(), "function|load"), 1)
 	s.Abandon()
 	storetest.Eventually(t, "behind a new connection it is sent again", func() bool {
 		s.LoadAgain()

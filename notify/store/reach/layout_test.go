@@ -50,9 +50,7 @@ func TestShardOfTopic(t *testing.T) {
 	t.Parallel()
 	s := withShards(t, storetest.URL(), "test-"+record.NewID(), 8)
 	for topic, want := range map[string]int{"orders": 6, "t": 0, "mails": 5, "order.timeout": 7} {
-		if sum := int(crc32.ChecksumIEEE([]byte(topic)) % 8); sum != want {
-			t.Errorf("the table says %d for %s, whose sum is %d", want, topic, sum)
-		}
+		storetest.Is(t, fmt.Sprintf("the table says %d for %s, whose sum is", want, topic), int(crc32.ChecksumIEEE([]byte(topic))%8), want)
 		for _, name := range []string{topic, record.DeadPrefix + topic} {
 			if d, err := s.ShardOf(t.Context(), name); err != nil || d.Number() != want {
 				t.Errorf("%s is in shard %d, %v; want %d", name, d.Number(), err, want)
@@ -143,9 +141,7 @@ func TestRootLost(t *testing.T) {
 	if n, err := knows.Client().Del(t.Context(), root).Result(); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if err := publishTo(t, knows, "orders"); err != nil {
-		t.Errorf("a process that knows the number: %v", err)
-	}
+	storetest.Is(t, "a process that knows the number", publishTo(t, knows, "orders"), nil)
 	asks := withShards(t, storetest.URL(), prefix, 0)
 	if err := publishTo(t, asks, "orders"); !errors.Is(err, reach.ErrUnfit) || !strings.Contains(err.Error(), "set shards to 8") {
 		t.Errorf("a process that asks: %v", err)
@@ -153,18 +149,12 @@ func TestRootLost(t *testing.T) {
 	if n := knows.Client().Exists(t.Context(), root).Val(); n != 0 {
 		t.Error("a store of one shard was founded")
 	}
-	if err := publishTo(t, withShards(t, storetest.URL(), prefix, 8), "orders"); err != nil {
-		t.Errorf("a process that is told the number: %v", err)
-	}
-	if err := knows.RepairRoot(t.Context()); err != nil {
-		t.Errorf("a repair: %v", err)
-	}
+	storetest.Is(t, "a process that is told the number", publishTo(t, withShards(t, storetest.URL(), prefix, 8), "orders"), nil)
+	storetest.Is(t, "a repair", knows.RepairRoot(t.Context()), nil)
 	if got := knows.Client().Get(t.Context(), root).Val(); !strings.HasPrefix(got, fmt.Sprintf("%d/8/0 ", reach.Format)) {
 		t.Errorf("the root made anew is %q", got)
 	}
-	if err := publishTo(t, withShards(t, storetest.URL(), prefix, 0), "orders"); err != nil {
-		t.Errorf("a process that asks then: %v", err)
-	}
+	storetest.Is(t, "a process that asks then", publishTo(t, withShards(t, storetest.URL(), prefix, 0), "orders"), nil)
 }
 
 // A shard that lost all is founded again with another id, and the others keep theirs.
@@ -261,9 +251,7 @@ func TestRootAway(t *testing.T) {
 	for _, fault := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		storetest.Must(t, root.Signal(fault))
 		for who, s := range map[string]*notify.Store{"told the number": told, "learned it": learned, "told, and started now": withShards(t, c.URL(), "root", 8)} {
-			if err := publishTo(t, s, topic); err != nil {
-				t.Errorf("%v of the server: a process that was %s: %v", fault, who, err)
-			}
+			storetest.Is(t, fmt.Sprintf("%v of the server: a process that was %s", fault, who), publishTo(t, s, topic), nil)
 		}
 		if err := publishTo(t, withShards(t, c.URL(), "root", 0), topic); !reach.Retryable(err) {
 			t.Errorf("%v of the server: one that does not know the number: %v", fault, err)

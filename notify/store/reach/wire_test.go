@@ -92,9 +92,7 @@ func TestOneWire(t *testing.T) {
 	all.wait(t, reach.Subscribed, 8, 1)
 	some, stopSome := subscribe(t, s, s.Of("orders").InboxChannel(inbox), s.Of("orders").NudgeChannel())
 	some.wait(t, reach.Subscribed, 1, 1)
-	if n := listeningTo(t, s.Client()); n != 1 {
-		t.Errorf("%d connections listen", n)
-	}
+	storetest.Is(t, "connections listen", listeningTo(t, s.Client()), 1)
 	count := func(c reach.Channel) int64 {
 		n, err := s.Listening(t.Context(), c)
 		storetest.Must(t, err)
@@ -108,14 +106,10 @@ func TestOneWire(t *testing.T) {
 
 	stopSome()
 	storetest.Eventually(t, "nobody needs the channel of heads", func() bool { return count(s.Of("orders").NudgeChannel()) == 0 })
-	if n := count(s.Of("orders").InboxChannel(inbox)); n != 1 {
-		t.Errorf("%d are subscribed to the inbox that is needed", n)
-	}
+	storetest.Is(t, "subscribed to the inbox that is needed", count(s.Of("orders").InboxChannel(inbox)), 1)
 	again, stopAgain := subscribe(t, s, s.Of("orders").NudgeChannel())
 	again.wait(t, reach.Subscribed, 1, 1)
-	if n := count(s.Of("orders").NudgeChannel()); n != 1 {
-		t.Errorf("%d are subscribed to a channel that is confirmed", n)
-	}
+	storetest.Is(t, "subscribed to a channel that is confirmed", count(s.Of("orders").NudgeChannel()), 1)
 	stopAgain()
 	stopAll()
 	storetest.Eventually(t, "no connection listens", func() bool { return listeningTo(t, s.Client()) == 0 })
@@ -135,9 +129,7 @@ func TestWireCut(t *testing.T) {
 	if n := first.count(reach.Broken); len(n) != 8 {
 		t.Errorf("broken was told of shards %v", n)
 	}
-	if n := listeningTo(t, s.Client()); n != 1 {
-		t.Errorf("%d connections listen", n)
-	}
+	storetest.Is(t, "connections listen", listeningTo(t, s.Client()), 1)
 }
 
 // A subscription that handles its events slowly holds up no other.
