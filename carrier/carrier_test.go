@@ -265,9 +265,7 @@ func TestExpiredLeaseIsReturnedThenBuried(t *testing.T) {
 			t.Fatalf("claimed %+v, %v", ds, err)
 		}
 		storetest.Eventually(t, "the lease is over", func() bool { return counts(t, db, topic).Leased == 0 })
-		if err := ds[0].Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
-			t.Errorf("acknowledged after the lease: %v", err)
-		}
+		storetest.Fails(t, "acknowledged after the lease", ds[0].Ack(t.Context()), notify.ErrLeaseLost)
 	}
 	d := storetest.Receive(t, "it dies", deaths)
 	if want := (death{Topic: topic, ID: "a", Reason: "lease expired, out of attempts", Attempts: 2}); d != want {
@@ -692,9 +690,7 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	c, err := carrier.New(storetest.At(t, server.URL(), ""), carrier.Options{})
 	storetest.Must(t, err)
-	if err := c.Run(t.Context()); !errors.Is(err, notify.ErrUnfit) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "it", c.Run(t.Context()), notify.ErrUnfit)
 }
 
 // A program of another language that missed its wake-up is told again with

@@ -227,12 +227,8 @@ func TestAwaitUntil(t *testing.T) {
 func TestAwaitNothing(t *testing.T) {
 	t.Parallel()
 	pub, db := open(t)
-	if _, err := pub.Await(t.Context(), topic, "a"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("unknown: %v", err)
-	}
-	if _, err := pub.Await(t.Context(), "no topic", ""); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("invalid: %v", err)
-	}
+	storetest.Fails(t, "unknown", storetest.ErrOf(pub.Await(t.Context(), topic, "a")), notify.ErrNotFound)
+	storetest.Fails(t, "invalid", storetest.ErrOf(pub.Await(t.Context(), "no topic", "")), notify.ErrInvalid)
 	publish(t, pub, message("a", time.Time{}))
 	bury(t, db, 1)
 	if info, err := pub.Await(t.Context(), topic, "a"); err != nil || info.State != notify.Dead || info.Reason == "" {

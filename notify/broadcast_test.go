@@ -257,9 +257,7 @@ func TestListBroadcastsPages(t *testing.T) {
 		messages = append(messages, m)
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	var got []string
 	for cursor := ""; ; {
@@ -279,9 +277,7 @@ func TestListBroadcastsPages(t *testing.T) {
 		func() (notify.Page, error) { return pub.Broadcasts(t.Context(), topic, notify.MaxPage+1, "") },
 		func() (notify.Page, error) { return pub.Broadcasts(t.Context(), topic, 1, "!") },
 	} {
-		if _, err := bad(); !errors.Is(err, notify.ErrInvalid) {
-			t.Error(err)
-		}
+		storetest.Fails(t, "it", storetest.ErrOf(bad()), notify.ErrInvalid)
 	}
 }
 
@@ -299,9 +295,7 @@ func TestChangesRaceWithTheCarry(t *testing.T) {
 		messages = append(messages, m)
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	var mu sync.Mutex
 	cancelled, moved := map[string]bool{}, map[string]time.Time{}

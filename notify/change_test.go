@@ -318,9 +318,7 @@ func TestRing(t *testing.T) {
 				messages[i] = message(fmt.Sprint(i), time.Time{})
 			}
 			for _, r := range pub.PublishMany(t.Context(), messages) {
-				if r.Err != nil {
-					t.Fatal(r.Err)
-				}
+				storetest.Must(t, r.Err)
 			}
 			want := []string{wake(db, topic, test.messages)}
 			for _, inbox := range test.rung {

@@ -109,12 +109,8 @@ func TestFormatChangesMeanwhile(t *testing.T) {
 	publish(t, pub, message("a", future))
 	storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf(topic).Format(), "2 ID", 0).Err())
 	unchanged(t, store, func() {
-		if _, err := pub.Publish(t.Context(), message("b", future)); !errors.Is(err, notify.ErrUnfit) {
-			t.Errorf("publish: %v", err)
-		}
-		if _, err := pub.Cancel(t.Context(), topic, "a"); !errors.Is(err, notify.ErrUnfit) {
-			t.Errorf("cancel: %v", err)
-		}
+		storetest.Fails(t, "publish", storetest.ErrOf(pub.Publish(t.Context(), message("b", future))), notify.ErrUnfit)
+		storetest.Fails(t, "cancel", storetest.ErrOf(pub.Cancel(t.Context(), topic, "a")), notify.ErrUnfit)
 	})
 }
 

@@ -153,9 +153,7 @@ func publishMixed(t *testing.T, pub client, n int, first time.Time) []string {
 		}
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	slices.SortFunc(places, func(a, b place) int {
 		if c := a.due.Compare(b.due); c != 0 {
@@ -240,9 +238,7 @@ func TestListOneAmongMany(t *testing.T) {
 	messages = append(messages, announcement("first", future.Add(-1*anHour)), announcement("last", future.Add(anHour)))
 	messages = append(messages, message("1", future), message("2", future))
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	page, err := pub.Broadcasts(t.Context(), topic, 10, "")
 	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "first" || page.Cursor == "" {

@@ -38,9 +38,7 @@ func TestLocalDue(t *testing.T) {
 	if err != nil || past.State != notify.Ready {
 		t.Errorf("of the past: %+v, %v", past, err)
 	}
-	if _, err := p.RescheduleAt(t.Context(), topic, "plain", time.Date(2099, 1, 2, 8, 0, 0, 0, calendar.Wall)); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("a wall clock without a zone: %v", err)
-	}
+	storetest.Fails(t, "a wall clock without a zone", storetest.ErrOf(p.RescheduleAt(t.Context(), topic, "plain", time.Date(2099, 1, 2, 8, 0, 0, 0, calendar.Wall))), notify.ErrInvalid)
 }
 
 // Of a line all that is wrong with its time is told.
@@ -100,7 +98,5 @@ func TestSpread(t *testing.T) {
 	if _, err := p.Publish(t.Context(), notify.Message{Topic: topic, Delay: 1<<63 - 1, Spread: 24 * time.Hour}); err != nil {
 		t.Errorf("behind the longest delay: %v", err)
 	}
-	if _, err := p.Publish(t.Context(), notify.Message{Topic: topic, ID: "last", Due: record.MaxDue, Spread: 24 * time.Hour}); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("behind the last due time: %v", err)
-	}
+	storetest.Fails(t, "behind the last due time", storetest.ErrOf(p.Publish(t.Context(), notify.Message{Topic: topic, ID: "last", Due: record.MaxDue, Spread: 24 * time.Hour})), notify.ErrInvalid)
 }

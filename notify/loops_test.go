@@ -20,9 +20,7 @@ func loops(t *testing.T, ctx context.Context, pub client) map[string]iter.Seq2[s
 		many = append(many, message(fmt.Sprintf("%03d", i), future), notify.Message{Topic: fmt.Sprintf("t.%03d", i), ID: "x", Due: future})
 	}
 	for _, r := range pub.PublishMany(t.Context(), many) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	return map[string]iter.Seq2[string, error]{
 		"messages": named(pub.Messages(ctx, topic, notify.Scheduled), func(i notify.Info) string { return i.ID }),

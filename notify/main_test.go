@@ -27,11 +27,8 @@ const (
 	anHour = time.Hour
 )
 
-// future is a due time that does not come while a test runs.
-var future = time.Date(2199, 1, 2, 3, 4, 5, 678e6, time.UTC)
-
-// past is a due time long over.
-var past = time.Date(2001, 2, 3, 4, 5, 6, 789e6, time.UTC)
+// The due times that steps call so.
+var past, future = storetest.Past, storetest.Future
 
 // A client does all that package notify does with a store.
 type client struct {

@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -113,19 +114,13 @@ func TestPauseIsRefused(t *testing.T) {
 	pub, db := open(t)
 	for _, bad := range []string{"", ".", "a..b", "a b", "a:b", "a\n", strings.Repeat("a", 129), "\xff"} {
 		unchanged(t, db, func() {
-			if err := pub.Pause(t.Context(), bad); !errors.Is(err, notify.ErrInvalid) {
-				t.Errorf("pause %q: %v", bad, err)
-			}
-			if err := pub.Resume(t.Context(), bad); !errors.Is(err, notify.ErrInvalid) {
-				t.Errorf("resume %q: %v", bad, err)
-			}
+			storetest.Fails(t, fmt.Sprintf("pause %q", bad), pub.Pause(t.Context(), bad), notify.ErrInvalid)
+			storetest.Fails(t, fmt.Sprintf("resume %q", bad), pub.Resume(t.Context(), bad), notify.ErrInvalid)
 		})
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := pub.Pause(ctx, topic); !errors.Is(err, context.Canceled) {
-		t.Errorf("pause: %v", err)
-	}
+	storetest.Fails(t, "pause", pub.Pause(ctx, topic), context.Canceled)
 }
 
 // An end of a pause that is past, or too far off, is refused by Redis's clock.
@@ -145,9 +140,7 @@ func TestPauseUntilIsRefused(t *testing.T) {
 					t.Errorf("until %d: %v", until, err)
 				}
 			}
-			if _, err := store.PauseUntil(t.Context(), db, "a b", store.In(time.Hour)); !errors.Is(err, notify.ErrInvalid) {
-				t.Error(err)
-			}
+			storetest.Fails(t, "it", storetest.ErrOf(store.PauseUntil(t.Context(), db, "a b", store.In(time.Hour))), notify.ErrInvalid)
 		})
 	}
 	for _, until := range []store.When{store.In(store.LongestPause), store.At(redisTime(t, db).Add(store.LongestPause)), store.In(time.Nanosecond)} {

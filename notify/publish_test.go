@@ -197,9 +197,7 @@ func TestPublishManyLargeBodies(t *testing.T) {
 		messages[i] = notify.Message{Topic: topic, ID: fmt.Sprint(i), Body: body}
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	page, err := pub.List(t.Context(), topic, notify.Ready, notify.MaxPage, "")
 	if err != nil || len(page.Messages) != len(messages) {
@@ -444,9 +442,7 @@ func TestCancelledContextChangesNothing(t *testing.T) {
 	}
 	for name, call := range calls {
 		unchanged(t, db, func() {
-			if err := call(); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: %v, want context.Canceled", name, err)
-			}
+			storetest.Fails(t, name, call(), context.Canceled)
 		})
 	}
 }
@@ -472,17 +468,13 @@ func TestContextEndsWhileRedisIsPaused(t *testing.T) {
 		results <- err
 	}()
 	<-sent.Done()
-	if err := storetest.Receive(t, "the end of a publish whose time is up", results); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("publish: %v, want context.DeadlineExceeded", err)
-	}
+	storetest.Fails(t, "publish", storetest.Receive(t, "the end of a publish whose time is up", results), context.DeadlineExceeded)
 	go func() {
 		_, err := pub.Publish(queued, message("queued", future))
 		results <- err
 	}()
 	cancelQueued()
-	if err := storetest.Receive(t, "the end of a cancelled publish", results); !errors.Is(err, context.Canceled) {
-		t.Errorf("publish: %v, want context.Canceled", err)
-	}
+	storetest.Fails(t, "publish", storetest.Receive(t, "the end of a cancelled publish", results), context.Canceled)
 
 	goOn()
 	for _, id := range []string{"sent", "queued"} {

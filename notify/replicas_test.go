@@ -122,9 +122,7 @@ func TestWaitIsBrokenOff(t *testing.T) {
 		t.Errorf("got %v, want an ErrUnreplicated", err)
 	}
 	storetest.Must(t, replica.Signal(syscall.SIGCONT))
-	if _, err := pub.Publish(t.Context(), message("m", future)); !errors.Is(err, notify.ErrExists) {
-		t.Errorf("got %v, want that it is there", err)
-	}
+	storetest.Fails(t, "it", storetest.ErrOf(pub.Publish(t.Context(), message("m", future))), notify.ErrExists)
 }
 
 // While a replica hangs, a call that it does not confirm is an ErrUnreplicated, and so
@@ -165,9 +163,7 @@ func TestUnreplicated(t *testing.T) {
 	if p, err := pub.Publish(t.Context(), as); err != nil || p.Outcome != notify.Kept {
 		t.Errorf("once it is confirmed it is %+v, %v", p, err)
 	}
-	if _, err := pub.Cancel(t.Context(), topic, "before"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("cancel of what was cancelled: %v", err)
-	}
+	storetest.Fails(t, "cancel of what was cancelled", storetest.ErrOf(pub.Cancel(t.Context(), topic, "before")), notify.ErrNotFound)
 }
 
 // If Redis is out of memory, the answer of a call that changes nothing is confirmed,
@@ -180,9 +176,7 @@ func TestWaitReplicasOutOfMemory(t *testing.T) {
 	client := db.Client()
 	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	pub := clientOf(t, db)
-	if _, err := pub.Cancel(t.Context(), topic, "none"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("%v, want ErrNotFound", err)
-	}
+	storetest.Fails(t, "it", storetest.ErrOf(pub.Cancel(t.Context(), topic, "none")), notify.ErrNotFound)
 	if n, err := client.Exists(t.Context(), db.KeysOf(topic).Mark()).Result(); err != nil || n != 1 {
 		t.Errorf("the mark is not written: %d, %v", n, err)
 	}

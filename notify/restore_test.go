@@ -62,9 +62,7 @@ const largest = 512 << 10
 func wantRestored(t testing.TB, db *notify.Store, lines []string) {
 	t.Helper()
 	for _, r := range restore(t, db, lines) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 }
 
@@ -211,9 +209,7 @@ func TestRestoreLarge(t *testing.T) {
 		large[i].Body = bytes.Repeat([]byte{byte('A' + i)}, largest)
 	}
 	for _, r := range storetest.Publisher(t, from, notify.PublisherOptions{MaxBody: largest}).PublishMany(t.Context(), large) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	lines, _ := export(t, from)
 	wantRestored(t, to, lines)
@@ -448,9 +444,7 @@ func TestRestoreBesideForeignDeadLetters(t *testing.T) {
 	if r := results[1]; r.Err != nil || r.State != notify.Dead {
 		t.Errorf("got %+v", r)
 	}
-	if _, err := pub.Inspect(t.Context(), "bad", "a"); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("it is there, %v", err)
-	}
+	storetest.Fails(t, "it is there", storetest.ErrOf(pub.Inspect(t.Context(), "bad", "a")), notify.ErrNotFound)
 }
 
 // Where a page of an export ends is known to the process of Redis alone that read it: after a restart the export would lack messages.
@@ -498,9 +492,7 @@ func TestExportIsCut(t *testing.T) {
 	publish(t, pub, message("a", future))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := pub.Export(ctx, io.Discard, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "it", storetest.ErrOf(pub.Export(ctx, io.Discard, nil)), context.Canceled)
 	out, in := io.Pipe()
 	out.CloseWithError(errors.New("disk full"))
 	if _, err := pub.Export(t.Context(), in, nil); err == nil || !strings.Contains(err.Error(), "disk full") {

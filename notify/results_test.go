@@ -110,9 +110,7 @@ func TestAckWithFaults(t *testing.T) {
 	if forgotten, err := d.AckWith(t.Context(), largest); forgotten || err != nil {
 		t.Error(forgotten, err)
 	}
-	if _, err := d.AckWith(t.Context(), largest); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("twice: %v", err)
-	}
+	storetest.Fails(t, "twice", storetest.ErrOf(d.AckWith(t.Context(), largest)), notify.ErrLeaseLost)
 }
 
 // The id stays taken as long as its publisher wants, or as it is kept: whichever is
@@ -179,9 +177,7 @@ func TestKeepBoundLeavesIDsTaken(t *testing.T) {
 	ack b keep=1h
 	has a state=done ended=none result=
 	`)
-	if _, err := p.Inspector.Await(t.Context(), topic, "a"); !errors.Is(err, notify.ErrGone) {
-		t.Errorf("awaited: %v", err)
-	}
+	storetest.Fails(t, "awaited", storetest.ErrOf(p.Inspector.Await(t.Context(), topic, "a")), notify.ErrGone)
 }
 
 // When its time is over, a message that was kept is gone, and its id is free: for
@@ -240,9 +236,7 @@ func TestAckWithoutMemory(t *testing.T) {
 		t.Error(forgotten, err)
 	}
 	storetest.Is(t, "it is", stateOf(t, pub, "a"), 0)
-	if err := d.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("it is still leased: %v", err)
-	}
+	storetest.Fails(t, "it is still leased", d.Ack(t.Context()), notify.ErrLeaseLost)
 }
 
 // A handler that left a result, and returns nil, has settled its message.

@@ -251,9 +251,7 @@ func TestPolicyIsChanged(t *testing.T) {
 				t.Errorf("refused with %v", err)
 			}
 			unchanged(t, db, func() {
-				if _, err := pub.Publish(t.Context(), message("b", past)); !errors.Is(err, notify.ErrUnfit) {
-					t.Errorf("the next one: %v", err)
-				}
+				storetest.Fails(t, "the next one", storetest.ErrOf(pub.Publish(t.Context(), message("b", past))), notify.ErrUnfit)
 			})
 			if !memory(t, db).Evicts {
 				t.Error("what it tells of its memory is that it evicts nothing")

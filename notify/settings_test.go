@@ -1,7 +1,7 @@
 package notify_test
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,9 +139,7 @@ func TestForeignSettings(t *testing.T) {
 	} {
 		pub, db := open(t)
 		do(t, db, []any{"HSET", db.KeysOf(topic).Topics(), topic + ":settings", text})
-		if _, err := pub.Settings(t.Context(), topic); !errors.Is(err, store.ErrSettings) {
-			t.Errorf("%.20q: %v", text, err)
-		}
+		storetest.Fails(t, fmt.Sprintf("%.20q", text), storetest.ErrOf(pub.Settings(t.Context(), topic)), store.ErrSettings)
 		publish(t, pub, message("a", time.Time{}))
 		claimer := subscriberstest.Claimer(t, db)
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})

@@ -237,9 +237,7 @@ func TestPublishLearnsTheShards(t *testing.T) {
 		messages = append(messages, notify.Message{Topic: topic, ID: "a"})
 	}
 	for _, r := range later.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Error(r.Err)
-		}
+		storetest.Should(t, r.Err)
 	}
 	for k, topic := range topics {
 		if there := db.Client().HExists(t.Context(), db.KeysOfAll()[k].Messages(), topic+":a").Val(); !there {
@@ -293,9 +291,7 @@ func TestOneMasterIsAway(t *testing.T) {
 			notify.Message{Topic: topic, ID: "a", Due: future})
 	}
 	for _, r := range pub.PublishMany(t.Context(), messages) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		storetest.Must(t, r.Err)
 	}
 	m[1].Kill()
 	there := slices.Sorted(slices.Values(slices.Concat(topics[:4]...)))

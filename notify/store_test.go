@@ -595,9 +595,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 	}
 	together := notify.Message{Topic: topic, Delay: 20 * time.Millisecond}
 	for _, result := range pub.PublishMany(t.Context(), []notify.Message{together, together}) {
-		if result.Err != nil {
-			t.Fatal(result.Err)
-		}
+		storetest.Must(t, result.Err)
 		storetest.Receive(t, "a delivery", handled)
 	}
 	status, err := carrier.Look(t.Context(), db.Home())
@@ -671,9 +669,7 @@ func TestObserve(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := pub.Count(ended, topic); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "it", storetest.ErrOf(pub.Count(ended, topic)), context.Canceled)
 	if diff := cmp.Diff(map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran); diff != "" {
 		t.Error(diff)
 	}

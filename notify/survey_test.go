@@ -105,9 +105,7 @@ func TestSurveyOfNothing(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	for _, most := range []int{-1, 0, 501} {
-		if _, err := pub.Survey(t.Context(), most); !errors.Is(err, notify.ErrInvalid) {
-			t.Errorf("%d topics: %v", most, err)
-		}
+		storetest.Fails(t, fmt.Sprintf("%d topics", most), storetest.ErrOf(pub.Survey(t.Context(), most)), notify.ErrInvalid)
 	}
 }
 

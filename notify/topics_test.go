@@ -357,12 +357,9 @@ func TestDueInThePastIsNow(t *testing.T) {
 // A time to live counts from the due time that was asked for: it may be over already.
 func TestTimeToLiveThatIsOver(t *testing.T) {
 	t.Parallel()
-	pub, store := open(t)
-	m := message("a", past)
-	m.TTL = anHour
-	publish(t, pub, m)
-	if ds, err := subscriberstest.Claimer(t, store).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
-		t.Errorf("claimed %v, %v", ds, err)
-	}
-	wantCounts(t, pub, notify.Counts{Dead: 1, Published: 1, Died: 1})
+	storetest.Play(t, `
+	publish a due=past ttl=1h
+	claim 1 = dead:a
+	counts dead=1 published=1 died=1
+	`)
 }

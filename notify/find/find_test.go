@@ -409,9 +409,7 @@ func TestFindRefuses(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := f.Act(t.Context(), parse(t, "state:leased"), find.Act{Kind: find.Requeue}, find.Options{}, false); !errors.Is(err, notify.ErrInvalid) {
-		t.Error(err)
-	}
+	storetest.Fails(t, "it", storetest.ErrOf(f.Act(t.Context(), parse(t, "state:leased"), find.Act{Kind: find.Requeue}, find.Options{}, false)), notify.ErrInvalid)
 	page, err = f.Find(t.Context(), parse(t, " topic:a "), find.Options{Cursor: page.Cursor})
 	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "2" {
 		t.Error(page, err)

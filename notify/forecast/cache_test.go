@@ -2,7 +2,6 @@ package forecast_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -81,9 +80,7 @@ func TestCacheCountsOnce(t *testing.T) {
 	storetest.Receive(t, "the first one counts", began)
 	impatient, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := c.Of(impatient, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("one that waits and gives up gets %v", err)
-	}
+	storetest.Fails(t, "one that waits and gives up gets", storetest.ErrOf(c.Of(impatient, o)), context.Canceled)
 	var others sync.WaitGroup
 	for range 10 {
 		others.Go(func() {
@@ -92,9 +89,7 @@ func TestCacheCountsOnce(t *testing.T) {
 	}
 	giveUp()
 	goOn <- struct{}{}
-	if err := storetest.Receive(t, "the first one gives up", ended); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	storetest.Fails(t, "it", storetest.Receive(t, "the first one gives up", ended), context.Canceled)
 	storetest.Receive(t, "another one counts", began)
 	close(goOn)
 	others.Wait()

@@ -56,14 +56,10 @@ func TestDeathsRefuseWhatTheyCannotCount(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	for _, topics := range [][]string{nil, {"order.*"}, {"order.>"}, {"a b"}, {""}, {"ok", ">"}} {
-		if _, err := forecast.DeathsOf(t.Context(), s, topics, time.Hour, 24); !errors.Is(err, notify.ErrInvalid) {
-			t.Errorf("%q: %v", topics, err)
-		}
+		storetest.Fails(t, fmt.Sprintf("%q", topics), storetest.ErrOf(forecast.DeathsOf(t.Context(), s, topics, time.Hour, 24)), notify.ErrInvalid)
 	}
 	for bucket, buckets := range map[time.Duration]int{time.Second: 1, time.Hour: 1001, time.Minute: -1} {
-		if _, err := forecast.DeathsOf(t.Context(), s, []string{"t"}, bucket, buckets); !errors.Is(err, notify.ErrInvalid) {
-			t.Errorf("%v, %d: %v", bucket, buckets, err)
-		}
+		storetest.Fails(t, fmt.Sprintf("%v, %d", bucket, buckets), storetest.ErrOf(forecast.DeathsOf(t.Context(), s, []string{"t"}, bucket, buckets)), notify.ErrInvalid)
 	}
 }
 

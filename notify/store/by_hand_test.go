@@ -243,9 +243,7 @@ func TestWrongBackfill(t *testing.T) {
 		}
 	}
 	storetest.Is(t, "up to what is not made it made", r.backfill("daily", put, put.Add(time.Second)), "0s")
-	if _, err := r.shard.Backfill(t.Context(), store.Backfill{Topic: r.topic, Name: "none", From: put}); !errors.Is(err, store.ErrNoSchedule) {
-		t.Errorf("of none: %v", err)
-	}
+	storetest.Fails(t, "of none", storetest.ErrOf(r.shard.Backfill(t.Context(), store.Backfill{Topic: r.topic, Name: "none", From: put})), store.ErrNoSchedule)
 }
 
 // Where a key is foreign it is said how far a backfill came, and neither it nor a run leaves anything half made.

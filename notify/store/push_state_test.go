@@ -123,9 +123,7 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 			return err
 		}
 		crm, eu := broadcasts("crm", "prices.*"), broadcasts("crm.eu", "prices.*")
-		if err := register(crm); !errors.Is(err, notify.ErrNoListener) {
-			t.Errorf("before there is the push: %v", err)
-		}
+		storetest.Fails(t, "before there is the push", register(crm), notify.ErrNoListener)
 		for _, p := range []*store.Push{crm, eu} {
 			storetest.Must(t, home.PutPush(t.Context(), *p))
 		}
@@ -138,9 +136,7 @@ func TestPushListenerGoesWithPush(t *testing.T) {
 		if err != nil && !errors.Is(err, errDead) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if err := register(crm); !errors.Is(err, notify.ErrNoListener) {
-			t.Errorf("%s, then registered: %v", what, err)
-		}
+		storetest.Fails(t, fmt.Sprintf("%s, then registered", what), register(crm), notify.ErrNoListener)
 		delete(want, crm.Listener())
 		if after != nil && after.Broadcasts {
 			want[crm.Listener()] = after.Topics[0]
@@ -218,9 +214,7 @@ func TestRemovePushAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := home.RemovePush(t.Context(), "crm"); !errors.Is(err, store.ErrNoPush) {
-		t.Error(err)
-	}
+	storetest.Fails(t, "it", home.RemovePush(t.Context(), "crm"), store.ErrNoPush)
 	names, err := other.ListenerNames(t.Context())
 	slices.Sort(names)
 	if slices.Sort(others); err != nil || !slices.Equal(names, others) {

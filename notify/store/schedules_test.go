@@ -224,9 +224,7 @@ func TestPutSchedule(t *testing.T) {
 	if _, _, err := r.shard.PutSchedule(t.Context(), r.daily(), 0); !errors.Is(err, store.ErrScheduleChanged) {
 		t.Errorf("a put of a new one: got %v", err)
 	}
-	if err := r.shard.DeleteSchedule(t.Context(), r.topic, "daily", first); !errors.Is(err, store.ErrScheduleChanged) {
-		t.Errorf("a delete: got %v", err)
-	}
+	storetest.Fails(t, "a delete", r.shard.DeleteSchedule(t.Context(), r.topic, "daily", first), store.ErrScheduleChanged)
 	r.must(r.shard.PauseSchedule(t.Context(), r.topic, "daily", second))
 	if state := r.state("daily"); state.Paused.IsZero() || seen[state.Revision] {
 		t.Errorf("got %+v", state)
@@ -237,9 +235,7 @@ func TestPutSchedule(t *testing.T) {
 	if _, _, _, err := r.shard.Schedule(t.Context(), r.topic, "daily"); !errors.Is(err, store.ErrNoSchedule) {
 		t.Errorf("got %v", err)
 	}
-	if err := r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision); !errors.Is(err, store.ErrNoSchedule) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "it", r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision), store.ErrNoSchedule)
 	put(store.OutcomeCreated, r.daily())
 	r.must(r.shard.DeleteSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	if f := r.due(); !f.Whole {
@@ -598,9 +594,7 @@ func TestRenewZonesOfMany(t *testing.T) {
 	r.renew("2025b")
 	r.must(r.db.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err())
 	r.must(r.db.Client().Del(t.Context(), r.db.KeysOf(r.topic).Room(90)).Err()) // so that it is measured again
-	if _, err := r.shard.RenewZones(t.Context(), r.token, "2026a", ""); !errors.Is(err, notify.ErrFull) {
-		t.Errorf("without room: got %v", err)
-	}
+	storetest.Fails(t, "without room", storetest.ErrOf(r.shard.RenewZones(t.Context(), r.token, "2026a", "")), notify.ErrFull)
 	storetest.Is(t, "left without room", len(r.scheduled()), all)
 	r.must(r.db.Client().ConfigSet(t.Context(), "maxmemory", "0").Err())
 	r.renew("2026a")
@@ -748,9 +742,7 @@ func TestOverlapSkip(t *testing.T) {
 	}
 	_, err = pub.RescheduleIn(t.Context(), r.topic, r.id("daily", 2), 0)
 	r.must(err)
-	if _, err := storetest.Inspector(t, r.db).Inspect(t.Context(), r.topic, r.id("daily", 2)); !errors.Is(err, notify.ErrNotFound) {
-		t.Errorf("beside the one before: %v, want that it is dropped", err)
-	}
+	storetest.Fails(t, "beside the one before", storetest.ErrOf(storetest.Inspector(t, r.db).Inspect(t.Context(), r.topic, r.id("daily", 2))), notify.ErrNotFound)
 	r.must(first[0].Ack(t.Context()))
 }
 

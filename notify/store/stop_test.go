@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -151,7 +150,5 @@ func TestStopIsAwaited(t *testing.T) {
 	stop 0
 	release 0
 	`)
-	if err := storetest.Receive(t, "the end of the message", ended); !errors.Is(err, notify.ErrGone) {
-		t.Errorf("it ended as %v", err)
-	}
+	storetest.Fails(t, "it ended as", storetest.Receive(t, "the end of the message", ended), notify.ErrGone)
 }

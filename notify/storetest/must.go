@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -38,5 +39,13 @@ func Same(t testing.TB, what string, want, got any, o ...gocmp.Option) {
 	t.Helper()
 	if diff := gocmp.Diff(want, got, o...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Fails fails the test unless an error is the one that is wanted.
+func Fails(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got the error %v, want %v", what, err, want)
 	}
 }

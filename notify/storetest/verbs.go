@@ -49,7 +49,7 @@ func init() {
 		}},
 		// reschedule ID delay= or due=: the state that it has now.
 		"reschedule": {"", (*Player).reschedule},
-		// claim MOST lease= inbox= min_age= name=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
+		// claim MOST lease= inbox= min_age=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
 		// dead:ID and dropped:ID of what ended instead; nothing, if there is nothing.
 		"claim": {"", (*Player).claim},
 		// ack ID...; keep= and result= of one. forgotten: nothing is kept.
@@ -101,9 +101,9 @@ func init() {
 		"note": {"ok", func(p *Player, s step) string { p.noted[s.words[0]] = p.inspect(s); return "ok" }},
 		// counts COUNT=N...: those of the topic, all others are 0.
 		"counts": {"ok", (*Player).counts},
-		// dead, ready, scheduled and so on: the ids of that state, in the order of List.
+		// list STATE: the ids of that state, in the order of List.
 		"list": {"", (*Player).list},
-		// wait NAME...: these inboxes wait for messages. rung: those that were rung since the last look, and how often nobody was is no matter.
+		// wait NAME...: these inboxes wait for messages. rung: which of desk-0 to desk-4 were since the last look; nobody, if none was.
 		"wait": {"ok", (*Player).wait},
 		"rung": {"", (*Player).rung},
 		// redis COMMAND KEY ARGUMENT...: KEY is the name of the table of keys, such as ready:orders.
@@ -271,7 +271,7 @@ func (p *Player) reschedule(s step) string {
 
 func (p *Player) claim(s step) string {
 	p.Helper()
-	c := store.Claim{Topic: p.of(s), Max: 1, Lease: p.duration(s, "lease", time.Hour), MinAge: p.duration(s, "min_age", 0), Name: s.option("name"), Inbox: inbox(s)}
+	c := store.Claim{Topic: p.of(s), Max: 1, Lease: p.duration(s, "lease", time.Hour), MinAge: p.duration(s, "min_age", 0), Inbox: inbox(s)}
 	for _, word := range s.words {
 		if c.AckNow = c.AckNow || word == "ack"; word != "ack" {
 			c.Max, _ = strconv.Atoi(word)
@@ -507,7 +507,7 @@ func (p *Player) inspect(s step) notify.Info {
 // times are the times of a message, by the words for them.
 func times(i notify.Info) map[string]time.Time {
 	return map[string]time.Time{
-		"due": i.Due, "published": i.Published, "first_due": i.FirstDue, "expires": i.Expires, "until": i.Until, "ended": i.Ended, "died": i.Died, "moved": i.Moved, "stop": i.Stop,
+		"due": i.Due, "published": i.Published, "first_due": i.FirstDue, "expires": i.Expires, "until": i.Until, "ended": i.Ended, "moved": i.Moved, "stop": i.Stop,
 		"none": {}, "future": Future, "past": Past,
 	}
 }
@@ -516,7 +516,7 @@ func times(i notify.Info) map[string]time.Time {
 func texts(i notify.Info) map[string]string {
 	all := map[string]string{
 		"state": stateWord(i.State), "body": string(i.Body), "result": string(i.Result), "attempts": strconv.Itoa(i.Attempts), "reason": i.Reason, "history": strconv.Itoa(len(i.History)),
-		"key": i.Key, "behind": strings.Join(i.Behind, " "), "limit": strconv.Itoa(i.MaxAttempts), "fault": "", "next": "", "progress": "",
+		"limit": strconv.Itoa(i.MaxAttempts), "fault": "", "next": "", "progress": "",
 	}
 	if i.Next != nil {
 		all["next"] = string(i.Next.Body)

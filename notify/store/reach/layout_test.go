@@ -94,9 +94,7 @@ func TestOtherNumberOfShards(t *testing.T) {
 				if !errors.Is(err, reach.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprintf("has %d shard", has)) || !strings.Contains(err.Error(), fmt.Sprintf("shards is %d; leave that out", asked)) {
 					t.Errorf("a publish: %v", err)
 				}
-				if err := s.Check(t.Context()); !errors.Is(err, reach.ErrUnfit) {
-					t.Errorf("the check: %v", err)
-				}
+				storetest.Fails(t, "the check", s.Check(t.Context()), reach.ErrUnfit)
 				if after := formats(t, first.Client(), prefix); fmt.Sprint(after) != fmt.Sprint(before) {
 					t.Errorf("%v became %v", before, after)
 				}
