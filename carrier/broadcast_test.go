@@ -89,33 +89,13 @@ func do(t *testing.T, db *notify.Store, args ...any) {
 // subscribe returns what is published on channels from now on.
 func subscribe(t *testing.T, db *notify.Store, channels ...string) <-chan *redis.Message {
 	t.Helper()
-	sub := listen(t, db, channels...)
-	for range channels {
-		storetest.Must(t, storetest.ErrOf(sub.ReceiveTimeout(t.Context(), storetest.Deadline)))
-	}
-	return sub.Channel(redis.WithChannelSize(100_000))
-}
-
-// listen subscribes to channels of a shard.
-func listen(t *testing.T, db *notify.Store, channels ...string) *redis.PubSub {
-	t.Helper()
-	subscribe := db.Client().Subscribe
-	if storetest.Shards() > 1 {
-		subscribe = db.Client().SSubscribe
-	}
-	sub := subscribe(t.Context(), channels...)
-	t.Cleanup(func() { sub.Close() })
-	return sub
+	return storetest.Subscribe(t, db, channels...).Channel(redis.WithChannelSize(100_000))
 }
 
 // publish publishes on a channel of a shard.
 func publish(t *testing.T, db *notify.Store, channel, payload string) {
 	t.Helper()
-	command := "PUBLISH"
-	if storetest.Shards() > 1 {
-		command = "SPUBLISH"
-	}
-	do(t, db, command, channel, payload)
+	storetest.Must(t, storetest.ErrOf(storetest.Tell(t.Context(), db, channel, payload)))
 }
 
 // wake returns what wakes programs of any language for n messages of a topic, and on which channel: that of several shards is of all

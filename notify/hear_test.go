@@ -64,18 +64,9 @@ func skipTo(t *testing.T, events <-chan store.Event, kind reach.EventKind) store
 // say publishes a payload on a channel, which must have one receiver.
 func say(t *testing.T, db *notify.Store, channel, payload string) {
 	t.Helper()
-	if n, err := tell(t, db, channel, payload); err != nil || n != 1 {
+	if n, err := storetest.Tell(t.Context(), db, channel, payload); err != nil || n != 1 {
 		t.Fatalf("%d heard %q on %s, %v; want one", n, payload, channel, err)
 	}
-}
-
-// tell publishes a payload on a channel of a shard, and returns how many received it.
-func tell(t *testing.T, db *notify.Store, channel, payload string) (heard int64, err error) {
-	t.Helper()
-	if len(db.KeysOfAll()) > 1 {
-		return db.Client().SPublish(t.Context(), channel, payload).Result()
-	}
-	return db.Client().Publish(t.Context(), channel, payload).Result()
 }
 
 func TestHear(t *testing.T) {
@@ -99,7 +90,7 @@ func TestHear(t *testing.T) {
 	}
 	stop()
 	storetest.Eventually(t, "nobody hears any more", func() bool {
-		n, err := tell(t, db, one, "late")
+		n, err := storetest.Tell(t.Context(), db, one, "late")
 		return err == nil && n == 0
 	})
 	if len(events) != 0 {
@@ -222,7 +213,7 @@ func TestConnectionIsSilentlyCut(t *testing.T) {
 	skipTo(t, events, reach.Subscribed)
 	// The connections for calls were cut, too, and are made anew.
 	storetest.Eventually(t, "it hears again", func() bool {
-		storetest.Must(t, storetest.ErrOf(tell(t, db, one, "after")))
+		storetest.Must(t, storetest.ErrOf(storetest.Tell(t.Context(), db, one, "after")))
 		for {
 			select {
 			case e := <-events:

@@ -30,13 +30,8 @@ var before = map[string]string{
 
 // hand ID: it is published, and handed over to a worker that waits.
 func hand(p *storetest.Player, words []string) string {
-	keys, subscribe := p.Store.KeysOf(topic), p.Store.Client().Subscribe
-	if len(p.Store.KeysOfAll()) > 1 {
-		subscribe = p.Store.Client().SSubscribe
-	}
-	sub := subscribe(p.Context(), keys.Hands("x"))
-	p.Cleanup(func() { sub.Close() })
-	storetest.Must(p, storetest.ErrOf(sub.Receive(p.Context())))
+	keys := p.Store.KeysOf(topic)
+	storetest.Subscribe(p, p.Store, keys.Hands("x"))
 	storetest.Must(p, p.Store.Client().ZAdd(p.Context(), keys.Waiting(topic), redis.Z{Score: 1, Member: keys.Hands("x")}).Err())
 	storetest.Publish(p, p.Store, message(words[0], time.Time{}))
 	if score := p.Store.Client().ZScore(p.Context(), keys.Leased(), topic+":"+words[0]).Val(); score == float64(int64(score)) {

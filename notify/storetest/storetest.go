@@ -551,10 +551,6 @@ func Beat(t testing.TB, db *notify.Store) {
 // BeatWith has beats with a payload received in each shard until the test ends, and calls beside, if it is not nil, before those.
 func BeatWith(t testing.TB, db *notify.Store, payload func(script.Keys) string, beside func(context.Context)) {
 	t.Helper()
-	publish := db.Client().Publish
-	if len(db.KeysOfAll()) > 1 {
-		publish = db.Client().SPublish
-	}
 	every := time.NewTicker(reach.Heartbeat / 10)
 	t.Cleanup(every.Stop)
 	Run(t, func(ctx context.Context) error {
@@ -563,7 +559,7 @@ func BeatWith(t testing.TB, db *notify.Store, payload func(script.Keys) string, 
 				beside(ctx)
 			}
 			for _, keys := range db.KeysOfAll() {
-				_ = publish(ctx, keys.Beat(), payload(keys)).Err() // one that fails does no harm
+				_, _ = Tell(ctx, db, keys.Beat(), payload(keys)) // one that fails does no harm
 			}
 			select {
 			case <-every.C:

@@ -35,82 +35,78 @@ var (
 // verbs are all verbs, and what their words mean. An id with a ' behind it stands for the lease before the last of that message. What is
 // refused replies refused:leased, refused:exists or refused:dead, none where there is no such message, lost where the lease is,
 // else the error. A reply that begins with ~ is a part of the real one.
-var verbs map[string]verbOf
-
-func init() {
-	verbs = map[string]verbOf{
-		// publish ID... OPTIONS of a message, mode=broadcast, body=; in one call. The reply has of each its state if it was created, else OUTCOME:STATE.
-		"publish": {"ok", (*Player).publish},
-		// cancel ID: the state that it had. cancel ID next: what follows it. stop ID: as cancel, but what is leased is cancelled at the end of its lease.
-		"cancel": {"", (*Player).cancel},
-		"stop": {"leased", func(p *Player, s step) string {
-			state, err := p.Store.Of(p.of(s)).Stop(p.Context(), p.of(s), p.member(s, 0))
-			return p.said(stateWord(state), err)
-		}},
-		// reschedule ID delay= or due=: the state that it has now.
-		"reschedule": {"", (*Player).reschedule},
-		// claim MOST lease= inbox= min_age=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
-		// dead:ID and dropped:ID of what ended instead; nothing, if there is nothing.
-		"claim": {"", (*Player).claim},
-		// ack ID...; keep= and result= of one. forgotten: nothing is kept.
-		"ack": {"ok", (*Player).ack},
-		// nack ID delay= reason=; without a delay it waits by the backoff. defer uses up no attempt; bury does not wait. The state that it has then.
-		"nack":  {"scheduled", func(p *Player, s step) string { return p.nack(s, store.Nack{}) }},
-		"defer": {"scheduled", func(p *Player, s step) string { return p.nack(s, store.Nack{Keep: true}) }},
-		"bury":  {"dead", func(p *Player, s step) string { return p.nack(s, store.Nack{Bury: true}) }},
-		// release ID... inbox=.
-		"release": {"ok", (*Player).release},
-		// extend ID... lease= progress= note=; by=claim: by the receipt of the claim.
-		"extend": {"ok", (*Player).extend},
-		// lapse ID...: its lease is over. expire ID...: its time to live is. hasten BY: what is scheduled is due so much earlier. Nobody knows before a carry.
-		"lapse": {"ok", func(p *Player, s step) string {
-			return p.each(s, func(member string) error {
-				return p.Store.Client().ZAdd(p.Context(), p.Shard.Keys().Leased(), redis.Z{Score: float64(p.Now().Add(-time.Second).UnixMicro()), Member: member}).Err()
-			})
-		}},
-		"expire": {"ok", func(p *Player, s step) string {
-			return p.each(s, func(member string) error {
-				return p.Store.Client().ZAdd(p.Context(), p.Shard.Keys().Expiries(), redis.Z{Score: 1, Member: member}).Err()
-			})
-		}},
-		"hasten": {"ok", func(p *Player, s step) string {
-			by, err := time.ParseDuration(s.words[0])
-			Hasten(p, p.Store, by, p.of(s))
-			return p.said("ok", err)
-		}},
-		// pass TIME: Redis's clock has gone on by that.
-		"pass": {"ok", func(p *Player, s step) string {
-			d, err := time.ParseDuration(s.words[0])
-			end := p.Now().Add(d)
-			Eventually(p, "redis's clock goes on", func() bool { return p.Now().After(end) })
-			return p.said("ok", err)
-		}},
-		// carry: a call of the carrier; beat: with a beat. The reply has dead:ID and dropped:ID, and repeated:N topics that a beat rang for again.
-		"carry": {"ok", (*Player).carry},
-		// requeue ID... and purge ID...: how many there were.
-		"requeue": {"ok", func(p *Player, s step) string { return p.deal(s, p.Inspector.Requeue) }},
-		"purge":   {"ok", func(p *Player, s step) string { return p.deal(s, p.Inspector.Purge) }},
-		// set SETTING=VALUE..., VALUE may be default; topic=* for all topics. pause and resume.
-		"set":    {"ok", (*Player).set},
-		"pause":  {"ok", func(p *Player, s step) string { return p.said("ok", p.Inspector.Pause(p.Context(), p.of(s))) }},
-		"resume": {"ok", func(p *Player, s step) string { return p.said("ok", p.Inspector.Resume(p.Context(), p.of(s))) }},
-		// is ID=STATE...; none: there is no such message.
-		"is": {"ok", (*Player).is},
-		// has ID FIELD=VALUE...: what Inspect says of it; a time may be that of another field, what it was at note ID, or now, the time of the last step that did something, each with a duration behind it: expires=due+1h.
-		"has":  {"ok", (*Player).has},
-		"note": {"ok", func(p *Player, s step) string { p.noted[s.words[0]] = p.inspect(s); return "ok" }},
-		// counts COUNT=N...: those of the topic, all others are 0.
-		"counts": {"ok", (*Player).counts},
-		// list STATE: the ids of that state, in the order of List.
-		"list": {"", (*Player).list},
-		// wait NAME...: these inboxes wait for messages. rung: which of desk-0 to desk-4 were since the last look; nobody, if none was.
-		"wait": {"ok", (*Player).wait},
-		"rung": {"", (*Player).rung},
-		// redis COMMAND KEY ARGUMENT...: KEY is the name of the table of keys, such as ready:orders.
-		"redis": {"ok", (*Player).redis},
-		// empty: Redis holds nothing of messages any more.
-		"empty": {"ok", func(p *Player, _ step) string { Empty(p, p.Store); return "ok" }},
-	}
+var verbs = map[string]verbOf{
+	// publish ID... OPTIONS of a message, mode=broadcast, body=; in one call. The reply has of each its state if it was created, else OUTCOME:STATE.
+	"publish": {"ok", (*Player).publish},
+	// cancel ID: the state that it had. cancel ID next: what follows it. stop ID: as cancel, but what is leased is cancelled at the end of its lease.
+	"cancel": {"", (*Player).cancel},
+	"stop": {"leased", func(p *Player, s step) string {
+		state, err := p.Store.Of(p.of(s)).Stop(p.Context(), p.of(s), p.member(s, 0))
+		return p.said(stateWord(state), err)
+	}},
+	// reschedule ID delay= or due=: the state that it has now.
+	"reschedule": {"", (*Player).reschedule},
+	// claim MOST lease= inbox= min_age=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
+	// dead:ID and dropped:ID of what ended instead; nothing, if there is nothing.
+	"claim": {"", (*Player).claim},
+	// ack ID...; keep= and result= of one. forgotten: nothing is kept.
+	"ack": {"ok", (*Player).ack},
+	// nack ID delay= reason=; without a delay it waits by the backoff. defer uses up no attempt; bury does not wait. The state that it has then.
+	"nack":  {"scheduled", func(p *Player, s step) string { return p.nack(s, store.Nack{}) }},
+	"defer": {"scheduled", func(p *Player, s step) string { return p.nack(s, store.Nack{Keep: true}) }},
+	"bury":  {"dead", func(p *Player, s step) string { return p.nack(s, store.Nack{Bury: true}) }},
+	// release ID... inbox=.
+	"release": {"ok", (*Player).release},
+	// extend ID... lease= progress= note=; by=claim: by the receipt of the claim.
+	"extend": {"ok", (*Player).extend},
+	// lapse ID...: its lease is over. expire ID...: its time to live is. hasten BY: what is scheduled is due so much earlier. Nobody knows before a carry.
+	"lapse": {"ok", func(p *Player, s step) string {
+		return p.each(s, func(member string) error {
+			return p.Store.Client().ZAdd(p.Context(), p.Shard.Keys().Leased(), redis.Z{Score: float64(p.Now().Add(-time.Second).UnixMicro()), Member: member}).Err()
+		})
+	}},
+	"expire": {"ok", func(p *Player, s step) string {
+		return p.each(s, func(member string) error {
+			return p.Store.Client().ZAdd(p.Context(), p.Shard.Keys().Expiries(), redis.Z{Score: 1, Member: member}).Err()
+		})
+	}},
+	"hasten": {"ok", func(p *Player, s step) string {
+		by, err := time.ParseDuration(s.words[0])
+		Hasten(p, p.Store, by, p.of(s))
+		return p.said("ok", err)
+	}},
+	// pass TIME: Redis's clock has gone on by that.
+	"pass": {"ok", func(p *Player, s step) string {
+		d, err := time.ParseDuration(s.words[0])
+		end := p.Now().Add(d)
+		Eventually(p, "redis's clock goes on", func() bool { return p.Now().After(end) })
+		return p.said("ok", err)
+	}},
+	// carry: a call of the carrier; beat: with a beat. The reply has dead:ID and dropped:ID, and repeated:N topics that a beat rang for again.
+	"carry": {"ok", (*Player).carry},
+	// requeue ID... and purge ID...: how many there were.
+	"requeue": {"ok", func(p *Player, s step) string { return p.deal(s, p.Inspector.Requeue) }},
+	"purge":   {"ok", func(p *Player, s step) string { return p.deal(s, p.Inspector.Purge) }},
+	// set SETTING=VALUE..., VALUE may be default; topic=* for all topics. pause and resume.
+	"set":    {"ok", (*Player).set},
+	"pause":  {"ok", func(p *Player, s step) string { return p.said("ok", p.Inspector.Pause(p.Context(), p.of(s))) }},
+	"resume": {"ok", func(p *Player, s step) string { return p.said("ok", p.Inspector.Resume(p.Context(), p.of(s))) }},
+	// is ID=STATE...; none: there is no such message.
+	"is": {"ok", (*Player).is},
+	// has ID FIELD=VALUE...: what Inspect says of it; a time may be that of another field, what it was at note ID, or now, the time of the last step that did something, each with a duration behind it: expires=due+1h.
+	"has":  {"ok", (*Player).has},
+	"note": {"ok", func(p *Player, s step) string { p.noted[s.words[0]] = p.inspect(s); return "ok" }},
+	// counts COUNT=N...: those of the topic, all others are 0.
+	"counts": {"ok", (*Player).counts},
+	// list STATE: the ids of that state, in the order of List.
+	"list": {"", (*Player).list},
+	// wait NAME...: these inboxes wait for messages. rung: which of desk-0 to desk-4 were since the last look; nobody, if none was.
+	"wait": {"ok", (*Player).wait},
+	"rung": {"", (*Player).rung},
+	// redis COMMAND KEY ARGUMENT...: KEY is the name of the table of keys, such as ready:orders.
+	"redis": {"ok", (*Player).redis},
+	// empty: Redis holds nothing of messages any more.
+	"empty": {"ok", func(p *Player, _ step) string { Empty(p, p.Store); return "ok" }},
 }
 
 // of returns the topic of a step.
@@ -125,9 +121,7 @@ func (p *Player) member(s step, word int) string {
 func (p *Player) Now() time.Time {
 	p.Helper()
 	now, err := p.Store.Client().Time(p.Context()).Result()
-	if err != nil {
-		p.Fatal(err)
-	}
+	Must(p, err)
 	return now
 }
 
@@ -433,9 +427,7 @@ func (p *Player) Token() string {
 func (p *Player) Carry(beat bool) store.Carried {
 	p.Helper()
 	m, err := p.Shard.Carry(p.Context(), store.Carry{Token: p.Token(), Lease: time.Minute, Batch: 100, KeepCount: 100, KeepAge: time.Hour, Ready: "0", Beat: beat})
-	if err != nil {
-		p.Fatal(err)
-	}
+	Must(p, err)
 	return m
 }
 
@@ -445,9 +437,7 @@ func (p *Player) Sweep(w store.Sweep) store.Swept {
 	w.Token, w.KeepDeadCount, w.KeepDeadAge = p.Token(), cmp.Or(w.KeepDeadCount, 1000), cmp.Or(w.KeepDeadAge, time.Hour)
 	w.KeepTopics, w.KeepAge, w.KeepDoneAge = cmp.Or(w.KeepTopics, time.Hour), cmp.Or(w.KeepAge, time.Hour), cmp.Or(w.KeepDoneAge, time.Hour)
 	swept, err := p.Shard.Sweep(p.Context(), w)
-	if err != nil {
-		p.Fatal(err)
-	}
+	Must(p, err)
 	return swept
 }
 
@@ -627,34 +617,17 @@ func (p *Player) hearRings() {
 	for _, desk := range desks {
 		inboxes = append(inboxes, p.Store.KeysOf(p.Topic).Inbox(desk))
 	}
-	subscribe := p.Store.Client().Subscribe
-	if len(p.Store.KeysOfAll()) > 1 {
-		subscribe = p.Store.Client().SSubscribe
-	}
-	p.rings = subscribe(p.Context(), inboxes...)
-	p.Cleanup(func() { _ = p.rings.Close() })
-	for range inboxes {
-		if _, err := p.rings.ReceiveTimeout(p.Context(), Deadline); err != nil {
-			p.Fatal(err)
-		}
-	}
+	p.rings = Subscribe(p, p.Store, inboxes...)
 }
 
 func (p *Player) rung(step) string {
 	p.Helper()
-	keys, publish := p.Store.KeysOf(p.Topic), p.Store.Client().Publish
-	if len(p.Store.KeysOfAll()) > 1 {
-		publish = p.Store.Client().SPublish
-	}
-	if err := publish(p.Context(), keys.Inbox(desks[0]), "end").Err(); err != nil { // it comes behind all rings
-		return err.Error()
-	}
+	keys := p.Store.KeysOf(p.Topic)
+	Must(p, ErrOf(Tell(p.Context(), p.Store, keys.Inbox(desks[0]), "end"))) // it comes behind all rings
 	var got []string
 	for {
 		m, err := p.rings.ReceiveTimeout(p.Context(), Deadline)
-		if err != nil {
-			return err.Error()
-		}
+		Must(p, err)
 		if ring, is := m.(*redis.Message); is && ring.Payload == "end" {
 			slices.Sort(got)
 			return cmp.Or(strings.Join(got, " "), "nobody")
