@@ -306,7 +306,7 @@ func TestRing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pub, db := open(t)
+			_, db := open(t)
 			wait(t, db, test.waiting...)
 			channels := []string{wakes(db, topic)}
 			for _, inbox := range alive {
@@ -317,9 +317,7 @@ func TestRing(t *testing.T) {
 			for i := range messages {
 				messages[i] = message(fmt.Sprint(i), time.Time{})
 			}
-			for _, r := range pub.PublishMany(t.Context(), messages) {
-				storetest.Must(t, r.Err)
-			}
+			storetest.Publish(t, db, messages...)
 			want := []string{wake(db, topic, test.messages)}
 			for _, inbox := range test.rung {
 				want = append(want, "inbox:"+inbox+" "+topic)

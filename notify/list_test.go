@@ -137,7 +137,7 @@ func list(t *testing.T, pub client, of string, state notify.State, limit int, be
 
 // publishMixed publishes n messages of each of two topics, many of which are
 // due at the same time, and returns the ids of one topic in the order of the list.
-func publishMixed(t *testing.T, pub client, n int, first time.Time) []string {
+func publishMixed(t *testing.T, db *notify.Store, n int, first time.Time) []string {
 	t.Helper()
 	var messages []notify.Message
 	type place struct {
@@ -152,9 +152,7 @@ func publishMixed(t *testing.T, pub client, n int, first time.Time) []string {
 			messages = append(messages, notify.Message{Topic: of, ID: p.id, Body: []byte("x"), Due: p.due, Restore: &notify.Restore{}})
 		}
 	}
-	for _, r := range pub.PublishMany(t.Context(), messages) {
-		storetest.Must(t, r.Err)
-	}
+	storetest.Publish(t, db, messages...)
 	slices.SortFunc(places, func(a, b place) int {
 		if c := a.due.Compare(b.due); c != 0 {
 			return c
@@ -177,7 +175,7 @@ func TestListPages(t *testing.T) {
 			if state == notify.Scheduled {
 				first = future
 			}
-			want := publishMixed(t, pub, 1000, first)
+			want := publishMixed(t, db, 1000, first)
 			if state == notify.Leased || state == notify.Dead {
 				for range 2 {
 					ds := claim(t, db, 500)
@@ -207,12 +205,12 @@ func TestListWhileMessagesGo(t *testing.T) {
 	t.Parallel()
 	for _, state := range []notify.State{notify.Scheduled, notify.Ready} {
 		t.Run(state.String(), func(t *testing.T) {
-			pub, _ := open(t)
+			pub, db := open(t)
 			first := past
 			if state == notify.Scheduled {
 				first = future
 			}
-			want := publishMixed(t, pub, 500, first)
+			want := publishMixed(t, db, 500, first)
 			got := list(t, pub, topic, state, 20, func(page []string) {
 				for _, id := range []string{page[len(page)-1], page[0]} {
 					if _, err := pub.Cancel(t.Context(), topic, id); err != nil && !errors.Is(err, notify.ErrNotFound) {
@@ -230,16 +228,14 @@ func TestListWhileMessagesGo(t *testing.T) {
 func TestListOneAmongMany(t *testing.T) {
 	t.Parallel()
 	storetest.OneShard(t, "both topics are in it")
-	pub, _ := open(t)
+	pub, db := open(t)
 	var messages []notify.Message
 	for i := range 25_000 {
 		messages = append(messages, notify.Message{Topic: "another", ID: fmt.Sprint(i), Body: []byte("x"), Due: future, Broadcast: true})
 	}
 	messages = append(messages, announcement("first", future.Add(-1*anHour)), announcement("last", future.Add(anHour)))
 	messages = append(messages, message("1", future), message("2", future))
-	for _, r := range pub.PublishMany(t.Context(), messages) {
-		storetest.Must(t, r.Err)
-	}
+	storetest.Publish(t, db, messages...)
 	page, err := pub.Broadcasts(t.Context(), topic, 10, "")
 	if err != nil || len(page.Messages) != 1 || page.Messages[0].ID != "first" || page.Cursor == "" {
 		t.Errorf("first page: %d broadcasts, cursor %q, %v; want one and a cursor", len(page.Messages), page.Cursor, err)
