@@ -1,50 +1,33 @@
 package notify_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
-	"github.com/bellhopd/bellhop/subscribers"
-	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // An export has what is known of attempts that failed, and who publishes it has that again.
 func TestHistoryIsExported(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
-	c := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "w-1"})
-	publish(t, pub, message("again", time.Time{}))
+	p := storetest.NewPlayer(t, scenario())
+	p.Play(`
+	publish again dead
+	claim 2 name=w-1 = again dead
+	nack again delay=1h reason="no\nroute"
+	bury dead reason="for good"
+	`)
+	lines, _ := export(t, p.Store)
+	had, has := p.Inspector, storetest.Open(t)
+	wantRestored(t, has, lines)
 	for _, id := range []string{"again", "dead"} {
-		if id == "dead" {
-			publish(t, pub, message("dead", time.Time{}))
-		}
-		ds, err := c.Claim(t.Context(), topic)
-		if err != nil || len(ds) != 1 || ds[0].ID != id {
-			t.Fatal(ds, err)
-		}
-		if id == "dead" {
-			_, err = ds[0].Bury(t.Context(), "for good")
-		} else {
-			_, err = ds[0].Nack(t.Context(), anHour, "no\nroute")
-		}
+		before, err := had.Inspect(t.Context(), topic, id)
 		storetest.Must(t, err)
-	}
-	var out bytes.Buffer
-	storetest.Must(t, storetest.ErrOf(pub.Export(t.Context(), &out, nil)))
-	other := storetest.Open(t)
-	wantRestored(t, other, strings.Split(strings.TrimSpace(out.String()), "\n"))
-	for _, id := range []string{"again", "dead"} {
-		had, err := pub.Inspect(t.Context(), topic, id)
-		storetest.Must(t, err)
-		has, err := storetest.Inspector(t, other).Inspect(t.Context(), topic, id)
-		if err != nil || len(has.History) != 1 || has.History[0].By != "w-1" || cmp.Diff(had.History, has.History) != "" || has.Attempts != 1 {
-			t.Errorf("%s: %d attempts, %v: %s", id, has.Attempts, err, cmp.Diff(had.History, has.History))
+		after := inspect(t, clientOf(t, has), id)
+		storetest.Same(t, id, before.History, after.History)
+		if len(after.History) != 1 || after.History[0].By != "w-1" || after.Attempts != 1 {
+			t.Errorf("%s: %+v", id, after)
 		}
 	}
 }

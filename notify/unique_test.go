@@ -99,49 +99,24 @@ func TestUniqueFor(t *testing.T) {
 	`)
 }
 
-// Messages whose time is over are freed by those that end later, by a publish of their
-// id, and by the housekeeping.
+// Ids whose time is over are freed by messages that end later. A publish of such an id is one of TestModes, and the
+// housekeeping of them a test of the store.
 func TestTakenIsFreed(t *testing.T) {
 	t.Parallel()
-	pub, db := open(t)
 	const n = 3000
-	var batch []notify.Message
-	for i := range n {
-		m := message(fmt.Sprint(i), time.Time{})
-		m.UniqueFor = time.Millisecond
-		batch = append(batch, m)
-	}
-	storetest.Publish(t, db, batch...)
+	p := storetest.NewPlayer(t, scenario())
+	p.Play("publish 1..3000 unique_for=1ms")
 	for left := n; left > 0; {
-		ds := claim(t, db, 500)
-		left -= len(ds)
-		for _, d := range ds {
-			storetest.Must(t, d.Ack(t.Context()))
+		got, err := p.Shard.Claim(t.Context(), store.Claim{Topic: topic, Max: record.MaxClaim, Lease: anHour})
+		storetest.Must(t, err)
+		for _, m := range got.Messages {
+			storetest.Must(t, storetest.ErrOf(p.Shard.Ack(t.Context(), topic, []store.Lease{m.Lease})))
 		}
+		left -= len(got.Messages)
 	}
-	if left := db.Client().ZCard(t.Context(), db.KeysOf(topic).Taken()).Val(); left > n/2 {
+	if left := p.Store.Client().ZCard(t.Context(), p.Shard.Keys().Taken()).Val(); left > n/2 {
 		t.Errorf("%d of %d ids are taken", left, n)
 	}
-	keys := db.KeysOf(topic)
-	for i := range n { // as if none had been freed
-		member := record.Member(topic, fmt.Sprint(i))
-		db.Client().HSet(t.Context(), keys.Messages(), member, "=1000")
-		db.Client().Do(t.Context(), "zadd", keys.Taken(), 1000, member)
-	}
-	if p := publish(t, pub, message("7", future)); p.Outcome != notify.Created {
-		t.Errorf("got %+v", p)
-	}
-	storetest.Must(t, db.Client().Set(t.Context(), keys.Carrier(), "1 1 500 me", anHour).Err())
-	steps := 0
-	for soon := true; soon; steps++ {
-		swept, err := db.Of(topic).Sweep(t.Context(), store.Sweep{Token: "1 1 500 me", KeepDeadCount: 10, KeepDeadAge: anHour, KeepTopics: anHour, KeepAge: anHour})
-		storetest.Must(t, err)
-		soon = swept.Soon
-	}
-	if steps < n/500 {
-		t.Errorf("it was done in %d steps", steps)
-	}
-	storetest.Is(t, "left", db.Client().Exists(t.Context(), keys.Taken()).Val()+db.Client().HLen(t.Context(), keys.Messages()).Val(), 1)
 }
 
 // In a batch, messages of one id are published in their order, in whichever way.

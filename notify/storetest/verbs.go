@@ -46,7 +46,7 @@ var verbs = map[string]verbOf{
 	}},
 	// reschedule ID delay= or due=: the state that it has now.
 	"reschedule": {"", (*Player).reschedule},
-	// claim MOST lease= inbox= min_age=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
+	// claim MOST lease= inbox= min_age= name=; ack acknowledges at once. The reply has the ids, each with :USED if it used up attempts;
 	// dead:ID and dropped:ID of what ended instead; nothing, if there is nothing.
 	"claim": {"", (*Player).claim},
 	// ack ID...; keep= and result= of one. forgotten: nothing is kept.
@@ -265,7 +265,7 @@ func (p *Player) reschedule(s step) string {
 
 func (p *Player) claim(s step) string {
 	p.Helper()
-	c := store.Claim{Topic: p.of(s), Max: 1, Lease: p.duration(s, "lease", time.Hour), MinAge: p.duration(s, "min_age", 0), Inbox: inbox(s)}
+	c := store.Claim{Topic: p.of(s), Max: 1, Lease: p.duration(s, "lease", time.Hour), MinAge: p.duration(s, "min_age", 0), Name: s.option("name"), Inbox: inbox(s)}
 	for _, word := range s.words {
 		if c.AckNow = c.AckNow || word == "ack"; word != "ack" {
 			c.Max, _ = strconv.Atoi(word)
