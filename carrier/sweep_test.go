@@ -201,43 +201,28 @@ func TestDeathsRemoveTheOldest(t *testing.T) {
 // A message published with the id of a dead letter without a record is another one: it is delivered, however the dead letter is removed.
 func TestDeadLetterOfAnIDThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]func(t *testing.T, store *notify.Store) error{
-		"swept": func(t *testing.T, store *notify.Store) error {
-			c, _ := watch(t, store, carrier.Options{KeepDeadAge: time.Hour, Sweep: often})
-			storetest.Eventually(t, "it is removed", func() bool { return deadRemoved(c) == 1 })
-			return nil
-		},
-		"purged": func(t *testing.T, store *notify.Store) error {
-			n, err := storetest.Inspector(t, store).Purge(t.Context(), topic, "00000")
-			if n != 1 {
-				t.Errorf("%d were purged", n)
-			}
-			return err
-		},
-		"requeued": func(t *testing.T, store *notify.Store) error {
-			n, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, "00000")
-			if n != 0 {
-				t.Errorf("%d were requeued", n)
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := storetest.Open(t)
-			storetest.Publish(t, store, later("00000", 0))
-			do(t, store, "HDEL", store.KeysOf(topic).Messages(), topic+":00000")
-			claimer := subscriberstest.Claimer(t, store)
-			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(got) != 0 {
-				t.Fatalf("claimed %v, %v", got, err)
-			}
-			storetest.Publish(t, store, later("00000", 0))
-			aged(t, store, topic, 1, 2*time.Hour)
-			storetest.Must(t, remove(t, store))
-			if got, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute}); err != nil || len(got) != 1 || string(got[0].Body) != "00000" {
-				t.Errorf("claimed %v, %v", got, err)
-			}
-		})
-	}
+	storetest.Play(t, `
+	publish a
+	redis HDEL messages orders:a
+	claim 1 = dead:a
+	publish a body=another
+== swept
+	redis ZADD dead:orders 1 orders:a         # it died long ago
+	redis ZADD deaths-oldest 1 orders
+	sweep
+	redis EXISTS dead:orders = 0
+== purged
+	purge a
+	redis EXISTS dead:orders = 0
+== requeued
+	requeue a = 0
+==
+	claim 2 = a
+	has a state=leased body=another
+	`, storetest.Scenario{Verbs: map[string]func(*storetest.Player, []string) string{"sweep": func(p *storetest.Player, _ []string) string {
+		p.Sweep(store.Sweep{})
+		return "ok"
+	}}})
 }
 
 // A topic of which nothing is left for long enough is forgotten, and comes back as a new one; a topic of which anything is left is not.
