@@ -36,6 +36,7 @@ func TestConcurrency(t *testing.T) {
 	rung = nobody
 	carry beat                   # repeats no ring
 	rung = nobody
+	pass 1ms
 == acknowledged
 	ack 0
 == acknowledged and kept
