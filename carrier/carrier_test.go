@@ -432,6 +432,7 @@ func putOff(place func(script.Keys) string) func(*storetest.Player, []string) st
 
 // A message that can be neither made ready nor buried waits in the scheduled set until it can be; the rest goes on.
 func TestNowhereToGo(t *testing.T) {
+	storetest.OneShard(t, "both topics are carried by one call")
 	t.Parallel()
 	s := storetest.Scenario{Verbs: map[string]func(*storetest.Player, []string) string{"later": putOff(func(k script.Keys) string { return k.Scheduled(topic) })}}
 	storetest.Play(t, `
