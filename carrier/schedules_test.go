@@ -78,11 +78,11 @@ func TestEachSecondOnce(t *testing.T) {
 	}, subscribers.HandleOptions{})
 	storetest.Must(t, err)
 	storetest.Run(t, sub.Run)
+	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}})
+	began := stateOf(t, db, "tick").Cursor // which carriers move ahead
 	for range 3 {
 		run(t, db, carrier.Options{})
 	}
-	put(t, db, store.Schedule{Name: "tick", Spec: calendar.Spec{Every: time.Second}})
-	began := stateOf(t, db, "tick").Cursor
 	seen := func() int { mu.Lock(); defer mu.Unlock(); return len(got) }
 	for n := range 6 {
 		storetest.Eventually(t, "another second is handled", func() bool { return seen() > n })
