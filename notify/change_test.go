@@ -178,6 +178,15 @@ func TestReschedule(t *testing.T) {
 	reschedule a due=past = ready
 	has a due=now expires=past+1h moved=now
 	counts ready=1 published=1
+== one whose key is busy
+	publish b key=x
+	publish c key=x delay=1h
+	reschedule c delay=0s = blocked
+	is b=ready c=blocked
+	reschedule c due=past = blocked
+	reschedule c delay=1h = scheduled
+	reschedule b delay=1h = scheduled
+	reschedule c delay=0s = ready
 == refused, while it is leased
 	reschedule a delay=0s = ready
 	claim 1 = a:1

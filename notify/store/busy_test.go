@@ -117,7 +117,7 @@ func TestIfBusy(t *testing.T) {
 	publish a key=k if_busy=drop
 	publish b key=k = blocked
 	move b a
-	reschedule a delay=0s = ready     # its time is over
+	reschedule a delay=0s = blocked   # its time is over
 	is a=blocked b=ready
 	counts ready=1 blocked=1 keys=1 published=2
 == exported while it was leased
@@ -125,7 +125,7 @@ func TestIfBusy(t *testing.T) {
 	claim 1 = a
 	publish b key=k = blocked
 	move b a
-	reschedule a delay=0s = ready     # its time is over
+	reschedule a delay=0s = blocked   # its time is over
 	is a=blocked b=ready
 	counts ready=1 blocked=1 keys=1 published=2
 == exported before another attempt
@@ -134,7 +134,7 @@ func TestIfBusy(t *testing.T) {
 	nack a delay=1h
 	publish b key=k = blocked
 	move b a
-	reschedule a delay=0s = ready     # its time is over
+	reschedule a delay=0s = blocked   # its time is over
 	is a=blocked b=ready
 	counts ready=1 blocked=1 keys=1 published=2
 == exported while its attempt was put off
@@ -143,7 +143,7 @@ func TestIfBusy(t *testing.T) {
 	defer a delay=1h
 	publish b key=k = blocked
 	move b a
-	reschedule a delay=0s = ready     # its time is over
+	reschedule a delay=0s = blocked   # its time is over
 	is a=blocked b=ready
 	counts ready=1 blocked=1 keys=1 published=2
 == exported while it followed

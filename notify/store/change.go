@@ -121,6 +121,9 @@ func (s Shard) Reschedule(
 	if was = r.State(); was == record.Scheduled || was == record.Ready || was == record.Blocked {
 		now, broadcast := r.Integer(), r.Flag()
 		placed = placedIn(r, now, broadcast)
+		if !broadcast && r.Flag() {
+			placed.State = record.Blocked
+		}
 	}
 	return was, placed, r.End()
 }

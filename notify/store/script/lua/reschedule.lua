@@ -4,7 +4,7 @@
 -- ARGV: topic, member, when: -DELAY, 0 for at once, or DUE, all in ms. DUE in the past means now except for broadcasts, and a time to
 --   live counts from DUE; when it was published, in ms, to move no other of its id, '' for whenever.
 -- Reply: the state that it had, '' if there is none, and if that was scheduled, ready or blocked: now in ms, 1 for a broadcast, and its due
---   time in ms, -2 past the year 9999.
+--   time in ms, -2 past the year 9999; then 1 if it is blocked now, or 0, unless it is a broadcast.
 local topic, member, when, published = unpack(ARGV)
 if not Messages.is_of(member, published) then return { '' } end
 local us, now = clock()
@@ -19,7 +19,7 @@ if not state then
 end
 
 local due, asked = Enter.due_of(tonumber(when), us, now, broadcast)
-if due > MAX then return { state, now, 0, -2 } end
+if due > MAX then return { state, now, 0, -2, 0 } end
 if broadcast then
   Places.put_broadcasts({ due, member }, due) -- it is in that set, so the set is not foreign
   return { state, now, 1, due }
@@ -54,4 +54,5 @@ end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
 if Leases.used_in(try('HGET', ATTEMPTS, member)) == 0 then Messages.put_first_due(member, due) else Extras.put_extra(member, 'moved', now) end
 if n_ready > 0 then Rings.ring(topic, n_ready, us) end
-return { state, now, 0, due }
+Endings.settle()
+return { state, now, 0, due, (current.blocked or {})[member] and 1 or 0 }
