@@ -631,9 +631,6 @@ func TestSettingsFree(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"ledger", notify.AllTopics} {
 		t.Run(of, func(t *testing.T) {
-			if of == notify.AllTopics {
-				storetest.OneShard(t, "those that are not home adopt it")
-			}
 			storetest.Play(t, strings.ReplaceAll(`
 == a dead letter bars no more
 	set on_dead=stop

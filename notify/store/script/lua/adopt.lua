@@ -10,4 +10,5 @@ if at < revised or at == 0 or at == revised and after == (before or '') then ret
 
 if after ~= '' then call('HSET', TOPICS, '*:settings', after) else call('HDEL', TOPICS, '*:settings') end
 call('HSET', TOPICS, '*:revised', text(at))
+Seats.mend_first()
 return { after, text(at) }

@@ -42,20 +42,10 @@ local pause_end = Settings.pause_end(after)
 if changes.paused and pause_end then Pauses.note_end(topic, pause_end) end -- first, so that no such pause lasts for good
 if after ~= '' or before then Settings.put(topic, after) end
 
--- Takes away the seats that the settings let nobody have any more, and calls up what they let go, of some topics: of some of their messages, and the
--- housekeeping of the others.
-local function free_seats(topics)
-  local SOME = 500
-  if not (changes.key_concurrency or changes.on_retry or changes.on_dead) then return end
-  for _, one in ipairs(topics) do
-    if Seats.are_in(one) then Seats.mend(one, '0', '0', math.ceil(SOME / #topics)) end
-  end
-end
-
+local of_seats = changes.key_concurrency or changes.on_retry or changes.on_dead
 if of_store then
-  local SOME = 10
   if SHARDED then if after ~= (before or '') then Settings.note_revision(us) end end
-  free_seats(try('ZRANGE', KEYED, 0, SOME - 1) or {})
+  if of_seats then Seats.mend_first() end
   return { 1, after, after }
 end
 
@@ -78,6 +68,6 @@ end
 
 if after ~= '' then Counters.remember(topic) elseif before then Counters.forget_if_unused(topic) end
 index()
-free_seats({ topic })
+if of_seats then Seats.mend_some({ topic }) end
 ring()
 return { 1, after, common or '' }

@@ -339,8 +339,8 @@ var mutants = []mutant{
 		"a limit that is raised rings nobody",
 		change{
 			lua + "set.lua",
-			"free_seats({ topic })\nring()",
-			"free_seats({ topic })",
+			"if of_seats then Seats.mend_some({ topic }) end\nring()",
+			"if of_seats then Seats.mend_some({ topic }) end",
 		},
 		ofStore, "TestConcurrencyChanges",
 	},

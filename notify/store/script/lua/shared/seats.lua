@@ -558,3 +558,18 @@ function Seats.mend(topic, seats, heads, n)
   end
   return seats, lines[1] == '0' and '-' or lines[1]
 end
+
+-- Takes away the seats that changed settings of topics let nobody have any more, and calls up what they let go: of some messages, the housekeeping
+-- of the others.
+function Seats.mend_some(topics)
+  local SOME = 500
+  for _, topic in ipairs(topics) do
+    if Seats.are_in(topic) then Seats.mend(topic, '0', '0', math.ceil(SOME / #topics)) end
+  end
+end
+
+-- Does so where settings of all topics changed, for the topics that have waited longest.
+function Seats.mend_first()
+  local SOME = 10
+  Seats.mend_some(try('ZRANGE', KEYED, 0, SOME - 1) or {})
+end
