@@ -21,10 +21,13 @@ func (v *visit) check(call string, pairs ...string) error {
 func paramsOf(pairs []string) map[string]string {
 	params := make(map[string]string)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		params[pairs[i]] = strings.TrimSpace(pairs[i+1])
+		params[pairs[i]] = pairs[i+1]
 	}
 	return params
 }
+
+// typed returns a field of a form in which people write, without the blanks beside it.
+func (v *visit) typed(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
 
 // can reports whether the viewer has the rights to a call.
 func (v *Viewer) can(call string) bool { return v.does(calls.Named(call)) }

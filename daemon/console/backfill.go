@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -15,8 +14,8 @@ import (
 // the time up to which they are made, so that none comes in between.
 var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form: &schedulePage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic, name := v.r.PathValue("topic"), v.r.PathValue("name")
-	from, to := v.r.PostForm.Get("from"), v.r.PostForm.Get("to")
-	if strings.TrimSpace(to) == "" {
+	from, to := v.typed("from"), v.typed("to")
+	if to == "" {
 		now, err := c.store.Now(ctx)
 		if err != nil {
 			return "", 0, err
@@ -44,7 +43,7 @@ var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form
 
 // shownTime returns a time that a form has, and a call has read, as pages show it.
 func shownTime(text string) string {
-	at, _ := fields.ParseTime("", strings.TrimSpace(text))
+	at, _ := fields.ParseTime("", text)
 	return moment(at)
 }
 

@@ -187,7 +187,7 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 
 // broadcastAct broadcasts a message to a topic of the form.
 var broadcastAct = act{path: Root + "broadcasts", name: "broadcast", form: &broadcastsPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
-	topic := strings.TrimSpace(v.r.PostForm.Get("topic"))
+	topic := v.typed("topic")
 	defer c.caches.announced.Forget()
 	return c.publish(ctx, v, topic, true)
 }}

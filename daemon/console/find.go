@@ -132,7 +132,7 @@ var foundAct = act{path: Root + "acts/found", name: "act on found messages", do:
 		return "", 0, err
 	case len(members) == 0:
 		err = fault.New("m", "no message is ticked; tick those that are meant")
-	case kind == "reschedule" && v.r.PostForm.Get("delay") == "" && v.r.PostForm.Get("due") == "":
+	case kind == "reschedule" && v.typed("delay") == "" && v.typed("due") == "":
 		err = fault.New("due", "delay and due: none is given; give one of them, such as a delay of 0s for at once")
 	case len(members) > notify.MaxPage:
 		err = fault.New("m", "%d messages are ticked; tick at most %d", len(members), notify.MaxPage)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
@@ -36,7 +37,7 @@ type actView struct {
 
 // actOf returns an act that a form or an address asks for, as far as it is.
 func actOf(v *visit, given url.Values) *actView {
-	view := &actView{visit: v, Q: given.Get("q"), Kind: given.Get("act"), Delay: given.Get("delay"), Due: given.Get("due"), Cursor: given.Get("cursor")}
+	view := &actView{visit: v, Q: given.Get("q"), Kind: given.Get("act"), Delay: strings.TrimSpace(given.Get("delay")), Due: strings.TrimSpace(given.Get("due")), Cursor: given.Get("cursor")}
 	for name, into := range map[string]*int64{"matched": &view.Matched, "so_far": &view.Done, "looked": &view.Progress.Looked, "of": &view.Progress.Of} {
 		*into, _ = strconv.ParseInt(given.Get(name), 10, 64)
 	}

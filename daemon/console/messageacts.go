@@ -45,7 +45,7 @@ var messageActs = map[string]change{
 		return "Cancelled what follows " + id, err
 	}},
 	"reschedule": {"reschedule", false, func(ctx context.Context, c *Console, v *visit, topic, id string) (string, error) {
-		p, err := ask[api.Publication](ctx, c, v, "reschedule", "topic", topic, "id", id, "delay", v.r.PostForm.Get("delay"), "due", v.r.PostForm.Get("due"))
+		p, err := ask[api.Publication](ctx, c, v, "reschedule", "topic", topic, "id", id, "delay", v.typed("delay"), "due", v.typed("due"))
 		return "Rescheduled " + id + dueText(p.Due), err
 	}},
 	"requeue": {"act", false, func(ctx context.Context, c *Console, _ *visit, topic, id string) (string, error) {

@@ -138,3 +138,33 @@ func changed(before, after map[string]string) (keys []string) {
 	}
 	return keys
 }
+
+// What is checked is what is acted on, and shown: a name with a blank beside it is none.
+func TestNamesStandAsTheyAre(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "waits", Delay: time.Hour})
+	schedule(t, s.store, "order.a", "daily", asItIs)
+	putPush(t, s.store, "crm", asPut, "order.a")
+	v := s.login("root")
+	for _, address := range []string{
+		"/ui/topics/%20order.a", "/ui/topics/order.a/messages/%20waits", "/ui/topics/order.a/schedules/%20daily", "/ui/topics/%20order.a/schedules/daily", "/ui/pushes/crm%20", "/ui/dead/letters?topic=order.a%20",
+	} {
+		v.get(address).is(http.StatusUnprocessableEntity)
+	}
+	for _, form := range [][]string{
+		{"/ui/acts/topics", "pause", " order.a"},
+		{"/ui/acts/schedules", "delete", "order.a: daily"},
+		{"/ui/acts/pushes", "delete", "crm "},
+		{"/ui/acts/found", "act", "cancel", "m", "order.a: waits"},
+		{"/ui/topics/order.a/schedules/%20daily", "from", "2020-01-01T00:00:00Z", "to", "2020-01-01T05:00:00Z"},
+		{"/ui/acts/found", "act", "reschedule", "m", "order.a:waits", "delay", " "},
+	} {
+		before := held(t, s.store)
+		v.act("/ui/topics", form[0], append(form[1:], "sure", "1")...).is(http.StatusUnprocessableEntity)
+		if after := held(t, s.store); !maps.Equal(before, after) {
+			t.Errorf("%q changed %q", form, changed(before, after))
+		}
+	}
+	v.act("/ui/topics", "/ui/acts/found", "act", "reschedule", "m", "order.a:waits", "delay", " 2h ").leads("/ui/topics")
+}
