@@ -77,7 +77,10 @@ func TestWrongPush(t *testing.T) {
 		c.says("putPush", mail, strings.Replace(ok, "order.paid", other, 1), "the push crm has the topic order.paid, and a message could match that and ")
 	}
 	c.says("putPush", mail, ok, "the push crm has the topic order.paid")
-	c.says("putPush", `{"name":"a b"}`, ok, `"name":"name"`)
+	for _, call := range []string{"putPush", "showPush", "deletePush"} {
+		c.says(call, `{"name":"a b"}`, ok, `"name":"name"`, `invalid name \"a b\": use tokens of letters`)
+	}
+	c.says("listeners", `{"cursor":"a b"}`, "", `"name":"cursor"`, "use the cursor of the page before")
 	if after := c.do("listPushes", "", ""); after != before {
 		t.Errorf("there are %s, and there were %s", after, before)
 	}

@@ -106,7 +106,8 @@ var grammars = map[string]func(text string) error{
 		_, err := record.ParsePattern(text)
 		return err
 	},
-	"listener": func(text string) error {
+	"listener": record.CheckListener,
+	"cursor of listeners": func(text string) error {
 		if record.CheckListener(text) != nil {
 			return fault.New("cursor", "cursor %.200q: use the cursor of the page before, or none", text)
 		}
