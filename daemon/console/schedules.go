@@ -40,7 +40,7 @@ func (c *Console) schedules(ctx context.Context, v *visit) (any, error) {
 	key, read := in.key, func(ctx context.Context) (schedulesPart, error) { return c.schedulesIn(ctx, in) }
 	if view.Topic != "" {
 		if err := v.check("listSchedules", "topic", view.Topic); err != nil {
-			return nil, err
+			return view, err
 		}
 		key, read = "topic "+view.Topic, func(ctx context.Context) (schedulesPart, error) { return c.schedulesOf(ctx, view.Topic) }
 	}

@@ -79,7 +79,7 @@ func TestSchedules(t *testing.T) {
 		at = next
 	}
 	wait(t, v, "/ui/schedules?topic=bills", "nightly").says("paused").hides("foreign", "Show all schedules")
-	v.get("/ui/schedules?topic=%3Cb%3E").is(http.StatusUnprocessableEntity).hides("<b>")
+	v.get("/ui/schedules?topic=%3Cb%3E").is(http.StatusUnprocessableEntity).says(`name="topic" value="&lt;b&gt;"`, "Show all").hides("<b>")
 	v.get("/ui/topics/bills").says(`<a href="schedules?topic=bills">Schedules of this topic</a>`)
 	v.get("/ui/topics/shop/schedules/foreign").is(http.StatusOK).says("Unreadable: it makes nothing", "&lt;b&gt;Mars", `name="delete"`).hides("<b>Mars")
 	v.get("/ui/topics/shop/schedules/none").is(http.StatusNotFound).says("No such schedule")
