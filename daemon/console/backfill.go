@@ -21,7 +21,6 @@ var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form
 			return "", 0, err
 		}
 		to = now.UTC().Format(time.RFC3339Nano)
-		v.r.PostForm.Set("to", to)
 	}
 	backfill := func(dryRun bool) (calls.Backfilled, error) {
 		return ask[calls.Backfilled](ctx, c, v, "backfillSchedule", "topic", topic, "name", name, "from", from, "to", to, "dry_run", strconv.FormatBool(dryRun))
@@ -33,6 +32,7 @@ var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form
 	case would.Made == 0:
 		return fmt.Sprintf("There was nothing to make of %s%s", name, taken(would.Taken)), 0, nil
 	}
+	v.r.PostForm.Set("to", to)
 	if err := v.sure("Make %s of %s of %s from %s on and before %s, due at once%s?", occurrences(would.Made), name, topic, shownTime(from), shownTime(to), taken(would.Taken)); err != nil {
 		return "", 0, err
 	}

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"html"
 	"net/http"
 	"regexp"
 	"testing"
@@ -48,7 +49,7 @@ func TestBackfill(t *testing.T) {
 		{hour(2), hour(3), "from " + hour(2) + ": it is not before to"},
 		{hour(1500), hour(2), "to: there are 1498 occurrences, and a backfill makes at most 1000; make those before " + hour(500) + " first"},
 	} {
-		clerk.act(hourly, hourly, "from", wrong.from, "to", wrong.to, "sure", "1").is(http.StatusUnprocessableEntity).says(wrong.says, "Nothing was made", `name="from"`).hides("<b>")
+		clerk.act(hourly, hourly, "from", wrong.from, "to", wrong.to, "sure", "1").is(http.StatusUnprocessableEntity).says(wrong.says, "Nothing was made", `name="from"`, `name="to" value="`+html.EscapeString(wrong.to)+`"`).hides("<b>")
 	}
 	clerk.act(path, path, "from", hour(4), "to", hour(1)).is(http.StatusOK).says("Make 3 occurrences of some of order.a from ", ", due at once?", `name="to" value="`+hour(1)+`"`)
 	ready(0)
