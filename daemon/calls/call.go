@@ -175,7 +175,7 @@ func (c Call) readTexts(params map[string]string, in reflect.Value) error {
 	var faults []error
 	for _, p := range c.Params() {
 		switch text := cmp.Or(params[p.Name], p.Fallback); {
-		case text == "" && p.Required && p.Example != "":
+		case text == "" && p.Required:
 			faults = append(faults, fault.New(p.Name, "%s: it is empty; give one, such as %s", p.Name, p.Example))
 		case text != "" && params[p.Without] != "":
 			faults = append(faults, besides(p))

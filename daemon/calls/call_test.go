@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A call whose parameters name a topic is refused before it does anything, unless its client may use that. All others are known here,
@@ -64,5 +65,19 @@ func TestCallsNeedRights(t *testing.T) {
 	want := []string{"carrier", "countTopic", "forecast", "listTopics", "listeners", "settings"}
 	if !slices.Equal(free, want) {
 		t.Errorf("these need no right: %q, want %q", free, want)
+	}
+}
+
+// No call is made without what it requires, whatever checks the text.
+func TestRequiredIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	anybody := calls.Anybody("anybody")
+	for _, call := range calls.Table() {
+		err := calls.Check(&anybody, call.Name, nil)
+		for _, p := range call.Params() {
+			if p.Required && p.Fallback == "" && !slices.ContainsFunc(fault.All(err), func(f *fault.Fault) bool { return f.Field == p.Name }) {
+				t.Errorf("%s without %s: %v", call.Name, p.Name, err)
+			}
+		}
 	}
 }

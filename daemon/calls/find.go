@@ -52,7 +52,7 @@ var _ = define(Call{
 })
 
 type actInput struct {
-	Act string `path:"act" enum:"reschedule,requeue,cancel,purge" doc:"what to do with the messages"`
+	Act string `path:"act" enum:"reschedule,requeue,cancel,purge" example:"reschedule" doc:"what to do with the messages"`
 	question
 	All    bool           `query:"all" example:"true" doc:"true: all messages that the question asks for; needed unless it is a dry run"`
 	Stop   bool           `query:"stop" default:"false" doc:"true: of cancel, leased messages, too: their workers are told to stop, as by DELETE of one message"`
