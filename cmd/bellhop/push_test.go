@@ -77,7 +77,7 @@ func TestPush(t *testing.T) {
 	sender := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1", "BELLHOP_PREFIX="+s.setting("BELLHOP_PREFIX"))
 	serve := sender.start("serve")
 	serve.await(1, "msg=elected")
-	contains(t, s.call("push", "show", "crm"), "state      works\n")
+	storetest.Eventually(t, "the daemon sends it", func() bool { return strings.Contains(s.call("push", "show", "crm"), "state      works\n") })
 	serve.signal(syscall.SIGTERM)
 	serve.ends(0)
 	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
