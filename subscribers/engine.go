@@ -135,6 +135,7 @@ type job[W any] struct {
 	stopped bool                    // the work, which is cancelled: its lease is not extended any more; guarded by engine.mu
 	handled bool                    // and to be acknowledged; guarded by engine.mu
 	settled bool                    // by the handler itself; guarded by engine.mu
+	back    bool                    // it was handled, and is among engine.refused; guarded by engine.mu
 	tries   int                     // of the handler
 	took    time.Duration           // by the handler; for its goroutine alone
 	cancel  context.CancelCauseFunc // of the handler's context, nil before; guarded by engine.mu

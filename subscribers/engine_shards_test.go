@@ -1,6 +1,7 @@
 package subscribers
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -99,4 +100,40 @@ func TestNotNowInOneShard(t *testing.T) {
 			t.Errorf("they handled %v and %v", f.notes["handle"], other.notes["handle"])
 		}
 	})
+}
+
+// A shard that does not answer the release of what a handler refused keeps no hand from others. What is
+// released comes again in its order, and its lease is extended until then.
+func TestShardThatHangsInARelease(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		then string // when another shard goes on
+	}{
+		"not now":  {NotNow(errBusy, time.Second), "1.01s b"},
+		"stopping": {ErrStopping, "10ms b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtually(t, terms{concurrency: 1, claimsSettle: true}, func(t *testing.T, f *fake) {
+				other, refused := f.beside(), false
+				f.takes["release"] = 9 * time.Second
+				f.handler = func(ctx context.Context, _ string) error {
+					if first := !refused; first {
+						refused = true
+						_ = pass(ctx, 10*time.Millisecond)
+						return test.err
+					}
+					return nil
+				}
+				f.start("a1", "a2")
+				f.at(5 * time.Millisecond)
+				other.start("b")
+				f.at(8 * time.Second)
+				other.want("handle", test.then)
+				f.want("handle", "0s a1")
+				f.at(time.Minute)
+				f.want("release", "9.01s [a1] and rest")
+				f.want("handle", "0s a1", "9.01s a1", "9.01s a2")
+			})
+		})
+	}
 }

@@ -79,7 +79,9 @@ func (e *engine[W]) finish(j *job[W], done bool) {
 	e.mean += (max(j.took, time.Microsecond) - e.mean) / 8
 	e.mean = max(e.mean, time.Microsecond)
 	if !done {
-		delete(e.leased, j)
+		if !j.back {
+			delete(e.leased, j)
+		}
 		return
 	}
 	j.handled, e.probe = true, false
@@ -126,7 +128,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 	var refused *notNow
 	switch {
 	case settled && errors.As(err, &refused):
-		_ = e.giveBack(ctx, e.openCircuit(j, refused.pause), true)
+		e.putBack(ctx, e.openCircuit(j, refused.pause), true)
 	case settled:
 		e.closeCircuit()
 		if err != nil {
@@ -134,7 +136,7 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		}
 	case errors.Is(ended, store.ErrCancelled): // its release cancels it
 		e.log.Info("the "+e.noun+" was cancelled while it was handled", e.about(work)...)
-		_ = e.giveBack(ctx, []*job[W]{j}, false)
+		e.putBack(ctx, []*job[W]{j}, false)
 	case err == nil:
 		return isDone, "", nil
 	case errors.Is(ended, notify.ErrLeaseLost):
@@ -144,9 +146,9 @@ func (e *engine[W]) try(grace context.Context, j *job[W], work *W, handler func(
 		err = timedOut(err)
 		return hasFailed, err.Error(), err
 	case ended != nil, errors.Is(err, ErrStopping):
-		_ = e.giveBack(ctx, []*job[W]{j}, false)
+		e.putBack(ctx, []*job[W]{j}, false)
 	case errors.As(err, &refused):
-		_ = e.giveBack(ctx, append([]*job[W]{j}, e.openCircuit(j, refused.pause)...), true)
+		e.putBack(ctx, append([]*job[W]{j}, e.openCircuit(j, refused.pause)...), true)
 	default:
 		e.closeCircuit()
 		return hasFailed, reason, err

@@ -82,6 +82,29 @@ func (e *engine[W]) giveBack(ctx context.Context, js []*job[W], rest bool) error
 	return err
 }
 
+// putBack is giveBack for a hand. One that serves several shards leaves it to the goroutine that
+// claims, which releases before it claims again: a shard that does not answer keeps no hand.
+func (e *engine[W]) putBack(ctx context.Context, js []*job[W], rest bool) {
+	if !e.refuses(js) {
+		_ = e.giveBack(ctx, js, rest)
+	}
+}
+
+// refuses has the goroutine that claims release jobs, and reports whether that runs and does so.
+func (e *engine[W]) refuses(js []*job[W]) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.engines) == 1 || !e.accepts {
+		return false
+	}
+	for _, j := range js {
+		j.back = true
+	}
+	e.refused = append(e.refused, js...)
+	signal(e.freed)
+	return true
+}
+
 // rest keeps the source from ringing until the next claim. If it fails, the next ring finds no subscriber and rings another one.
 func (e *engine[W]) rest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.SettleFor)
