@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -172,4 +173,38 @@ func TestLeasesOfShardsBesideThoseThatHang(t *testing.T) {
 	}
 	send(t, c.Masters[0], syscall.SIGCONT)
 	close(finish)
+}
+
+// A shard that does not answer keeps no caller from what is sent in another, also while nobody knows yet that it is away.
+func TestClaimBesideAShardThatHangs(t *testing.T) {
+	t.Parallel()
+	c, db := clusterOf(t, 8)
+	var there, away string
+	for i := 0; there == "" || away == ""; i++ {
+		if topic := fmt.Sprintf("t%d", i); db.Of(topic).Number() < 5 {
+			there = topic
+		} else {
+			away = topic
+		}
+	}
+	patient := storetest.Unhurried(shardsAt(t, c.URL(), "", 8))
+	var failed atomic.Int64
+	patient.Observe(func(_ string, _ time.Duration, err error) {
+		if err != nil {
+			failed.Add(1)
+		}
+	})
+	p, _ := runClaimer(t, patient)
+	storetest.Eventually(t, "all shards answer", func() bool { return p.Ping(t.Context()) == nil })
+	send(t, c.Masters[2], syscall.SIGSTOP)
+	defer send(t, c.Masters[2], syscall.SIGCONT)
+	for _, id := range []string{"1", "2"} { // each shard is the first to be asked
+		answer := claimAnyLater(t.Context(), t, p, []string{away, there}, long())
+		waitsIn(t, db, []string{there}, 1)
+		storetest.Publish(t, db, of(there, id))
+		want(t, "what the other shard has", answer, id)
+	}
+	if n := failed.Load(); n > 0 {
+		t.Errorf("the claims waited until %d calls had failed", n)
+	}
 }

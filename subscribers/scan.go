@@ -3,6 +3,7 @@ package subscribers
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -30,8 +31,11 @@ func (w *waiters) nextShare(one *shardWaiter) {
 	}
 }
 
+// slowRead is how long a shard that is read may keep a waiter from what others have.
+const slowRead = 20 * time.Millisecond
+
 // readOn has the next shards of a waiter be read, unless it has enough to take. Those that are
-// away it does not wait for. The mutex is held.
+// away, or slow to answer, it does not wait for. The mutex is held.
 func (w *waiters) readOn(one *waiter) {
 	one.reading = nil
 	most := 0
@@ -44,9 +48,25 @@ func (w *waiters) readOn(one *waiter) {
 		w.beginScan(next)
 		if w.store.Of(next.queues[0].topic).Trouble() == nil {
 			one.reading = next
+			w.waitBriefly(next)
 		}
 	}
 	w.startAll(one)
+}
+
+// waitBriefly has a waiter go on without a shard that is read and does not answer soon. The
+// mutex is held.
+func (w *waiters) waitBriefly(one *shardWaiter) {
+	if len(one.in) == 1 {
+		return
+	}
+	time.AfterFunc(slowRead, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if one.reading == one && !one.over {
+			w.readOn(one.waiter)
+		}
+	})
 }
 
 // scan reads what the topics of a waiter in one shard have ready, and lets the inbox wait where

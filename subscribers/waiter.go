@@ -26,7 +26,7 @@ type waiter struct {
 	// Guarded by waiters.mu:
 	over    bool           // it waits no more
 	unread  []*shardWaiter // those of which nothing was read yet
-	reading *shardWaiter   // the one that is read before any claim; nil: there is none
+	reading *shardWaiter   // the one that is read before any claim, for a moment; nil: there is none
 	asked   *topicQueue    // whose claim for it is under way
 	shares  []share        // of the topics from which it takes next: from the first one alone
 	got     []Delivery     // from such topics
