@@ -99,10 +99,15 @@ func addFields(c *cobra.Command, all []fields.Field, but ...string) (flags []*fl
 			c.Flags().StringArrayVar(&f.texts, f.flag, nil, about+"; may be repeated")
 			continue
 		}
-		c.Flags().Func(f.flag, about, func(text string) error {
+		set := func(text string) error {
 			f.texts = []string{text}
 			return nil
-		})
+		}
+		if field.IsTruth() {
+			c.Flags().BoolFunc(f.flag, field.Doc, set)
+		} else {
+			c.Flags().Func(f.flag, about, set)
+		}
 	}
 	return flags
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -54,8 +55,7 @@ send each broadcast to the URL.`,
 }
 
 func (a *app) pushPutCommand() *cobra.Command {
-	var asked api.PushRequest
-	var files []string
+	var topics, files []string
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "put NAME",
 		Short: "Add a push, or replace one",
@@ -74,33 +74,27 @@ where it stood; what that does not match, and was still to be sent, is dropped.`
 
 		ValidArgsFunction: a.first(a.pushesLike),
 	})
-	c.Flags().StringSliceVar(&asked.Topics, "topic", nil, "`TOPIC`s or patterns, up to 32, of which none can match one of another push")
-	c.Flags().StringVar(&asked.URL, "url", "", "`URL` of the endpoint; http only to a net that BELLHOP_PUSH_ALLOW names")
-	c.Flags().StringVar(&asked.To, "to", "", "nats:`SUBJECT`, in place of a URL; the topic takes the place of a last token >")
+	c.Flags().StringSliceVar(&topics, "topic", nil, "`TOPIC`s or patterns, up to 32, of which none can match one of another push")
 	c.Flags().StringArrayVar(&files, "secret-file", nil, "`FILE` with whsec_ and the base64 of 24 to 64 random bytes; may be given twice")
-	c.Flags().BoolVar(&asked.Broadcasts, "broadcasts", false, "send the broadcasts of a topic or a pattern, such as prices.*, to a URL")
-	inFlight := c.Flags().Int("in-flight", 0, "most messages of a topic that each daemon has handed on (default 32, broadcasts 1)")
-	c.Flags().StringVar(&asked.Timeout, "timeout", "", "for an answer, 100ms to 24h (default 10s to a URL, 30s to NATS)")
+	asked := addFields(c, fields.In[store.Push](), "topics", "secrets")
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		p := store.Push{Name: args[0], Topics: topics}
 		for _, file := range files {
 			text, err := regular.Read(file)
 			if err != nil {
 				return fault.New("secret_file", "secret file: %w", err)
 			}
-			asked.Secrets = append(asked.Secrets, strings.TrimSpace(string(text)))
+			p.Secrets = append(p.Secrets, strings.TrimSpace(string(text)))
 		}
-		if c.Flags().Changed("in-flight") {
-			asked.InFlight = inFlight
-		}
-		p, err := asked.Push(args[0])
-		if err != nil {
+		faults, _ := setFields(asked, &p)
+		if err := errors.Join(faults...); err != nil {
 			return err
 		}
 		if err := s.config.Nats(s.log).CheckSubject(p.Subject(">")); p.IsNATS() && err != nil {
 			return err
 		}
 		var put *store.Push
-		err = s.store.Home().ChangePush(ctx, p.Name, func(before *store.Push) (*store.Push, error) {
+		err := s.store.Home().ChangePush(ctx, p.Name, func(before *store.Push) (*store.Push, error) {
 			put = p.Replacing(before)
 			return put, nil
 		})

@@ -127,7 +127,7 @@ func TestPush(t *testing.T) {
 	s.call("push", "delete", "bill")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example"), "secrets: there are 0")
 	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "x.example", "--secret-file", secret+"x"), "secret file")
-	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example", "--secret-file", secret, "--timeout", "0s", "--in-flight", "0"), "timeout 0s", "in flight 0")
+	contains(t, s.fails(exitUsage, "push", "put", "mail", "--topic", "mail", "--url", "https://x.example", "--secret-file", secret, "--timeout", "0s", "--in-flight", "0"), "timeout 0s", `in_flight "0"`)
 	contains(t, s.fails(exitUsage, "push"), "COMMAND is missing: use put, list")
 	contains(t, s.fails(exitUsage, "push", "stop"), `unknown command "stop"`)
 	contains(t, s.fails(exitFailed, "push", "pause", "none"), "none: no push has this name")

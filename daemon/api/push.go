@@ -1,14 +1,11 @@
 package api
 
 import (
-	"errors"
 	"net/url"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // Push is a push: the messages of its topics are sent to a URL or to NATS.
@@ -51,7 +48,8 @@ type Pushes struct {
 
 // PushOf returns a push in its JSON form.
 func PushOf(p store.Push) Push {
-	shown := Push{Name: p.Name, Topics: p.Topics, URL: ShownURL(p.URL), To: p.To, Secrets: len(p.Secrets), Broadcasts: p.Broadcasts, InFlight: p.InFlight, TimeoutMs: Ms(p.Timeout), Paused: p.Paused, Unsent: p.Unsent, Dropped: p.Dropped, Stored: p.Stored}
+	shown := Push{URL: ShownURL(p.URL), Secrets: len(p.Secrets), TimeoutMs: Ms(p.Timeout)}
+	fields.Fill(&shown, &p, "URL", "Secrets", "Failing", "Closed")
 	if p.Failing != nil {
 		shown.Failing = &PushFailure{Since: p.Failing.Since.UTC(), Answer: p.Failing.Answer, Next: p.Failing.Next}
 	}
@@ -69,44 +67,6 @@ func ShownURL(text string) string {
 	}
 	u.RawQuery = ""
 	return u.String() + "?…"
-}
-
-// PushRequest is what a client says to add a push, or to replace one.
-type PushRequest struct {
-	Topics     []string `json:"topics" minItems:"1" maxItems:"32" example:"[\"order.paid\"]" doc:"1 to 32 topics, or patterns such as order.* or order.>, of which none can match a topic of another push; of broadcasts one"`
-	URL        string   `json:"url,omitempty" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
-	To         string   `json:"to,omitempty" maxLength:"260" example:"nats:crm.>" doc:"in place of url and secrets: nats:SUBJECT; the topic takes the place of a last token >"`
-	Secrets    []string `json:"secrets,omitempty" maxItems:"2" example:"[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
-	Broadcasts bool     `json:"broadcasts,omitempty" doc:"true: send broadcasts in place of messages, as a named listener does that keeps its place; to a URL"`
-	InFlight   *int     `json:"in_flight,omitempty" nullable:"false" minimum:"1" maximum:"1000" doc:"missing: 32, of broadcasts 1, so that they come in order; most messages of a topic that each daemon has handed on, and that are not settled"`
-	Timeout    string   `json:"timeout,omitempty" example:"30s" doc:"for an answer, 100ms to 24h; missing: 10s to a URL, 30s to NATS"`
-}
-
-// DecodePush reads a PushRequest from JSON. The error is a notify.ErrInvalid that names what is wrong.
-func DecodePush(name string, data []byte) (store.Push, error) {
-	var r PushRequest
-	if err := strictjson.Decode(data, &r); err != nil {
-		return store.Push{}, fault.New(strictjson.FieldOf(err, "push"), "push: %w; write one JSON object whose fields are topics, url, to, secrets, broadcasts, in_flight, timeout", err)
-	}
-	return r.Push(name)
-}
-
-// Push returns the push of a name that is asked for. The error is a notify.ErrInvalid.
-func (r PushRequest) Push(name string) (store.Push, error) {
-	p := store.Push{Name: name, Topics: r.Topics, URL: r.URL, To: r.To, Secrets: r.Secrets, Broadcasts: r.Broadcasts}
-	var faults []error
-	if r.InFlight != nil {
-		p.InFlight = *r.InFlight
-		faults = append(faults, fault.Within("in_flight", "in flight", p.InFlight, 1, store.MaxPushInFlight))
-	}
-	if r.Timeout != "" {
-		var err error
-		if p.Timeout, err = fields.ParseDuration("timeout", r.Timeout); err == nil {
-			err = fault.Within("timeout", "timeout", p.Timeout, store.MinPushTimeout, store.MaxPushTimeout)
-		}
-		faults = append(faults, err)
-	}
-	return p, errors.Join(faults...)
 }
 
 // PushTest is what the endpoint of a push answered to a test.

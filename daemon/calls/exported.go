@@ -8,15 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/strictjson"
 )
-
-// maxPaused is the most bytes of the reason for which a push is paused.
-const maxPaused = 4096
 
 // KindOf returns the kind of a line, empty of a message, and of what cannot be read.
 func KindOf(line []byte) (kind string) {
@@ -100,7 +97,7 @@ func decodeScheduleLine(otherwise string, line []byte) (read ScheduleLine, err e
 // readShown reads a member, also one that a list shows: a duration in whole milliseconds.
 func (r *scheduleReader) readShown(m strictjson.Member) {
 	put, isMs := strings.CutSuffix(string(m.Name), "_ms")
-	if _, is := scheduleFields()[put]; !isMs || !is && !slices.Contains(OfOccurrence(), put) {
+	if _, is := fields.Named[store.Schedule](put); !isMs || !is && !slices.Contains(OfOccurrence(), put) {
 		r.read(m)
 		return
 	}
@@ -129,26 +126,25 @@ const pushExample = `{"kind":"push","name":"crm","topics":["paid"],"url":"https:
 
 // DecodePushLine reads a push from a line of an export: the fields of a PushRequest, its name, and why it is paused. The error joins a
 // notify.Fault for each thing that is wrong.
-func DecodePushLine(line []byte) (p store.Push, err error) {
-	var l struct {
-		Kind   string `json:"kind"`
-		Name   string `json:"name"`
-		Paused string `json:"paused"`
-		api.PushRequest
+func DecodePushLine(line []byte) (store.Push, error) {
+	var r form[struct {
+		Kind   string `field:"kind"`
+		Name   string `field:"name"`
+		Paused string `field:"paused" maxLength:"4096"`
+		store.Push
+	}]
+	if err := strictjson.Members(line, func(m strictjson.Member) { r.read("push", m) }); err != nil {
+		return store.Push{}, fault.New("line", "push: %w; write one JSON object a line, such as %s", err, pushExample)
 	}
-	if err := strictjson.Decode(line, &l); err != nil {
-		return p, fault.New(strictjson.FieldOf(err, "line"), "push: %w; write one JSON object a line, such as %s", err, pushExample)
-	}
-	if err := wrongKind(l.Kind, store.KindPush); err != nil {
+	p := r.of.Push
+	p.Name, p.Paused = r.of.Name, r.of.Paused
+	if err := wrongKind(r.of.Kind, store.KindPush); err != nil {
 		return p, err
 	}
-	if p, err = l.Push(l.Name); err == nil {
-		err = p.Check()
+	if len(r.faults) == 0 {
+		return p, p.Check()
 	}
-	if p.Paused = l.Paused; len(p.Paused) > maxPaused {
-		err = errors.Join(err, fault.New("paused", "paused: it has %d bytes; use at most %d", len(p.Paused), maxPaused))
-	}
-	return p, err
+	return p, errors.Join(r.faults...)
 }
 
 // wrongKind returns a Fault for a line of another kind.

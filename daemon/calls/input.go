@@ -143,6 +143,35 @@ func readMember(m strictjson.Member, params []Param, input reflect.Value, given 
 	return p.Set(input, string(text))
 }
 
+// A form reads the members of a JSON object into the fields of a T that tags name.
+type form[T any] struct {
+	of     T
+	faults []error
+}
+
+// read reads a member of what is named. An empty text of one that is no list counts as not given. besides are names that are read elsewhere.
+func (r *form[T]) read(what string, m strictjson.Member, besides ...string) {
+	f, is := fields.Named[T](string(m.Name))
+	if !is {
+		names := append(fields.Names[T](), besides...)
+		r.faults = append(r.faults, fault.New(string(m.Name), "%s: the field %.100q is unknown; its fields are %s", what, m.Name, strings.Join(names, ", ")))
+		return
+	}
+	texts, err := f.TextsIn(m)
+	if err != nil {
+		r.faults = append(r.faults, fault.New(f.Name, "%s: %w", what, err))
+		return
+	}
+	for _, text := range texts {
+		if text == "" && !f.IsList() {
+			continue
+		}
+		if err := f.Set(reflect.ValueOf(&r.of).Elem(), text); err != nil {
+			r.faults = append(r.faults, err)
+		}
+	}
+}
+
 // namesOf lists the names of parameters.
 func namesOf(params []Param) string {
 	if len(params) == 0 {

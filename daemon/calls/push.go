@@ -3,14 +3,30 @@ package calls
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/push"
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
+
+// PushRequest is what a client says to add a push, or to replace one: the fields of a store.Push.
+type PushRequest struct{}
+
+// DecodePush reads a PushRequest from JSON. The error joins a notify.Fault for each thing that is wrong.
+func DecodePush(name string, data []byte) (store.Push, error) {
+	r := form[store.Push]{of: store.Push{Name: name}}
+	if err := strictjson.Members(data, func(m strictjson.Member) { r.read("push", m) }); err != nil {
+		return store.Push{}, fault.New("push", "push: %w; write one JSON object whose fields are %s", err, strings.Join(fields.Names[store.Push](), ", "))
+	}
+	return r.of, errors.Join(r.faults...)
+}
 
 const pathPush = "/v1/push/{name}"
 
@@ -115,10 +131,10 @@ var _ = define(Call{
 var _ = define(Call{
 	Name: "putPush", Method: "PUT", Path: pathPush, Tag: TagOperate, Status: http.StatusOK, Reply: api.Push{},
 	NoNATS:  "its secrets would be read by who may subscribe there",
-	Request: api.PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL or to NATS",
+	Request: PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL or to NATS",
 	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so. A token that does not permit all topics has at most 100.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
-	p, err := api.DecodePush(in.Name, r.Body)
+	p, err := DecodePush(in.Name, r.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	crm    = `{"name":"crm"}`
-	secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	secret = "whsec_NfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	toCRM  = `{"topics":["order.paid"],"url":"https://crm.example","secrets":["` + secret + `"]}`
 )
 
@@ -39,7 +39,7 @@ func TestWrongPush(t *testing.T) {
 		`{"topics":["mail"],"to":"nats:$JS.API.STREAM.PURGE.A"}`:           {"to", "write nats:SUBJECT"},
 		`{"topics":["mail"],"to":"nats:>"}`:                                {"to", "write nats:SUBJECT"},
 		`{"topics":["mail"],"to":"nats:_INBOX.a"}`:                         {"to", "answers go there"},
-		`{"topics":["mail"],"to":"nats:` + strings.Repeat("a", 256) + `"}`: {"to", "255 bytes"},
+		`{"topics":["mail"],"to":"nats:` + strings.Repeat("a", 256) + `"}`: {"to", "at most 260 are allowed"},
 		`{"topics":["a","b"],"broadcasts":true,"url":"https://a.example"}`: {"topics: there are 2", "prices.*"},
 		`{"topics":["a.*.>b"],"broadcasts":true,"to":"nats:jobs"}`:         {"topics", "use tokens of letters", "PREFIX.broadcast.TOPIC"},
 		strings.Replace(ok, `order.paid`, `order.>.a`, 1):                  {"topics", "order.>.a", "use tokens of letters", "> at the end"},
@@ -59,12 +59,16 @@ func TestWrongPush(t *testing.T) {
 		strings.Replace(ok, "crm.example", "[::ffff:10.0.0.1]", 1):         {"10.0.0.1 is not public"},
 		strings.Replace(ok, secret, "whsec_c2hvcnQ=", 1):                   {"Standard Webhooks", "24 to 64", "urandom"},
 		strings.Replace(ok, secret, secret+`","a","b`, 1):                  {"secrets: there are 3"},
-		strings.Replace(ok, `"topics"`, `"in_flight":1001,"topics"`, 1):    {"in flight 1001", "1000"},
-		strings.Replace(ok, `"topics"`, `"in_flight":0,"topics"`, 1):       {"in flight 0", "1 to 1000"},
+		strings.Replace(ok, `"topics"`, `"in_flight":1001,"topics"`, 1):    {`in_flight \"1001\"`, "1 to 1000"},
+		strings.Replace(ok, `"topics"`, `"in_flight":0,"topics"`, 1):       {`in_flight \"0\"`, "1 to 1000"},
 		strings.Replace(ok, `"topics"`, `"timeout":"25h","topics"`, 1):     {"timeout 25h", "24h"},
 		strings.Replace(ok, `"topics"`, `"timeout":"0s","topics"`, 1):      {"timeout 0s", "24h"},
 		strings.Replace(ok, `"topics"`, `"timeout":"soon","topics"`, 1):    {"timeout"},
 		strings.Replace(ok, `"topics"`, `"retries":3,"topics"`, 1):         {`the field \"retries\" is unknown`},
+		strings.Replace(ok, `["`+secret+`"]`, `"`+secret+`"`, 1):           {`secrets is a JSON string, and should be a list of strings, such as [\"whsec_`},
+		strings.Replace(ok, `["order.paid"]`, `{"a":1}`, 1):                {`topics is a JSON object, and should be a list of strings, such as [\"order.paid\"]`},
+		strings.Replace(ok, `"order.paid"`, `"order.paid",""`, 1):          {"topics"},
+		`{"topics":[1],"url":2,"broadcasts":"yes","in_flight":"8"}`:        {"topics is a JSON array", "url is a JSON number", `broadcasts is a JSON string, and should be true or false, such as true`, `in_flight is a JSON string, and should be a whole number, such as 8`},
 		strings.Repeat(" ", 10):                                            {"push"},
 	} {
 		c.says("putPush", crm, body, append(texts, "urn:bellhop:invalid")...)

@@ -2,14 +2,10 @@ package calls
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -175,15 +171,6 @@ var OfOccurrence = sync.OnceValue(func() []string {
 	return names
 })
 
-// scheduleFields are the fields of a schedule by their names.
-var scheduleFields = sync.OnceValue(func() map[string]fields.Field {
-	all := make(map[string]fields.Field)
-	for _, f := range fields.In[store.Schedule]() {
-		all[f.Name] = f
-	}
-	return all
-})
-
 // DecodeSchedule reads a SchedulePut from JSON. The error joins a notify.Fault for each thing that is wrong.
 func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
 	var r scheduleReader
@@ -195,43 +182,17 @@ func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
 
 // A scheduleReader reads the members of a SchedulePut.
 type scheduleReader struct {
-	s       store.Schedule
+	form[store.Schedule]
 	message notify.LineReader
-	faults  []error
 }
 
 // read reads a member.
 func (r *scheduleReader) read(m strictjson.Member) {
-	name := string(m.Name)
-	field, is := scheduleFields()[name]
-	switch {
-	case is:
-		r.faults = append(r.faults, r.set(field, m))
-	case slices.Contains(OfOccurrence(), name):
+	if slices.Contains(OfOccurrence(), string(m.Name)) {
 		r.message.Read(m)
-	default:
-		names := append(slices.Sorted(maps.Keys(scheduleFields())), OfOccurrence()...)
-		r.faults = append(r.faults, fault.New(name, "schedule: the field %.100q is unknown; its fields are %s", name, strings.Join(names, ", ")))
+		return
 	}
-}
-
-// set sets a field of the schedule.
-func (r *scheduleReader) set(f fields.Field, m strictjson.Member) error {
-	texts := make([]string, 1)
-	if text, err := f.TextIn(m); f.IsList() {
-		if json.Unmarshal(m.Value, &texts) != nil {
-			return fault.New(f.Name, "schedule: %s %.40s: write a list of strings, such as [%q]", f.Name, m.Value, f.Example)
-		}
-	} else if texts[0] = string(text); err != nil {
-		return fault.New(f.Name, "schedule: %w", err)
-	}
-	var faults []error
-	for _, text := range texts {
-		if text != "" {
-			faults = append(faults, f.Set(reflect.ValueOf(&r.s).Elem(), text))
-		}
-	}
-	return errors.Join(faults...)
+	r.form.read("schedule", m, OfOccurrence()...)
 }
 
 // schedule returns the schedule of a topic that was read.
@@ -241,13 +202,13 @@ func (r *scheduleReader) schedule(topic, name string) (*store.Schedule, error) {
 	if wrong == nil {
 		wrong = m.Faults()
 	}
-	r.s.Topic, r.s.Name = topic, name
-	fields.Fill(&r.s.Message, &m)
+	r.of.Topic, r.of.Name = topic, name
+	fields.Fill(&r.of.Message, &m)
 	bad := errors.Join(r.faults...)
 	if bad == nil {
-		bad = r.s.Check()
+		bad = r.of.Check()
 	}
-	return &r.s, errors.Join(bad, wrong)
+	return &r.of, errors.Join(bad, wrong)
 }
 
 // CheckBody returns a notify.ErrTooLarge for a schedule whose body has more than most bytes.

@@ -33,6 +33,7 @@ func newDocument(version string) *huma.OpenAPI {
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.SettingsChange](), reflect.TypeFor[settingsChange]())
 	schemas.RegisterTypeAlias(reflect.TypeFor[calls.SchedulePut](), reflect.TypeFor[schedulePut]())
 	schemas.RegisterTypeAlias(reflect.TypeFor[calls.NamedSchedule](), reflect.TypeFor[namedSchedule]())
+	schemas.RegisterTypeAlias(reflect.TypeFor[calls.PushRequest](), reflect.TypeFor[pushRequest]())
 	schemas.RegisterTypeAlias(reflect.TypeFor[notify.Position](), text)
 	schemas.RegisterTypeAlias(reflect.TypeFor[subscribers.Receipt](), reflect.TypeFor[int64]())
 	return &huma.OpenAPI{
@@ -153,9 +154,10 @@ func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField
 	return &huma.Param{Name: p.Name, In: p.In, Required: p.Required, Description: schema.Description, Schema: schema}
 }
 
-// settingsChange, schedulePut and namedSchedule describe the JSON of bodies by the tags of what they are read into.
+// settingsChange, pushRequest, schedulePut and namedSchedule describe the JSON of bodies by the tags of what they are read into.
 type (
 	settingsChange struct{}
+	pushRequest    struct{}
 	schedulePut    struct{}
 	namedSchedule  struct{}
 )
@@ -164,6 +166,11 @@ type (
 func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
 	one := 1
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: described[notify.SettingsChange](schemas)}
+}
+
+// Schema makes a schema of the fields of store.Push.
+func (pushRequest) Schema(schemas huma.Registry) *huma.Schema {
+	return named(schemas, "PushRequest", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"topics"}, Properties: described[store.Push](schemas)})
 }
 
 // Schema makes a schema of the fields of store.Schedule, and of the message of each occurrence.

@@ -71,6 +71,23 @@ func In[T any]() []Field {
 
 var described sync.Map // []Field of a reflect.Type
 
+// Named returns the field of a struct T that has a name; false: none has.
+func Named[T any](name string) (Field, bool) {
+	all := In[T]()
+	if i := slices.IndexFunc(all, func(f Field) bool { return f.Name == name }); i >= 0 {
+		return all[i], true
+	}
+	return Field{}, false
+}
+
+// Names returns the names of the fields of a struct T.
+func Names[T any]() (names []string) {
+	for _, f := range In[T]() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // Of returns the description in the tags of a field.
 func Of(name string, field reflect.StructField) Field {
 	get := field.Tag.Get
@@ -185,7 +202,10 @@ func (f Field) Set(of reflect.Value, text string) error {
 		t, err := f.time(text)
 		*into = t
 		return err
-	case *[]time.Time: // each text is one more
+	case *[]string: // each text is one more
+		*into = append(*into, text)
+		return nil
+	case *[]time.Time:
 		t, err := f.time(text)
 		*into = append(*into, t)
 		return err
@@ -207,6 +227,34 @@ func (f Field) TextIn(m strictjson.Member) ([]byte, error) {
 	return m.Text()
 }
 
+// TextsIn is TextIn for a field that may be a list: none for null. The error has an example, too.
+func (f Field) TextsIn(m strictjson.Member) (texts []string, err error) {
+	switch {
+	case m.IsNull():
+		return nil, nil
+	case f.list:
+		texts, err = m.List()
+	default:
+		text, bad := f.TextIn(m)
+		texts, err = []string{string(text)}, bad
+	}
+	if err != nil {
+		err = fmt.Errorf("%w, such as %s", err, f.inJSON(f.Example))
+	}
+	return texts, err
+}
+
+// inJSON returns a text that TextsIn reads as JSON.
+func (f Field) inJSON(text string) string {
+	switch {
+	case f.number || f.truth:
+		return text
+	case f.list:
+		return fmt.Sprintf("[%q]", text)
+	}
+	return strconv.Quote(text)
+}
+
 // Lenient returns the field without limits of numbers and durations, for a caller that
 // passes the struct on to a function that checks them.
 func (f Field) Lenient() Field {
@@ -223,6 +271,9 @@ func (f Field) OrZero() Field {
 
 // IsNumber reports whether the field is a whole number, which JSON writes without quotes.
 func (f Field) IsNumber() bool { return f.number }
+
+// IsTruth reports whether the field is true or false.
+func (f Field) IsTruth() bool { return f.truth }
 
 // IsList reports whether the field is a list, to which Set adds.
 func (f Field) IsList() bool { return f.list }

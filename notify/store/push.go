@@ -47,22 +47,22 @@ const secretPrefix = "whsec_"
 const toNATS = "nats:"
 
 // A Push hands the messages of topics, or the broadcasts of a pattern, on to a URL or to NATS, from the daemons. The zero values of
-// InFlight and Timeout are the defaults.
+// InFlight and Timeout are the defaults. The tags describe what a client says of it, over HTTP and as flags.
 type Push struct {
 	Name       string            `json:"-"`
-	Topics     []string          `json:"topics"`               // or patterns; of broadcasts one
-	URL        string            `json:"url,omitempty"`        // empty: it has a To
-	To         string            `json:"to,omitempty"`         // nats:SUBJECT, or nats:SUBJECT.> where the topic takes the place of >
-	Secrets    []string          `json:"secrets,omitempty"`    // whsec_BASE64, which sign each request to a URL; two while one replaces the other
-	InFlight   int               `json:"in_flight"`            // most messages of a topic that each daemon has handed on, and that are not settled
-	Timeout    time.Duration     `json:"timeout"`              // for an answer
-	Broadcasts bool              `json:"broadcasts,omitempty"` // it hands on broadcasts in place of messages, as a named listener
-	Paused     string            `json:"paused,omitempty"`     // why; empty: it is not paused
-	Failing    *PushFailure      `json:"failing,omitempty"`    // the endpoint fails; nil: it does not, as far as is known
-	Closed     *PushClosure      `json:"-"`                    // the endpoint wants no request for some time; nil: it does
-	Stored     map[string]string `json:"-"`                    // of NATS: a subject on which nobody listens, and the stream that stores what is sent there; nil: none is known
-	Unsent     bool              `json:"-"`                    // no daemon runs that sends such pushes, as NoteUnsent found
-	Dropped    []string          `json:"-"`                    // topics of which ChangePush dropped broadcasts that were still to be sent
+	Topics     []string          `json:"topics" field:"topics" minItems:"1" maxItems:"32" example:"order.paid" doc:"1 to 32 topics, or patterns such as order.* or order.>, of which none can match a topic of another push; of broadcasts one"`
+	URL        string            `json:"url,omitempty" field:"url" maxLength:"2048" example:"https://crm.example/hook" doc:"https, or http to a net that BELLHOP_PUSH_ALLOW names"`
+	To         string            `json:"to,omitempty" field:"to" maxLength:"260" example:"nats:crm.>" doc:"in place of url and secrets: nats:SUBJECT; the topic takes the place of a last token >"`
+	Secrets    []string          `json:"secrets,omitempty" field:"secrets" maxItems:"2" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" doc:"whsec_ and the base64 of 24 to 64 random bytes, which sign each request as Standard Webhooks says; two while receivers change; missing: those that the push has"`
+	Broadcasts bool              `json:"broadcasts,omitempty" field:"broadcasts" example:"true" doc:"true: send broadcasts in place of messages, as a named listener does that keeps its place; to a URL"`
+	InFlight   int               `json:"in_flight" field:"in_flight" minimum:"1" maximum:"1000" example:"8" doc:"missing: 32, of broadcasts 1, so that they come in order; most messages of a topic that each daemon has handed on, and that are not settled"`
+	Timeout    time.Duration     `json:"timeout" field:"timeout" shortest:"100ms" longest:"24h" example:"30s" doc:"for an answer; missing: 10s to a URL, 30s to NATS"`
+	Paused     string            `json:"paused,omitempty"`  // why; empty: it is not paused
+	Failing    *PushFailure      `json:"failing,omitempty"` // the endpoint fails; nil: it does not, as far as is known
+	Closed     *PushClosure      `json:"-"`                 // the endpoint wants no request for some time; nil: it does
+	Stored     map[string]string `json:"-"`                 // of NATS: a subject on which nobody listens, and the stream that stores what is sent there; nil: none is known
+	Unsent     bool              `json:"-"`                 // no daemon runs that sends such pushes, as NoteUnsent found
+	Dropped    []string          `json:"-"`                 // topics of which ChangePush dropped broadcasts that were still to be sent
 }
 
 // A PushFailure is why the endpoint of a push is asked by few requests.

@@ -79,6 +79,14 @@ func (m Member) Text() ([]byte, error) {
 	return []byte(text), err
 }
 
+// List returns a list of strings, with null as the empty string. The error is an Error, and quotes none of them.
+func (m Member) List() (texts []string, err error) {
+	if json.Unmarshal(m.Value, &texts) != nil {
+		return nil, m.is("a list of strings")
+	}
+	return texts, nil
+}
+
 // Number returns a number as it is written. The error is an Error.
 func (m Member) Number() ([]byte, error) {
 	if m.Value[0] != '-' && (m.Value[0] < '0' || m.Value[0] > '9') {
