@@ -37,7 +37,7 @@ precedence over settings. A leased message keeps the lease of its claim.`,
 			case 0:
 				return misused("topic", "TOPIC is missing")
 			case 1:
-				return misused("settings", "NAME=VALUE is missing: give one or more of %s", strings.Join(api.SettingNames(), ", "))
+				return misused("settings", "NAME=VALUE is missing: give one or more of %s", strings.Join(fields.Names[notify.SettingsChange](), ", "))
 			}
 			return nil
 		},
@@ -141,7 +141,7 @@ func (a *app) printSettings(ctx context.Context, s *session, topic string, do fu
 
 // settingsLike returns the settings, with =, that begin with a text and were not given before.
 func settingsLike(given []string, begun string) (names []string) {
-	for _, name := range api.SettingNames() {
+	for _, name := range fields.Names[notify.SettingsChange]() {
 		is := func(one string) bool { return strings.HasPrefix(one, name+"=") }
 		if strings.HasPrefix(name, begun) && !slices.ContainsFunc(given, is) {
 			names = append(names, name+"=")

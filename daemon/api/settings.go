@@ -1,22 +1,19 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/strictjson"
 )
 
 // Settings are the effective settings of a topic.
@@ -105,65 +102,23 @@ func ReadSettings(topic string, given []SettingText) (notify.SettingsChange, err
 // DecodeSettings is ReadSettings for one JSON object, in which null restores the
 // default (RFC 7396). A number is a JSON number, and a duration a string.
 func DecodeSettings(topic string, data []byte) (notify.SettingsChange, error) {
-	if first := bytes.TrimSpace(data); !utf8.Valid(data) || !json.Valid(data) || first[0] != '{' {
-		return notify.SettingsChange{}, fault.New("settings", `settings: they are not a JSON object; write one such as {"attempts":5,"lease":null}`)
-	}
 	var r settingsReader
-	members := json.NewDecoder(bytes.NewReader(data))
-	_, _ = members.Token() // the brace; the JSON is valid
-	for members.More() {
-		name, _ := members.Token()
-		var value json.RawMessage
-		_ = members.Decode(&value)
-		r.read(name.(string), func(f fields.Field) (*string, error) { return textIn(f, value) })
+	err := strictjson.Members(data, func(m strictjson.Member) {
+		r.read(string(m.Name), func(f fields.Field) (*string, error) {
+			texts, err := f.TextsIn(m)
+			switch {
+			case err != nil:
+				return nil, fault.New(f.Name, "%w, or null for the default", err)
+			case m.IsNull():
+				return nil, nil
+			}
+			return &texts[0], nil
+		})
+	})
+	if err != nil {
+		return notify.SettingsChange{}, fault.New(strictjson.FieldOf(err, "settings"), `settings: %w; write one such as {"attempts":5,"lease":null}`, err)
 	}
 	return r.end(topic)
-}
-
-// settingKinds are the kind of JSON value of a setting, and how to write it, by its type in Go.
-var settingKinds = map[reflect.Type]struct{ is, write string }{
-	reflect.TypeFor[*int]():           {"number", "write a whole number, such as %s"},
-	reflect.TypeFor[*time.Duration](): {"string", "write a string, such as %q"},
-	reflect.TypeFor[*string]():        {"string", "write a string, such as %q"},
-	reflect.TypeFor[*store.Rate]():    {"string", "write a string, such as %q"},
-	reflect.TypeFor[*bool]():          {"boolean", "write true or false"},
-}
-
-// textIn returns the JSON value of a setting as text; nil for null.
-func textIn(f fields.Field, value json.RawMessage) (*string, error) {
-	is, wanted := kindOf(value), settingKinds[reflect.TypeFor[notify.SettingsChange]().FieldByIndex(f.Index).Type]
-	switch {
-	case is == "null":
-		return nil, nil
-	case is != wanted.is:
-		write := wanted.write
-		if strings.Contains(write, "%") {
-			write = fmt.Sprintf(write, f.Example)
-		}
-		return nil, fault.New(f.Name, "%s: it is a JSON %s; %s, or null for the default", f.Name, is, write)
-	}
-	text := string(value)
-	if is == "string" {
-		_ = json.Unmarshal(value, &text) // the JSON is valid
-	}
-	return &text, nil
-}
-
-// kindOf returns the kind of a JSON value.
-func kindOf(value json.RawMessage) string {
-	switch value[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
 }
 
 // maxSettingFaults is how many faults of one change are reported: an answer should not
@@ -215,7 +170,7 @@ func (r *settingsReader) set(name string, textOf func(fields.Field) (*string, er
 // end returns the change. It adds the faults of settings together to those of each.
 func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if len(r.given) == 0 && len(r.faults) == 0 {
-		return r.change, fault.New("settings", "settings: none is given; give one or more of %s", strings.Join(SettingNames(), ", "))
+		return r.change, fault.New("settings", "settings: none is given; give one or more of %s", strings.Join(fields.Names[notify.SettingsChange](), ", "))
 	}
 	if r.more > 0 {
 		r.faults = append(r.faults, fault.New("settings", "settings: %d more were not read", r.more))
@@ -229,14 +184,6 @@ func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	return r.change, errors.Join(r.faults...)
 }
 
-// SettingNames returns the names of all settings.
-func SettingNames() (names []string) {
-	for _, f := range fields.In[notify.SettingsChange]() {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
 const (
 	maxName  = 100 // bytes of an unknown name that an error repeats
 	maxTypos = 3   // most edits between an unknown name and the one that is suggested
@@ -247,16 +194,14 @@ var gone = map[string]string{"ring_only": "messages are always handed over, but 
 
 // settingField returns the field of a setting. The error for an unknown name is a notify.Fault.
 func settingField(name string) (fields.Field, error) {
-	for _, f := range fields.In[notify.SettingsChange]() {
-		if f.Name == name {
-			return f, nil
-		}
+	if f, is := fields.Named[notify.SettingsChange](name); is {
+		return f, nil
 	}
 	if why, ok := gone[name]; ok {
 		return fields.Field{}, fault.New(name, "setting %q: it is gone, since %s", name, why)
 	}
 	name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
-	names, meant := SettingNames(), ""
+	names, meant := fields.Names[notify.SettingsChange](), ""
 	if near := Nearest(name, names); levenshtein.ComputeDistance(name, near) <= maxTypos {
 		meant = "did you mean " + near + "? "
 	}

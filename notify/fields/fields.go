@@ -90,12 +90,15 @@ func Names[T any]() (names []string) {
 
 // Of returns the description in the tags of a field.
 func Of(name string, field reflect.StructField) Field {
-	get := field.Tag.Get
+	get, of := field.Tag.Get, field.Type
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
 	return Field{
 		Index: field.Index, Name: name, Without: get("without"), Doc: get("doc"), Example: get("example"),
 		Of: get("of"), Zone: get("zone"), grammar: grammarOf(name, field.Tag), limits: limitsOf(field),
-		number: field.Type.Kind() == reflect.Int || field.Type == reflect.TypeFor[int64](), truth: field.Type.Kind() == reflect.Bool, list: field.Type.Kind() == reflect.Slice,
-		lasts: field.Type == reflect.TypeFor[time.Duration](),
+		number: of.Kind() == reflect.Int || of == reflect.TypeFor[int64](), truth: of.Kind() == reflect.Bool, list: of.Kind() == reflect.Slice,
+		lasts: of == reflect.TypeFor[time.Duration](),
 	}
 }
 
