@@ -209,7 +209,7 @@ func TestClaimAnyWaits(t *testing.T) {
 	for _, name := range []string{"arrive", "heard", "workers", "set", "adopt"} { // for each connection, of runClaimer, and of quiet
 		delete(calls, name)
 	}
-	if diff := gocmp.Diff(map[string]int{"heads": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {
+	if diff := gocmp.Diff(map[string]int{"share_out": n, "claim": n, "leave": n, "publish": n, "ack": n}, calls); diff != "" {
 		t.Errorf("calls for %d messages (-want +got):\n%s", n, diff)
 	}
 	if n := p.Stats(); n.Waiting+n.Fallbacks != 0 {
@@ -431,7 +431,7 @@ func TestClaimAnyFails(t *testing.T) {
 	db := storetest.Following(storetest.At(t, server.URL(), ""))
 	var refused atomic.Int64
 	db.Observe(func(script string, _ time.Duration, err error) {
-		if script == "heads" && err != nil && reach.NotExecuted(err) {
+		if script == "share_out" && err != nil && reach.NotExecuted(err) {
 			refused.Add(1)
 		}
 	})
