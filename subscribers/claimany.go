@@ -148,7 +148,7 @@ func (l *leases) byShard(topics []string) [][]string {
 // takeOfShard is takeAny for several topics of one shard.
 func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOptions) (ds []Delivery, ripe time.Duration, err error) {
 	for range 3 { // others may be faster, and what is found may be dead
-		found, err := l.heads(ctx, topics, o, reach.Inbox{}, nil)
+		found, err := l.shareOut(ctx, topics, o, reach.Inbox{}, nil)
 		if err != nil || len(found.Of) == 0 {
 			return nil, found.Ripe, err
 		}
@@ -169,9 +169,9 @@ func (l *leases) takeOfShard(ctx context.Context, topics []string, o ClaimOption
 	return nil, 0, nil
 }
 
-// heads shares out a claim among topics of one shard, and lets inbox wait for all of them if there is
+// shareOut shares out a claim among topics of one shard, and lets inbox wait for all of them if there is
 // nothing. received are the times of the last hand-overs that the inbox received.
-func (l *leases) heads(ctx context.Context, topics []string, o ClaimOptions, inbox reach.Inbox, received []int64) (store.Shares, error) {
+func (l *leases) shareOut(ctx context.Context, topics []string, o ClaimOptions, inbox reach.Inbox, received []int64) (store.Shares, error) {
 	found, err := l.store.Of(topics[0]).ShareOut(ctx, store.ShareOut{Topics: topics, Received: received, Max: o.Max, Oldest: o.Oldest, MinAge: o.MinAge, Inbox: inbox})
 	if err != nil {
 		return store.Shares{}, fmt.Errorf("claim %s: %w", strings.Join(topics, ", "), err)

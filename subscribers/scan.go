@@ -83,7 +83,7 @@ func (w *waiters) scan(one *shardWaiter) {
 		for i := range before {
 			received[i] = before[i].received
 		}
-		found, err := w.heads(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, w.inbox, received)
+		found, err := w.shareOut(context.Background(), topics, ClaimOptions{Max: one.max, Oldest: one.oldest}, w.inbox, received)
 		if again = w.noteRead(one, before, found, err); again {
 			pause.Wait(w.ended)
 		}
