@@ -211,7 +211,8 @@ func TestSlowBodiesOfATokenMakeWay(t *testing.T) {
 // trickle sends bytes, and begins again with a head on another connection when one is closed, until the test ends.
 func (h *host) trickle(t *testing.T, conn net.Conn, head string) {
 	for t.Context().Err() == nil {
-		done := context.AfterFunc(t.Context(), func() { conn.Close() })
+		open := conn
+		done := context.AfterFunc(t.Context(), func() { open.Close() })
 		for err := error(nil); err == nil; time.Sleep(20 * time.Millisecond) {
 			_, err = io.WriteString(conn, " ")
 		}
