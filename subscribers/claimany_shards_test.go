@@ -2,6 +2,7 @@ package subscribers_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/backoff"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -35,6 +37,41 @@ func across(db *notify.Store, n int) (topics []string) {
 		}
 	}
 	return topics
+}
+
+// A claim whose connection breaks each time is made again after a pause, though its shards can be read.
+func TestClaimAcrossPausesAfterACut(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t)
+	proxy := storetest.NewProxy(t, server.Addr())
+	db, far := ofEight(t, server.URL(), "t"), ofEight(t, "redis://"+proxy.Address(), "t")
+	beating(t, db)
+	topics := across(db, 2)
+	storetest.Publish(t, db, of(topics[0], "a"))
+	p, _ := runClaimer(t, far)
+	const most = 6
+	cuts := make(chan time.Time, most)
+	far.Observe(func(script string, _ time.Duration, err error) {
+		if script == "claim" && err != nil {
+			select {
+			case cuts <- time.Now():
+			default:
+			}
+		}
+	})
+	proxy.Cut("_claim\r\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := claimAnyLater(ctx, t, p, topics, long())
+	first := storetest.Receive(t, "a claim is cut", cuts)
+	last := first
+	for range most - 1 {
+		last = storetest.Receive(t, "the next one is, too", cuts)
+	}
+	if took := last.Sub(first); took < (most-1)*backoff.Min/2 {
+		t.Errorf("%d claims were cut within %v", most, took)
+	}
+	cancel()
+	storetest.Receive(t, "it ends", answer)
 }
 
 // At once: shard by shard for what is left, beginning with another one each time; the oldest of all is refused.

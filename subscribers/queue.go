@@ -213,7 +213,7 @@ func (w *waiters) serve(q *topicQueue) {
 }
 
 // nextCall returns the call to Redis that a queue is to make, which reports whether that
-// could be asked. It returns nil if there is none: then the queue is served no more.
+// answered. It returns nil if there is none: then the queue is served no more.
 func (w *waiters) nextCall(q *topicQueue) (call func() (answered bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,13 +248,13 @@ type queueClaim struct {
 	beaten bool    // a beat has named the topic
 }
 
-// ask claims for the callers of a queue. It reports whether Redis could be asked: if
-// not, they wait on.
-func (w *waiters) ask(q *topicQueue, c queueClaim) (asked bool) {
+// ask claims for the callers of a queue. It reports whether Redis answered: if not, those
+// that are not ended by the error wait on.
+func (w *waiters) ask(q *topicQueue, c queueClaim) (answered bool) {
 	got, err := w.claim(context.Background(), q.topic, ClaimOptions{Max: c.most, Lease: c.terms.lease, AckNow: c.terms.ackNow, Worker: c.terms.worker}, w.inbox, c.before.received)
 	if err != nil {
 		w.claimFailed(q, err)
-		return !reach.NotExecuted(err)
+		return false
 	}
 	if left, received := w.answer(q, c, got); len(left) > 0 {
 		w.unlist(q, left, received, 0)

@@ -14,7 +14,8 @@ import (
 type Proxy struct {
 	l      net.Listener
 	silent atomic.Bool
-	pushes sync.RWMutex // locked for writing while what subscribers are sent is held back
+	cuts   atomic.Pointer[string] // what no connection may send
+	pushes sync.RWMutex           // locked for writing while what subscribers are sent is held back
 }
 
 // NewProxy starts a proxy to an address. It ends with the test.
@@ -43,6 +44,10 @@ func NewProxy(t testing.TB, to string) *Proxy {
 				if bytes.Contains(bytes.ToLower(sent), []byte("subscribe")) {
 					subscribes.Store(true)
 				}
+				if text := p.cuts.Load(); text != nil && bytes.Contains(sent, []byte(*text)) {
+					client.Close()
+					server.Close()
+				}
 			})
 			go p.carry(client, server, func([]byte) {
 				if subscribes.Load() {
@@ -60,6 +65,9 @@ func (p *Proxy) Address() string { return p.l.Addr().String() }
 
 // Silence has the proxy fall silent, or take new connections again: one that lost something stays silent.
 func (p *Proxy) Silence(on bool) { p.silent.Store(on) }
+
+// Cut has the proxy cut connections on which a text comes from now on, before Redis gets it.
+func (p *Proxy) Cut(text string) { p.cuts.Store(&text) }
 
 // HoldPushes has the proxy hold back what Redis sends on connections that subscribe, until let is called.
 func (p *Proxy) HoldPushes() (let func()) {
