@@ -27,7 +27,7 @@ func TestKeys(t *testing.T) {
 	s.call("cancel", "ledger", "last")
 	var got calls.Keys
 	s.json(&got, "keys", "ledger", "--sort", "oldest", "--json")
-	if got.All != 3 || len(got.Keys) != 3 || got.Keys[0].Key != "acct-7" || got.Keys[0].Behind[0] != (calls.Sitter{ID: "first-of-acct-7", State: notify.Dead}) {
+	if got.All != 3 || len(got.Keys) != 3 || got.Keys[0].Key != "acct-7" || got.Keys[0].Behind[0] != (calls.Holder{ID: "first-of-acct-7", State: notify.Dead}) {
 		t.Errorf("got %+v", got)
 	}
 	for line := range strings.Lines(s.onTerminal("keys", "ledger")) {

@@ -238,7 +238,7 @@ func behindOf(ctx context.Context, s *session, i notify.Info, now time.Time) str
 	if err := s.store.Of(i.Topic).ReadSeats(ctx, i.Topic, one); err != nil || len(one[0].Seats) == 0 {
 		return strings.Join(i.Behind, " ")
 	}
-	return calls.Behind(calls.SittersOf(one[0].Seats), func(t time.Time) string { return text.Distance(t, now) })
+	return calls.Behind(calls.HoldersOf(one[0].Seats), func(t time.Time) string { return text.Distance(t, now) })
 }
 
 // historyRows returns the table of the attempts that failed.

@@ -61,7 +61,7 @@ var _ = define(Call{
 	keys, all, err := store.ListKeys(ctx, s.Store, in.Topic, store.KeyOrder(in.Sort), in.Limit)
 	found := Keys{Keys: make([]BlockedKey, len(keys)), All: all}
 	for i, one := range keys {
-		found.Keys[i] = BlockedKey{Key: one.Key, Blocked: one.Blocked, Oldest: api.Given(one.Oldest), Behind: SittersOf(one.Seats)}
+		found.Keys[i] = BlockedKey{Key: one.Key, Blocked: one.Blocked, Oldest: api.Given(one.Oldest), Behind: HoldersOf(one.Seats)}
 	}
 	return reply(found, err)
 })
@@ -182,29 +182,29 @@ type BlockedKey struct {
 	Key     string     `json:"key" example:"acct-7"`
 	Blocked int64      `json:"blocked" doc:"messages that are"`
 	Oldest  *time.Time `json:"oldest,omitempty" doc:"when the first of these was due"`
-	Behind  []Sitter   `json:"behind" nullable:"false" doc:"the messages for which these wait, at most 10"`
+	Behind  []Holder   `json:"behind" nullable:"false" doc:"the messages for which these wait, at most 10"`
 }
 
-// Sitter is a message for which others of its key wait.
-type Sitter struct {
+// Holder is a message for which others of its key wait.
+type Holder struct {
 	ID      string       `json:"id" example:"tx-8"`
 	State   notify.State `json:"state,omitzero" enum:"ready,leased,scheduled,dead" doc:"scheduled: it was put off; dead: nothing of the key goes until it is requeued, purged or replaced; missing: it is gone, and the carrier will notice"`
 	Worker  string       `json:"worker,omitempty" doc:"if leased, the name of the worker that has it; missing: unknown"`
 	Claimed *time.Time   `json:"claimed,omitempty" doc:"if leased, since when; missing: unknown"`
 }
 
-// SittersOf returns the messages on the seats of a key in their JSON form.
-func SittersOf(seats []store.Seat) []Sitter {
-	all := make([]Sitter, len(seats))
+// HoldersOf returns the messages on the seats of a key in their JSON form.
+func HoldersOf(seats []store.Seat) []Holder {
+	all := make([]Holder, len(seats))
 	for i, seat := range seats {
-		all[i] = Sitter{ID: seat.ID, State: seat.State, Worker: seat.By, Claimed: api.Given(seat.Since)}
+		all[i] = Holder{ID: seat.ID, State: seat.State, Worker: seat.By, Claimed: api.Given(seat.Since)}
 	}
 	return all
 }
 
 // Behind says in one line for which message the blocked ones of a key wait. Ago tells how long
 // ago it was claimed.
-func Behind(seats []Sitter, ago func(time.Time) string) string {
+func Behind(seats []Holder, ago func(time.Time) string) string {
 	if len(seats) == 0 {
 		return ""
 	}

@@ -136,7 +136,7 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 	}
 	now := c.now(ctx)
 	for _, key := range keys {
-		behind := calls.Behind(calls.SittersOf(key.Seats), func(t time.Time) string { return short(max(now.Sub(t), 0)) })
+		behind := calls.Behind(calls.HoldersOf(key.Seats), func(t time.Time) string { return short(max(now.Sub(t), 0)) })
 		d.Keys = append(d.Keys, keyRow{key, findPath("topic:" + topic + " key:" + key.Key), brief(behind)})
 	}
 	return d, nil

@@ -139,7 +139,7 @@ func (p places) check(limit, most int) (wrong []string) {
 		if len(in) != 1 || blocked != (in[0] == "line") {
 			fail("%s is in %v, and noted as %q", id, in, p.keys[id])
 		}
-		if key != "" && (slices.Contains(in, "ready") || slices.Contains(in, "leased")) && !slices.Contains(p.sitting(key), id) {
+		if key != "" && (slices.Contains(in, "ready") || slices.Contains(in, "leased")) && !slices.Contains(p.holders(key), id) {
 			fail("%s is %v without a seat: of %s sits %q", id, in, key, p.seats[key])
 		}
 	}
@@ -190,8 +190,8 @@ func (p places) check(limit, most int) (wrong []string) {
 	return wrong
 }
 
-// sitting returns the ids that have the seats of a key, but those of dead letters.
-func (p places) sitting(key string) []string {
+// holders returns the ids that have the seats of a key, but those of dead letters.
+func (p places) holders(key string) []string {
 	return slices.DeleteFunc(strings.Fields(p.seats[key]), func(word string) bool { return word[0] == '!' })
 }
 
@@ -205,7 +205,7 @@ func parts(entry string) (key, due, id string) {
 // inOrder reports what was called up before its turn: each key's next is the first of its line.
 func inOrder(before, after places) (wrong []string) {
 	for key := range after.seats {
-		for _, id := range after.sitting(key) {
+		for _, id := range after.holders(key) {
 			if !strings.HasPrefix(before.keys[id], key+" ") {
 				continue // it was not in the line
 			}
