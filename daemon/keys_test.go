@@ -20,6 +20,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -95,7 +96,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	if err := errors.Join(buried, nacked, acked, kept, paused, ended, pushed, recurs); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(store.PerHour)})
+	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(record.PerHour)})
 	storetest.Publish(t, s, notify.Message{Topic: "limited"}, notify.Message{Topic: "limited"})
 	if got, err := claimer.Claim(t.Context(), "limited", subscribers.ClaimOptions{Max: 2, Lease: time.Hour}); err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v", got, err)

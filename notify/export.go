@@ -283,7 +283,7 @@ func (i Info) restorable(now time.Time) Line {
 // foreign, with reasons cut to the length that can be.
 func restorableHistory(history []Attempt) (all []Attempt) {
 	for _, a := range history {
-		if a.Ended.UnixMilli() < 1 || a.Ended.After(record.MaxDue) || a.By != "" && store.CheckWorker("by", a.By) != nil {
+		if a.Ended.UnixMilli() < 1 || a.Ended.After(record.MaxDue) || a.By != "" && record.CheckWorker("by", a.By) != nil {
 			continue
 		}
 		a.Reason = strings.ToValidUTF8(a.Reason[:min(len(a.Reason), record.MaxReason)], "")

@@ -84,7 +84,7 @@ func (r *Restore) checkHistory(broadcast bool) error {
 			faults = append(faults, fault.Within("restore.history.took_ms", "restore.history.took_ms", *one.TookMs, 0, maxTookMs))
 		}
 		if one.By != "" {
-			faults = append(faults, store.CheckWorker("restore.history.by", one.By))
+			faults = append(faults, record.CheckWorker("restore.history.by", one.By))
 		}
 		if len(one.Reason) > record.MaxReason || !utf8.ValidString(one.Reason) {
 			faults = append(faults, fault.New("restore.history.reason", "restore.history.reason: use text of at most %d bytes", record.MaxReason))
@@ -128,7 +128,7 @@ func (m *Message) checkRestore() error {
 	refuse(r.Reason != "" && !r.dead(), "restore.reason", "restore.reason: it is of a dead letter; give restore.died, too, or leave it out")
 	refuse(len(r.Reason) > maxReason || !utf8.ValidString(r.Reason), "restore.reason", "restore.reason: use text of at most %d bytes", maxReason)
 	if r.Schedule != "" {
-		faults = append(faults, fault.Renamed("restore.schedule", store.CheckScheduleName(r.Schedule)))
+		faults = append(faults, fault.Renamed("restore.schedule", record.CheckScheduleName(r.Schedule)))
 		refuse(m.Key != "" || m.Broadcast, "restore.schedule", "restore.schedule %.100s: it has a key for the message; leave key out, and this for a broadcast", r.Schedule)
 	}
 	faults = append(faults, r.checkHistory(m.Broadcast))

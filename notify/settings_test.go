@@ -108,7 +108,7 @@ func TestBadSettings(t *testing.T) {
 			notify.SettingsChange{Attempts: new(-1), Lease: new(time.Millisecond), BackoffMin: new(-time.Second), BackoffMax: new(9000 * time.Hour), Paused: new(true)},
 			[]string{"attempts", "lease", "backoff_min", "backoff_max"},
 		},
-		{"zero", topic, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0)), OnDead: new(""), Rate: new(store.Rate(0))}, []string{"attempts", "lease", "on_dead", "rate"}},
+		{"zero", topic, notify.SettingsChange{Attempts: new(0), Lease: new(time.Duration(0)), OnDead: new(""), Rate: new(record.Rate(0))}, []string{"attempts", "lease", "on_dead", "rate"}},
 		{"the default of none", topic, notify.SettingsChange{Default: []string{"colour", "paused_until", "lease"}}, []string{"colour", "paused_until"}},
 		{"too large", topic, notify.SettingsChange{Attempts: new(1_000_001), Lease: new(25 * time.Hour)}, []string{"attempts", "lease"}},
 		{"less than a millisecond", topic, notify.SettingsChange{BackoffMin: new(time.Microsecond)}, []string{"backoff_min"}},

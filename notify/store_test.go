@@ -344,7 +344,7 @@ func words(text string) []any {
 func limit(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	claimer := subscriberstest.Claimer(t, db)
-	storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(1), Rate: new(store.PerHour), Burst: new(2)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(1), Rate: new(record.PerHour), Burst: new(2)})
 	for _, id := range []string{"a", "b", "c"} {
 		publish(t, pub, message(id, past))
 	}

@@ -435,7 +435,7 @@ func TestRungInsteadOfHanded(t *testing.T) {
 			return numbered(1)
 		},
 		"a rate": func(t *testing.T, db *notify.Store) []notify.Message {
-			storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(store.PerSecond), Burst: new(2)})
+			storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(record.PerSecond), Burst: new(2)})
 			return numbered(1)
 		},
 	} {

@@ -50,7 +50,7 @@ type ClaimOptions struct {
 func (o ClaimOptions) check() error {
 	var lease, worker error
 	if o.Worker != "" {
-		worker = store.CheckWorker("worker", o.Worker)
+		worker = record.CheckWorker("worker", o.Worker)
 	}
 	if o.AckNow && o.Lease != 0 {
 		lease = fault.New("lease", "lease %v: what is acknowledged at once (ack=now) has none; give one of them", o.Lease)

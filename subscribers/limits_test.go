@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -63,7 +63,7 @@ func TestRateOfAllSubscribers(t *testing.T) {
 	const perSecond, n = 1000, 400
 	db := storetest.Open(t)
 	carry(t, db)
-	storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(perSecond * store.PerSecond), Burst: new(1)})
+	storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(perSecond * record.PerSecond), Burst: new(1)})
 	var done atomic.Int64
 	for range 3 {
 		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
@@ -84,7 +84,7 @@ func BenchmarkRate(b *testing.B) {
 	const perSecond, seconds = 1000, 10
 	db := storetest.Open(b)
 	carry(b, db)
-	storetest.Set(b, db, topic, notify.SettingsChange{Rate: new(perSecond * store.PerSecond)})
+	storetest.Set(b, db, topic, notify.SettingsChange{Rate: new(perSecond * record.PerSecond)})
 	publishSome(b, db, 2*perSecond*seconds)
 	var first, n atomic.Int64
 	for range 5 {

@@ -14,6 +14,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // The kinds of workers.
@@ -28,7 +29,7 @@ func fillName(name *string) error {
 	if *name == "" {
 		*name = hostAndPID()
 	}
-	return store.CheckWorker("name", *name)
+	return record.CheckWorker("name", *name)
 }
 
 // fillKind checks the kind of a worker, or makes it a worker.
@@ -57,7 +58,7 @@ func host() string {
 // hostAndPID returns the name of a worker that has no other.
 func hostAndPID() string {
 	name, pid := host(), fmt.Sprintf("-%d", os.Getpid())
-	return name[:min(len(name), store.MaxWorkerName-len(pid))] + pid
+	return name[:min(len(name), record.MaxWorkerName-len(pid))] + pid
 }
 
 const arriveFor = 3 * time.Second // a call that notes a worker is waited for

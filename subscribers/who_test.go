@@ -414,7 +414,7 @@ func TestClaimsAreForgotten(t *testing.T) {
 func TestNamesOfWorkers(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	for _, name := range []string{"a b", "-", "ä", strings.Repeat("x", store.MaxWorkerName+1), "a\n"} {
+	for _, name := range []string{"a b", "-", "ä", strings.Repeat("x", record.MaxWorkerName+1), "a\n"} {
 		_, errSubscriber := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Name: name})
 		_, errClaimer := subscribers.NewClaimer(db, subscribers.ClaimerOptions{Name: name})
 		_, errListener := subscribers.NewListener(db, subscribers.ListenerOptions{Name: name})

@@ -14,8 +14,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/fields"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Each setting has a description, and a valid example.
@@ -40,7 +40,7 @@ func TestDecodeSettings(t *testing.T) {
 		`{"attempts":null,"lease":null,"backoff_min":null,"backoff_max":null,"paused":null}`: {
 			Default: []string{"attempts", "lease", "backoff_min", "backoff_max", "paused"},
 		},
-		`{"concurrency":200,"rate":"90/m","burst":5}`: {Concurrency: new(200), Rate: new(90 * store.PerMinute), Burst: new(5)},
+		`{"concurrency":200,"rate":"90/m","burst":5}`: {Concurrency: new(200), Rate: new(90 * record.PerMinute), Burst: new(5)},
 		`{"lease":"1d","paused":false}`:               {Lease: new(24 * time.Hour), Paused: new(false)},
 		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), Default: []string{"backoff_max"}}, // the store checks this
 		`{"\u0061ttempts":7,"backoff_max":"1d12h5s"}`: {Attempts: new(7), BackoffMax: new(36*time.Hour + 5*time.Second)},

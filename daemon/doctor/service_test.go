@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -144,7 +145,7 @@ func TestOverdue(t *testing.T) {
 	w.overdue("full", 2, 4*time.Minute)
 	_, err = subscriberstest.Claimer(w.t, w.store).Claim(t.Context(), "full", subscribers.ClaimOptions{Max: 2, Lease: time.Hour})
 	w.must(err)
-	storetest.Set(t, w.store, "slow", notify.SettingsChange{Rate: new(90 * store.PerMinute)})
+	storetest.Set(t, w.store, "slow", notify.SettingsChange{Rate: new(90 * record.PerMinute)})
 	w.overdue("slow", 1, 3*time.Minute)
 	w.must(w.store.Client().ZAdd(t.Context(), w.store.KeysOf("slow").Waiting("slow"), redis.Z{Score: 1, Member: "inbox"}).Err())
 	w.overdue("held", 1, 3*time.Hour)

@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/asked"
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -208,7 +209,7 @@ func described[T any](schemas huma.Registry) map[string]*huma.Schema {
 		switch field.Type {
 		case reflect.TypeFor[time.Duration]():
 			field.Type = reflect.TypeFor[string]()
-		case reflect.TypeFor[*time.Duration](), reflect.TypeFor[*store.Rate]():
+		case reflect.TypeFor[*time.Duration](), reflect.TypeFor[*record.Rate]():
 			field.Type = reflect.TypeFor[*string]()
 		}
 		all[f.Name] = documentParam(calls.Param{Field: f, In: "body"}, huma.SchemaFromField(schemas, field, ""), field).Schema

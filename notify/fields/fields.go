@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -133,12 +132,12 @@ var grammars = map[string]func(text string) error{
 		}
 		return nil
 	},
-	"schedule": store.CheckScheduleName,
+	"schedule": record.CheckScheduleName,
 	"zone": func(text string) error {
 		_, err := calendar.Zone(text)
 		return err
 	},
-	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return store.CheckWorker("worker", text) },
+	"header": checkHeader, "cursor": checkCursor, "worker": func(text string) error { return record.CheckWorker("worker", text) },
 }
 
 // checkHeader returns a Fault for a text that is no NAME:VALUE of a header.
@@ -189,8 +188,8 @@ func (f Field) Set(of reflect.Value, text string) error {
 			return fault.New(f.Name, "%s %.100q: write true or false", f.Name, text)
 		}
 		return nil
-	case *store.Rate:
-		r, err := store.ParseRate(f.Name, text)
+	case *record.Rate:
+		r, err := record.ParseRate(f.Name, text)
 		*into = r
 		return err
 	case *time.Duration:

@@ -240,29 +240,10 @@ func TestWrongLimits(t *testing.T) {
 	set topic=* rate=1/s = ~invalid rate: it is not for all topics together; set it for each one
 	`, limited)
 	for want, c := range map[string]store.SettingsChange{
-		"invalid rate 1000001/s: use 1/h to 1000000/s": {Rate: new(store.MaxRate + store.PerSecond)},
+		"invalid rate 1000001/s: use 1/h to 1000000/s": {Rate: new(record.MaxRate + record.PerSecond)},
 	} {
 		if err := c.Check(); err == nil || err.Error() != want {
 			t.Errorf("%v; want %s", err, want)
-		}
-	}
-}
-
-// A rate is read and written as users write it.
-func TestRateAsText(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]store.Rate{"1000/s": 1000 * store.PerSecond, "90/m": 90 * store.PerMinute, "7/h": 7, "1000000/s": store.MaxRate, "none": 0} {
-		if want.String() != text {
-			t.Errorf("%d is %s, want %s", want, want, text)
-		}
-		if got, err := store.ParseRate("rate", text); want != 0 && (got != want || err != nil) {
-			t.Errorf("%s is %d, %v", text, got, err)
-		}
-	}
-	storetest.Is(t, "60/m is", (60 * store.PerMinute).String(), "1/s")
-	for _, text := range []string{"", "5", "/s", "0/s", "-1/s", "1.5/s", "5/d", "1000001/s", "4294967296/h", "5/s/s", " 5/s"} {
-		if got, err := store.ParseRate("rate", text); err == nil {
-			t.Errorf("%q is %v", text, got)
 		}
 	}
 }

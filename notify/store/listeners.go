@@ -345,7 +345,7 @@ func (s Shard) owners(ctx context.Context, name string, p *ListenerProgress) err
 	for r.More() {
 		worker, held, member := r.Text(), r.Integer(), r.Text()
 		position, topic, _ := strings.Cut(member, " ")
-		if CheckWorker("worker", worker) == nil && record.CheckAnyTopic(topic) == nil { // else it is foreign
+		if record.CheckWorker("worker", worker) == nil && record.CheckAnyTopic(topic) == nil { // else it is foreign
 			p.Owners = append(p.Owners, Owner{Worker: worker, Held: held, Topic: topic, Sent: record.PositionIn(position).Time().UTC()})
 		}
 	}

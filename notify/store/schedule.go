@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +19,12 @@ import (
 
 // Defaults and limits of a Schedule.
 const (
-	MaxScheduleName = 90 // bytes: the time of an occurrence comes behind it in an id
-	MaxCount        = 1_000_000_000
-	DefaultGrace    = time.Minute
-	MinGrace        = time.Minute // so no takeover is a miss
-	MaxGrace        = 24 * time.Hour
-	DefaultCatchup  = time.Hour
-	MaxCatchup      = 30 * 24 * time.Hour
+	MaxCount       = 1_000_000_000
+	DefaultGrace   = time.Minute
+	MinGrace       = time.Minute // so no takeover is a miss
+	MaxGrace       = 24 * time.Hour
+	DefaultCatchup = time.Hour
+	MaxCatchup     = 30 * 24 * time.Hour
 )
 
 // Headers of the message of an occurrence.
@@ -79,27 +77,13 @@ type Schedule struct {
 	Message record.Record // of each occurrence, but its times and the headers of this package
 }
 
-// looksMade is how the ids of occurrences end.
-var looksMade = regexp.MustCompile(`~\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
-
-// CheckScheduleName returns a Fault for the name of a schedule that is not to be.
-func CheckScheduleName(name string) error {
-	switch {
-	case len(name) > MaxScheduleName:
-		return fault.New("name", "name: %d bytes; at most %d are allowed, since an occurrence has its time behind it in its id", len(name), MaxScheduleName)
-	case looksMade.MatchString(name):
-		return fault.New("name", "name %s: it ends like the id of an occurrence; leave the time out", name)
-	}
-	return fault.Renamed("name", record.CheckID(name))
-}
-
 // Rule returns when the schedule fires. The error joins a Fault for each field that is wrong.
 func (s *Schedule) Rule() (*calendar.Rule, error) { return s.Spec.Parse() }
 
 // Check returns a joined Fault for each field of a schedule that is wrong. Fields of the message that any message has are the caller's to check.
 func (s *Schedule) Check() error {
 	rule, err := s.Rule()
-	faults := []error{record.CheckTopic(s.Topic), CheckScheduleName(s.Name), err, s.checkMissed(), s.checkMessage()}
+	faults := []error{record.CheckTopic(s.Topic), record.CheckScheduleName(s.Name), err, s.checkMissed(), s.checkMessage()}
 	if s.Count != 0 {
 		faults = append(faults, fault.Within("count", "count", s.Count, 1, MaxCount))
 	}

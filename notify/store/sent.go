@@ -81,7 +81,7 @@ func (s Shard) Receipts(ctx context.Context, topic string, at record.Position, n
 			}
 			one.Until = time.UnixMilli(int64(leases[i].Val()))
 			ends, worker, _ := strings.Cut(notes[i].Val(), " ")
-			if ends == strconv.FormatInt(one.Until.UnixMilli(), 10) && CheckWorker("worker", worker) == nil { // else it is another's
+			if ends == strconv.FormatInt(one.Until.UnixMilli(), 10) && record.CheckWorker("worker", worker) == nil { // else it is another's
 				one.Worker = worker
 			}
 		}

@@ -194,7 +194,7 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 		}
 		one.setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
 	}
-	t.Burst = cmp.Or(t.Burst, t.Rate.burst())
+	t.Burst = cmp.Or(t.Burst, burstOf(t.Rate))
 	if t.Paused {
 		t.PausedUntil = timeIn(own[pauseEnd.name])
 	}

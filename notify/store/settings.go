@@ -28,9 +28,9 @@ type Settings struct {
 	OnRetry        string // block: a message that failed, was put off or whose lease ended keeps its seat; pass: the next of its key goes
 	OnDead         string // go: the next of a dead letter's key goes; stop: none does until that is requeued, purged or replaced
 
-	Concurrency int  // messages of the topic that are leased at once; 0: without a limit
-	Rate        Rate // of claims; 0: without a limit
-	Burst       int  // messages that may be claimed at once after a rest; 0: there is no rate
+	Concurrency int         // messages of the topic that are leased at once; 0: without a limit
+	Rate        record.Rate // of claims; 0: without a limit
+	Burst       int         // messages that may be claimed at once after a rest; 0: there is no rate
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -60,70 +60,22 @@ type SettingsChange struct {
 	OnRetry        *string `field:"on_retry" enum:"block,pass" example:"pass" doc:"a message that failed or was put off: block keeps the next of its key back until it is done, pass lets that go"`
 	OnDead         *string `field:"on_dead" enum:"go,stop" example:"stop" doc:"a message that died: go lets the next of its key go, stop keeps all of them back until it is requeued, purged or replaced"`
 
-	Concurrency *int  `field:"concurrency" of:"topic" minimum:"1" maximum:"100000" example:"200" doc:"how many messages of the topic are leased at once, by all its subscribers"`
-	Rate        *Rate `field:"rate" of:"topic" minimum:"1" maximum:"3600000000" example:"1000/s" doc:"how many messages of the topic are claimed in a second (/s), a minute (/m) or an hour (/h)"`
-	Burst       *int  `field:"burst" of:"topic" minimum:"1" maximum:"1000000" example:"50" doc:"how many messages are claimed at once after a rest, where there is a rate; by default as many as that allows in 50 ms, at least 1"`
+	Concurrency *int         `field:"concurrency" of:"topic" minimum:"1" maximum:"100000" example:"200" doc:"how many messages of the topic are leased at once, by all its subscribers"`
+	Rate        *record.Rate `field:"rate" of:"topic" minimum:"1" maximum:"3600000000" example:"1000/s" doc:"how many messages of the topic are claimed in a second (/s), a minute (/m) or an hour (/h)"`
+	Burst       *int         `field:"burst" of:"topic" minimum:"1" maximum:"1000000" example:"50" doc:"how many messages are claimed at once after a rest, where there is a rate; by default as many as that allows in 50 ms, at least 1"`
 
 	Default []string // names of settings that return to the default
-}
-
-// A Rate is a number of messages per hour. As text it is N/s, N/m or N/h.
-type Rate int64
-
-// MaxRate is the greatest [Rate]: a million a second.
-const MaxRate = 1_000_000 * PerSecond
-
-// The rates of one message in a time.
-const (
-	PerHour   Rate = 1
-	PerMinute      = 60 * PerHour
-	PerSecond      = 60 * PerMinute
-)
-
-// String returns the rate in the shortest unit of which it is a whole number; none for 0.
-func (r Rate) String() string {
-	switch {
-	case r == 0:
-		return "none"
-	case r%PerSecond == 0:
-		return fmt.Sprintf("%d/s", r/PerSecond)
-	case r%PerMinute == 0:
-		return fmt.Sprintf("%d/m", r/PerMinute)
-	}
-	return fmt.Sprintf("%d/h", int64(r))
-}
-
-// MarshalText returns the rate as text.
-func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads what MarshalText returns.
-func (r *Rate) UnmarshalText(text []byte) (err error) {
-	if *r = 0; string(text) != r.String() {
-		*r, err = ParseRate("rate", string(text))
-	}
-	return err
-}
-
-// ParseRate reads a rate as users write it, such as 1000/s. Its error is a Fault of the field that is named.
-func ParseRate(field, text string) (Rate, error) {
-	digits, unit, _ := strings.Cut(text, "/")
-	per := map[string]Rate{"s": PerSecond, "m": PerMinute, "h": PerHour}[unit]
-	n, err := strconv.ParseUint(digits, 10, 32)
-	if rate := Rate(n) * per; err == nil && rate > 0 && rate <= MaxRate {
-		return rate, nil
-	}
-	return 0, fault.New(field, "%s %.100q: write N/s, N/m or N/h, such as 1000/s, of at most %v", field, text, MaxRate)
 }
 
 // burstTime is the time whose messages may be claimed at once, unless a burst is set.
 const burstTime = 50 * time.Millisecond
 
-// burst returns how many messages may be claimed at once, unless that is set.
-func (r Rate) burst() int {
+// burstOf returns how many messages may be claimed at once at a rate, unless that is set.
+func burstOf(r record.Rate) int {
 	if r == 0 {
 		return 0
 	}
-	return max(int(r/Rate(time.Hour/burstTime)), 1)
+	return max(int(r/record.Rate(time.Hour/burstTime)), 1)
 }
 
 // TopicSettings are the settings of a topic.
@@ -235,9 +187,9 @@ func (c SettingsChange) Check() error {
 	}
 	c.changed(func(one setting, to reflect.Value) {
 		switch value := to.Interface().(type) {
-		case Rate:
-			if value < 1 || value > MaxRate {
-				faults = append(faults, fault.New(one.name, "%s %v: use 1/h to %v", one.name, value, MaxRate))
+		case record.Rate:
+			if value < 1 || value > record.MaxRate {
+				faults = append(faults, fault.New(one.name, "%s %v: use 1/h to %v", one.name, value, record.MaxRate))
 			}
 		case int:
 			faults = append(faults, fault.Within(one.name, one.name, int64(value), one.least, one.most))

@@ -48,7 +48,7 @@ type Counts struct {
 
 	PausedUntil time.Time `json:"paused_until,omitzero"` // when the pause ends; zero: there is none, or it has no end
 
-	Rate Rate `json:"rate"` // of claims; 0: without a limit
+	Rate record.Rate `json:"rate"` // of claims; 0: without a limit
 
 	Dropped int64 `json:"dropped"` // ever: messages that ended without a dead letter, because they ask for that, and broadcasts that expired
 
@@ -74,7 +74,7 @@ func (s Shard) Topics(ctx context.Context, topics []string) ([]Counts, error) {
 			Broadcasts: r.Integer(), Sent: r.Integer(), Log: r.Integer(),
 			Died: r.Integer(), Lateness: time.Duration(r.Integer()) * time.Microsecond, Paused: r.Flag(),
 			Dropped: r.Integer(), Blocked: r.Integer(), Keys: r.Integer(), OldestBlocked: time.Duration(r.Integer()) * time.Millisecond,
-			Concurrency: r.Integer(), Rate: Rate(r.Integer()), PausedUntil: timeIn(r.Integer()), Behind: time.Duration(r.Integer()) * time.Millisecond,
+			Concurrency: r.Integer(), Rate: record.Rate(r.Integer()), PausedUntil: timeIn(r.Integer()), Behind: time.Duration(r.Integer()) * time.Millisecond,
 		})
 	}
 	return all, r.End()

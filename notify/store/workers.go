@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -20,19 +17,6 @@ var (
 	workersScript = script.New("workers")
 	inHandScript  = script.New("in_hand")
 )
-
-// MaxWorkerName is the length of the name of a worker in bytes.
-const MaxWorkerName = 64
-
-// CheckWorker returns a Fault of a field for a name that no worker can have: it stands
-// between spaces, and - for nobody.
-func CheckWorker(field, name string) error {
-	isWrong := func(r rune) bool { return r <= ' ' || r > '~' }
-	if name == "" || name == record.Unknown || len(name) > MaxWorkerName || strings.ContainsFunc(name, isWrong) {
-		return fault.New(field, "%s %.100q: use 1 to %d letters, digits or other signs of ASCII, without spaces, and not - alone", field, name, MaxWorkerName)
-	}
-	return nil
-}
 
 // A Worker is a daemon, a worker or a listener that is there.
 type Worker struct {

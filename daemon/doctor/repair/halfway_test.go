@@ -242,7 +242,7 @@ func isBuried(t *testing.T, db *notify.Store) {
 
 // isLimited lets one message of the topic be leased at a time, and many be claimed in a second.
 func isLimited(t *testing.T, db *notify.Store) {
-	storetest.Set(t, db, mail, notify.SettingsChange{Concurrency: new(1), Rate: new(store.MaxRate)})
+	storetest.Set(t, db, mail, notify.SettingsChange{Concurrency: new(1), Rate: new(record.MaxRate)})
 }
 
 // passes has messages that are put off let others of their keys pass.

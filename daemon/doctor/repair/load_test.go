@@ -13,7 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -67,7 +67,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 
 // limitOne sets limits of one topic.
 func limitOne(t *testing.T, db *notify.Store) {
-	storetest.Set(t, db, topicOf(0), notify.SettingsChange{Concurrency: new(3), Rate: new(200 * store.PerSecond)})
+	storetest.Set(t, db, topicOf(0), notify.SettingsChange{Concurrency: new(3), Rate: new(200 * record.PerSecond)})
 }
 
 // again repeats f, each time for a while, until ctx ends.

@@ -17,7 +17,9 @@ const (
 	MaxHeaders     = 64        // headers of a message
 	MaxHeaderBytes = 8 << 10   // bytes of all header names and values of a message
 	MostAttempts   = 1_000_000 // largest limit of attempts
+	MaxWorkerName  = 64        // bytes of the name of a worker
 	maxContentType = 255       // bytes of a content type
+	maxSchedule    = 90        // bytes of the name of a schedule: the time of an occurrence comes behind it in an id
 )
 
 // nameGrammar is that of a token of RFC 9110.
@@ -190,6 +192,30 @@ func CheckListener(name string) error {
 		return fault.New("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
 	}
 	return nil
+}
+
+// CheckWorker returns a Fault of a field for a name that no worker can have: it stands
+// between spaces, and - for nobody.
+func CheckWorker(field, name string) error {
+	isWrong := func(r rune) bool { return r <= ' ' || r > '~' }
+	if name == "" || name == Unknown || len(name) > MaxWorkerName || strings.ContainsFunc(name, isWrong) {
+		return fault.New(field, "%s %.100q: use 1 to %d letters, digits or other signs of ASCII, without spaces, and not - alone", field, name, MaxWorkerName)
+	}
+	return nil
+}
+
+// looksMade is how the ids of occurrences end.
+var looksMade = regexp.MustCompile(`~\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
+
+// CheckScheduleName returns a Fault for the name of a schedule that is not to be.
+func CheckScheduleName(name string) error {
+	switch {
+	case len(name) > maxSchedule:
+		return fault.New("name", "name: %d bytes; at most %d are allowed, since an occurrence has its time behind it in its id", len(name), maxSchedule)
+	case looksMade.MatchString(name):
+		return fault.New("name", "name %s: it ends like the id of an occurrence; leave the time out", name)
+	}
+	return fault.Renamed("name", CheckID(name))
 }
 
 // CheckContentType returns a Fault for an invalid content type; empty is valid.

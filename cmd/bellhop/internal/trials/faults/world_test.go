@@ -27,6 +27,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -145,7 +146,7 @@ func (w *world) setDefaults(ctx context.Context) error {
 		return err
 	}
 	_, err = w.inspector.Set(ctx, limitedTopic, notify.SettingsChange{
-		Concurrency: new(limits.Concurrency), Rate: new(store.Rate(limits.PerSecond) * store.PerSecond), Burst: new(limits.Burst),
+		Concurrency: new(limits.Concurrency), Rate: new(record.Rate(limits.PerSecond) * record.PerSecond), Burst: new(limits.Burst),
 	})
 	return err
 }
