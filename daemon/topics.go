@@ -1,69 +1,45 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"reflect"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // TopicDefaults returns the configuration's settings for topics that have none of
 // their own.
-func (c Config) TopicDefaults() (change notify.SettingsChange) {
-	if c.MaxAttempts != 0 {
-		change.Attempts = &c.MaxAttempts
-	}
-	if c.Lease != 0 {
-		change.Lease = &c.Lease
-	}
-	if c.BackoffMin != 0 {
-		change.BackoffMin = &c.BackoffMin
-	}
-	if c.BackoffMax != 0 {
-		change.BackoffMax = &c.BackoffMax
-	}
-	return change
+func (c Config) TopicDefaults() notify.SettingsChange {
+	return notify.SettingsChange{Attempts: unlessZero(c.MaxAttempts), Lease: unlessZero(c.Lease), BackoffMin: unlessZero(c.BackoffMin), BackoffMax: unlessZero(c.BackoffMax)}
 }
 
-// maxBackoff is the longest backoff: beyond a year it is a mistake.
-const maxBackoff = 366 * 24 * time.Hour
+func unlessZero[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
+}
 
 // checkSettings returns a joined Fault for each default of topics that is out of range,
 // or is given as zero.
 func (c Config) checkSettings(env []string) error {
-	return errors.Join(
-		ifGiven(env, "MAX_ATTEMPTS", fault.Within("attempts", "attempts", c.MaxAttempts, 1, record.MostAttempts)),
-		ifGiven(env, "LEASE", fault.Within("lease", "lease", c.Lease, record.MinLease, record.MaxLease)),
-		ifGiven(env, "BACKOFF_MIN", fault.Within("backoff_min", "backoff_min", c.BackoffMin, time.Millisecond, maxBackoff)),
-		ifGiven(env, "BACKOFF_MAX", fault.Within("backoff_max", "backoff_max", c.BackoffMax, time.Millisecond, maxBackoff)),
-		c.checkBackoff(),
-	)
+	return notify.SettingsChange{
+		Attempts: givenOr(env, "MAX_ATTEMPTS", c.MaxAttempts, store.DefaultAttempts), Lease: givenOr(env, "LEASE", c.Lease, store.DefaultLease),
+		BackoffMin: givenOr(env, "BACKOFF_MIN", c.BackoffMin, store.DefaultBackoffMin), BackoffMax: givenOr(env, "BACKOFF_MAX", c.BackoffMax, store.DefaultBackoffMax),
+	}.Check()
 }
 
-func ifGiven(env []string, name string, fault error) error {
+// givenOr returns a value that the environment gives, else the default.
+func givenOr[T any](env []string, name string, value, fallback T) *T {
 	if environ.Get(env, envPrefix+"_"+name) == "" {
-		return nil
+		return &fallback
 	}
-	return fault
-}
-
-// checkBackoff returns a Fault if backoff_max, set or default, is less than backoff_min.
-func (c Config) checkBackoff() error {
-	least, most := cmp.Or(c.BackoffMin, store.DefaultBackoffMin), cmp.Or(c.BackoffMax, store.DefaultBackoffMax)
-	if most >= least || most < time.Millisecond || least > maxBackoff { // reported by the range checks
-		return nil
-	}
-	return fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v", fault.Short(most), fault.Short(least))
+	return &value
 }
 
 // FillSettings sets the configuration's defaults of topics in the store, except those

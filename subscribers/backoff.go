@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // A jitter is how long a named listener waits before an attempt is made again:
@@ -35,14 +34,3 @@ func (j jitter) bound(attempt int) time.Duration {
 
 // delay returns a random wait of less than bound.
 func (j jitter) delay(attempt int) time.Duration { return rand.N(j.bound(attempt)) }
-
-// check reports a backoff that is too short, or upside down.
-func (j jitter) check() error {
-	switch {
-	case j.least < time.Millisecond:
-		return fault.New("backoff_min", "backoff_min %v: the shortest is 1ms", j.least)
-	case j.most < j.least:
-		return fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v", fault.Short(j.most), fault.Short(j.least))
-	}
-	return nil
-}

@@ -836,7 +836,7 @@ func TestBadListen(t *testing.T) {
 		{"name", "options of a: concurrency", "a", good, subscribers.ListenOptions{OnGivenUp: func(*subscribers.Broadcast, string) {}}},
 		{"concurrency", "concurrency -1", "a", good, subscribers.ListenOptions{Name: "n", Concurrency: -1}},
 		{"lease", "lease 1ms", "a", good, subscribers.ListenOptions{Name: "n", Lease: time.Millisecond}},
-		{"max_attempts", "max attempts -1", "a", good, subscribers.ListenOptions{Name: "n", MaxAttempts: -1}},
+		{"attempts", "attempts -1", "a", good, subscribers.ListenOptions{Name: "n", MaxAttempts: -1}},
 		{"backoff_max", "backoff_max 1s: it is less than backoff_min, 1h", "a", good, subscribers.ListenOptions{Name: "n", BackoffMin: time.Hour, BackoffMax: time.Second}},
 	} {
 		wantFault(t, l.Listen(t.Context(), test.pattern, test.handler, test.o), test.field, test.want)

@@ -133,12 +133,11 @@ func (o *ListenOptions) check(pattern string) error {
 	o.Concurrency = cmp.Or(o.Concurrency, 1)
 	o.Lease = cmp.Or(o.Lease, store.DefaultLease)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, store.DefaultAttempts)
+	backoff := o.jitter()
 	return errors.Join(
 		record.CheckListener(o.Name),
 		fault.Within("concurrency", "concurrency", o.Concurrency, 1, record.MaxConcurrency),
-		fault.Within("max_attempts", "max attempts", o.MaxAttempts, 1, record.MostAttempts),
-		o.jitter().check(),
-		checkLease(o.Lease),
+		store.SettingsChange{Attempts: &o.MaxAttempts, Lease: &o.Lease, BackoffMin: &backoff.least, BackoffMax: &backoff.most}.Check(),
 	)
 }
 

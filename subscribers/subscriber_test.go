@@ -708,7 +708,7 @@ func TestAllFaultsOfACall(t *testing.T) {
 		"Listen":     {listener.Listen(t.Context(), "a..b", nil, subscribers.ListenOptions{Lease: time.Second}), "pattern handler name"},
 		"Listen by name": {
 			listener.Listen(t.Context(), "a..b", nil, subscribers.ListenOptions{Name: "a b", Concurrency: -1, MaxAttempts: -1, Lease: 1}),
-			"pattern handler name concurrency max_attempts lease",
+			"pattern handler name concurrency attempts lease",
 		},
 	} {
 		var fields, sentences []string

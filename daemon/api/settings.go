@@ -175,13 +175,11 @@ func (r *settingsReader) end(topic string) (notify.SettingsChange, error) {
 	if r.more > 0 {
 		r.faults = append(r.faults, fault.New("settings", "settings: %d more were not read", r.more))
 	}
-	if least, most := r.change.BackoffMin, r.change.BackoffMax; least != nil && most != nil && *least > *most {
-		r.faults = append(r.faults, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; give a longer one", fault.Short(*most), fault.Short(*least)))
-	}
+	check := r.change.Check
 	if topic == notify.AllTopics {
-		r.faults = append(r.faults, r.change.CheckForAll())
+		check = r.change.CheckForAll
 	}
-	return r.change, errors.Join(r.faults...)
+	return r.change, errors.Join(append(r.faults, check())...)
 }
 
 const (

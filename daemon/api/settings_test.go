@@ -101,7 +101,7 @@ func TestBadSettings(t *testing.T) {
 		`{"attempts":1.5,"lease":"24h1ms"}`:        {"attempts: write a whole number", "lease: use 100ms to 24h"},
 		`{"attempts":5,"attempts":5}`:              {`attempts: the key "attempts" is given twice; give it once`},
 		`{"attempts":5,"\u0061ttempts":null}`:      {`attempts: the key "attempts" is given twice; give it once`},
-		`{"backoff_min":"10m","backoff_max":"1m"}`: {"backoff_max: backoff_max 1m: it is less than backoff_min, 10m; give a longer one"},
+		`{"backoff_min":"10m","backoff_max":"1m"}`: {"backoff_max: backoff_max 1m: it is less than backoff_min, 10m; set both, backoff_max the longer"},
 		`{"backoff_min":"10m","backoff_max":"1m","x":1,"attempts":0}`: {
 			`x: setting "x"`, `attempts: "0"`, "backoff_max: it is less than backoff_min, 10m",
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -62,7 +63,7 @@ func beside(t testing.TB, pushes int) (s *notify.Store, e *endpoint, release fun
 	carry(t, s)
 	for i := range pushes {
 		put(t, s, store.Push{
-			Name: fmt.Sprint("push-", i), Topics: []string{numbered(i)}, URL: fmt.Sprint(e.URL, "/", i), Timeout: store.MaxPushTimeout,
+			Name: fmt.Sprint("push-", i), Topics: []string{numbered(i)}, URL: fmt.Sprint(e.URL, "/", i), Timeout: record.MaxLease,
 		})
 	}
 	run(t, s)

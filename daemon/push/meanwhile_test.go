@@ -7,13 +7,14 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // What a request finds of its endpoint is noted though another push changed while it was under way.
 func TestFoundWhileAnotherPushChanges(t *testing.T) {
 	t.Parallel()
-	s, e, p := openedWith(t, store.Push{InFlight: 1, Timeout: store.MaxPushTimeout})
+	s, e, p := openedWith(t, store.Push{InFlight: 1, Timeout: record.MaxLease})
 	briskly(t, s)
 	answers, elsewhere := make(chan int), newEndpoint(t)
 	defer close(answers)

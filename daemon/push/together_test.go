@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -35,7 +36,7 @@ func TestManyFailAtOnce(t *testing.T) {
 	})
 	carry(t, s)
 	for i := range pushes {
-		put(t, s, store.Push{Name: fmt.Sprint("push-", i), Topics: []string{numbered(i)}, URL: e.URL, Timeout: store.MaxPushTimeout})
+		put(t, s, store.Push{Name: fmt.Sprint("push-", i), Topics: []string{numbered(i)}, URL: e.URL, Timeout: record.MaxLease})
 		for n := range failures {
 			storetest.Publish(t, s, notify.Message{Topic: numbered(i), ID: fmt.Sprint("m", n)})
 		}

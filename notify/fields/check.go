@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // Check returns a joined fault.Fault for each named field of a struct whose value is outside
-// the limits in its tags, and for each two that exclude each other. A zero value is none.
-// In one for a broadcast no field that is of a message may be set.
+// the limits in its tags, and for each two that exclude each other. A zero value is none, but
+// behind a pointer. An embedded struct checks itself. In one for a broadcast no field that is
+// of a message may be set.
 func Check[T any](of *T, broadcast bool) error {
 	var faults []error
 	value := reflect.ValueOf(of).Elem()
@@ -20,11 +22,11 @@ func Check[T any](of *T, broadcast bool) error {
 		f := &all[i]
 		field := value.FieldByIndex(f.Index)
 		switch {
-		case field.IsZero():
+		case field.IsZero(), len(f.Index) > 1:
 		case broadcast && f.Of == "message":
 			faults = append(faults, fault.New(f.Name, "%s %s: a broadcast has none; leave it out", f.Name, shown(field)))
 		default:
-			if err := f.check(field); err != nil {
+			if err := f.check(reflect.Indirect(field)); err != nil {
 				faults = append(faults, err)
 			}
 			if f.Without != "" && isSet(all, f.Without, value) {
@@ -63,8 +65,11 @@ func (f *Field) check(value reflect.Value) error {
 	case value.Kind() == reflect.String:
 		return f.text(value.String())
 	}
-	if at, ok := value.Interface().(time.Time); ok {
-		return f.from1970(at)
+	switch is := value.Interface().(type) {
+	case time.Time:
+		return f.from1970(is)
+	case record.Rate:
+		return fault.Within(f.Name, f.Name, is, record.Rate(f.min), record.Rate(f.max))
 	}
 	return nil
 }

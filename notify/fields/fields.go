@@ -280,6 +280,23 @@ func (f Field) IsTruth() bool { return f.truth }
 // IsList reports whether the field is a list, to which Set adds.
 func (f Field) IsList() bool { return f.list }
 
+// Enum returns the texts of which the field is one; nil: it may be any.
+func (f Field) Enum() []string { return f.enum }
+
+// Range returns the least and the greatest value of the field as a whole number: of a duration
+// in milliseconds, of a text its place in Enum, and 1 for true.
+func (f Field) Range() (least, most int64) {
+	switch {
+	case f.lasts:
+		return f.shortest.Milliseconds(), f.longest.Milliseconds()
+	case f.truth:
+		return 0, 1
+	case f.enum != nil:
+		return 0, int64(len(f.enum)) - 1
+	}
+	return f.min, f.max
+}
+
 // limits is the range of values that the tags allow.
 type limits struct {
 	min, max          int64
@@ -344,10 +361,10 @@ func (f *Field) whole(text string, bits int) (int64, error) {
 
 // between reports whether a number is outside the limits.
 func (f *Field) between(n int64) error {
-	if n >= f.min && n <= f.max {
-		return nil
+	if f.max == math.MaxInt64 && n < f.min {
+		return fault.New(f.Name, "%s %d: use %d or more", f.Name, n, f.min)
 	}
-	return fault.New(f.Name, "%s %d: use a whole number%s", f.Name, n, f.bounds())
+	return fault.Within(f.Name, f.Name, n, f.min, f.max)
 }
 
 // bounds returns the limits of a number, to be said behind it.
@@ -376,12 +393,10 @@ func (f *Field) duration(text string) (time.Duration, error) {
 // within reports whether a duration is outside the limits.
 func (f *Field) within(d time.Duration) error {
 	switch {
-	case d >= f.shortest && d <= f.longest:
-		return nil
-	case f.shortest == 0 && f.longest == math.MaxInt64:
+	case d >= f.shortest, f.longest < math.MaxInt64:
+		return fault.Within(f.Name, f.Name, d, f.shortest, f.longest)
+	case f.shortest == 0:
 		return fault.New(f.Name, "%s %v: it is negative; use zero or more", f.Name, d)
-	case f.longest < math.MaxInt64:
-		return fault.New(f.Name, "%s %v: use %v to %v", f.Name, fault.Short(d), fault.Short(f.shortest), fault.Short(f.longest))
 	}
 	return fault.New(f.Name, "%s %v: use %v or more", f.Name, fault.Short(d), f.shortest)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -29,15 +30,10 @@ const (
 	DefaultPushInFlight = 32
 	DefaultPushTimeout  = 10 * time.Second // of a request to a URL
 	DefaultNATSTimeout  = 30 * time.Second // for an answer over NATS
-	MaxPushInFlight     = 1000
-	MinPushTimeout      = 100 * time.Millisecond
-	MaxPushTimeout      = 24 * time.Hour
 	MaxPushes           = 1000
-	maxPushURL          = 2048 // bytes
-	maxPushSecrets      = 2    // of which one replaces the other
-	minPushSecret       = 24   // bytes, as Standard Webhooks has it
+	maxPushSecrets      = 2  // of which one replaces the other
+	minPushSecret       = 24 // bytes, as Standard Webhooks has it
 	maxPushSecret       = 64
-	maxPushSubject      = 255 // bytes
 )
 
 // secretPrefix is what a secret of Standard Webhooks begins with.
@@ -81,7 +77,7 @@ type PushClosure struct {
 
 // Check returns a joined Fault for each field that is wrong.
 func (p *Push) Check() error {
-	faults := []error{record.CheckListener(p.Name), p.checkTopics()}
+	faults := []error{record.CheckListener(p.Name), p.checkTopics(), fields.Check(p, false)}
 	switch {
 	case p.Broadcasts && p.IsNATS():
 		faults = append(faults, fault.New("to", "to %.100q: broadcasts are sent to NATS anyway, on PREFIX.broadcast.TOPIC; give a url, or leave broadcasts out", p.To))
@@ -91,12 +87,6 @@ func (p *Push) Check() error {
 		faults = append(faults, fault.New("to", "to %.100q: a push to NATS has neither url nor secrets; leave them out, or this", p.To))
 	default:
 		faults = append(faults, p.checkTo())
-	}
-	if p.InFlight != 0 {
-		faults = append(faults, fault.Within("in_flight", "in flight", p.InFlight, 1, MaxPushInFlight))
-	}
-	if p.Timeout != 0 {
-		faults = append(faults, fault.Within("timeout", "timeout", p.Timeout, MinPushTimeout, MaxPushTimeout))
 	}
 	return errors.Join(faults...)
 }
@@ -120,8 +110,8 @@ var subjectGrammar = regexp.MustCompile(`^nats:[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*
 
 func (p *Push) checkTo() error {
 	switch subject := strings.TrimPrefix(p.To, toNATS); {
-	case !subjectGrammar.MatchString(p.To) || len(subject) > maxPushSubject:
-		return fault.New("to", "to %.100q: write nats:SUBJECT, tokens of letters, digits, _ and -, joined by dots, of at most %d bytes; a last token > stands for the topic", p.To, maxPushSubject)
+	case !subjectGrammar.MatchString(p.To):
+		return fault.New("to", "to %.100q: write nats:SUBJECT, tokens of letters, digits, _ and -, joined by dots; a last token > stands for the topic", p.To)
 	case strings.HasPrefix(subject, "_INBOX."):
 		return fault.New("to", "to %s: answers go there, and messages would pass for them; use another subject", p.To)
 	}
@@ -146,8 +136,8 @@ func (p *Push) checkURL() error {
 	switch {
 	case p.URL == "":
 		return fault.New("url", "url: it is missing; write https://HOST/PATH, or give to, nats:SUBJECT")
-	case err != nil || len(p.URL) > maxPushURL || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fault.New("url", "url %.100q: write https://HOST/PATH, of at most %d bytes", p.URL, maxPushURL)
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return fault.New("url", "url %.100q: write https://HOST/PATH", p.URL)
 	case u.User != nil:
 		return fault.New("url", "url: it names a user, and would show its password; leave USER:PASSWORD@ out, the requests are signed")
 	case u.Fragment != "":

@@ -12,19 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// Defaults and limits of a Schedule.
+// Defaults of a Schedule.
 const (
-	MaxCount       = 1_000_000_000
 	DefaultGrace   = time.Minute
-	MinGrace       = time.Minute // so no takeover is a miss
-	MaxGrace       = 24 * time.Hour
 	DefaultCatchup = time.Hour
-	MaxCatchup     = 30 * 24 * time.Hour
 )
 
 // Headers of the message of an occurrence.
@@ -83,14 +80,8 @@ func (s *Schedule) Rule() (*calendar.Rule, error) { return s.Spec.Parse() }
 // Check returns a joined Fault for each field of a schedule that is wrong. Fields of the message that any message has are the caller's to check.
 func (s *Schedule) Check() error {
 	rule, err := s.Rule()
-	faults := []error{record.CheckTopic(s.Topic), record.CheckScheduleName(s.Name), err, s.checkMissed(), s.checkMessage()}
-	if s.Count != 0 {
-		faults = append(faults, fault.Within("count", "count", s.Count, 1, MaxCount))
-	}
-	switch {
-	case s.Jitter < 0:
-		faults = append(faults, fault.New("jitter", "jitter %s: it is negative; write a time", s.Jitter))
-	case rule != nil && s.Jitter > 0:
+	faults := []error{record.CheckTopic(s.Topic), record.CheckScheduleName(s.Name), err, fields.Check(s, false), s.checkTogether(), s.checkMessage()}
+	if rule != nil && s.Jitter > 0 {
 		if closest := rule.Closest(); closest > 0 && s.Jitter >= closest {
 			faults = append(faults, fault.New("jitter", "jitter %s: two occurrences may be %s apart; use less", fault.Short(s.Jitter), fault.Short(closest)))
 		}
@@ -98,33 +89,16 @@ func (s *Schedule) Check() error {
 	return errors.Join(faults...)
 }
 
-// checkMissed checks how the schedule goes on after a time without a carrier, and beside an occurrence that lasts.
-func (s *Schedule) checkMissed() error {
-	var faults []error
-	switch s.Missed {
-	case "", MissedOne, MissedSkip, MissedAll:
-	default:
-		faults = append(faults, fault.New("missed", "missed %.40q: use %s, %s or %s", string(s.Missed), MissedOne, MissedSkip, MissedAll))
+// checkTogether checks what does not go with another field.
+func (s *Schedule) checkTogether() error {
+	var catchup, overlap error
+	if s.Catchup != 0 && s.Missed != MissedAll {
+		catchup = fault.New("catchup", "catchup: it says how far back all that was missed is made; set missed=all, or leave it out")
 	}
-	if s.Grace != 0 {
-		faults = append(faults, fault.Within("grace", "grace", s.Grace, MinGrace, MaxGrace))
+	if m := s.Message; s.Overlap == OverlapSkip && (m.Key != "" || m.IfBusy != "" || m.Broadcast || s.Missed == MissedAll) {
+		overlap = fault.New("overlap", "overlap skip: the occurrences have a key of their own; leave key, if_busy, broadcast and missed=all out, or overlap")
 	}
-	if s.Catchup != 0 {
-		faults = append(faults, fault.Within("catchup", "catchup", s.Catchup, time.Second, MaxCatchup))
-		if s.Missed != MissedAll {
-			faults = append(faults, fault.New("catchup", "catchup: it says how far back all that was missed is made; set missed=all, or leave it out"))
-		}
-	}
-	switch s.Overlap {
-	case "", OverlapAllow:
-	case OverlapSkip:
-		if m := s.Message; m.Key != "" || m.IfBusy != "" || m.Broadcast || s.Missed == MissedAll {
-			faults = append(faults, fault.New("overlap", "overlap skip: the occurrences have a key of their own; leave key, if_busy, broadcast and missed=all out, or overlap"))
-		}
-	default:
-		faults = append(faults, fault.New("overlap", "overlap %.40q: use %s or %s", string(s.Overlap), OverlapAllow, OverlapSkip))
-	}
-	return errors.Join(faults...)
+	return errors.Join(catchup, overlap)
 }
 
 // checkMessage checks what a message of a schedule may not have.

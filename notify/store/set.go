@@ -59,7 +59,7 @@ func PauseUntil(ctx context.Context, s *Store, topic string, until When) (time.T
 	if until <= 0 {
 		end = "+" + strconv.FormatInt(-int64(until), 10)
 	}
-	got, err := s.Of(topic).change(ctx, []any{topic, false, "paused", 1, pauseEnd.name, end})
+	got, err := s.Of(topic).change(ctx, []any{topic, false, "paused", 1, pauseEnd.Name, end})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("pause %s: %w", topic, err)
 	}
@@ -103,8 +103,7 @@ func (s Shard) change(ctx context.Context, args []any) (TopicSettings, error) {
 	case first == 0:
 		return TopicSettings{}, wrongEnd(time.UnixMilli(second))
 	}
-	least, most := record.Ms(first), record.Ms(second)
-	return TopicSettings{}, fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both", fault.Short(most), fault.Short(least))
+	return TopicSettings{}, checkBackoff(record.Ms(first), record.Ms(second))
 }
 
 // SettingsOfAll returns the settings for topics that have none of their own. The
@@ -186,17 +185,17 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 	}
 	delete(common, "paused") // only single topics are paused
 	for _, one := range settings {
-		n, set := own[one.name]
+		n, set := own[one.Name]
 		if set {
-			t.Own = append(t.Own, one.name)
-		} else if n, set = common[one.name]; !set {
+			t.Own = append(t.Own, one.Name)
+		} else if n, set = common[one.Name]; !set {
 			n = one.fallback
 		}
-		one.setNumber(reflect.ValueOf(&t.Settings).Elem().Field(one.field), n)
+		one.setNumber(reflect.ValueOf(&t.Settings).Elem().FieldByIndex(one.Index), n)
 	}
 	t.Burst = cmp.Or(t.Burst, burstOf(t.Rate))
 	if t.Paused {
-		t.PausedUntil = timeIn(own[pauseEnd.name])
+		t.PausedUntil = timeIn(own[pauseEnd.Name])
 	}
 	return t, errors.Join(errOwn, errCommon)
 }

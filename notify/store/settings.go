@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -91,48 +92,35 @@ var ErrSettings = errors.New("unreadable settings")
 // A setting is one field of Settings. Its value is a number: a duration in ms; true is 1; of
 // words their place, from 0 on.
 type setting struct {
-	name                  string
-	field                 int      // index in Settings, and in SettingsChange
-	words                 []string // nil: it is none of some
-	ofOne                 bool     // all topics together cannot have it
+	fields.Field          // of SettingsChange; its Index is that in Settings, too
 	least, most, fallback int64
 }
 
 // pauseEnd is when a pause ends, in ms. It is written as a setting, behind the others, and changed by [PauseUntil] alone.
-var pauseEnd = setting{name: "paused_until", field: -1, least: 1, most: record.MaxDueMs}
+var pauseEnd = setting{Field: fields.Field{Name: "paused_until"}, least: 1, most: record.MaxDueMs}
 
 // settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
-	for i := range reflect.TypeFor[Settings]().NumField() {
-		tag, is := reflect.TypeFor[SettingsChange]().Field(i).Tag, reflect.ValueOf(DefaultSettings).Field(i)
-		one := setting{name: tag.Get("field"), field: i, least: 1, most: 1, ofOne: tag.Get("of") == "topic"}
-		if text, ok := tag.Lookup("enum"); ok {
-			one.words = strings.Split(text, ",")
-			one.most = int64(len(one.words)) - 1
-		}
-		one.fallback = one.numberIn(is)
-		if one.words != nil || is.Kind() == reflect.Bool && !one.ofOne { // what only a topic has is not set if it is false
-			one.least = 0
-		}
-		if text, ok := tag.Lookup("minimum"); ok {
-			one.least, _ = strconv.ParseInt(text, 10, 64)
-			one.most, _ = strconv.ParseInt(tag.Get("maximum"), 10, 64)
-		}
-		if text, ok := tag.Lookup("shortest"); ok {
-			least, _ := time.ParseDuration(text)
-			most, _ := time.ParseDuration(tag.Get("longest"))
-			one.least, one.most = least.Milliseconds(), most.Milliseconds()
+	for _, f := range fields.In[SettingsChange]() {
+		one := setting{Field: f}
+		one.least, one.most = f.Range()
+		one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).FieldByIndex(f.Index))
+		if f.IsTruth() && one.isOfTopic() { // it is not set if it is false
+			one.least = 1
 		}
 		all = append(all, one)
 	}
 	return all
 }()
 
+// isOfTopic reports whether all topics together cannot have the setting.
+func (s setting) isOfTopic() bool { return s.Of == "topic" }
+
 // numberIn returns the value of a setting as a number; less than 0 if it is none.
 func (s setting) numberIn(field reflect.Value) int64 {
 	switch value := field.Interface().(type) {
 	case string:
-		return int64(slices.Index(s.words, value))
+		return int64(slices.Index(s.Enum(), value))
 	case time.Duration:
 		return value.Milliseconds()
 	case bool:
@@ -148,7 +136,7 @@ func (s setting) numberIn(field reflect.Value) int64 {
 func (s setting) setNumber(field reflect.Value, n int64) {
 	switch field.Interface().(type) {
 	case string:
-		field.SetString(s.words[n])
+		field.SetString(s.Enum()[n])
 	case time.Duration:
 		field.SetInt(n * int64(time.Millisecond))
 	case bool:
@@ -161,7 +149,7 @@ func (s setting) setNumber(field reflect.Value, n int64) {
 // changed calls on with each setting that c changes, and its new value.
 func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 	for _, one := range settings {
-		if to := reflect.ValueOf(c).Field(one.field); !to.IsNil() {
+		if to := reflect.ValueOf(c).FieldByIndex(one.Index); !to.IsNil() {
 			on(one, to.Elem())
 		}
 	}
@@ -170,46 +158,42 @@ func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 // written returns the names of the settings that c changes, each with its new value as
 // scripts write it: empty is the default.
 func (c SettingsChange) written() (all []any) {
-	c.changed(func(one setting, to reflect.Value) { all = append(all, one.name, one.numberIn(to)) })
+	c.changed(func(one setting, to reflect.Value) { all = append(all, one.Name, one.numberIn(to)) })
 	for _, name := range c.Default {
 		all = append(all, name, "")
 	}
 	return all
 }
 
-// Check returns a joined Fault for each setting that is out of range, or is unknown.
+// Check returns a joined Fault for each setting that is out of range, or is unknown, and for a backoff that is upside down.
 func (c SettingsChange) Check() error {
-	var faults []error
+	faults := []error{fields.Check(&c, false)}
 	for _, name := range c.Default {
-		if !slices.ContainsFunc(settings, func(one setting) bool { return one.name == name }) {
+		if _, is := fields.Named[SettingsChange](name); !is {
 			faults = append(faults, fault.New(name, "setting %.100q: it is unknown, so it has no default; leave it out", name))
 		}
 	}
-	c.changed(func(one setting, to reflect.Value) {
-		switch value := to.Interface().(type) {
-		case record.Rate:
-			if value < 1 || value > record.MaxRate {
-				faults = append(faults, fault.New(one.name, "%s %v: use 1/h to %v", one.name, value, record.MaxRate))
-			}
-		case int:
-			faults = append(faults, fault.Within(one.name, one.name, int64(value), one.least, one.most))
-		case time.Duration:
-			faults = append(faults, fault.Within(one.name, one.name, value, record.Ms(one.least), record.Ms(one.most)))
-		case string:
-			if !slices.Contains(one.words, value) {
-				faults = append(faults, fault.New(one.name, "%s %.100q: use %s", one.name, value, strings.Join(one.words, ", ")))
-			}
-		}
-	})
+	least, most := c.BackoffMin, c.BackoffMax
+	if least != nil && most != nil && fields.Check(&SettingsChange{BackoffMin: least, BackoffMax: most}, false) == nil {
+		faults = append(faults, checkBackoff(*least, *most))
+	}
 	return errors.Join(faults...)
+}
+
+// checkBackoff returns a Fault for bounds of a backoff that are upside down.
+func checkBackoff(least, most time.Duration) error {
+	if most >= least {
+		return nil
+	}
+	return fault.New("backoff_max", "backoff_max %v: it is less than backoff_min, %v; set both, backoff_max the longer", fault.Short(most), fault.Short(least))
 }
 
 // CheckForAll is Check for settings of all topics, which cannot be paused or limited together.
 func (c SettingsChange) CheckForAll() error {
 	faults := []error{c.Check()}
 	c.changed(func(one setting, _ reflect.Value) {
-		if one.ofOne {
-			faults = append(faults, fault.New(one.name, "%[1]s: it is not for all topics together; set it for each one", one.name))
+		if one.isOfTopic() {
+			faults = append(faults, fault.New(one.Name, "%[1]s: it is not for all topics together; set it for each one", one.Name))
 		}
 	})
 	return errors.Join(faults...)
@@ -231,7 +215,7 @@ func numbersOf(text string) (numbers map[string]int64, err error) {
 }
 
 func isSetting(name string, n int64) bool {
-	is := func(one setting) bool { return one.name == name && n >= one.least && n <= one.most }
+	is := func(one setting) bool { return one.Name == name && n >= one.least && n <= one.most }
 	return is(pauseEnd) || slices.ContainsFunc(settings, is)
 }
 
@@ -241,8 +225,8 @@ func init() { script.Define(luaSettings()) }
 func luaSettings() string {
 	var list, names strings.Builder
 	for i, one := range append(slices.Clone(settings), pauseEnd) {
-		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.name, one.least, one.most, one.fallback)
-		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.name, i+1)
+		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.Name, one.least, one.most, one.fallback)
+		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.Name, i+1)
 	}
 	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST, LONGEST_PAUSE = %d, %d\n", burstTime.Microseconds(), LongestPause.Milliseconds())
 }

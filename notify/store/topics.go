@@ -140,7 +140,7 @@ func (s Shard) WithSettings(ctx context.Context) ([]string, error) {
 // onlyPaused reports whether settings, as scripts write them, are nothing but a pause.
 func onlyPaused(settings string) bool {
 	rest, _ := strings.CutPrefix(settings, " paused=1")
-	return rest == "" || strings.HasPrefix(rest, " "+pauseEnd.name+"=")
+	return rest == "" || strings.HasPrefix(rest, " "+pauseEnd.Name+"=")
 }
 
 // A Survey is what a store holds in total, and which of its topics are notable.

@@ -621,7 +621,7 @@ var mutants = []mutant{
 		"no limit of what a message asks for is checked",
 		change{
 			"notify/fields/check.go",
-			"case field.IsZero():",
+			"case field.IsZero(), len(f.Index) > 1:",
 			"case field.IsValid():",
 		},
 		ofNotify, "TestAllFaultsOfAMessage",
