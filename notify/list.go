@@ -90,8 +90,8 @@ func (i *Inspector) list(ctx context.Context, topic string, place script.Place, 
 	if err := record.CheckAnyTopic(topic); err != nil {
 		return Page{}, err
 	}
-	if limit < 1 || limit > MaxPage {
-		return Page{}, fault.New("limit", "limit %d: use 1 to %d", limit, MaxPage)
+	if err := fault.Within("limit", "limit", limit, 1, MaxPage); err != nil {
+		return Page{}, err
 	}
 	mark, err := parseCursor(cursor, place)
 	if err != nil {

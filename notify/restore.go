@@ -76,7 +76,7 @@ func (r *Restore) checkHistory(broadcast bool) error {
 	}
 	var faults []error
 	for _, one := range r.History {
-		faults = append(faults, checkTime("restore.history.ended", one.Ended))
+		faults = append(faults, record.CheckRestored("restore.history.ended", one.Ended))
 		if one.Ended.IsZero() {
 			faults = append(faults, fault.New("restore.history.ended", "restore.history.ended: it is missing; write when the attempt ended"))
 		}
@@ -103,8 +103,8 @@ func (m *Message) checkRestore() error {
 		return nil
 	}
 	faults := []error{
-		checkTime("restore.published", r.Published), checkTime("restore.first_due", r.FirstDue),
-		checkTime("restore.expires", r.Expires), checkTime("restore.died", r.Died),
+		record.CheckRestored("restore.published", r.Published), record.CheckRestored("restore.first_due", r.FirstDue),
+		record.CheckRestored("restore.expires", r.Expires), record.CheckRestored("restore.died", r.Died),
 	}
 	refuse := func(wrong bool, field, format string, args ...any) {
 		if wrong {
@@ -166,14 +166,6 @@ func (r *Restore) next(m *Message) (*Record, error) {
 		record.Published = next.Due
 	}
 	return record, nil
-}
-
-// checkTime returns a Fault for an invalid time of a field; the zero time means none.
-func checkTime(field string, at time.Time) error {
-	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(record.MaxDue)) {
-		return fault.New(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
-	}
-	return nil
 }
 
 // restoredOf returns a message's Restore as the store takes it, and what is noted of it;

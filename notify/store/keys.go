@@ -59,8 +59,8 @@ func ListKeys(ctx context.Context, s *Store, topic string, order KeyOrder, limit
 	if err := record.CheckAnyTopic(topic); err != nil {
 		return nil, 0, err
 	}
-	if limit < 1 || limit > MaxKeys {
-		return nil, 0, fault.New("limit", "limit %d: use 1 to %d", limit, MaxKeys)
+	if err := fault.Within("limit", "limit", limit, 1, MaxKeys); err != nil {
+		return nil, 0, err
 	}
 	shard := s.Of(topic)
 	switch order {

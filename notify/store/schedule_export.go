@@ -64,13 +64,10 @@ func (r *ScheduleRestore) Check() error {
 // checkRestored checks a time of a ScheduleRestore.
 func checkRestored(field string, at time.Time, needed bool) error {
 	field = "restore." + field
-	switch {
-	case at.IsZero() && needed:
+	if at.IsZero() && needed {
 		return fault.New(field, "%s: it is missing; write what the export has, or leave restore out and use schedule apply", field)
-	case !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(record.MaxDue)):
-		return fault.New(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
 	}
-	return nil
+	return record.CheckRestored(field, at)
 }
 
 // encode returns the state as Redis holds it, see shared/schedules.lua.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 // MaxDue is the latest due time, the end of the year 9999.
@@ -64,3 +66,11 @@ func CeilMs(d time.Duration) int64 {
 
 // Ms returns the duration of some milliseconds.
 func Ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// CheckRestored returns a Fault for a time of a field that no export has; the zero time means none.
+func CheckRestored(field string, at time.Time) error {
+	if !at.IsZero() && (at.Before(time.UnixMilli(1)) || at.After(MaxDue)) {
+		return fault.New(field, "%s %s: use a time from 1970 to 9999", field, at.Format(time.RFC3339))
+	}
+	return nil
+}
