@@ -2,7 +2,6 @@ package subscribers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,9 +32,7 @@ func TestAckNow(t *testing.T) {
 		}
 		_, err := d.Nack(t.Context(), 0, "no")
 		for _, err := range []error{err, d.Ack(t.Context()), d.Release(t.Context()), d.Extend(t.Context(), time.Minute)} {
-			if !errors.Is(err, notify.ErrLeaseLost) {
-				t.Errorf("it is settled again: %v", err)
-			}
+			storetest.Fails(t, "it is settled again", err, notify.ErrLeaseLost)
 		}
 	}
 	if lost, err := c.AckMany(t.Context(), topic, ds); err != nil || len(lost) != 4 {
@@ -84,9 +81,7 @@ func TestWaitersThatAckNow(t *testing.T) {
 				continue
 			}
 			settle++
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 	}
 	if acked != 1 || settle != 1 {

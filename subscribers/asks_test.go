@@ -22,9 +22,7 @@ func claimMany(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions)
 	t.Helper()
 	o.Max = cmp.Or(o.Max, 500)
 	ds, err := c.Claim(t.Context(), topic, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return ds
 }
 
@@ -124,9 +122,7 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 		asking("both", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
 	now := func() time.Time {
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return now
 	}
 	extend := func(d subscribers.Delivery, lease, want time.Duration, end time.Time) { // end of the try, or zero
@@ -163,9 +159,7 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 		if err := d.Extend(t.Context(), 2*time.Hour); err != nil || !end.IsZero() && !d.Until().Equal(before.Until()) {
 			t.Errorf("%s at its end is extended from %v to %v, %v", d.ID, before.Until(), d.Until(), err)
 		}
-		if err := d.Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, d.Ack(t.Context()))
 	}
 	storetest.Empty(t, db)
 }
@@ -173,9 +167,7 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 func currentReceipt(t *testing.T, db *notify.Store, id string) subscribers.Receipt {
 	t.Helper()
 	score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+id).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return subscribers.Receipt(score)
 }
 
@@ -186,14 +178,10 @@ func TestNotesBesideOthers(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, asking("a", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
 	rest := "\n{\"a\":\x00 lease=5\n\xff until=7"
-	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Extras(), topic+":a", " unique=5"+rest).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Extras(), topic+":a", " unique=5"+rest).Err())
 	for range 2 {
 		d := claimed(t, c, subscribers.ClaimOptions{})
-		if _, err := d.Snooze(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Snooze(t.Context(), 0)))
 		makeReady(t, db)
 	}
 	noted, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Extras(), topic+":a").Result()
@@ -232,11 +220,11 @@ func TestTryTimesOut(t *testing.T) {
 			carry(t, db)
 			causes := make(chan error, 10)
 			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: brief, MaxAttempts: 1})) // longer than a machine stands still
-			handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+			handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 				<-ctx.Done()
 				causes <- context.Cause(ctx)
 				return answer(ctx)
-			}, subscribers.HandleOptions{})
+			})
 			if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
 				t.Errorf("the context ends for %v", cause)
 			}
@@ -259,19 +247,17 @@ func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 	db := storetest.Open(t)
 	began, extended, end := make(chan subscribers.Delivery, 10), make(chan error, 10), make(chan struct{})
 	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 10 * time.Second, MaxAttempts: 1})) // longer than a machine stands still
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()
 		extended <- d.Extend(context.WithoutCancel(ctx), time.Hour)
 		<-end
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	defer close(end)
 	first := storetest.Receive(t, "it begins", began)
 	ends := first.Until()
-	if err := storetest.Receive(t, "it is extended", extended); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it is extended", extended))
 	storetest.Eventually(t, "the try is over for a while", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(ends.Add(time.Second))
@@ -303,9 +289,7 @@ func TestLateMessages(t *testing.T) {
 	var got []string
 	for _, d := range claimMany(t, c, subscribers.ClaimOptions{}) {
 		got = append(got, d.ID)
-		if err := d.Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, d.Ack(t.Context()))
 	}
 	slices.Sort(got)
 	if want := []string{"intime", "plain1", "plain2"}; !slices.Equal(got, want) {
@@ -335,14 +319,10 @@ func TestReceiptOfAMessageWithATry(t *testing.T) {
 	d := claimed(t, c, subscribers.ClaimOptions{})
 	began := d.Until().Add(-time.Minute)
 	for range 3 {
-		if err := c.Delivery(topic, "a", d.Receipt).Extend(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, c.Delivery(topic, "a", d.Receipt).Extend(t.Context(), time.Hour))
 		if end := currentReceipt(t, db, "a").Until().Sub(began); end < time.Minute || end > 90*time.Second+20*time.Microsecond {
 			t.Errorf("it may be worked on for %v", end)
 		}
 	}
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 }

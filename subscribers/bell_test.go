@@ -54,9 +54,7 @@ func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(r
 	t.Helper()
 	set := func(rights ...any) {
 		args := append([]any{"ACL", "SETUSER", "mover", "on", ">secret", "~*", "+@all"}, rights...)
-		if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Do(t.Context(), args...).Err())
 	}
 	set("allchannels")
 	return storetest.At(t, strings.Replace(url, "redis://", "redis://mover:secret@", 1), store.Keys().Prefix()), set
@@ -108,9 +106,7 @@ func unrung(t *testing.T, store *notify.Store, topic, id string) {
 		redis.call('ZADD', KEYS[2], string.format('%.0f', at), ARGV[1])
 		return 1`)
 	keys := store.KeysOf(topic)
-	if err := script.Run(t.Context(), store.Client(), []string{keys.Log(topic), keys.Logs()}, topic, id).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, script.Run(t.Context(), store.Client(), []string{keys.Log(topic), keys.Logs()}, topic, id).Err())
 }
 
 // A carrier ends between a log and its bell: what it sent is received with the next bell, of whatever topic, or the next beat.
@@ -138,7 +134,7 @@ func TestBellIsLostAmongOthers(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, "a.*", subscribers.ListenOptions{})
+	h, _ := listen(t, l, "a.*")
 	n, _ := listen(t, l, "a.*", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a.x", "1")
 	wantIDs(t, h, "1")
@@ -171,7 +167,7 @@ func TestForgedBells(t *testing.T) {
 			}
 		})
 		l := newListener(t, own)
-		h, _ := listen(t, l, pattern, subscribers.ListenOptions{})
+		h, _ := listen(t, l, pattern)
 		n, _ := listen(t, l, pattern, subscribers.ListenOptions{Name: "n" + strings.Trim(pattern, ">")})
 		broadcast(t, store, "px", "1")
 		wantIDs(t, h, "1")
@@ -187,9 +183,7 @@ func TestForgedBells(t *testing.T) {
 			for channel, payload := range map[string]string{
 				keys.Log("px"): payload, keys.Logs(): payload, keys.Beat(): "1 1 store " + payload + " px",
 			} {
-				if _, err := shout(t.Context(), store, channel, payload); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
 			}
 		}
 		// A look and a read each time, and the carrier's beats.
@@ -201,9 +195,7 @@ func TestForgedBells(t *testing.T) {
 		wantSet(t, n, "1", "2", "3")
 		for _, payload := range forged { // one at a time: nothing follows it that would have the hub look again
 			for _, channel := range []string{keys.Log("px"), keys.Logs()} {
-				if _, err := shout(t.Context(), store, channel, payload); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
 				id := fmt.Sprint("next-", h.size())
 				broadcast(t, store, "px", id)
 				storetest.Eventually(t, fmt.Sprintf("%s is received after %q", id, payload), func() bool {
@@ -227,14 +219,12 @@ func TestOthersCostNothing(t *testing.T) {
 	var asked atomic.Int64
 	own.Observe(func(script string, _ time.Duration, _ error) { asked.Add(1) })
 	l := newListener(t, own)
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	h, _ := listen(t, l, topic)
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")
 	beats := hear(t, store, store.KeysOf(topic).Beat())
 	beat := func() {
-		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(beats.ReceiveMessage(t.Context())))
 	}
 	for range 4 { // in which the beats name this topic
 		beat()

@@ -24,10 +24,7 @@ func assemble(t testing.TB, db *notify.Store) <-chan string {
 	t.Helper()
 	handled := make(chan string, 10)
 	for range size {
-		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-			handled <- d.ID
-			return nil
-		}, subscribers.HandleOptions{})
+		handle(t, db, idsInto(handled))
 	}
 	waits(t, db, size)
 	return handled
@@ -93,16 +90,12 @@ func TestOneSubscriberHearsOfAMessage(t *testing.T) {
 			heard := db.Client().PSubscribe(t.Context(), db.Keys().Inbox("*"), db.Keys().Hands("*"))
 			defer heard.Close()
 			for range 2 {
-				if _, err := heard.Receive(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(heard.Receive(t.Context())))
 			}
 			storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Body: make([]byte, test.body), Delay: test.delay})
 			storetest.Receive(t, "the message is handled", handled)
 			settled(t, db)
-			if err := db.Client().Publish(t.Context(), db.Keys().Inbox("nobody"), "end").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().Publish(t.Context(), db.Keys().Inbox("nobody"), "end").Err())
 			n := 0
 			for m := range heard.Channel() {
 				if m.Payload == "end" {
@@ -278,12 +271,8 @@ func BenchmarkWake(b *testing.B) {
 					}()
 					waitsIn(b, db, topics, 1)
 					began <- time.Now()
-					if _, err := pub.Publish(b.Context(), notify.Message{Topic: topics[i%n], Body: storetest.Payload}); err != nil {
-						b.Fatal(err)
-					}
-					if err := storetest.Receive(b, "the message", came); err != nil {
-						b.Fatal(err)
-					}
+					storetest.Must(b, storetest.ErrOf(pub.Publish(b.Context(), notify.Message{Topic: topics[i%n], Body: storetest.Payload})))
+					storetest.Must(b, storetest.Receive(b, "the message", came))
 					waitsIn(b, db, topics, 0)
 				}
 				late.Report(b, "woken")

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/budget"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // Handlers of several topics that share a budget have no more in hand together, by number or by bytes, than that: nothing else is claimed.
@@ -41,32 +42,24 @@ func TestBudget(t *testing.T) {
 			leased := func() (n int64) {
 				for _, topic := range topics {
 					counts, err := storetest.Count(db, topic)
-					if err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, err)
 					n += counts.Leased
 				}
 				return n
 			}
-			s, err := subscribers.NewSubscriber(db)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := subscriberstest.Subscriber(t, db)
 			begun, end := make(chan struct{}, 2*each), make(chan struct{})
 			var mu sync.Mutex
 			handled := 0
 			for _, topic := range topics {
-				err := s.Handle(topic, func(context.Context, *subscribers.Delivery) error {
+				storetest.Must(t, s.Handle(topic, func(context.Context, *subscribers.Delivery) error {
 					begun <- struct{}{}
 					<-end
 					mu.Lock()
 					defer mu.Unlock()
 					handled++
 					return nil
-				}, subscribers.HandleOptions{Concurrency: 10, Budget: c.budget})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}, subscribers.HandleOptions{Concurrency: 10, Budget: c.budget}))
 			}
 			storetest.Run(t, s.Run)
 			for range c.most {
@@ -99,9 +92,7 @@ func TestBudgetOfBroadcasts(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l, err := subscribers.NewListener(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	budget, begun, end, started := budget.New(3, 0), make(chan struct{}, 100), make(chan struct{}), make(chan struct{}, 2)
 	for _, name := range []string{"one", "two"} {
 		storetest.Run(t, func(ctx context.Context) error {
@@ -114,9 +105,7 @@ func TestBudgetOfBroadcasts(t *testing.T) {
 		storetest.Receive(t, name+" listens", started)
 	}
 	for i := range 10 {
-		if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), notify.Message{Topic: "prices", ID: fmt.Sprint("b", i)}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).Broadcast(t.Context(), notify.Message{Topic: "prices", ID: fmt.Sprint("b", i)})))
 	}
 	for range 3 {
 		storetest.Receive(t, "as many as there is room for are handled", begun)

@@ -25,7 +25,7 @@ func benchmarkCancel(b *testing.B, others int) {
 	db := storetest.At(b, storetest.Server(b, "--save", "").URL(), "bench")
 	carry(b, db)
 	began, ended := make(chan struct{}), make(chan time.Time)
-	handle(b, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(b, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if err := d.Extend(ctx, time.Hour); err != nil { // which confirms a hand-over
 			return err
 		}
@@ -33,7 +33,7 @@ func benchmarkCancel(b *testing.B, others int) {
 		<-ctx.Done()
 		ended <- time.Now()
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Eventually(b, "the worker is noted", func() bool {
 		all, err := storetest.Inspector(b, db).Workers(b.Context())
 		return err == nil && len(all) > 0
@@ -57,9 +57,7 @@ func benchmarkCancel(b *testing.B, others int) {
 				called <- err
 			}()
 			heard.Add((<-ended).Sub(at))
-			if err := <-called; err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, <-called)
 		}
 		heard.Report(b, "stop")
 		calls.Report(b, "call")

@@ -43,9 +43,7 @@ func hourly(t *testing.T) *notify.Store {
 	db := storetest.Unhurried(storetest.Open(t))
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease}) // it is elected once
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "a carrier is elected", func() bool { // whose first beat would have workers noted again
 		s, err := carrier.Look(t.Context(), db.Home())
@@ -68,7 +66,7 @@ func arrived(t *testing.T, db *notify.Store) {
 func TestCancelStops(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(ctx context.Context, d *subscribers.Delivery) error{
-		"nothing":   func(context.Context, *subscribers.Delivery) error { return nil },
+		"nothing":   succeeds,
 		"its cause": func(ctx context.Context, _ *subscribers.Delivery) error { return context.Cause(ctx) },
 		"a burial":  func(context.Context, *subscribers.Delivery) error { return subscribers.ErrBury },
 		"a snooze":  func(context.Context, *subscribers.Delivery) error { return subscribers.Snooze(time.Hour) },
@@ -83,7 +81,7 @@ func TestCancelStops(t *testing.T) {
 			t.Parallel()
 			db := hourly(t)
 			began, causes := make(chan string, 10), make(chan error, 10)
-			handle(t, db, subscribers.SubscriberOptions{Name: `a"b\<c>`}, func(ctx context.Context, d *subscribers.Delivery) error {
+			handleAs(t, db, subscribers.SubscriberOptions{Name: `a"b\<c>`}, func(ctx context.Context, d *subscribers.Delivery) error {
 				if d.ID == "last" {
 					began <- d.ID
 					return nil
@@ -95,7 +93,7 @@ func TestCancelStops(t *testing.T) {
 				<-ctx.Done()
 				causes <- context.Cause(ctx)
 				return end(ctx, d)
-			}, subscribers.HandleOptions{})
+			})
 			arrived(t, db)
 			storetest.Publish(t, db, body("a"))
 			storetest.Receive(t, "the message is handled", began)
@@ -131,7 +129,7 @@ func TestCancelIsHeardByExtension(t *testing.T) {
 	t.Parallel()
 	db := hourly(t)
 	began, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if err := d.Extend(ctx, time.Hour); err != nil {
 			return err
 		}
@@ -141,13 +139,11 @@ func TestCancelIsHeardByExtension(t *testing.T) {
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the message is handled", began)
 	arrived(t, db)
-	if err := db.Client().Del(t.Context(), db.Keys().Workers()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.Keys().Workers()).Err())
 	stops(t, db, "a")
 	close(proceed)
 	for _, what := range []string{"the extension fails", "the context ends"} {
@@ -166,9 +162,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the message is handled", began)
 	arrived(t, db)
-	if err := db.Client().Del(t.Context(), db.Keys().Workers()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.Keys().Workers()).Err())
 	storetest.Eventually(t, "a hand-over is confirmed", func() bool { return inspect(t, db, "a").By != "" })
 	stops(t, db, "a")
 	close(end)
@@ -183,7 +177,7 @@ func TestCancelKeepsTheSeat(t *testing.T) {
 	t.Parallel()
 	db := hourly(t)
 	began, stopped, end := make(chan string, 10), make(chan struct{}), make(chan struct{})
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if err := d.Extend(ctx, time.Hour); err != nil {
 			return err
 		}
@@ -263,7 +257,5 @@ func TestCancelOfWhatWasPulled(t *testing.T) {
 	}
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Hour)
-	if err := d.Extend(t.Context(), time.Hour); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Extend(t.Context(), time.Hour))
 }

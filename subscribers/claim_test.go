@@ -39,12 +39,8 @@ func TestClaimAndAck(t *testing.T) {
 	if err != nil || len(lost) != 1 || lost[0].ID != "a" {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if err := a.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := a.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("second acknowledgement: %v", err)
-	}
+	storetest.Should(t, a.Ack(t.Context()))
+	storetest.Fails(t, "second acknowledgement", a.Ack(t.Context()), notify.ErrLeaseLost)
 	storetest.Empty(t, db)
 }
 
@@ -68,16 +64,12 @@ func TestClaimOfForeignDueTimes(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	for _, due := range []string{"-inf", "-1e17", "-1"} {
 		storetest.Publish(t, db, body("a"))
-		if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Ready(topic), due, record.Member(topic, "a")).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Ready(topic), due, record.Member(topic, "a")).Err())
 		d := claimOne(t, c, time.Minute)
 		if !d.Due.IsZero() || d.Late() != 0 {
 			t.Errorf("due %s: it is shown as %v, and %v late", due, d.Due, d.Late())
 		}
-		if err := d.Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, d.Ack(t.Context()))
 	}
 }
 
@@ -121,9 +113,7 @@ func TestReleaseKeepsThePlace(t *testing.T) {
 	db := storetest.Open(t)
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("first"), body("next"))
-	if err := db.Client().ZIncrBy(t.Context(), db.KeysOf(topic).Ready(topic), -time.Hour.Seconds()*1000, topic+":first").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZIncrBy(t.Context(), db.KeysOf(topic).Ready(topic), -time.Hour.Seconds()*1000, topic+":first").Err())
 	d := claimOne(t, c, time.Minute)
 	if lost, err := c.ReleaseMany(t.Context(), topic, []subscribers.Delivery{d}); len(lost) != 0 || err != nil {
 		t.Errorf("lost %v, %v", lost, err)

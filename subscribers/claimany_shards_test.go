@@ -128,9 +128,7 @@ func TestClaimAcrossWaits(t *testing.T) {
 				waitsIn(t, db, topics, 1)
 			}
 			storetest.Publish(t, db, of(topic, "m"))
-			if err := want(t, "the message", answer, "m").ds[0].Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, want(t, "the message", answer, "m").ds[0].Ack(t.Context()))
 			waitsIn(t, db, topics, 0)
 		}
 	}
@@ -172,9 +170,7 @@ func TestOneClaimAcrossAtATime(t *testing.T) {
 			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
 				t.Errorf("%d: %s messages of %s were claimed and released", round, n, d.Topic)
 			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 	}
 }
@@ -219,9 +215,7 @@ func TestShardIsAway(t *testing.T) {
 	}
 	number, label := all.Of(away).Number(), all.Of(away).Label()
 	set := func(rights ...any) {
-		if err := all.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "guest", "on", ">secret", "+@all"}, rights...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, all.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "guest", "on", ">secret", "+@all"}, rights...)...).Err())
 	}
 	rights := []any{"resetkeys", "resetchannels", "~bellhop:{0}:*"}
 	for i, keys := range all.KeysOfAll() {
@@ -255,9 +249,7 @@ func TestShardIsAway(t *testing.T) {
 
 	both := []string{away, there}
 	g := want(t, "what the other shard has", claimAnyLater(t.Context(), t, p, both, subscribers.ClaimOptions{Max: 9}), "before")
-	if err := g.ds[0].Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, g.ds[0].Ack(t.Context()))
 	for _, o := range []subscribers.ClaimOptions{{}, {Wait: time.Second}, {Wait: time.Second, MinAge: time.Millisecond}} {
 		_, err = p.ClaimAny(t.Context(), both, o)
 		if !errors.As(err, &missing) || !slices.Equal(missing.Shards, []int{number}) {

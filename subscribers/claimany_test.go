@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store/reach"
-
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -91,9 +90,7 @@ func TestClaimAnyAtOnce(t *testing.T) {
 			for id, ago := range map[string]int{"c9": 9, "a8": 8, "p7": 7, "a5": 5, "c4": 4, "c3": 3, "b2": 2, "b1": 1} {
 				storetest.Publish(t, db, dueBefore(storetest.Near(db, id[:1]), id, time.Duration(ago)*time.Minute))
 			}
-			if err := storetest.Inspector(t, db).Pause(t.Context(), storetest.Near(db, "p")); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.Inspector(t, db).Pause(t.Context(), storetest.Near(db, "p")))
 			p, _ := runClaimer(t, db)
 			topics := []string{storetest.Near(db, "b"), storetest.Near(db, "none"), storetest.Near(db, "p"), storetest.Near(db, "c"), storetest.Near(db, "a")}
 			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: test.max, Oldest: test.oldest, Wait: wait})
@@ -101,9 +98,7 @@ func TestClaimAnyAtOnce(t *testing.T) {
 				t.Errorf("%+v, wait %v: got %q, %v", test, wait, g.ids(), err)
 			}
 			for i := range ds {
-				if err := ds[i].Ack(t.Context()); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, ds[i].Ack(t.Context()))
 			}
 			waitsIn(t, db, topics, 0)
 		}
@@ -194,9 +189,7 @@ func TestClaimAnyWaits(t *testing.T) {
 		storetest.Publish(t, db, of(topic, "m"))
 		g := want(t, "the message", answer, "m")
 		waitsIn(t, db, topics, 0)
-		if err := g.ds[0].Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, g.ds[0].Ack(t.Context()))
 	}
 	n := len(topics)
 	storetest.Eventually(t, "the last call is counted", func() bool {
@@ -295,9 +288,7 @@ func TestOneClaimAtATime(t *testing.T) {
 			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
 				t.Errorf("%d: %s messages of %s were claimed and released", i, n, d.Topic)
 			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 	}
 }
@@ -388,9 +379,7 @@ func TestClaimAnyThroughFaults(t *testing.T) {
 	topics := topicsOf(5)
 	do := func(args ...any) {
 		t.Helper()
-		if err := db.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), args...).Err())
 	}
 	for i := range 24 {
 		topic, id := topics[i%len(topics)], fmt.Sprint(i)
@@ -404,20 +393,14 @@ func TestClaimAnyThroughFaults(t *testing.T) {
 		case 2: // a beat names the topic
 			do("DEL", db.KeysOf(topic).Waiting(topic))
 		default:
-			if err := storetest.Inspector(t, db).Pause(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.Inspector(t, db).Pause(t.Context(), topic))
 		}
 		storetest.Publish(t, db, of(topic, id))
 		if i%4 == 3 {
-			if err := storetest.Inspector(t, db).Resume(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.Inspector(t, db).Resume(t.Context(), topic))
 		}
 		g := want(t, fmt.Sprint("the message of round ", i), answer, id)
-		if err := g.ds[0].Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, g.ds[0].Ack(t.Context()))
 		waitsIn(t, db, topics, 0)
 	}
 	storetest.Empty(t, db)
@@ -441,9 +424,7 @@ func TestClaimAnyFails(t *testing.T) {
 	warm(t, db, p)
 	only := func(master, port string) {
 		t.Helper()
-		if err := server.Follow(t.Context(), master, port); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, server.Follow(t.Context(), master, port))
 	}
 	only("127.0.0.1", "1")
 	answer := claimAnyLater(t.Context(), t, p, topics, long())
@@ -488,9 +469,7 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	held(2)
 	third := claimAnyLater(t.Context(), t, p, topics[2:], long()) // of one topic
 	held(3)
-	if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err())
 	for _, answer := range []<-chan got{broken, second, third} {
 		if g := storetest.Receive(t, "the claim fails", answer); g.err == nil {
 			t.Errorf("got %v", g)
@@ -512,23 +491,17 @@ func TestClaimAnyOfPausedTopics(t *testing.T) {
 	inspector, topics := storetest.Inspector(t, db), topicsOf(3)
 	for _, topic := range topics {
 		storetest.Publish(t, db, of(topic, topic))
-		if err := inspector.Pause(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, inspector.Pause(t.Context(), topic))
 	}
 	answer := claimAnyLater(t.Context(), t, p, topics, long())
 	waitsIn(t, db, topics, 1)
-	if err := inspector.Resume(t.Context(), topics[1]); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Resume(t.Context(), topics[1]))
 	want(t, "its message", answer, topics[1])
 	waitsIn(t, db, topics, 0)
 	o := long()
 	o.MinAge = time.Millisecond
 	aged := claimAnyLater(t.Context(), t, p, topics, o)
-	if err := inspector.Resume(t.Context(), topics[2]); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Resume(t.Context(), topics[2]))
 	want(t, "its message, for one who wants old ones", aged, topics[2])
 	waitsIn(t, db, topics, 0)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -19,7 +21,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
-	"github.com/redis/go-redis/v9"
 )
 
 // runClaimer returns a claimer that runs until stop is called or the test ends, whose connection stands, and which
@@ -28,9 +29,7 @@ func runClaimer(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop fu
 	t.Helper()
 	inspector := storetest.Inspector(t, db)
 	others, err := inspector.Workers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	p = subscriberstest.Claimer(t, db)
 	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
 	storetest.Eventually(t, "the claimer receives itself", func() bool { return p.Ping(t.Context()) == nil })
@@ -101,9 +100,7 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	t.Cleanup(func() { _ = client.Close() })
 	do := func(args ...any) {
 		t.Helper()
-		if err := client.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Do(t.Context(), args...).Err())
 	}
 	do("CLIENT", "PAUSE", 600000, "WRITE")
 	held = func(n int) {
@@ -180,9 +177,7 @@ func TestWaiterWaitsForAMessage(t *testing.T) {
 		storetest.Publish(t, db, body(id))
 		g := want(t, "the message", answer, id)
 		waits(t, db, 0)
-		if err := g.ds[0].Ack(t.Context()); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, g.ds[0].Ack(t.Context()))
 	}
 	if n := p.Stats().Waiting; n != 0 {
 		t.Errorf("%d wait", n)
@@ -390,15 +385,11 @@ func TestInboxThatCouldNotLeave(t *testing.T) {
 	left := claimLater(ctx, t, p, long())
 	waits(t, db, 1)
 	inboxes, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	cancel()
 	storetest.Receive(t, "the caller leaves", left)
 	waits(t, db, 0)
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inboxes[0]).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, inboxes[0]).Err())
 	other, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, other, long())
 	waits(t, db, 2)
@@ -418,9 +409,7 @@ func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 	second, third := long(), long()
 	third.Lease = time.Hour
 	answers := []<-chan got{claimLater(t.Context(), t, p, second), claimLater(t.Context(), t, p, third)}
-	if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err())
 	if g := storetest.Receive(t, "the claim fails", broken); g.err == nil {
 		t.Errorf("got %v", g)
 	}
@@ -442,9 +431,7 @@ func TestWaitersFail(t *testing.T) {
 	waiting := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	ready := db.KeysOf(topic).Ready(topic)
-	if err := db.Client().Set(t.Context(), ready, "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), ready, "foreign", 0).Err())
 	before := scriptCalls(t, db)
 	for i := range 10 {
 		o := long()
@@ -489,9 +476,7 @@ func TestClaimerStops(t *testing.T) {
 			t.Errorf("%d: got %v", i, g)
 		}
 	}
-	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
-		t.Errorf("ping: %v", err)
-	}
+	storetest.Fails(t, "ping", p.Ping(t.Context()), subscribers.ErrUnsubscribed)
 	waits(t, db, 0)
 }
 
@@ -545,9 +530,7 @@ func TestWaitWithoutRun(t *testing.T) {
 	if ds, err := p.Claim(t.Context(), topic); len(ds) > 0 || err != nil {
 		t.Errorf("without a wait: claimed %v, %v", ds, err)
 	}
-	if err := p.Run(ended(t)); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, p.Run(ended(t)))
 	if _, err := p.Claim(t.Context(), topic, long()); !errors.Is(err, subscribers.ErrStopping) {
 		t.Errorf("behind Run: %v", err)
 	}
@@ -573,9 +556,7 @@ func TestWaiterThroughFaults(t *testing.T) {
 		if i%2 == 1 {
 			fault = []any{"SCRIPT", "FLUSH"}
 		}
-		if err := db.Client().Do(t.Context(), fault...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), fault...).Err())
 		id := fmt.Sprint(i)
 		storetest.Publish(t, db, body(id))
 		want(t, "the message", answer, id)
@@ -592,9 +573,7 @@ func TestWaiterWhereRedisIsEmptied(t *testing.T) {
 	p, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
-	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().FlushAll(t.Context()).Err())
 	storetest.Publish(t, db, body("flushed"))
 	want(t, "the message", answer, "flushed")
 	if n := p.Stats().Fallbacks; n > 1 {
@@ -608,18 +587,14 @@ func TestWaiterOfAPausedTopic(t *testing.T) {
 	db := quiet(t, storetest.Open(t))
 	p, _ := runClaimer(t, db)
 	inspector := storetest.Inspector(t, db)
-	if err := inspector.Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Pause(t.Context(), topic))
 	storetest.Publish(t, db, body("a"))
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
 	if ds, err := p.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); len(ds) > 0 || err != nil {
 		t.Errorf("got %v, %v", ds, err)
 	}
-	if err := inspector.Resume(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Resume(t.Context(), topic))
 	want(t, "the message", answer, "a")
 	waits(t, db, 0)
 }
@@ -628,21 +603,15 @@ func TestPing(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
 	p := subscriberstest.Claimer(t, db)
-	if err := p.Ping(t.Context()); !errors.Is(err, subscribers.ErrUnsubscribed) {
-		t.Errorf("before Run: %v", err)
-	}
+	storetest.Fails(t, "before Run", p.Ping(t.Context()), subscribers.ErrUnsubscribed)
 	p, _ = runClaimer(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	storetest.Fails(t, "cancelled", p.Ping(ctx), context.Canceled)
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if err := p.Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, p.Ping(t.Context()))
 		})
 	}
 	all.Wait()
@@ -656,9 +625,7 @@ func TestPingOfReadOnly(t *testing.T) {
 	p, _ := runClaimer(t, db)
 	only := func(what, master, port string, ready bool) {
 		t.Helper()
-		if err := server.Follow(t.Context(), master, port); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, server.Follow(t.Context(), master, port))
 		storetest.Eventually(t, what, func() bool { return (p.Ping(t.Context()) == nil) == ready })
 	}
 	only("a replica is not ready", "127.0.0.1", "1", false)
@@ -706,9 +673,7 @@ func TestMinAgeWaitersComeAndGo(t *testing.T) {
 		if storetest.Shards() > 1 {
 			n, err = db.Listening(t.Context(), db.Of(topic).WakeChannel(topic))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return n
 	}
 	var all sync.WaitGroup
@@ -745,9 +710,7 @@ func TestThousandWaiters(t *testing.T) {
 	lapsed := lapsing(t, db)
 	listening := func() int {
 		list, err := db.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "pubsub").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return strings.Count(list, "\n")
 	}
 	p, stop := runClaimer(t, db)
@@ -965,7 +928,7 @@ func TestClaimersAndSubscriber(t *testing.T) {
 			lapsed := lapsing(t, db)
 			topics := []string{topic, "b", "c.d"}
 			var h handouts
-			stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+			stop := handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 				h.note(d.ID)
 				return nil
 			}, subscribers.HandleOptions{Concurrency: 3})

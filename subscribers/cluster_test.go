@@ -21,9 +21,7 @@ import (
 func TestActiveInACluster(t *testing.T) {
 	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute) // longer than a busy machine keeps a server from answering
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	db := storetest.Unhurried(storetest.At(t, cluster.URL(), "")) // no carrier beats: the subscription would be made anew every few seconds
 	l := newListener(t, db)
@@ -48,9 +46,7 @@ func TestActiveInACluster(t *testing.T) {
 func clusterOf(t *testing.T, shards int) (*redisserver.Cluster, *notify.Store) {
 	t.Helper()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(c.Stop)
 	db := shardsAt(t, c.URL(), "", shards)
 	carry(t, db)

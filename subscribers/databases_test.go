@@ -42,16 +42,11 @@ func lodge(t *testing.T, url string) *tenant {
 	})
 	l.stop = carry(t, l.Store)
 	worker, err := subscribers.NewSubscriber(l.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = worker.Handle("t", func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, worker.Handle("t", func(_ context.Context, d *subscribers.Delivery) error {
 		l.note(&l.got, "message "+d.ID)
 		return nil
-	}, subscribers.HandleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	storetest.Run(t, worker.Run)
 	listener, began := subscriberstest.Listener(t, l.Store), make(chan struct{})
 	storetest.Run(t, func(ctx context.Context) error {
@@ -115,9 +110,7 @@ func TestTwoDatabases(t *testing.T) {
 	all := []*tenant{lodge(t, url), lodge(t, url+"/2")}
 	bodies := all[0].Client().PSubscribe(t.Context(), "*")
 	defer bodies.Close()
-	if _, err := bodies.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(bodies.Receive(t.Context())))
 	for i, l := range all {
 		for n := range 20 {
 			id := fmt.Sprint(i, "-", n)
@@ -136,9 +129,7 @@ func TestTwoDatabases(t *testing.T) {
 	if storetest.Shards() == 1 { // those of several publish where patterns are not heard
 		heardApart(t, all, func() (channel, payload string) {
 			m, err := bodies.ReceiveMessage(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			return m.Channel, m.Payload
 		})
 	}
@@ -188,15 +179,9 @@ func TestRightsInAnotherDatabase(t *testing.T) {
 	for word := range strings.FieldsSeq(s.Rights()) {
 		rule = append(rule, word)
 	}
-	if err := admin.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := s.CheckPatterns(t.Context(), storetest.Deadline); err != nil {
-		t.Error(err)
-	}
+	storetest.Must(t, admin.Client().Do(t.Context(), rule...).Err())
+	storetest.Should(t, s.Check(t.Context()))
+	storetest.Should(t, s.CheckPatterns(t.Context(), storetest.Deadline))
 	carry(t, s)
 	got := make(chan string, 1)
 	l := subscriberstest.Listener(t, s)

@@ -1,7 +1,6 @@
 package subscribers_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -28,9 +26,7 @@ func die(t *testing.T, db *notify.Store, topic string, ids ...string) {
 		if err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "of "+id); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "of "+id)))
 	}
 }
 
@@ -65,9 +61,7 @@ func wantDeaths(t *testing.T, h *received, want ...string) {
 	got := h.died(t)
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("deaths (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "deaths", want, got)
 }
 
 // A named listener to deaths gets each, also those while none of its processes was there.
@@ -92,16 +86,12 @@ func TestDeaths(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "again"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "again")))
 	h, stop = listen(t, newListener(t, db), "$dead.orders", o)
 	wantDeaths(t, h, "orders:c 1 of c", "orders:d 1 of d", "orders:a 1 again")
 	nothingHeld(t, db, "undertaker")
 	stop()
-	if err := inspector.RemoveListener(t.Context(), "undertaker"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.RemoveListener(t.Context(), "undertaker"))
 	if n := db.Client().Exists(t.Context(), db.KeysOf(topic).Hooks()).Val(); n != 0 {
 		t.Error("there is a hook without a listener")
 	}
@@ -121,9 +111,7 @@ func TestDeathsOfAllKinds(t *testing.T) {
 	claim := func(max int) []subscribers.Delivery {
 		t.Helper()
 		ds, err := claimer.Claim(t.Context(), "t", subscribers.ClaimOptions{Max: max, Lease: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return ds
 	}
 	die(t, db, "t", "buried")
@@ -160,8 +148,8 @@ func TestSystemTopics(t *testing.T) {
 	carry(t, db)
 	inspector := storetest.Inspector(t, db)
 	everything, _ := listen(t, newListener(t, db), ">", subscribers.ListenOptions{Name: "everything"})
-	one, _ := listen(t, newListener(t, db), "*.*", subscribers.ListenOptions{})
-	plain, _ := listen(t, newListener(t, db), "$dead.*", subscribers.ListenOptions{})
+	one, _ := listen(t, newListener(t, db), "*.*")
+	plain, _ := listen(t, newListener(t, db), "$dead.*")
 	named, _ := listen(t, newListener(t, db), "$dead.*", subscribers.ListenOptions{Name: "n"})
 	die(t, db, "t", "a")
 	die(t, db, "t.u", "other")
@@ -175,9 +163,7 @@ func TestSystemTopics(t *testing.T) {
 		t.Error(all, err)
 	}
 	deaths, err := notify.ParsePattern("$dead.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	all, err = storetest.Collect(inspector.Topics(t.Context(), deaths))
 	if err != nil || len(all) != 1 || all[0].Topic != "$dead.t" || all[0].Sent != 1 || all[0].Log != 1 {
 		t.Error(all, err)
@@ -198,7 +184,7 @@ func TestSystemTopics(t *testing.T) {
 		"pause":  func() error { return inspector.Pause(t.Context(), "$dead.t") },
 		"cancel": func() error { _, err := storetest.Publisher(t, db).Cancel(t.Context(), "$dead.t", "a"); return err },
 		"listen": func() error {
-			return newListener(t, db).Listen(t.Context(), "$other.t", func(_ context.Context, _ *subscribers.Broadcast) error { return nil })
+			return newListener(t, db).Listen(t.Context(), "$other.t", hears)
 		},
 	} {
 		if err := call(); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "names that begin with $ are the system's") {

@@ -45,7 +45,7 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 			t.Run(name+", returns "+verdict, func(t *testing.T) {
 				db := storetest.Open(t)
 				log, done, died := new(journal), make(chan error, 2), make(chan subscribers.Death, 2)
-				stop := handle(t, db, subscribers.SubscriberOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(ctx context.Context, d *subscribers.Delivery) error {
+				stop := handleAs(t, db, subscribers.SubscriberOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(ctx context.Context, d *subscribers.Delivery) error {
 					if d.ID == "next" {
 						done <- nil
 						return nil
@@ -54,17 +54,13 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 					if again := d.Ack(ctx); !errors.Is(again, notify.ErrLeaseLost) {
 						t.Errorf("settled again: %v", again)
 					}
-					if err := d.Extend(ctx, time.Minute); !errors.Is(err, notify.ErrLeaseLost) {
-						t.Errorf("extended: %v", err)
-					}
+					storetest.Fails(t, "extended", d.Extend(ctx, time.Minute), notify.ErrLeaseLost)
 					done <- errors.Join(err, ctx.Err())
 					return returns
 				}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { died <- d }})
 				storetest.Publish(t, db, body("a"), body("next"))
 				for range 2 {
-					if err := storetest.Receive(t, "it is settled", done); err != nil {
-						t.Error(err)
-					}
+					storetest.Should(t, storetest.Receive(t, "it is settled", done))
 				}
 				stop()
 				want := test.want
@@ -94,7 +90,7 @@ func TestHandlerReleasesBehindOthers(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	got, published := make(chan string, 10), make(chan time.Time)
 	released := false
-	stop := handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if got <- d.ID; released {
 			return nil
 		}
@@ -110,9 +106,7 @@ func TestHandlerReleasesBehindOthers(t *testing.T) {
 	storetest.Publish(t, db, body("first"))
 	wantHandled(t, got, "first")
 	other, err := storetest.Publisher(t, db).Publish(t.Context(), body("other"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	published <- other.Due
 	wantHandled(t, got, "other")
 	wantHandled(t, got, "first")
@@ -125,14 +119,14 @@ func TestHandlerReleasesItsDelivery(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	var mu sync.Mutex
 	var attempts []int
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if attempts = append(attempts, d.Attempt); len(attempts) == 1 {
 			return d.Release(ctx)
 		}
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	settled(t, db)
 	mu.Lock()
@@ -147,7 +141,7 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
 	done := make(chan error, 1)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		for i := range 500 {
 			short, cancel := context.WithTimeout(ctx, time.Duration(100+i)*time.Microsecond)
 			if err := d.Extend(short, time.Minute); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -157,11 +151,9 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 		}
 		done <- d.Ack(ctx)
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
-	if err := storetest.Receive(t, "it is settled", done); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it is settled", done))
 	settled(t, db)
 	storetest.Empty(t, db)
 }
@@ -172,7 +164,7 @@ func TestHandlerSettlesAfterExtensions(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	began, extended, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		close(began)
 		<-extended
 		receipt, first := d.Receipt, d.Until()
@@ -185,14 +177,12 @@ func TestHandlerSettlesAfterExtensions(t *testing.T) {
 		}
 		done <- d.Ack(ctx)
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the handler begins", began)
 	storetest.Eventually(t, "its lease is extended", extendsOf(t, db, "a"))
 	close(extended)
-	if err := storetest.Receive(t, "it is settled", done); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it is settled", done))
 	settled(t, db)
 	storetest.Empty(t, db)
 }
@@ -204,7 +194,7 @@ func TestHandlerSettlesWithALostLease(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	done := make(chan error, 1)
 	var other subscribers.Delivery
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if err := c.Delivery(topic, d.ID, d.Receipt).Release(ctx); err != nil { // as if it were given back behind its back
 			t.Error(err)
 		}
@@ -221,11 +211,9 @@ func TestHandlerSettlesWithALostLease(t *testing.T) {
 		}
 		done <- err
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
-	if err := storetest.Receive(t, "it is settled", done); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "settled", storetest.Receive(t, "it is settled", done), notify.ErrLeaseLost)
 	if err := other.Ack(t.Context()); err != nil {
 		t.Errorf("the one that took it: %v", err)
 	}
@@ -237,10 +225,10 @@ func TestDeliveryBehindItsHandler(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
 	kept := make(chan *subscribers.Delivery, 1)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		kept <- d
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	d := storetest.Receive(t, "it is handled", kept)
 	settled(t, db)
@@ -292,8 +280,6 @@ func TestConstructorsRefuseWrongOptions(t *testing.T) {
 		}
 	}
 	for _, err := range []error{newSubscriber(db), newClaimer(db), newListener(db)} {
-		if err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, err)
 	}
 }

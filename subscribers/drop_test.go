@@ -45,17 +45,13 @@ func TestFailDrop(t *testing.T) {
 		{"it expires while it is ready", notify.Message{TTL: 100 * time.Millisecond, Lease: time.Minute}, nil, false},
 		{"it expires while it waits for a retry", notify.Message{TTL: 2 * time.Hour}, func(t *testing.T, db *notify.Store, c *subscribers.Claimer) {
 			d := claimed(t, c, subscribers.ClaimOptions{})
-			if _, err := d.Nack(t.Context(), time.Hour, "no"); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "no")))
 			expire(t, db, "a")
 		}, true},
 		{"it expires while it is leased", notify.Message{TTL: time.Hour}, func(t *testing.T, db *notify.Store, c *subscribers.Claimer) {
 			d := claimed(t, c, subscribers.ClaimOptions{})
 			expire(t, db, "a")
-			if err := d.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Release(t.Context()))
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,7 +104,7 @@ func TestWorkerDrops(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
-	handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error { return errors.New("no") },
+	handle(t, db, func(context.Context, *subscribers.Delivery) error { return errors.New("no") },
 		subscribers.HandleOptions{OnDead: func(d subscribers.Death) { t.Errorf("%s died: %s", d.ID, d.Reason) }})
 	storetest.Publish(t, db, dropping("a", notify.Message{MaxAttempts: 1}), dropping("b", notify.Message{MaxAttempts: 1, Lease: time.Minute}))
 	storetest.Eventually(t, "they are dropped", func() bool { return counter(t, db, topic, "dropped") == 2 })
@@ -130,9 +126,7 @@ func TestLateFailAndTry(t *testing.T) {
 	}
 	for _, d := range ds {
 		if d.ID == "plain" {
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 	}
 	storetest.Eventually(t, "its try times out", func() bool { return counts(t, db).Ready == 1 })

@@ -2,12 +2,12 @@ package subscribers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // untilEnd is a handler that notes why its context ends.
@@ -190,9 +190,7 @@ func TestHandlerFindsItsLeaseLost(t *testing.T) {
 	virtually(t, terms{concurrency: 1}, func(t *testing.T, f *fake) {
 		f.handler = func(ctx context.Context, id string) error {
 			for j := range f.leased {
-				if err := f.withReceipt(j, func(*piece) error { return notify.ErrLeaseLost }); !errors.Is(err, notify.ErrLeaseLost) {
-					t.Errorf("got %v", err)
-				}
+				storetest.Fails(t, "its call", f.withReceipt(j, func(*piece) error { return notify.ErrLeaseLost }), notify.ErrLeaseLost)
 			}
 			return f.untilEnd(ctx, id)
 		}

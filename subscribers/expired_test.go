@@ -18,9 +18,7 @@ func sendBrief(t *testing.T, db *notify.Store, ttl time.Duration) (over func()) 
 	t.Helper()
 	now := func() time.Time {
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return now
 	}
 	began := now()
@@ -49,7 +47,7 @@ func TestBroadcastWithATTL(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
-	before, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	before, _ := listen(t, l, topic)
 	began := time.Now()
 	sendBrief(t, db, time.Minute)
 	after, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
@@ -128,9 +126,7 @@ func TestNamedBroadcastExpiresBetweenAttempts(t *testing.T) {
 			carry(t, db)
 			handled := make(chan string, 100)
 			l, err := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			listen := func(ctx context.Context) error {
 				return l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
 					handled <- b.ID

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Leases that become shorter with each claim put off the extension of none before them.
@@ -58,8 +60,6 @@ func TestLeasesThatBecomeShorter(t *testing.T) {
 		}
 		close(over)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, <-ended)
 	})
 }

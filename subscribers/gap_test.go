@@ -20,9 +20,7 @@ import (
 func carryFew(t *testing.T, store *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{KeepCount: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
 }
 
@@ -77,8 +75,8 @@ func TestGapOfASlowListener(t *testing.T) {
 	carryFew(t, store)
 	l := newListener(t, store)
 	slow := &received{hold: make(chan struct{})}
-	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
-	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	listenInto(t, l, ">", slow)
+	fast, _ := listen(t, l, ">")
 	ids := numbers("n", 5000)
 	// It has read a page from the window when the rest comes.
 	flood(t, store, []string{topic}, ids[:10]...)
@@ -114,8 +112,8 @@ func TestGapOfAHub(t *testing.T) {
 	carryFew(t, store)
 	back := away(t, store, server.URL())
 	l := newListener(t, back.store)
-	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
+	h, _ := listen(t, l, ">")
+	other, _ := listen(t, l, "other")
 	broadcast(t, store, topic, "a")
 	wantIDs(t, h, "a")
 	back.leave()
@@ -166,8 +164,8 @@ func TestShortAbsenceIsNoGap(t *testing.T) {
 	carry(t, store)
 	back := away(t, store, server.URL())
 	l := newListener(t, back.store)
-	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	one, _ := listen(t, l, "t.007", subscribers.ListenOptions{})
+	all, _ := listen(t, l, ">")
+	one, _ := listen(t, l, "t.007")
 	named, _ := listen(t, l, "t.*", subscribers.ListenOptions{Name: "n", Concurrency: 4})
 	var topics []string
 	for i := range 600 { // more than one look tells of
@@ -260,9 +258,7 @@ func TestGapsAtTheBeginning(t *testing.T) {
 			}
 			stop()
 			if name != "" {
-				if err := storetest.Inspector(t, store).RemoveListener(t.Context(), name); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.Inspector(t, store).RemoveListener(t.Context(), name))
 			}
 		}
 	}
@@ -297,9 +293,7 @@ func TestGapWhileReadingFromTheBeginning(t *testing.T) {
 			if gaps := slow.missed(); len(gaps) > 0 {
 				t.Fatalf("at the beginning: %v", gaps)
 			}
-			if err := store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), 100).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), 100).Err())
 			close(slow.hold)
 			storetest.Eventually(t, "it has received the last", func() bool {
 				got := slow.list()
@@ -362,9 +356,7 @@ func TestGapOfAProcessThatDied(t *testing.T) {
 		t.Fatalf("%q is leased", held)
 	}
 	for _, member := range held { // their leases end
-		if err := db.Client().Do(t.Context(), "ZADD", keys.Held("n"), 1, member).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Do(t.Context(), "ZADD", keys.Held("n"), 1, member).Err())
 	}
 	want := subscribers.Gap{Topic: topic, After: got.Gaps[0].After, UpTo: got.Gaps[0].UpTo}
 	kept := sentTo(t, db)
@@ -400,9 +392,7 @@ func TestGapOfARemovedLog(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stopCarrier := storetest.Run(t, c.Run)
 	l := newListener(t, store)
 	o := subscribers.ListenOptions{Name: "n"}
@@ -436,12 +426,10 @@ func TestNoGapForTimelyListeners(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{KeepCount: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	l := newListener(t, store)
-	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	h, _ := listen(t, l, ">")
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
 	topics := []string{"a", storetest.Beside(store, "a", "b"), storetest.Beside(store, "a", "c")}
 	ids := numbers("n", 1000)
@@ -480,9 +468,7 @@ func TestLagOfAName(t *testing.T) {
 	}
 	trim := func(keep int64) {
 		t.Helper()
-		if err := store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), keep).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().XTrimMaxLen(t.Context(), store.KeysOf(topic).Log(topic), keep).Err())
 	}
 	want("the log keeps all", sentAt[1].at, false, false)
 	trim(2)
@@ -491,9 +477,7 @@ func TestLagOfAName(t *testing.T) {
 	want("one is gone", sentAt[2].at, true, true)
 	trim(0)
 	want("all are gone", sentAt[3].at, true, false)
-	if err := store.Client().Set(t.Context(), store.KeysOf("other").Log("other"), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf("other").Log("other"), "foreign", 0).Err())
 	if names, err := storetest.Inspector(t, store).Listeners(t.Context()); err != nil || len(names) != 1 {
 		t.Errorf("a log is foreign: %v, %v", names, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -95,9 +94,7 @@ func (h *hand) rung() {
 func carrying(t *testing.T, db *notify.Store) *carrier.Carrier {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	return c
 }
@@ -107,15 +104,11 @@ func byHand(t *testing.T, db *notify.Store) (carries func() store.Carried) {
 	t.Helper()
 	shard := db.Of(topic)
 	elected, err := shard.Elect(t.Context(), "it", store.MaxCarrierLease, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return func() store.Carried {
 		t.Helper()
 		got, err := shard.Carry(t.Context(), store.Carry{Token: elected.Token, Batch: 100, Ready: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return got
 	}
 }
@@ -141,15 +134,10 @@ func leased(t *testing.T, db *notify.Store, id string) string {
 	return score
 }
 
-func handedOver(t *testing.T, db *notify.Store, handler subscribers.Handler, o subscribers.HandleOptions) *subscribers.Subscriber {
+func handedOver(t *testing.T, db *notify.Store, handler subscribers.Handler, o ...subscribers.HandleOptions) *subscribers.Subscriber {
 	t.Helper()
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, handler, o); err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
+	storetest.Must(t, sub.Handle(topic, handler, o...))
 	storetest.Run(t, sub.Run)
 	waits(t, db, 1)
 	return sub
@@ -165,7 +153,7 @@ func TestHandover(t *testing.T) {
 				began <- *d
 				<-end
 				return nil
-			}, subscribers.HandleOptions{})
+			})
 			m := body("a")
 			m.Delay, m.Headers = delay, map[string]string{"Trace": "7"}
 			storetest.Publish(t, db, m)
@@ -211,11 +199,9 @@ func TestHandoverIsSettled(t *testing.T) {
 			sub := handedOver(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 				done <- test.settle(ctx, d)
 				return nil
-			}, subscribers.HandleOptions{})
+			})
 			storetest.Publish(t, db, body("a"))
-			if err := storetest.Receive(t, "it is settled", done); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.Receive(t, "it is settled", done))
 			storetest.Eventually(t, "it is "+name, func() bool {
 				c := counts(t, db)
 				return c.Scheduled == test.want.Scheduled && c.Dead == test.want.Dead && c.Leased == 0
@@ -231,14 +217,9 @@ func TestHandoverIsSettled(t *testing.T) {
 func TestStoppingKeepsNoHandover(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *notify.Store) (stop func()){
 		"a subscriber": func(t *testing.T, db *notify.Store) func() {
-			sub, err := subscribers.NewSubscriber(db)
-			if err != nil {
-				t.Fatal(err)
-			}
-			done := func(context.Context, *subscribers.Delivery) error { return nil }
-			if err := sub.Handle(topic, done); err != nil {
-				t.Fatal(err)
-			}
+			sub := subscriberstest.Subscriber(t, db)
+			done := succeeds
+			storetest.Must(t, sub.Handle(topic, done))
 			return storetest.Run(t, sub.Run)
 		},
 		"a claimer": func(t *testing.T, db *notify.Store) func() {
@@ -247,9 +228,7 @@ func TestStoppingKeepsNoHandover(t *testing.T) {
 			claiming.Go(func() {
 				ds, _ := c.Claim(t.Context(), topic, long())
 				for _, d := range ds {
-					if err := d.Ack(t.Context()); err != nil {
-						t.Error(err)
-					}
+					storetest.Should(t, d.Ack(t.Context()))
 				}
 			})
 			return func() {
@@ -273,9 +252,7 @@ func TestStoppingKeepsNoHandover(t *testing.T) {
 				if until := leased(t, db, id); until != "" {
 					t.Fatalf("message %s is leased until %s", id, until)
 				}
-				if _, err := rest.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true}); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, storetest.ErrOf(rest.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true})))
 			}
 		})
 	}
@@ -293,9 +270,7 @@ func TestLostHandover(t *testing.T) {
 	if got := one.claim(0); got.OnTheWay != (after(got) < record.HandoverLease) || len(got.Messages) > 0 {
 		t.Errorf("before it received the hand-over, %v behind it, it claimed %+v", after(got), got)
 	}
-	if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}))
 	two := newHand(t, db, "two")
 	c := carrying(t, db)
 	two.rung()
@@ -339,18 +314,14 @@ func TestLapsedHandoverKeepsItsDueTime(t *testing.T) {
 				}
 				lost = taken()
 			}
-			if err := one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, one.shard.Leave(t.Context(), one.inbox, []string{topic}, []int64{lost.At}))
 			passed(t, db, time.UnixMicro(lost.At), record.HandoverLease)
 			if got := carries(); got.Lapsed != 0 {
 				t.Fatalf("it lapsed before it was spared: %+v", got)
 			}
 			if put != nil {
 				score, err := strconv.ParseFloat(leased(t, db, "a"), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				spared := time.Duration(int64(score)-lost.Receipt) * time.Microsecond
 				due = time.UnixMicro(lost.At).Add(spared.Truncate(record.HandoverSpare) - record.HandoverSpare).Truncate(time.Millisecond)
 			}
@@ -399,9 +370,7 @@ func TestOneHandoverAtATime(t *testing.T) {
 // What waits longest gets the message; one that nobody is subscribed to any more loses its place.
 func TestHandoverGoesToTheLongestWaiting(t *testing.T) {
 	db := storetest.Open(t)
-	if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: reach.NewInbox("gone", true)}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: reach.NewInbox("gone", true)})))
 	one, two := newHand(t, db, "one"), newHand(t, db, "two")
 	storetest.Publish(t, db, body("a"))
 	one.rung() // the message became ready, since nobody has the first inbox
@@ -455,16 +424,12 @@ func TestRungInsteadOfHanded(t *testing.T) {
 func TestNothingIsHandedOver(t *testing.T) {
 	db := storetest.Open(t)
 	one := newHand(t, db, "one")
-	if err := storetest.Inspector(t, db).Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, db).Pause(t.Context(), topic))
 	storetest.Publish(t, db, body("paused"))
 	if c := counts(t, db); c.Ready != 1 || c.Leased != 0 {
 		t.Errorf("paused: %+v", c)
 	}
-	if err := storetest.Inspector(t, db).Resume(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, db).Resume(t.Context(), topic))
 	one.rung()
 	one.claim(0)
 	becomeOverdue(t, db, "overdue") // nobody carries
@@ -503,9 +468,7 @@ func TestClaimerIsHanded(t *testing.T) {
 			if late := time.Until(d.Receipt.Until()); late > want || late < want-storetest.Deadline {
 				t.Errorf("it is leased for another %v", late)
 			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 		if s := p.Stats(); s.HandedOver != 2 || (s.Dropped == 0) != whole {
 			t.Errorf("it counts %+v", s)
@@ -581,9 +544,7 @@ func TestConfirmationBehindAnExtension(t *testing.T) {
 	h := one.taken()
 	promised := h.Promise(time.Minute)
 	d := subscriberstest.Claimer(t, db).Delivery(topic, "a", subscribers.Receipt(promised))
-	if err := d.Extend(t.Context(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, d.Extend(t.Context(), time.Hour))
 	extended := leased(t, db, "a")
 	lost, err := one.shard.Confirm(t.Context(), topic, "w-1", []store.Lease{{Member: h.Member, Receipt: promised}})
 	if is := leased(t, db, "a"); err != nil || len(lost) > 0 || is != extended {
@@ -592,9 +553,7 @@ func TestConfirmationBehindAnExtension(t *testing.T) {
 	if info := inspect(t, db, "a"); info.By != "w-1" {
 		t.Errorf("had by %q", info.By)
 	}
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 }
 
 // What is handed over when the last caller has left is released at once, and no attempt is used up.
@@ -608,9 +567,7 @@ func TestHandoverToNobody(t *testing.T) {
 	cancel()
 	storetest.Receive(t, "the caller leaves", left)
 	waits(t, db, 0)
-	if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), redis.Z{Score: 1, Member: inbox}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), redis.Z{Score: 1, Member: inbox}).Err())
 	storetest.Publish(t, db, body("a"))
 	storetest.Eventually(t, "it is ready", func() bool { c := counts(t, db); return c.Ready == 1 && c.Leased+c.Waiting == 0 })
 	if s := p.Stats(); s.HandedOver != 1 || s.Dropped != 1 {
@@ -678,9 +635,7 @@ func TestClaimerMissesAHandover(t *testing.T) {
 	waits(t, db, 1)
 	inbox := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Val()[0]
 	now := db.Client().Time(t.Context()).Val()
-	if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), redis.Z{Score: 6e15 + float64(now.UnixMicro()), Member: inbox}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), redis.Z{Score: 6e15 + float64(now.UnixMicro()), Member: inbox}).Err())
 	storetest.Publish(t, db, body("a"))
 	want(t, "the message", first, "a")
 }
@@ -728,9 +683,7 @@ func TestMadeUpHandoversAreBounded(t *testing.T) {
 	p, _ := runClaimer(t, db)
 	answer := claimLater(t.Context(), t, p, long())
 	waits(t, db, 1)
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err())
 	_, let := hold(t, db)
 	const made = 2 * subscribers.MostPending
 	for i := range made + 1 {
@@ -756,16 +709,11 @@ func TestMadeUpHandoversAreBounded(t *testing.T) {
 // In a Cluster a PUBLISH goes to all servers, so a store of one shard hands nothing over there; one of several shards does.
 func TestHandoverInACluster(t *testing.T) {
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute) // longer than a busy machine keeps a server from answering
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	db := storetest.Unhurried(storetest.At(t, cluster.URL(), ""))
 	got := make(chan string, 1)
-	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	sub := handedOver(t, db, idsInto(got))
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "it is handled", got)
 	want := int64(0)
@@ -781,10 +729,7 @@ func TestHandoverInACluster(t *testing.T) {
 func TestHandoverIsDropped(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t)) // each payload is sent once
 	got := make(chan string, 10)
-	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	sub := handedOver(t, db, idsInto(got))
 	inbox := func() string {
 		all, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Result()
 		if err != nil || len(all) == 0 {
@@ -793,9 +738,7 @@ func TestHandoverIsDropped(t *testing.T) {
 		return all[0]
 	}()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	line := func(topic string, at time.Time, record string) string {
 		return fmt.Sprintf("%s %d %d.5 %d 0 30000 a\n%s", topic, at.UnixMicro(), at.Add(time.Second).UnixMicro(), at.UnixMilli(), record)
 	}
@@ -830,10 +773,7 @@ func TestOrderOfHandovers(t *testing.T) {
 	c := carrying(t, db)
 	const n = 2000
 	got := make(chan string, 2*n)
-	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	sub := handedOver(t, db, idsInto(got))
 	var want, order, again []string
 	receive := func() {
 		id := storetest.Receive(t, "one is handled", got)
@@ -856,9 +796,7 @@ func TestOrderOfHandovers(t *testing.T) {
 	}
 	all := append(slices.Clone(order), again...)
 	slices.Sort(all)
-	if diff := cmp.Diff(want, slices.Compact(all)); diff != "" {
-		t.Errorf("handled (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "handled", want, slices.Compact(all))
 	storetest.Eventually(t, fmt.Sprintf("%v came out of order, and as many hand-overs lapsed as these", again), func() bool { return int64(len(again)) <= lapsed(c) })
 	if taken := sub.Stats(); taken.HandedOver == 0 || taken.Dropped > lapsed(c) {
 		t.Errorf("it counts %+v", taken)
@@ -871,13 +809,10 @@ func TestStopDuringHandovers(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	handled := make(chan subscribers.Delivery, 1000)
-	handler := func(_ context.Context, d *subscribers.Delivery) error {
-		handled <- *d
-		return nil
-	}
+	handler := allInto(handled)
 	const rounds = 30
 	for i := range rounds {
-		stop := handle(t, db, subscribers.SubscriberOptions{}, handler, subscribers.HandleOptions{})
+		stop := handle(t, db, handler)
 		waits(t, db, 1)
 		stopped := make(chan bool)
 		go func() {
@@ -887,7 +822,7 @@ func TestStopDuringHandovers(t *testing.T) {
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 		<-stopped
 	}
-	handle(t, db, subscribers.SubscriberOptions{}, handler, subscribers.HandleOptions{})
+	handle(t, db, handler)
 	settled(t, db)
 	seen := make(map[string]bool)
 	for len(handled) > 0 {
@@ -907,21 +842,16 @@ func TestStopDuringHandovers(t *testing.T) {
 func TestHandsOfManyTopics(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	const n = 32
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
 	began, end := make(chan string, 10*n), make(chan bool)
 	topics := make([]string, n)
 	for i := range topics {
 		topics[i] = fmt.Sprintf("%s.%02d", topic, i)
-		if err := sub.Handle(topics[i], func(_ context.Context, d *subscribers.Delivery) error {
+		storetest.Must(t, sub.Handle(topics[i], func(_ context.Context, d *subscribers.Delivery) error {
 			began <- d.Topic + " " + d.ID
 			<-end
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	storetest.Run(t, sub.Run)
 	defer close(end)
@@ -943,9 +873,7 @@ func TestHandsOfManyTopics(t *testing.T) {
 		got = append(got, storetest.Receive(t, "a message of each topic is handled", began))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("handled (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "handled", want, got)
 	if s := sub.Stats(); s.HandedOver < n {
 		t.Errorf("it counts %+v", s)
 	}
@@ -973,9 +901,7 @@ func TestHandoverComesTwice(t *testing.T) {
 	payload := storetest.Receive(t, "the hand-over is heard", tap.came).Payload
 	storetest.Receive(t, "its handler begins", began)
 	again := func(dropped int64) {
-		if _, err := shout(t.Context(), db, all[0], payload); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(shout(t.Context(), db, all[0], payload)))
 		storetest.Eventually(t, "it is dropped", func() bool { return sub.Stats().Dropped == dropped })
 	}
 	again(1)
@@ -1023,9 +949,7 @@ func TestHandoverExpires(t *testing.T) {
 // expire ends the time to live of a message: a carrier that is started then learns of it.
 func expire(t *testing.T, db *notify.Store, id string) {
 	t.Helper()
-	if err := db.Client().ZAddXX(t.Context(), db.KeysOf(topic).Expiries(), redis.Z{Score: 1, Member: record.Member(topic, id)}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAddXX(t.Context(), db.KeysOf(topic).Expiries(), redis.Z{Score: 1, Member: record.Member(topic, id)}).Err())
 }
 
 // An expired message is not handed over.
@@ -1053,10 +977,7 @@ func TestHandoversBesideRings(t *testing.T) {
 	db := storetest.Open(t)
 	carried := carrying(t, db)
 	handled := make(chan subscribers.Delivery, 1000)
-	handler := func(_ context.Context, d *subscribers.Delivery) error {
-		handled <- *d
-		return nil
-	}
+	handler := allInto(handled)
 	handledBy := func(id string, over bool) {
 		t.Helper()
 		storetest.Publish(t, db, body(id))
@@ -1067,7 +988,7 @@ func TestHandoversBesideRings(t *testing.T) {
 		storetest.Eventually(t, "it came as it should, or its hand-over lapsed", func() bool { return d.HandedOver == over || over && lapsed(carried) > 0 })
 	}
 	rings := storetest.At(t, storetest.URL(), db.Keys().Prefix())
-	taker := handedOver(t, db, handler, subscribers.HandleOptions{})
+	taker := handedOver(t, db, handler)
 	handledBy("alone", true)
 	waits(t, db, 1)
 	storetest.RingAlone(t, rings, topic)
@@ -1085,9 +1006,7 @@ func TestHandoversBesideRings(t *testing.T) {
 			ds, _ := c.Claim(ctx, topic, subscribers.ClaimOptions{Wait: time.Minute})
 			for _, d := range ds {
 				claimed <- d.ID
-				if err := d.Ack(t.Context()); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, d.Ack(t.Context()))
 			}
 		}
 	})
@@ -1140,9 +1059,7 @@ func TestHandoverIsTakenBack(t *testing.T) {
 			held := two.taken()
 			storetest.Publish(t, db, body("c"))
 			for _, err := range []error{leave(one, 0), leave(two, held.At)} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 			}
 			got := two.claim(held.At)
 			if len(got.Messages) != 2 || got.Messages[0].Member != topic+":a" || got.Messages[0].Used != 0 || !got.Messages[0].Due.Equal(lost.Due) || got.Messages[1].Member != topic+":c" {
@@ -1235,8 +1152,6 @@ func TestHandoverIsSpared(t *testing.T) {
 func redisNow(t *testing.T, db *notify.Store) int64 {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return now.UnixMicro()
 }

@@ -18,9 +18,7 @@ import (
 func holders(t *testing.T, db *notify.Store, name string) (all []string) {
 	t.Helper()
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, one := range names {
 		for _, o := range one.HeldBy {
 			if one.Name == name {
@@ -99,9 +97,7 @@ func leaseEnds(t *testing.T, db *notify.Store) (ends []float64) {
 	t.Helper()
 	for _, keys := range db.KeysOfAll() {
 		all, err := db.Client().ZRangeWithScores(t.Context(), keys.Held("n"), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, one := range all {
 			ends = append(ends, one.Score)
 		}
@@ -123,32 +119,22 @@ func TestWhoHoldsIsNotGuessed(t *testing.T) {
 	}
 	member := client.ZRange(t.Context(), keys.Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(2 * time.Hour).UnixMilli()
-	if err := client.Do(t.Context(), "ZADD", keys.Held("n"), far, member).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Do(t.Context(), "ZADD", keys.Held("n"), far, member).Err())
 	wantHolders(t, db, "n", "w-a 1 "+topic)
 	for _, foreign := range []string{"x", fmt.Sprint(far), fmt.Sprintf("%d a b", far), fmt.Sprintf("%d \x1b[31m", far)} {
-		if err := client.HSet(t.Context(), keys.Owners("n"), member, foreign).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.HSet(t.Context(), keys.Owners("n"), member, foreign).Err())
 		if got := holders(t, db, "n"); !slices.Equal(got, []string{"w-a 1 " + topic}) {
 			t.Errorf("held by %q", got)
 		}
 	}
-	if err := client.Del(t.Context(), keys.Owners("n")).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Set(t.Context(), keys.Owners("n"), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Del(t.Context(), keys.Owners("n")).Err())
+	storetest.Must(t, client.Set(t.Context(), keys.Owners("n"), "foreign", 0).Err())
 	wantHolders(t, db, "n")
 	broadcast(t, db, topic, "c")
 	close(h.hold)
 	wantSet(t, h, "a", "b", "c")
 	stop()
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, db).RemoveListener(t.Context(), "n"))
 	if n := client.Exists(t.Context(), keys.Owners("n")).Val(); n > 0 {
 		t.Error("who holds what is left of a name that was removed")
 	}
@@ -163,18 +149,14 @@ func TestHoldersOfAnotherVersion(t *testing.T) {
 	if err == nil && shard != db.Home() { // where names are looked up
 		_, _, err = db.Home().Register(t.Context(), "n", r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := carry(t, db)
 	broadcast(t, db, topic, "a")
 	stop()
 	take := func(worker string, lease time.Duration, acked ...string) store.TakeResult {
 		t.Helper()
 		got, err := shard.Take(t.Context(), store.Take{Name: "n", Registration: r.Text, Worker: worker, Lease: lease, Max: 1, Topics: []string{topic}, Acked: acked})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return got
 	}
 	named := take("w-a", record.MinLease)

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -37,18 +35,14 @@ func takeFrom(t *testing.T, c *subscribers.Claimer, topic string, n int) []subsc
 func wantInHand(t *testing.T, db *notify.Store, least bool, want store.Held) {
 	t.Helper()
 	got, err := store.InHandOf(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for topic, l := range got.Oldest {
 		if want[l.Worker][topic] == 0 || l.ID == "" || time.Since(l.Since).Abs() > time.Hour {
 			t.Errorf("of %s %+v is the oldest", topic, l)
 		}
 	}
 	got.Oldest = nil
-	if diff := cmp.Diff(store.InHand{Of: want, Least: least}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "in hand", store.InHand{Of: want, Least: least}, got)
 }
 
 // What a worker claimed is in its hand until it is settled, also under a longer lease.
@@ -64,15 +58,9 @@ func TestInHand(t *testing.T) {
 		takeFrom(t, bert, "a", 1)
 		last := takeFrom(t, bert, "b", 2)
 		wantInHand(t, db, false, store.Held{"anna": {"a": 3}, "bert": {"a": 1, "b": 2}})
-		if err := first[0].Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := first[1].Extend(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := last[0].Nack(t.Context(), time.Hour, "later"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, first[0].Ack(t.Context()))
+		storetest.Must(t, first[1].Extend(t.Context(), time.Hour))
+		storetest.Must(t, storetest.ErrOf(last[0].Nack(t.Context(), time.Hour, "later")))
 		wantInHand(t, db, false, store.Held{"anna": {"a": 2}, "bert": {"a": 1, "b": 1}})
 	}
 }
@@ -85,13 +73,9 @@ func TestOldestLease(t *testing.T) {
 	publishTo(t, db, "b", 2)
 	takeFrom(t, called(t, db, "anna"), "a", 1)
 	counts, err := storetest.Inspector(t, db).Count(t.Context(), "a", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "it has had it for some time", func() bool {
-		if err := store.NoteLeases(t.Context(), db, counts); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.NoteLeases(t.Context(), db, counts))
 		return counts[0].OldestLease > 0
 	})
 	if counts[0].OldestLease > time.Hour || counts[1].OldestLease != 0 {

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 type order struct {
@@ -21,13 +20,8 @@ type order struct {
 // handleJSON runs a subscriber with one handler of orders until the test ends.
 func handleJSON(t *testing.T, store *notify.Store, h func(context.Context, *subscribers.Delivery, order) error, o ...subscribers.HandleOptions) {
 	t.Helper()
-	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := subscribers.HandleJSON(sub, topic, h, o...); err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, store)
+	storetest.Must(t, subscribers.HandleJSON(sub, topic, h, o...))
 	storetest.Run(t, sub.Run)
 }
 
@@ -43,9 +37,7 @@ func TestHandleJSONDecodesTheBody(t *testing.T) {
 		return nil
 	})
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte(`{"number":7,"names":["x"],"unknown":{}}` + "\n")})
-	if diff := cmp.Diff(order{7, []string{"x"}}, storetest.Receive(t, "it is handled", got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "the order", order{7, []string{"x"}}, storetest.Receive(t, "it is handled", got))
 	settled(t, store)
 	storetest.Empty(t, store)
 }
@@ -102,9 +94,7 @@ func TestOnBadJSON(t *testing.T) {
 	}})
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte("{")})
 	settled(t, store)
-	if diff := cmp.Diff([]int{1, 2}, calls); diff != "" {
-		t.Errorf("attempts (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "attempts", []int{1, 2}, calls)
 	if dead := counts(t, store).Dead; dead != 0 {
 		t.Errorf("%d died", dead)
 	}

@@ -18,15 +18,11 @@ import (
 func usedMemory(b *testing.B, db *notify.Store) float64 {
 	b.Helper()
 	info, err := db.Client().Info(b.Context(), "memory").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	_, rest, _ := strings.Cut(info, "used_memory:")
 	digits, _, _ := strings.Cut(rest, "\r")
 	bytes, err := strconv.ParseFloat(digits, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	return bytes
 }
 
@@ -47,9 +43,7 @@ func BenchmarkBesideBlocked(b *testing.B) {
 				return (usedMemory(b, db) - before) / float64(blocked)
 			}
 			storetest.Publish(b, db, notify.Message{Topic: of, Key: whale})
-			if _, err := subscriberstest.Claimer(b, db).Claim(b.Context(), of, subscribers.ClaimOptions{Max: 1, Lease: time.Hour}); err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, storetest.ErrOf(subscriberstest.Claimer(b, db).Claim(b.Context(), of, subscribers.ClaimOptions{Max: 1, Lease: time.Hour})))
 			var more float64
 			if blocked > 0 {
 				more = fill(of, whale) - fill(plain, "")
@@ -62,9 +56,7 @@ func BenchmarkBesideBlocked(b *testing.B) {
 					return nil
 				}, subscribers.HandleOptions{Concurrency: 8})
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, err)
 			storetest.Run(b, sub.Run)
 			for b.Loop() {
 				ticker := time.NewTicker(time.Second / perSecond)
@@ -91,7 +83,7 @@ func BenchmarkNextOfKey(b *testing.B) {
 		var ended time.Time
 		done := make(chan struct{})
 		i := 0
-		stop := handle(b, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+		stop := handle(b, db, func(context.Context, *subscribers.Delivery) error {
 			if i++; i > 1 {
 				gaps.Add(time.Since(ended))
 			}

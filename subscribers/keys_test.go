@@ -59,7 +59,7 @@ func TestKeysAreHandledInOrder(t *testing.T) {
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1000)})
 	l := &ledger{under: make(map[string]string), entries: make(map[string][]string), fences: make(map[string]int64)}
 	for range 5 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+		handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 			l.begin(d)
 			time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 			switch rand.IntN(10) {
@@ -109,7 +109,7 @@ func BenchmarkNextOfAKey(b *testing.B) {
 	var late storetest.Lateness
 	var ended time.Time
 	handled := make(chan bool, 1)
-	handle(b, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(b, db, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID[0] == 'a' {
 			time.Sleep(2 * time.Millisecond) // the next one is there
 			ended = time.Now()
@@ -118,7 +118,7 @@ func BenchmarkNextOfAKey(b *testing.B) {
 		late.Add(time.Since(ended))
 		handled <- true
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	for b.Loop() {
 		id := notify.NewID()
 		storetest.Publish(b, db, notify.Message{Topic: topic, ID: "a" + id, Key: "k"}, notify.Message{Topic: topic, ID: "b" + id, Key: "k"})

@@ -34,7 +34,7 @@ func TestConcurrencyOfAllSubscribers(t *testing.T) {
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1000), Concurrency: new(most)})
 	var now, done atomic.Int64
 	for range 5 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+		handle(t, db, func(context.Context, *subscribers.Delivery) error {
 			if at := now.Add(1); at > most {
 				t.Errorf("%d handlers are at work, want at most %d", at, most)
 			}
@@ -66,7 +66,7 @@ func TestRateOfAllSubscribers(t *testing.T) {
 	storetest.Set(t, db, topic, notify.SettingsChange{Rate: new(perSecond * record.PerSecond), Burst: new(1)})
 	var done atomic.Int64
 	for range 3 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+		handle(t, db, func(context.Context, *subscribers.Delivery) error {
 			done.Add(1)
 			return nil
 		}, subscribers.HandleOptions{Concurrency: 2})
@@ -88,7 +88,7 @@ func BenchmarkRate(b *testing.B) {
 	publishSome(b, db, 2*perSecond*seconds)
 	var first, n atomic.Int64
 	for range 5 {
-		handle(b, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error {
+		handle(b, db, func(context.Context, *subscribers.Delivery) error {
 			first.CompareAndSwap(0, time.Now().UnixMicro())
 			n.Add(1)
 			return nil

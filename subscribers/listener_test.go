@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -87,7 +86,10 @@ func (h *received) missed() []subscribers.Gap {
 }
 
 // options fills in what a listener tells, and started is closed when it listens.
-func (h *received) options(o subscribers.ListenOptions) (_ subscribers.ListenOptions, started chan struct{}) {
+func (h *received) options(given ...subscribers.ListenOptions) (o subscribers.ListenOptions, started chan struct{}) {
+	if len(given) > 0 {
+		o = given[0]
+	}
 	started = make(chan struct{})
 	o.OnStart = func(p subscribers.Bookmark) {
 		h.mu.Lock()
@@ -104,16 +106,16 @@ func (h *received) options(o subscribers.ListenOptions) (_ subscribers.ListenOpt
 }
 
 // listen listens until stop is called or the test ends, and returns when it does.
-func listen(t *testing.T, l *subscribers.Listener, pattern string, o subscribers.ListenOptions) (h *received, stop func()) {
+func listen(t *testing.T, l *subscribers.Listener, pattern string, o ...subscribers.ListenOptions) (h *received, stop func()) {
 	t.Helper()
 	h = &received{}
-	return h, listenInto(t, l, pattern, h, o)
+	return h, listenInto(t, l, pattern, h, o...)
 }
 
-func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *received, o subscribers.ListenOptions) (stop func()) {
+func listenInto(t *testing.T, l *subscribers.Listener, pattern string, h *received, o ...subscribers.ListenOptions) (stop func()) {
 	t.Helper()
-	o, started := h.options(o)
-	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, h.handle, o) })
+	with, started := h.options(o...)
+	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, pattern, h.handle, with) })
 	storetest.Receive(t, "it listens", started)
 	return stop
 }
@@ -128,9 +130,7 @@ func broadcast(t *testing.T, store *notify.Store, topic string, ids ...string) {
 	t.Helper()
 	pub := storetest.Publisher(t, store)
 	for _, id := range ids {
-		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("body of " + id)})))
 		storetest.Eventually(t, id+" is sent", func() bool {
 			_, err := storetest.Inspector(t, store).Inspect(context.Background(), topic, id)
 			return errors.Is(err, notify.ErrNotFound)
@@ -163,9 +163,7 @@ func numbers(prefix string, n int) []string {
 func wantIDs(t *testing.T, h *received, want ...string) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprintf("%d are received", len(want)), func() bool { return h.size() >= len(want) })
-	if diff := gocmp.Diff(want, h.list()); diff != "" {
-		t.Errorf("received (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "received", want, h.list())
 }
 
 // wantSet is wantIDs in any order.
@@ -175,9 +173,7 @@ func wantSet(t *testing.T, h *received, want ...string) {
 	got := h.list()
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("received (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "received", want, got)
 }
 
 // A sent broadcast is what a log in Redis holds of it.
@@ -192,19 +188,13 @@ func sentTo(t *testing.T, store *notify.Store) (all []sent) {
 	client := store.Client()
 	for _, keys := range store.KeysOfAll() {
 		topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, topic := range topics {
 			entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			for _, e := range entries {
 				at, err := record.ParsePosition(e.ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				all = append(all, sent{topic, e.Values["id"].(string), at})
 			}
 		}
@@ -218,9 +208,7 @@ func sentTo(t *testing.T, store *notify.Store) (all []sent) {
 func (h *received) check(t *testing.T, who string, all []sent, pattern string) {
 	t.Helper()
 	p, err := notify.ParsePattern(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := 0
@@ -250,9 +238,9 @@ func TestListen(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	one, _ := listen(t, l, "prices.gold", subscribers.ListenOptions{})
-	many, _ := listen(t, l, "prices.*", subscribers.ListenOptions{})
-	all, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	one, _ := listen(t, l, "prices.gold")
+	many, _ := listen(t, l, "prices.*")
+	all, _ := listen(t, l, ">")
 	broadcast(t, store, "prices.gold", "a", "b")
 	broadcast(t, store, "prices.silver", "c")
 	broadcast(t, store, "news", "d")
@@ -272,7 +260,7 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	carry(t, store)
-	h, _ := listen(t, newListener(t, store), topic, subscribers.ListenOptions{})
+	h, _ := listen(t, newListener(t, store), topic)
 	var every []byte
 	for b := range 256 {
 		every = append(every, byte(b))
@@ -284,17 +272,13 @@ func TestBroadcastIsWhatWasPublished(t *testing.T) {
 	delete(m.Headers, "Ümlaut")
 	before := time.Now().Truncate(time.Millisecond)
 	p, err := storetest.Publisher(t, store).Broadcast(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "it is received", func() bool { return h.size() == 1 })
 	b := h.all[0]
 	want := subscribers.Broadcast{Topic: topic, ID: m.ID, Due: p.Due, Position: b.Position, Attempt: 1, Record: notify.Record{
 		Published: b.Published, ContentType: m.ContentType, Headers: m.Headers, Broadcast: true, Body: every,
 	}}
-	if diff := gocmp.Diff(want, b, cmpopts.IgnoreUnexported(b)); diff != "" {
-		t.Errorf("broadcast (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "broadcast", want, b, cmpopts.IgnoreUnexported(b))
 	if b.Published.Before(before) || b.Position.Time().Before(b.Due) || len(h.early) > 0 {
 		t.Errorf("published %v, due %v, sent %v", b.Published, b.Due, b.Position.Time())
 	}
@@ -346,12 +330,8 @@ func TestWhereToBegin(t *testing.T) {
 				t.Errorf("from %q: gaps %v", test.from, got)
 			}
 			stop()
-			if err := store.Client().Del(t.Context(), store.Keys().Log("last")).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Client().ZRem(t.Context(), store.Keys().Logs(), "last").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, store.Client().Del(t.Context(), store.Keys().Log("last")).Err())
+			storetest.Must(t, store.Client().ZRem(t.Context(), store.Keys().Logs(), "last").Err())
 		}
 	}
 }
@@ -421,9 +401,7 @@ func TestListenersComeAndGo(t *testing.T) {
 					return r.h.handle(ctx, b)
 				}, o)
 				end()
-				if err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, err)
 				mu.Lock()
 				if runs = append(runs, r); len(runs) == 150 {
 					stop()
@@ -485,7 +463,7 @@ func TestManyTopics(t *testing.T) {
 		topics = append(topics, storetest.Beside(store, "many", fmt.Sprintf("many.%03d", i)))
 	}
 	l := newListener(t, store)
-	all, _ := listen(t, l, "many.*", subscribers.ListenOptions{})
+	all, _ := listen(t, l, "many.*")
 	ids := numbers("n", 3000)
 	flood(t, store, topics, ids...)
 	wantIDs(t, all, ids...)
@@ -517,10 +495,10 @@ func TestSlowListener(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	fast, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	fast, _ := listen(t, l, topic)
 	slow := &received{hold: make(chan struct{})}
-	listenInto(t, l, topic, slow, subscribers.ListenOptions{})
-	other, _ := listen(t, l, "other", subscribers.ListenOptions{})
+	listenInto(t, l, topic, slow)
+	other, _ := listen(t, l, "other")
 	ids := numbers("n", 5000)             // more than the window holds
 	for n := 0; n < len(ids); n += 1000 { // which the fast one need not fill while it is held up
 		flood(t, store, []string{topic}, ids[n:n+1000]...)
@@ -550,9 +528,9 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	fast, _ := listen(t, l, ">")
 	slow := &received{hold: make(chan struct{})}
-	listenInto(t, l, ">", slow, subscribers.ListenOptions{})
+	listenInto(t, l, ">", slow)
 	ids := numbers("n", 120)
 	var messages []notify.Message
 	for i, id := range ids {
@@ -632,7 +610,7 @@ func TestListenersShareOneReader(t *testing.T) {
 	l := newListener(t, own)
 	var all []*received
 	for range 200 {
-		h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+		h, _ := listen(t, l, topic)
 		all = append(all, h)
 	}
 	if n, err := store.Listening(t.Context(), store.Of(topic).LogChannel(topic)); err != nil || n != 1 {
@@ -658,18 +636,14 @@ func scriptCalls(t testing.TB, store *notify.Store) (n int) {
 func commandCalls(t testing.TB, store *notify.Store, command string) (n int) {
 	t.Helper()
 	info, err := store.Client().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for line := range strings.Lines(info) {
 		name, rest, ok := strings.Cut(line, ":calls=")
 		if !ok || command != "" && name != "cmdstat_"+command {
 			continue
 		}
 		var calls int
-		if _, err := fmt.Sscanf(rest, "%d", &calls); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(fmt.Sscanf(rest, "%d", &calls)))
 		n += calls
 	}
 	return n
@@ -693,9 +667,7 @@ func TestIdleListenersCostNothing(t *testing.T) {
 	beats := store.Client().Subscribe(t.Context(), store.KeysOf(topic).Beat())
 	defer beats.Close()
 	beat := func() {
-		if _, err := beats.ReceiveMessage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(beats.ReceiveMessage(t.Context())))
 	}
 	const n = 3
 	beat() // after which nobody takes anything any more
@@ -721,7 +693,7 @@ func TestHandlerEndsItsListener(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	h, _ := listen(t, l, topic)
 	enough := errors.New("enough")
 	ended := make(chan error, 1)
 	var calls atomic.Int64
@@ -736,9 +708,7 @@ func TestHandlerEndsItsListener(t *testing.T) {
 	}()
 	storetest.Receive(t, "it listens", started)
 	broadcast(t, store, topic, "a", "b", "c")
-	if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, enough) {
-		t.Errorf("it ended with %v", err)
-	}
+	storetest.Fails(t, "it ended with", storetest.Receive(t, "it ends", ended), enough)
 	wantIDs(t, h, "a", "b", "c")
 	if n := calls.Load(); n != 2 {
 		t.Errorf("it was called %d times", n)
@@ -759,7 +729,7 @@ func TestListenersDoNotSeeEachOther(t *testing.T) {
 		}, o)
 	})
 	storetest.Receive(t, "it listens", started)
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	h, _ := listen(t, l, topic)
 	broadcast(t, store, topic, "a", "b")
 	wantIDs(t, h, "a", "b")
 	if string(h.all[1].Body) != "body of b" {
@@ -780,9 +750,7 @@ func TestListenBeforeRedisIsThere(t *testing.T) {
 	on, startedNamed := named.options(subscribers.ListenOptions{Name: "n"})
 	storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, named.handle, on) })
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(again.Stop)
 	carry(t, store)
 	storetest.Receive(t, "it listens", started)
@@ -851,9 +819,7 @@ func TestUnfitRedisEndsListen(t *testing.T) {
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	for _, name := range []string{"", "n"} {
 		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: name})
-		if !errors.Is(err, notify.ErrUnfit) {
-			t.Errorf("got %v", err)
-		}
+		storetest.Fails(t, "listen", err, notify.ErrUnfit)
 	}
 }
 
@@ -861,16 +827,12 @@ func TestUnfitRedisEndsListen(t *testing.T) {
 func emptied(t *testing.T, store *notify.Store, server *redisserver.Server, restart bool) *redisserver.Server {
 	t.Helper()
 	if !restart {
-		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().FlushAll(t.Context()).Err())
 		return server
 	}
 	server.Kill()
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(again.Stop)
 	if n, err := store.Client().Exists(t.Context(), store.Keys().Logs()).Result(); err != nil || n > 0 {
 		t.Fatalf("the logs are still there, %v", err)
@@ -886,10 +848,10 @@ func TestRedisLosesItsData(t *testing.T) {
 	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
-	quiet, _ := listen(t, newListener(t, store), "quiet", subscribers.ListenOptions{})
+	h, _ := listen(t, l, ">")
+	quiet, _ := listen(t, newListener(t, store), "quiet")
 	slow := &received{hold: make(chan struct{})}
-	listenInto(t, l, "a", slow, subscribers.ListenOptions{})
+	listenInto(t, l, "a", slow)
 	broadcast(t, store, "a", "1")
 	want := []string{"1"}
 	wantIDs(t, h, want...)
@@ -941,9 +903,7 @@ func TestRedisLosesItsData(t *testing.T) {
 func killListeners(t *testing.T, store *notify.Store) {
 	t.Helper()
 	shards, err := store.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	listening := func() (all int64) {
 		for _, shard := range shards {
 			n, err := store.Listening(t.Context(), shard.BeatChannel())
@@ -955,9 +915,7 @@ func killListeners(t *testing.T, store *notify.Store) {
 		return all
 	}
 	before := listening()
-	if err := store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	storetest.Eventually(t, "they listen again", func() bool { return listening() >= before })
 }
 
@@ -969,20 +927,16 @@ func TestPositionsAreLost(t *testing.T) {
 		store := storetest.At(t, url, fmt.Sprint("foreign-", foreign))
 		carry(t, store)
 		l := newListener(t, store)
-		h, _ := listen(t, l, ">", subscribers.ListenOptions{})
-		one, _ := listen(t, l, "a", subscribers.ListenOptions{})
+		h, _ := listen(t, l, ">")
+		one, _ := listen(t, l, "a")
 		named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
 		broadcast(t, store, "a", "1", "2")
 		wantIDs(t, h, "1", "2")
 		want := []string{"1", "2"}
 		for i, then := range []func(){func() {}, func() { killListeners(t, store) }} {
-			if err := store.Client().Del(t.Context(), store.KeysOf("a").Logs()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, store.Client().Del(t.Context(), store.KeysOf("a").Logs()).Err())
 			if foreign {
-				if err := store.Client().Set(t.Context(), store.KeysOf("a").Logs(), "x", 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf("a").Logs(), "x", 0).Err())
 			}
 			then()
 			want = append(want, fmt.Sprint("again-", i))
@@ -1006,7 +960,7 @@ func TestForeignEntries(t *testing.T) {
 	client, keys := store.Client(), store.KeysOf("a")
 	b, far, foreign := storetest.Beside(store, "a", "b"), storetest.Beside(store, "a", "far"), storetest.Beside(store, "a", "string")
 	l := newListener(t, store)
-	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	h, _ := listen(t, l, ">")
 	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a", "1")
 	wantIDs(t, h, "1")
@@ -1018,25 +972,13 @@ func TestForeignEntries(t *testing.T) {
 		{"prev", "99999999999999999999999-99999", "id", "", "due", "x", "record", ""},
 		{"id", "x", "due", "1e400", "prev", "-", "record", "{}"},
 	} {
-		if err := client.Do(t.Context(), append([]any{"XADD", keys.Log("a"), "*"}, entry...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Do(t.Context(), append([]any{"XADD", keys.Log("a"), "*"}, entry...)...).Err())
 	}
-	if err := client.Do(t.Context(), "XADD", keys.Log("a"), fmt.Sprintf("%d-5000000", time.Now().UnixMilli()), "a", "b").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Do(t.Context(), "XADD", keys.Log(far), "9999999999999999-0", "a", "b").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Do(t.Context(), "ZADD", keys.Logs(), "inf", "no topic", "-inf", "none", "1e300", far, "5", "").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Set(t.Context(), keys.Log(foreign), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Do(t.Context(), "ZADD", keys.Logs(), time.Now().UnixMicro(), foreign).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Do(t.Context(), "XADD", keys.Log("a"), fmt.Sprintf("%d-5000000", time.Now().UnixMilli()), "a", "b").Err())
+	storetest.Must(t, client.Do(t.Context(), "XADD", keys.Log(far), "9999999999999999-0", "a", "b").Err())
+	storetest.Must(t, client.Do(t.Context(), "ZADD", keys.Logs(), "inf", "no topic", "-inf", "none", "1e300", far, "5", "").Err())
+	storetest.Must(t, client.Set(t.Context(), keys.Log(foreign), "x", 0).Err())
+	storetest.Must(t, client.Do(t.Context(), "ZADD", keys.Logs(), time.Now().UnixMicro(), foreign).Err())
 	broadcast(t, store, "a", "2")
 	broadcast(t, store, b, "3")
 	wantIDs(t, h, "1", "2", "3")
@@ -1049,12 +991,8 @@ func TestForeignEntries(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	// The far one is mended: what comes then is received.
-	if err := client.Del(t.Context(), keys.Log(far), keys.Log(foreign)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ZRem(t.Context(), keys.Logs(), far).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Del(t.Context(), keys.Log(far), keys.Log(foreign)).Err())
+	storetest.Must(t, client.ZRem(t.Context(), keys.Logs(), far).Err())
 	broadcast(t, store, far, "4")
 	broadcast(t, store, foreign, "5")
 	wantIDs(t, h, "1", "2", "3", "4", "5")
@@ -1067,13 +1005,11 @@ func TestForeignBells(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	h, _ := listen(t, l, topic)
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999,1-1," + topic, "\xff", topic + ",1-1"} {
 		for _, channel := range []string{store.KeysOf(topic).Log(topic), store.KeysOf(topic).Name("n")} {
-			if _, err := shout(t.Context(), store, channel, payload); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
 		}
 	}
 	broadcast(t, store, topic, "a", "b")
@@ -1086,13 +1022,11 @@ func TestListenThroughFlushedScripts(t *testing.T) {
 	store := alone(t)
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, topic, subscribers.ListenOptions{})
+	h, _ := listen(t, l, topic)
 	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	ids := numbers("n", 20)
 	for _, id := range ids {
-		if err := store.Client().ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().ScriptFlush(t.Context()).Err())
 		broadcast(t, store, topic, id)
 	}
 	wantIDs(t, h, ids...)
@@ -1106,14 +1040,12 @@ func TestGoingOnByPosition(t *testing.T) {
 	store := storetest.Open(t)
 	for i := range 2 {
 		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		storetest.Run(t, c.Run)
 	}
 	ids := numbers("n", 1000)
 	l := newListener(t, store)
-	begun, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	begun, _ := listen(t, l, ">")
 	flood(t, store, []string{"a", storetest.Beside(store, "a", "b")}, ids...)
 	var got []string
 	at := begun.start
@@ -1131,9 +1063,7 @@ func TestGoingOnByPosition(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := gocmp.Diff(ids, got); diff != "" {
-		t.Errorf("received (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "received", ids, got)
 }
 
 // The clock was set back: positions go on behind the last, and everybody receives what is sent.
@@ -1142,12 +1072,10 @@ func TestClockWasSetBack(t *testing.T) {
 	store := alone(t)
 	storetest.Found(t, store)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	if err := store.Client().Do(t.Context(), "ZADD", store.KeysOf("a").Logs(), ahead, "other").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Do(t.Context(), "ZADD", store.KeysOf("a").Logs(), ahead, "other").Err())
 	carry(t, store)
 	l := newListener(t, store)
-	h, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	h, _ := listen(t, l, ">")
 	named, _ := listen(t, l, "a", subscribers.ListenOptions{Name: "n"})
 	broadcast(t, store, "a", "1", "2")
 	killListeners(t, store)
@@ -1212,7 +1140,7 @@ func TestRedisLosesItsDataBeforeABookmarkIsUsed(t *testing.T) {
 	t.Parallel()
 	db := holdable(t)
 	carry(t, db)
-	h, stop := listen(t, newListener(t, db), ">", subscribers.ListenOptions{})
+	h, stop := listen(t, newListener(t, db), ">")
 	start := h.start
 	broadcast(t, db, topic, "1")
 	wantIDs(t, h, "1")

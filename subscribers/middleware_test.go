@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // noting returns middleware that sends its name before and after the handler.
@@ -28,10 +29,7 @@ func noting(to chan<- string, name string) func(subscribers.Handler) subscribers
 func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, store)
 	got := make(chan string, 100)
 	handler := func(context.Context, *subscribers.Delivery) error {
 		got <- "handler"
@@ -39,18 +37,12 @@ func TestMiddlewareIsCalledInItsOrder(t *testing.T) {
 	}
 	use := func(m ...func(subscribers.Handler) subscribers.Handler) {
 		t.Helper()
-		if err := sub.Use(m...); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, sub.Use(m...))
 	}
-	if err := sub.Handle("before", handler); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle("before", handler))
 	use(noting(got, "first"), noting(got, "second"))
 	use()
-	if err := subscribers.HandleJSON(sub, "after", func(ctx context.Context, d *subscribers.Delivery, _ []int) error { return handler(ctx, d) }); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, subscribers.HandleJSON(sub, "after", func(ctx context.Context, d *subscribers.Delivery, _ []int) error { return handler(ctx, d) }))
 	use(noting(got, "third"))
 	storetest.Run(t, sub.Run)
 	for topic, want := range map[string][]string{
@@ -73,29 +65,18 @@ func TestPanicOfMiddleware(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	storetest.Set(t, store, topic, notify.SettingsChange{Attempts: new(1)})
-	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, store)
 	died, handled := make(chan subscribers.Death, 1), make(chan string, 1)
-	err = sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
-		handled <- d.ID
-		return nil
-	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { died <- d }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = sub.Use(func(next subscribers.Handler) subscribers.Handler {
+	err := sub.Handle(topic, idsInto(handled), subscribers.HandleOptions{OnDead: func(d subscribers.Death) { died <- d }})
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Use(func(next subscribers.Handler) subscribers.Handler {
 		return func(ctx context.Context, d *subscribers.Delivery) error {
 			if d.ID == "bad" {
 				panic("no trace")
 			}
 			return next(ctx, d)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	storetest.Run(t, sub.Run)
 	storetest.Publish(t, store, body("bad"))
 	if d := storetest.Receive(t, "it dies", died); d.ID != "bad" || !strings.Contains(d.Reason, "panic: no trace") {
@@ -111,32 +92,22 @@ func TestUseIsRefused(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	newSubscriber := func() *subscribers.Subscriber {
-		sub, err := subscribers.NewSubscriber(store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		sub := subscriberstest.Subscriber(t, store)
+		storetest.Must(t, sub.Handle(topic, succeeds))
 		return sub
 	}
 	nothing := func(next subscribers.Handler) subscribers.Handler { return next }
 	sub := newSubscriber()
 	wantFault(t, sub.Use(nothing, nil), "middleware", "middleware 2: it is nil")
-	if err := sub.Use(func(subscribers.Handler) subscribers.Handler { return nil }); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, sub.Use(func(subscribers.Handler) subscribers.Handler { return nil }))
 	wantFault(t, sub.Run(t.Context()), "middleware", "returned no handler for "+topic)
 
 	sub = newSubscriber()
 	ran := make(chan struct{})
-	err := sub.Use(func(next subscribers.Handler) subscribers.Handler {
+	storetest.Should(t, sub.Use(func(next subscribers.Handler) subscribers.Handler {
 		close(ran)
 		return next
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 	storetest.Run(t, sub.Run)
 	storetest.Receive(t, "it runs", ran)
 	wantFault(t, sub.Use(nothing), "call", "before Run")

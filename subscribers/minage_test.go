@@ -17,7 +17,7 @@ import (
 // aged runs a handler of messages of an age, and returns when its connection stands.
 func aged(t *testing.T, db *notify.Store, age time.Duration, h subscribers.Handler) (stop func()) {
 	t.Helper()
-	stop = handle(t, db, subscribers.SubscriberOptions{}, h, subscribers.HandleOptions{MinAge: age, Concurrency: 4})
+	stop = handle(t, db, h, subscribers.HandleOptions{MinAge: age, Concurrency: 4})
 	storetest.Eventually(t, "it is subscribed", func() bool {
 		n, err := db.Listening(t.Context(), db.Of(topic).WakeChannel(topic))
 		return err == nil && n == 1
@@ -51,9 +51,7 @@ func TestHandlerOfAnAge(t *testing.T) {
 	wants("ripe-soon")
 	storetest.Publish(t, db, dueBefore(topic, "old", 2*time.Hour))
 	wants("old")
-	if err := released.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, released.Release(t.Context()))
 	wants("released")
 	waits(t, db, 0)
 	young := claimOne(t, p, time.Minute)
@@ -137,10 +135,7 @@ func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 	t.Parallel()
 	db := beating(t, alone(t))
 	got := make(chan string, 100)
-	aged(t, db, 50*time.Millisecond, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	})
+	aged(t, db, 50*time.Millisecond, idsInto(got))
 	for i := range 10 {
 		kind := []string{"pubsub", "normal"}[i%2]
 		_ = db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", kind).Err() // that of its own connection
@@ -154,14 +149,10 @@ func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 		}
 	}
 	inspector := storetest.Inspector(t, db)
-	if err := inspector.Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Pause(t.Context(), topic))
 	storetest.Publish(t, db, body("paused"))
 	beats(t, db, 3)
-	if err := inspector.Resume(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Resume(t.Context(), topic))
 	if is := storetest.Receive(t, "what was paused", got); is != "paused" {
 		t.Errorf("got %s", is)
 	}
@@ -171,10 +162,8 @@ func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 func TestBadAge(t *testing.T) {
 	t.Parallel()
 	s, err := subscribers.NewSubscriber(storetest.Open(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{MinAge: -1, Concurrency: -1})
+	storetest.Must(t, err)
+	err = s.Handle(topic, succeeds, subscribers.HandleOptions{MinAge: -1, Concurrency: -1})
 	if len(fault.All(err)) != 2 {
 		t.Errorf("got %v", err)
 	}

@@ -12,13 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/store/script"
-
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -95,9 +93,7 @@ func connected(t *testing.T, db *notify.Store) {
 	for range 8 {
 		conn := client.Conn()
 		defer conn.Close()
-		if err := conn.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.Ping(t.Context()).Err())
 	}
 }
 
@@ -122,9 +118,7 @@ func TestNamedShare(t *testing.T) {
 		crew.Go(func() {
 			for ctx.Err() == nil {
 				life, end := context.WithTimeout(ctx, time.Duration(100+50*i)*time.Millisecond)
-				if err := hubs[i%len(hubs)].Listen(life, "t.*", h.handle, first); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, hubs[i%len(hubs)].Listen(life, "t.*", h.handle, first))
 				end()
 			}
 		})
@@ -199,9 +193,7 @@ func TestNamedOrder(t *testing.T) {
 	for _, s := range sentTo(t, db) {
 		want[s.topic] = append(want[s.topic], s.id)
 	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("received (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "received", want, got)
 	nothingHeld(t, db, "n")
 }
 
@@ -255,16 +247,12 @@ func TestNamedFailures(t *testing.T) {
 	}
 	slices.Sort(gone)
 	want := []string{"buried 2: no use: buried by the handler", "fails 4: never", "panics 4: panic: oh"}
-	if diff := gocmp.Diff(want, gone); diff != "" {
-		t.Errorf("given up (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "given up", want, gone)
 	nothingHeld(t, db, "n")
 	mu.Lock()
 	defer mu.Unlock()
 	wantTries := map[string][]int{"fails": {1, 2, 3, 4}, "buried": {1, 2}, "panics": {1, 2, 3, 4}, "later": {1, 2}, "succeeds": {1, 2, 3}}
-	if diff := gocmp.Diff(wantTries, tries); diff != "" {
-		t.Errorf("attempts (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "attempts", wantTries, tries)
 	if put < 300*time.Millisecond {
 		t.Errorf("put off for 300ms, and tried again after %v", put)
 	}
@@ -308,9 +296,7 @@ func held(t *testing.T, db *notify.Store, name string) (all int64) {
 	t.Helper()
 	for _, keys := range db.KeysOfAll() {
 		n, err := db.Client().ZCard(t.Context(), keys.Held(name)).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		all += n
 	}
 	return all
@@ -354,12 +340,8 @@ func TestNamedLeaseIsLost(t *testing.T) {
 	// Another has it, as if this one had been paused.
 	member := db.Client().ZRange(t.Context(), db.KeysOf(topic).Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := storetest.Receive(t, "the context ends", lost); !errors.Is(err, notify.ErrLeaseLost) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err())
+	storetest.Fails(t, "the cause", storetest.Receive(t, "the context ends", lost), notify.ErrLeaseLost)
 	close(done)
 	if got := leaseOf(t, db, "n"); got != far {
 		t.Errorf("the lease of the other ends at %d, want %d", got, far)
@@ -386,9 +368,7 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	storetest.Receive(t, "it is handled", began)
 	member := db.Client().ZRange(t.Context(), db.KeysOf(topic).Held("n"), 0, 0).Val()[0]
 	far := time.Now().Add(time.Hour).UnixMilli()
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), far, member).Err())
 	stop()
 	if got := leaseOf(t, db, "n"); got != far {
 		t.Errorf("the lease of the other ends at %d, want %d", got, far)
@@ -431,9 +411,7 @@ func TestNamedStopReleases(t *testing.T) {
 	listenInto(t, newListener(t, db), topic, other, o)
 	storetest.Eventually(t, "the other has what was not begun", func() bool { return other.size() == 99 })
 	close(finish)
-	if err := storetest.Receive(t, "it ends", ended); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it ends", ended))
 	storetest.Eventually(t, "the other has what was not finished", func() bool { return other.size() == 100 })
 	wantSet(t, other, ids[100:]...)
 	for _, b := range other.all {
@@ -506,9 +484,7 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 	last := make(map[string]string)
 	for _, keys := range db.KeysOfAll() {
 		beat, err := hear(t, db, keys.Beat()).ReceiveMessage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		last[keys.Beat()] = beat.Payload
 	}
 	stopCarrier()
@@ -519,13 +495,9 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	n, err := db.Client().ZCount(t.Context(), db.KeysOf(topic).Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return n
 }
 
@@ -535,7 +507,7 @@ func TestNamedComesBackToItsHub(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	l := newListener(t, db)
-	listen(t, l, topic, subscribers.ListenOptions{}) // keeps the hub
+	listen(t, l, topic) // keeps the hub
 	o := subscribers.ListenOptions{Name: "n"}
 	for round := range 3 {
 		h, stop := listen(t, l, topic, o)
@@ -569,12 +541,8 @@ func TestNamedTakesOver(t *testing.T) {
 		members = append(members, time.Now().Add(300*time.Millisecond).UnixMilli(), fmt.Sprintf("%d %s", s.at, s.topic))
 	}
 	keys := db.KeysOf(topic)
-	if err := db.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Client().Do(t.Context(), "ZADD", keys.Alarms(), members[0], "n").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), append([]any{"ZADD", keys.Held("n")}, members...)...).Err())
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", keys.Alarms(), members[0], "n").Err())
 	other, _ := listen(t, newListener(t, db), topic, o)
 	wantSet(t, other, "a", "b")
 	for _, b := range other.all {
@@ -599,12 +567,8 @@ func TestNamedGivesUpWhatKills(t *testing.T) {
 	wantIDs(t, h, "a")
 	stop()
 	member := fmt.Sprintf("%d %s", sentTo(t, db)[0].at, topic)
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, member).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Tries("n"), member, 2).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, member).Err())
+	storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Tries("n"), member, 2).Err())
 	again, _ := listen(t, newListener(t, db), topic, o)
 	if got := storetest.Receive(t, "it is given up", given); got != "a 3: lease expired, out of attempts" {
 		t.Errorf("got %s", got)
@@ -627,15 +591,11 @@ func TestNamedLeasedIsRemoved(t *testing.T) {
 	stop()
 	at := sentTo(t, db)[0].at
 	held := fmt.Sprintf("%d %s", at, topic)
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, held, 1, "foreign").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Held("n"), 1, held, 1, "foreign").Err())
 	if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Tries("n"), held, 50).Err(); err != nil { // it is out of attempts
 		t.Fatal(err)
 	}
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Log(topic)).Err())
 	h, _ = listen(t, newListener(t, db), topic, o)
 	storetest.Eventually(t, "the gap is reported", func() bool { return len(h.missed()) == 1 })
 	if g := h.missed()[0]; g != (subscribers.Gap{Topic: topic, After: at - 1, UpTo: at}) {
@@ -705,9 +665,7 @@ func TestNames(t *testing.T) {
 	listenInto(t, l, "a", blocked, subscribers.ListenOptions{Name: "m.n", From: subscribers.After(subscribers.At(sentAt))})
 	storetest.Eventually(t, "it has one in hand", func() bool { return held(t, db, "m.n") == 1 })
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	want := []notify.ListenerInfo{
 		{Name: "m.n", Pattern: "a", From: sentAt.String(), Since: sentAt.Time(), Held: 1, Active: true},
 		{Name: "z", Pattern: ">", From: "beginning", Behind: 2, Oldest: sentTo(t, db)[1].at.Time()},
@@ -715,25 +673,17 @@ func TestNames(t *testing.T) {
 	for n := range names {
 		names[n].By, names[n].HeldBy = nil, nil // see TestWhoListens and TestWhoHolds
 	}
-	if diff := gocmp.Diff(want, names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "names", want, names)
 	close(blocked.hold)
 	nothingHeld(t, db, "m.n")
 	for _, name := range []string{"z", "m.n"} {
 		if name == "m.n" {
 			continue // it listens: see below
 		}
-		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), name); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.Inspector(t, db).RemoveListener(t.Context(), name))
 	}
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "z"); !errors.Is(err, notify.ErrNoListener) {
-		t.Errorf("got %v", err)
-	}
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "two words"); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Fails(t, "removed again", storetest.Inspector(t, db).RemoveListener(t.Context(), "z"), notify.ErrNoListener)
+	storetest.Fails(t, "no name", storetest.Inspector(t, db).RemoveListener(t.Context(), "two words"), notify.ErrInvalid)
 	for _, keys := range db.KeysOfAll() {
 		if n, err := db.Client().Exists(t.Context(), keys.Places("z"), keys.Held("z"), keys.Tries("z"), keys.Owners("z")).Result(); err != nil || n != 0 {
 			t.Errorf("something is left of a name that was removed, %v", err)
@@ -744,9 +694,7 @@ func TestNames(t *testing.T) {
 func behind(t *testing.T, db *notify.Store, name string) int {
 	t.Helper()
 	names, err := storetest.Inspector(t, db).Listeners(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, n := range names {
 		if n.Name == name {
 			return n.Behind
@@ -777,9 +725,7 @@ func TestNameIsRemovedWhileListening(t *testing.T) {
 			broadcast(t, db, topic, "a")
 			storetest.Receive(t, "it is busy", began)
 		}
-		if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.Inspector(t, db).RemoveListener(t.Context(), "n"))
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) || !strings.Contains(err.Error(), "listen as n: it was removed") {
 			t.Errorf("it ended with %v", err)
 		}
@@ -797,29 +743,19 @@ func TestForeignThingsOfNames(t *testing.T) {
 	carry(t, db)
 	client, keys, registered := db.Client(), db.KeysOf(topic), db.Keys().Listeners()
 	l := newListener(t, db)
-	if err := client.HSet(t.Context(), registered, "foreign", "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.HSet(t.Context(), registered, "foreign", "x").Err())
 	if err := l.Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: "foreign"}); err == nil || !strings.Contains(err.Error(), `registration "x" is foreign`) {
 		t.Errorf("got %v", err)
 	}
 	// The set by which the carrier finds those that died: without it everything else goes on.
-	if err := client.Set(t.Context(), keys.Alarms(), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Set(t.Context(), keys.Alarms(), "x", 0).Err())
 	h, stop := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
 	broadcast(t, db, topic, "a", "b")
 	wantIDs(t, h, "a", "b")
 	stop()
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
-		t.Error(err)
-	}
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "foreign"); err != nil {
-		t.Error(err)
-	}
-	if err := client.Set(t.Context(), registered, "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Should(t, storetest.Inspector(t, db).RemoveListener(t.Context(), "n"))
+	storetest.Should(t, storetest.Inspector(t, db).RemoveListener(t.Context(), "foreign"))
+	storetest.Must(t, client.Set(t.Context(), registered, "x", 0).Err())
 	for what, err := range map[string]error{
 		"listen": l.Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: "n"}), "remove": storetest.Inspector(t, db).RemoveListener(t.Context(), "n"),
 		"names": func() error { _, err := storetest.Inspector(t, db).Listeners(t.Context()); return err }(),

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -118,9 +117,7 @@ func TestNamedNotNowBetweenFailures(t *testing.T) {
 	if last := storetest.Receive(t, "it is given up", given); last != 3 {
 		t.Errorf("it was given up in attempt %d", last)
 	}
-	if diff := gocmp.Diff([]int{1, 2, 2, 3, 3}, attempts); diff != "" {
-		t.Errorf("attempts (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "attempts", []int{1, 2, 2, 3, 3}, attempts)
 	nothingHeld(t, db, "n")
 }
 
@@ -186,13 +183,9 @@ func endLeases(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
 	held := db.KeysOf(topic).Held(name)
 	members, err := db.Client().ZRange(t.Context(), held, 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, member := range members {
-		if err := db.Client().ZAdd(t.Context(), held, redis.Z{Score: 1, Member: member}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ZAdd(t.Context(), held, redis.Z{Score: 1, Member: member}).Err())
 	}
 }
 
@@ -315,9 +308,7 @@ func TestNamedSettlesWhenRedisIsBack(t *testing.T) {
 			}
 			got := h.list()
 			slices.SortFunc(got, cmp.Compare)
-			if diff := gocmp.Diff([]string{"a", "b"}, got); diff != "" {
-				t.Errorf("handled (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "handled", []string{"a", "b"}, got)
 		})
 	}
 }
@@ -369,9 +360,7 @@ func TestNamedIsLostWithRedisAsItStops(t *testing.T) {
 	emptied(t, db, nil, false)
 	cancel()
 	close(release)
-	if err := storetest.Receive(t, "it ends", ended); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Receive(t, "it ends", ended))
 	if g := storetest.Receive(t, "the gap is reported", gaps); g.UpTo < at {
 		t.Errorf("it got %+v, and had %v", g, at)
 	}

@@ -25,7 +25,7 @@ func TestNotNow(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	var calls []time.Time // of one message after the other
 	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
-	stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		if calls = append(calls, time.Now()); d.Attempt != 1 {
 			t.Errorf("call %d is attempt %d", len(calls), d.Attempt)
 		}
@@ -62,17 +62,13 @@ func TestNotNowTries(t *testing.T) {
 			t.Parallel()
 			db := storetest.Open(t)
 			keys := db.KeysOf(topic)
-			if err := db.Client().HSet(t.Context(), keys.Topics(), "*:history", 1).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().HSet(t.Context(), keys.Topics(), "*:history", 1).Err())
 			tries, over := make(chan *subscribers.Delivery, 100), make(chan struct{})
-			handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+			handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 				if d.ID == "e" && len(tries) == 0 {
 					storetest.Publish(t, db, body("a"), body("b"), body("c"))
 					for _, id := range []string{"a", "b", "c"} {
-						if err := db.Client().ZIncrBy(t.Context(), keys.Ready(topic), -float64(time.Hour.Milliseconds()), topic+":"+id).Err(); err != nil {
-							t.Error(err)
-						}
+						storetest.Should(t, db.Client().ZIncrBy(t.Context(), keys.Ready(topic), -float64(time.Hour.Milliseconds()), topic+":"+id).Err())
 					}
 				}
 				if tries <- d; len(tries) > 5 {
@@ -80,7 +76,7 @@ func TestNotNowTries(t *testing.T) {
 					return subscribers.NotNow(errBarred, time.Hour)
 				}
 				return test.refuse(errBarred, time.Millisecond)
-			}, subscribers.HandleOptions{})
+			})
 			storetest.Publish(t, db, body("e"))
 			storetest.Receive(t, "all are tried", over)
 			var ids []string
@@ -111,20 +107,12 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
 	barred, other := make(chan string, 100), make(chan string, 100)
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	sub := subscriberstest.Subscriber(t, db)
+	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		barred <- d.ID
 		return subscribers.NotNow(errBarred, time.Hour)
-	}, subscribers.HandleOptions{Concurrency: 4}); err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle("other", func(_ context.Context, d *subscribers.Delivery) error {
-		other <- d.ID
-		return nil
-	}, subscribers.HandleOptions{}); err != nil {
+	}, subscribers.HandleOptions{Concurrency: 4}))
+	if err := sub.Handle("other", idsInto(other)); err != nil {
 		t.Fatal(err)
 	}
 	stop := storetest.Run(t, sub.Run)
@@ -132,13 +120,13 @@ func TestNotNowLeavesOthersAlone(t *testing.T) {
 	storetest.Receive(t, "it is refused", barred)
 
 	got := make(chan string, 100)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.Attempt != 1 {
 			t.Errorf("%s comes in attempt %d", d.ID, d.Attempt)
 		}
 		got <- d.ID
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	want := map[string]bool{"first": true}
 	for _, m := range numbered(20) {
 		storetest.Publish(t, db, m, notify.Message{Topic: "other", ID: m.ID, Body: []byte("x")})
@@ -173,17 +161,13 @@ func TestDeathsAreReported(t *testing.T) {
 	received := func() map[string]any {
 		t.Helper()
 		var got map[string]any
-		if err := json.Unmarshal([]byte(storetest.Receive(t, "a death is told", told).Payload), &got); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, json.Unmarshal([]byte(storetest.Receive(t, "a death is told", told).Payload), &got))
 		delete(got, "topic") // of one of several shards
 		return got
 	}
 	want := func(id, reason string, attempts float64) {
 		t.Helper()
-		if diff := gocmp.Diff(map[string]any{"id": id, "reason": reason, "attempts": attempts}, received()); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "told", map[string]any{"id": id, "reason": reason, "attempts": attempts}, received())
 	}
 	c := subscriberstest.Claimer(t, db)
 	claim := func() *subscribers.Delivery {
@@ -195,24 +179,18 @@ func TestDeathsAreReported(t *testing.T) {
 		return &ds[0]
 	}
 	storetest.Publish(t, db, body("a"))
-	if _, err := claim().Bury(t.Context(), "no \"use\"\n\x01 ümlaut"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim().Bury(t.Context(), "no \"use\"\n\x01 ümlaut")))
 	want("a", "no \"use\"\n\x01 ümlaut", 1)
 	m := body("b")
 	m.MaxAttempts = 1
 	storetest.Publish(t, db, m)
-	if _, err := claim().Nack(t.Context(), 0, "failed"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim().Nack(t.Context(), 0, "failed")))
 	want("b", "failed", 1)
 	m = body("c")
 	m.TTL = time.Millisecond
 	storetest.Publish(t, db, m)
 	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "it has expired, and nobody carries", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(info.Expires.Add(time.Millisecond))

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -52,13 +50,9 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 		}, []string{"hand", "ready", "a"}},
 		{"resumed", func(t *testing.T, store *notify.Store, _ subscribers.Delivery) {
 			inspector := storetest.Inspector(t, store)
-			if err := inspector.Pause(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, inspector.Pause(t.Context(), topic))
 			storetest.Publish(t, store, body("b"))
-			if err := inspector.Resume(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, inspector.Resume(t.Context(), topic))
 		}, []string{"ready", "a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -66,9 +60,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 			c := subscriberstest.Claimer(t, store)
 			storetest.Publish(t, store, body("dead"))
 			dead := claimOne(t, c, time.Minute)
-			if _, err := dead.Bury(t.Context(), "a test"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(dead.Bury(t.Context(), "a test")))
 			storetest.Publish(t, store, body("hand"))
 			hand := claimOne(t, c, time.Minute)
 			storetest.Publish(t, store, body("ready"))
@@ -81,9 +73,7 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 				storetest.Eventually(t, "something is ready", func() bool { return counts(t, store).Ready > 0 })
 				got = append(got, claimAll(t, c)...)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("claimed (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "claimed", test.want, got)
 		})
 	}
 }
@@ -97,9 +87,7 @@ func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 	storetest.Publish(t, store, soon, later)
 	storetest.Eventually(t, "it is overdue", func() bool {
 		info, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		now, err := store.Client().Time(t.Context()).Result()
 		return err == nil && now.Sub(info.Due) > 2*time.Millisecond
 	})
@@ -107,9 +95,7 @@ func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 
 func atOnce(t *testing.T, store *notify.Store, id string) {
 	t.Helper()
-	if _, err := storetest.Publisher(t, store).RescheduleIn(t.Context(), topic, id, 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, store).RescheduleIn(t.Context(), topic, id, 0)))
 }
 
 func release(t *testing.T, store *notify.Store, d subscribers.Delivery) {
@@ -124,9 +110,7 @@ func claimAll(t *testing.T, c *subscribers.Claimer) (ids []string) {
 	t.Helper()
 	for {
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(ds) == 0 {
 			return ids
 		}

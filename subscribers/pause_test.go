@@ -66,10 +66,7 @@ func TestPauseWhileSubscribersWait(t *testing.T) {
 	db := quiet(t, storetest.Open(t))
 	got := make(chan string, 100)
 	for range 3 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-			got <- d.ID
-			return nil
-		}, subscribers.HandleOptions{})
+		handle(t, db, idsInto(got))
 	}
 	storetest.Eventually(t, "they wait", func() bool { return counts(t, db).Waiting == 3 })
 	s := newSwitches(t, db)
@@ -97,18 +94,16 @@ func TestPauseThatEnds(t *testing.T) {
 	db := quiet(t, storetest.Open(t))
 	got := make(chan time.Time, 100)
 	for range 3 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+		handle(t, db, func(ctx context.Context, _ *subscribers.Delivery) error {
 			now, err := db.Client().Time(ctx).Result()
 			got <- now
 			return err
-		}, subscribers.HandleOptions{})
+		})
 	}
 	storetest.Eventually(t, "they wait", func() bool { return counts(t, db).Waiting == 3 })
 	carry(t, db)
 	end, err := store.PauseUntil(t.Context(), db, topic, store.In(300*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := range 10 {
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 	}
@@ -136,11 +131,11 @@ func TestPauseInTheMiddle(t *testing.T) {
 		}
 	})
 	storetest.RingAlone(t, db, topic)
-	handle(t, own, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, own, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- d.ID
 		<-finish
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("1"), body("2"), body("3"))
 	storetest.Receive(t, "the first begins", began)
 	s := newSwitches(t, db)
@@ -200,17 +195,12 @@ func TestWaitingListIsLostWhilePaused(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	handle(t, db, idsInto(got))
 	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, db).Waiting == 1 })
 	s := newSwitches(t, db)
 	s.pause()
 	storetest.Publish(t, db, body("a"))
-	if err := db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err())
 	beats(t, db, 2)
 	if len(got) > 0 {
 		t.Error("a message of a topic that is paused was handed out")
@@ -228,10 +218,7 @@ func TestPauseRaces(t *testing.T) {
 	const n = 2000
 	got := make(chan string, 2*n)
 	for range 3 {
-		handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-			got <- d.ID
-			return nil
-		}, subscribers.HandleOptions{Concurrency: 4})
+		handle(t, db, idsInto(got), subscribers.HandleOptions{Concurrency: 4})
 	}
 	var publishing sync.WaitGroup
 	publishing.Go(func() {

@@ -22,9 +22,7 @@ import (
 func workers(t *testing.T, db *notify.Store) (found []notify.Worker, all []string) {
 	t.Helper()
 	found, err := storetest.Inspector(t, db).Workers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, w := range found {
 		if w.ID == "" || w.Host == "" && len(w.Via) == 0 || w.Since.IsZero() || time.Since(w.Since).Abs() > time.Hour {
 			t.Errorf("got %+v", w)
@@ -53,7 +51,7 @@ func wantWorkers(t *testing.T, db *notify.Store, want ...string) (found []notify
 func everyWorker(t *testing.T, db *notify.Store) (stop func()) {
 	t.Helper()
 	stops := []func(){
-		handle(t, db, subscribers.SubscriberOptions{Name: "b-worker", Version: "2"}, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}),
+		handleAs(t, db, subscribers.SubscriberOptions{Name: "b-worker", Version: "2"}, succeeds),
 		storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "a-daemon", Kind: "daemon"}).Run),
 	}
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Name: "c-listener"})
@@ -63,7 +61,7 @@ func everyWorker(t *testing.T, db *notify.Store) (stop func()) {
 			pattern = "named"
 		}
 		stops = append(stops, storetest.Run(t, func(ctx context.Context) error {
-			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil }, o)
+			return l.Listen(ctx, pattern, hears, o)
 		}))
 	}
 	return func() {
@@ -116,9 +114,7 @@ func TestWorkersThatClaimByName(t *testing.T) {
 	began := time.Now()
 	for i, topic := range []string{"orders", "mail", "orders"} {
 		for _, name := range []string{"shop-1", ""} {
-			if _, err := daemons[i%2].Claim(t.Context(), topic, subscribers.ClaimOptions{Worker: name}); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(daemons[i%2].Claim(t.Context(), topic, subscribers.ClaimOptions{Worker: name})))
 		}
 	}
 	if _, err := daemons[1].Claim(t.Context(), "a b", subscribers.ClaimOptions{Worker: "refused"}); err == nil {
@@ -138,7 +134,7 @@ func TestTopicsOfAListener(t *testing.T) {
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Name: "l"})
 	listen := func(pattern string) (stop func()) {
 		return storetest.Run(t, func(ctx context.Context) error {
-			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil })
+			return l.Listen(ctx, pattern, hears)
 		})
 	}
 	listen("all.>")
@@ -160,7 +156,7 @@ func TestWhoListens(t *testing.T) {
 			var stops []func()
 			for _, name := range names {
 				stops = append(stops, storetest.Run(t, func(ctx context.Context) error {
-					return l.Listen(ctx, "t.>", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
+					return l.Listen(ctx, "t.>", hears, subscribers.ListenOptions{Name: name})
 				}))
 			}
 			return func() {
@@ -202,9 +198,7 @@ func TestWorkersThatDied(t *testing.T) {
 	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "a"}).Run)
 	wantWorkers(t, db, "a  worker ")
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it is forgotten", func() bool {
 		return db.Client().HLen(t.Context(), db.Keys().Workers()).Val() == 1
@@ -230,9 +224,7 @@ func TestWorkersComeBack(t *testing.T) {
 			carry(t, db)
 			everyWorker(t, db)
 			wantWorkers(t, db, everyWorkers...)
-			if err := lose(t, db); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, lose(t, db))
 			wantWorkers(t, db, everyWorkers...)
 		})
 	}

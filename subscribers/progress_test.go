@@ -15,7 +15,7 @@ import (
 func listens(t *testing.T, l *subscribers.Listener) (stop func()) {
 	t.Helper()
 	return storetest.Run(t, func(ctx context.Context) error {
-		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{})
+		return l.Listen(ctx, ">", hears)
 	})
 }
 
@@ -42,9 +42,7 @@ func TestListenerProgress(t *testing.T) {
 func TestListenerProgressWithoutRedis(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer deaf.Close()
 	l := subscriberstest.Listener(t, storetest.At(t, "redis://"+deaf.Addr().String(), ""))
 	listens(t, l)

@@ -39,9 +39,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	claim := func(lease time.Duration) (d subscribers.Delivery) {
 		storetest.Eventually(t, "there is one to claim", func() bool {
 			ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			if len(ds) == 1 {
 				d = ds[0]
 			}
@@ -52,13 +50,9 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	for met := 0; met < collisions; {
 		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x")})
 		first := claim(time.Minute)
-		if err := giveBack(c, first); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, giveBack(c, first))
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		second := claim(first.Receipt.Until().Sub(now).Truncate(time.Millisecond))
 		if first.Receipt.Until().UnixMilli() == second.Receipt.Until().UnixMilli() {
 			met++
@@ -69,9 +63,7 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 		if err := first.Ack(t.Context()); !errors.Is(err, notify.ErrLeaseLost) {
 			t.Fatalf("the receipt %d settled a lease of %d: %v", first.Receipt, second.Receipt, err)
 		}
-		if err := second.Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, second.Ack(t.Context()))
 	}
 }
 
@@ -82,9 +74,7 @@ func TestReceiptsOfAttempts(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	for attempts, want := range map[string]subscribers.Receipt{"1": 1, "9": 9, "10": 0, "123": 3, "99999999999999999999": 9, "x": 0, "1.5": 0, "": 0, "-3": 0} {
 		storetest.Publish(t, db, body("a"), body("b"))
-		if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Attempts(), topic+":a", attempts).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Attempts(), topic+":a", attempts).Err())
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 2, Lease: time.Minute})
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("claimed %v, %v", ds, err)
@@ -147,9 +137,7 @@ func extend(t *testing.T, db *notify.Store, d subscribers.Delivery, lease time.D
 	before := currentReceipt(t, db, d.ID)
 	storetest.Eventually(t, "the clock moves on", func() bool {
 		other := subscriberstest.Claimer(t, db).Delivery(d.Topic, d.ID, d.Receipt)
-		if err := other.Extend(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, other.Extend(t.Context(), lease))
 		now := currentReceipt(t, db, d.ID)
 		if other.Receipt != d.Receipt || !other.Until().Equal(now.Until()) {
 			t.Fatalf("the receipt is %d of %d, and the end %v of %v", other.Receipt, d.Receipt, other.Until(), now.Until())
@@ -170,9 +158,7 @@ func TestReceiptOfAnExtendedLease(t *testing.T) {
 			for _, lease := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour} {
 				extend(t, db, d, lease)
 			}
-			if err := settle(t.Context(), c, d); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, settle(t.Context(), c, d))
 			if lease := leased(t, db, "a"); lease != "" {
 				t.Errorf("it is leased until %s", lease)
 			}
@@ -181,9 +167,7 @@ func TestReceiptOfAnExtendedLease(t *testing.T) {
 					t.Errorf("%s afterwards: %v", again, err)
 				}
 			}
-			if err := d.Extend(t.Context(), time.Hour); !errors.Is(err, notify.ErrLeaseLost) {
-				t.Errorf("extended afterwards: %v", err)
-			}
+			storetest.Fails(t, "extended afterwards", d.Extend(t.Context(), time.Hour), notify.ErrLeaseLost)
 		})
 	}
 }
@@ -193,14 +177,10 @@ func TestExtendedReceiptOfAnEarlierLease(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *notify.Store, subscribers.Delivery){
 		"released": func(t *testing.T, _ *notify.Store, d subscribers.Delivery) {
-			if err := d.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, d.Release(t.Context()))
 		},
 		"run out": func(t *testing.T, db *notify.Store, d subscribers.Delivery) {
-			if err := d.Extend(t.Context(), record.MinLease); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, d.Extend(t.Context(), record.MinLease))
 			carry(t, db)
 		},
 	} {
@@ -219,17 +199,13 @@ func TestExtendedReceiptOfAnEarlierLease(t *testing.T) {
 						t.Errorf("%s by the receipt of an earlier lease: %v", how, err)
 					}
 				}
-				if err := old.Extend(t.Context(), time.Minute); !errors.Is(err, notify.ErrLeaseLost) {
-					t.Errorf("extended by the receipt of an earlier lease: %v", err)
-				}
+				storetest.Fails(t, "extended by the receipt of an earlier lease", old.Extend(t.Context(), time.Minute), notify.ErrLeaseLost)
 				if is := leased(t, db, "a"); is != lease {
 					t.Errorf("the lease is %q, and was %q", is, lease)
 				}
 				extend(t, db, now, 2*time.Hour)
 			}
-			if err := now.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, now.Ack(t.Context()))
 		})
 	}
 }
@@ -271,23 +247,19 @@ func TestNoteOfAnExtension(t *testing.T) {
 	if left, err := db.Client().PTTL(t.Context(), key).Result(); err != nil || left <= 0 || left > time.Hour+time.Minute {
 		t.Errorf("it stays for %v, %v", left, err)
 	}
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 	storetest.Empty(t, db)
 	done := make(chan error, 1)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		err := d.Extend(ctx, time.Hour)
 		if is := currentReceipt(t, db, "b"); !is.Until().Equal(d.Until()) {
 			t.Errorf("it is leased until %v, and says %v", is.Until(), d.Until())
 		}
 		done <- err
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("b"))
-	if err := storetest.Receive(t, "it is handled", done); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it is handled", done))
 	settled(t, db)
 	if n, err := db.Client().Exists(t.Context(), db.KeysOf(topic).Extended(record.Member(topic, "b"))).Result(); n != 0 || err != nil {
 		t.Errorf("a handler's extension left %d notes, %v", n, err)

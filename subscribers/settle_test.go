@@ -58,10 +58,10 @@ func TestWrongAnswerToAcknowledgement(t *testing.T) {
 	store := storetest.Open(t)
 	f, log := new(forger), make(lines, 1000)
 	store.Client().AddHook(f)
-	handle(t, store, subscribers.SubscriberOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(context.Context, *subscribers.Delivery) error {
+	handleAs(t, store, subscribers.SubscriberOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, func(context.Context, *subscribers.Delivery) error {
 		f.on.Store(true)
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, store, notify.Message{Topic: topic, Body: []byte("x")})
 	line := log.await(t, "acknowledge")
 	f.on.Store(false)
@@ -91,15 +91,11 @@ func TestNamedStopsWhereItCannotRelease(t *testing.T) {
 	storetest.Receive(t, "it listens", started)
 	flood(t, store, []string{topic}, "n1")
 	storetest.Receive(t, "it is handled", began)
-	if err := store.Client().Set(t.Context(), store.KeysOf(topic).Held("n"), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.KeysOf(topic).Held("n"), "foreign", 0).Err())
 	stop()
 	close(finish)
 	if line := log.await(t, "release"); !strings.Contains(line, "WRONGTYPE") {
 		t.Error(line)
 	}
-	if err := storetest.Receive(t, "it ends", ended); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.Receive(t, "it ends", ended))
 }

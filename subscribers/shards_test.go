@@ -51,7 +51,7 @@ func TestListenersOfShardsAreQuiet(t *testing.T) {
 		logs[pattern] = &journal{}
 		l := subscriberstest.Listener(t, eight, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(logs[pattern], nil))})
 		storetest.Run(t, func(ctx context.Context) error {
-			return l.Listen(ctx, pattern, func(context.Context, *subscribers.Broadcast) error { return nil })
+			return l.Listen(ctx, pattern, hears)
 		})
 	}
 	beats(t, eight, 4) // by then it is logged that nothing is heard
@@ -68,7 +68,7 @@ func TestListenersOfShardsAreQuiet(t *testing.T) {
 	carry(t, db)
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	storetest.Run(t, func(ctx context.Context) error {
-		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+		return l.Listen(ctx, ">", hears)
 	})
 	storetest.Eventually(t, "it is logged", func() bool { return log.count("shard=3/8") > 0 })
 	for line := range strings.Lines(log.String()) {
@@ -107,7 +107,7 @@ func TestResumeInManyShards(t *testing.T) {
 	t.Parallel()
 	db := eightShards(t)
 	l := newListener(t, db)
-	begun, stop := listen(t, l, "news.*", subscribers.ListenOptions{})
+	begun, stop := listen(t, l, "news.*")
 	stop()
 	topics, ids := manyTopics(), numbers("n", 1200)
 	flood(t, db, topics, ids...)
@@ -145,7 +145,7 @@ func TestSlowListenerInManyShards(t *testing.T) {
 	l := newListener(t, db)
 	slow, hold := &received{hold: make(chan struct{})}, subscribers.ListenOptions{}
 	listenInto(t, l, ">", slow, hold)
-	fast, _ := listen(t, l, ">", subscribers.ListenOptions{})
+	fast, _ := listen(t, l, ">")
 	topics, ids := manyTopics(), numbers("n", 24_000)
 	flood(t, db, topics, ids...)
 	wantEach(t, fast, topics, ids...)
@@ -161,7 +161,7 @@ func TestBookmarkOfAnotherStore(t *testing.T) {
 	t.Parallel()
 	one, four := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 1), shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 4)
 	eight := eightShards(t)
-	h, _ := listen(t, newListener(t, eight), ">", subscribers.ListenOptions{})
+	h, _ := listen(t, newListener(t, eight), ">")
 	for _, test := range []struct {
 		db            *notify.Store
 		pattern, want string
@@ -188,7 +188,7 @@ func TestNameInManyShards(t *testing.T) {
 	t.Parallel()
 	db := eightShards(t)
 	topics, ids := manyTopics(), numbers("n", 480)
-	before, _ := listen(t, newListener(t, db), ">", subscribers.ListenOptions{})
+	before, _ := listen(t, newListener(t, db), ">")
 	flood(t, db, topics, numbers("before", 48)...)
 	storetest.Eventually(t, "those before are sent", func() bool { return before.size() == 48 })
 	options := subscribers.ListenOptions{Name: "n"}
@@ -272,12 +272,8 @@ func TestRemovalOfANameIsRepaired(t *testing.T) {
 	h, stop := listen(t, newListener(t, db), "news.*", options)
 	wantEach(t, h, topics, numbers("n", 48)...)
 	stop()
-	if _, err := halfway.Unregister(t.Context(), "n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := storetest.Inspector(t, db).RemoveListener(t.Context(), "n"); err != nil {
-		t.Error(err)
-	}
+	storetest.Must(t, storetest.ErrOf(halfway.Unregister(t.Context(), "n")))
+	storetest.Should(t, storetest.Inspector(t, db).RemoveListener(t.Context(), "n"))
 	for _, keys := range db.KeysOfAll() {
 		if n := db.Client().Exists(t.Context(), keys.Listeners(), keys.Places("n"), keys.Held("n")).Val(); n > 0 {
 			t.Errorf("%d keys are left of %s", n, keys.Listeners())
@@ -307,9 +303,7 @@ func TestNameIsRemovedInManyShards(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- newListener(t, db).Listen(t.Context(), pattern, h.handle, o) }()
 		storetest.Receive(t, "it listens", started)
-		if err := remove(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, remove())
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) {
 			t.Errorf("%s: %v", pattern, err)
 		}
@@ -328,9 +322,7 @@ func TestDeathsInManyShards(t *testing.T) {
 		if err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no")))
 	}
 	storetest.Eventually(t, "all deaths are told", func() bool { return h.size() == len(topics) })
 	for _, b := range h.all {
@@ -349,18 +341,14 @@ func TestOutageOfAllShardsIsSummedUp(t *testing.T) {
 	logger := func(of string) *slog.Logger { return slog.New(slog.NewTextHandler(logs[of], nil)) }
 	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: logger("claimer")}).Run)
 	sub, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Logger: logger("subscriber")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, topic := range manyTopics() {
-		if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, sub.Handle(topic, succeeds))
 	}
 	storetest.Run(t, sub.Run)
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Logger: logger("listener")})
 	storetest.Run(t, func(ctx context.Context) error {
-		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil })
+		return l.Listen(ctx, ">", hears)
 	})
 	storetest.Eventually(t, "all shards are listened to", func() bool {
 		for _, keys := range db.KeysOfAll() {
@@ -379,9 +367,7 @@ func TestOutageOfAllShardsIsSummedUp(t *testing.T) {
 	}
 	summed("cannot subscribe to redis; retrying")
 	back, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(back.Stop)
 	summed("subscribed to redis again")
 }

@@ -56,8 +56,6 @@ func TestListenersThatHangHoldLittle(t *testing.T) {
 	}
 	stop()
 	for range hung {
-		if err := storetest.Receive(t, "one ends", ended); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.Receive(t, "one ends", ended))
 	}
 }

@@ -17,25 +17,21 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
+	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
 // working returns a subscriber that runs, with a handler of the topic, and what sets that of another one, which says what it handled.
-func working(t *testing.T, db *notify.Store) (add func(topic string, o subscribers.HandleOptions) error, got chan string, stop func()) {
+func working(t *testing.T, db *notify.Store) (add func(topic string, o ...subscribers.HandleOptions) error, got chan string, stop func()) {
 	t.Helper()
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
 	got = make(chan string, 10_000)
-	add = func(topic string, o subscribers.HandleOptions) error {
+	add = func(topic string, o ...subscribers.HandleOptions) error {
 		return sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 			got <- d.Topic + ":" + d.ID
 			return nil
-		}, o)
+		}, o...)
 	}
-	if err := add(topic, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, add(topic))
 	stop = storetest.Run(t, sub.Run)
 	waitsIn(t, db, []string{topic}, 1)
 	return add, got, stop
@@ -67,9 +63,7 @@ func TestHandleWhileItRuns(t *testing.T) {
 			storetest.Publish(t, db, notify.Message{Topic: "ready.0", ID: "before"})
 			for i := range 20 {
 				topic := fmt.Sprintf("ready.%d", i)
-				if err := add(topic, subscribers.HandleOptions{Concurrency: 2}); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, add(topic, subscribers.HandleOptions{Concurrency: 2}))
 				if i == 0 {
 					wantHandled(t, got, "ready.0:before")
 				}
@@ -91,14 +85,10 @@ func TestHandleWhileItRunsOverAReconnect(t *testing.T) {
 	storetest.Found(t, db)
 	add, got, _ := working(t, db)
 	for i := range 20 {
-		if err := add(fmt.Sprintf("ready.%d", i), subscribers.HandleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, add(fmt.Sprintf("ready.%d", i)))
 		waitsIn(t, db, []string{fmt.Sprintf("ready.%d", i)}, 1)
 	}
-	if err := db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	for i := range 20 {
 		handles(t, db, got, fmt.Sprintf("ready.%d", i), "a")
 	}
@@ -113,9 +103,7 @@ func TestUntil(t *testing.T) {
 	add, got, _ := working(t, db)
 	for round := range 3 {
 		until, end := context.WithCancel(t.Context())
-		if err := add("other", subscribers.HandleOptions{Until: until}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, add("other", subscribers.HandleOptions{Until: until}))
 		waitsIn(t, db, []string{"other"}, 1)
 		handles(t, db, got, "other", fmt.Sprint("during-", round))
 		waitsIn(t, db, []string{"other"}, 1)
@@ -130,9 +118,7 @@ func TestUntil(t *testing.T) {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		until, end = context.WithCancel(t.Context())
-		if err := add("other", subscribers.HandleOptions{Until: until}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, add("other", subscribers.HandleOptions{Until: until}))
 		wantHandled(t, got, "other:left")
 		waitsIn(t, db, []string{"other"}, 1)
 		end()
@@ -152,9 +138,7 @@ func TestRungAfterUntil(t *testing.T) {
 	for _, m := range []notify.Message{{ID: "handed", Delay: 100 * time.Millisecond}, {ID: "rung"}} {
 		until, end := context.WithCancel(t.Context())
 		defer end()
-		if err := add("other", subscribers.HandleOptions{Until: until}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, add("other", subscribers.HandleOptions{Until: until}))
 		waitsIn(t, db, []string{"other"}, 1)
 		if inbox == nil {
 			var err error
@@ -164,16 +148,12 @@ func TestRungAfterUntil(t *testing.T) {
 		}
 		end()
 		waitsIn(t, db, []string{"other"}, 0)
-		if err := db.Client().ZAdd(t.Context(), waiting, redis.Z{Member: inbox[0], Score: 1}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ZAdd(t.Context(), waiting, redis.Z{Member: inbox[0], Score: 1}).Err())
 		m.Topic = "other"
 		storetest.Publish(t, db, m)
 		waitsIn(t, db, []string{"other"}, 0)
 	}
-	if err := add("other", subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, add("other"))
 	all := []string{storetest.Receive(t, "a message is handled", got), storetest.Receive(t, "the other one is handled", got)}
 	if slices.Sort(all); !slices.Equal(all, []string{"other:handed", "other:rung"}) {
 		t.Errorf("handled %q", all)
@@ -185,10 +165,7 @@ func TestHandlerFollowsABusyOne(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	carry(t, db)
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
 	began := make(chan string, 100)
 	busy := func(name string) subscribers.Handler {
 		return func(ctx context.Context, d *subscribers.Delivery) error {
@@ -201,9 +178,7 @@ func TestHandlerFollowsABusyOne(t *testing.T) {
 		}
 	}
 	until, end := context.WithCancel(t.Context())
-	if err := sub.Handle(topic, busy("0"), subscribers.HandleOptions{Until: until}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle(topic, busy("0"), subscribers.HandleOptions{Until: until}))
 	wantFault(t, sub.Handle(topic, busy("1")), "topic", "it has a handler already")
 	storetest.Run(t, sub.Run)
 	storetest.Publish(t, db, body("busy"))
@@ -212,9 +187,7 @@ func TestHandlerFollowsABusyOne(t *testing.T) {
 	for i := 1; i < 4; i++ {
 		end()
 		until, end = context.WithCancel(t.Context())
-		if err := sub.Handle(topic, busy(fmt.Sprint(i)), subscribers.HandleOptions{Until: until}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, sub.Handle(topic, busy(fmt.Sprint(i)), subscribers.HandleOptions{Until: until}))
 		wantFault(t, sub.Handle(topic, busy("5")), "topic", "it has a handler already")
 		for id, by := 0, ""; by != fmt.Sprint(i); id++ { // the end of a context takes effect a moment later
 			storetest.Publish(t, db, body(fmt.Sprintf("%d-%d", i, id)))
@@ -222,9 +195,7 @@ func TestHandlerFollowsABusyOne(t *testing.T) {
 		}
 	}
 	defer end()
-	if _, err := storetest.Publisher(t, db).Cancel(t.Context(), topic, "busy", store.CancelOptions{Stop: true}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).Cancel(t.Context(), topic, "busy", store.CancelOptions{Stop: true})))
 	settled(t, db)
 }
 
@@ -234,29 +205,26 @@ func TestHandleIsRefusedWhileItRuns(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	add, got, stop := working(t, db)
-	wantFault(t, add(topic, subscribers.HandleOptions{}), "topic", "it has a handler already")
+	wantFault(t, add(topic), "topic", "it has a handler already")
 	wantFault(t, add("old", subscribers.HandleOptions{MinAge: 1}), "call", "with a MinAge, call it before Run")
-	wantFault(t, add("a b", subscribers.HandleOptions{}), "topic", "a b")
+	wantFault(t, add("a b"), "topic", "a b")
 	handles(t, db, got, topic, "a")
 	stop()
-	wantFault(t, add("late", subscribers.HandleOptions{}), "call", "has ended; make a new one")
+	wantFault(t, add("late"), "call", "has ended; make a new one")
 }
 
 // Middleware is around handlers that are set later, too; one that gives no handler for a topic is refused.
 func TestMiddlewareOfALaterHandler(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
 	calls := make(chan string, 10)
 	handler := func(_ context.Context, d *subscribers.Delivery) error {
 		calls <- "handler of " + d.Topic
 		return nil
 	}
 	wraps := 0
-	err = errors.Join(sub.Handle(topic, handler), sub.Use(func(next subscribers.Handler) subscribers.Handler {
+	storetest.Must(t, errors.Join(sub.Handle(topic, handler), sub.Use(func(next subscribers.Handler) subscribers.Handler {
 		if wraps++; wraps == 3 {
 			return nil
 		}
@@ -264,16 +232,11 @@ func TestMiddlewareOfALaterHandler(t *testing.T) {
 			calls <- "middleware of " + d.Topic
 			return next(ctx, d)
 		}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))
 	carry(t, db)
 	storetest.Run(t, sub.Run)
 	waitsIn(t, db, []string{topic}, 1)
-	if err := sub.Handle("later", handler); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle("later", handler))
 	wantFault(t, sub.Handle("third", handler), "middleware", "returned no handler for third")
 	storetest.Publish(t, db, notify.Message{Topic: "later", ID: "a"})
 	wantHandled(t, calls, "middleware of later")

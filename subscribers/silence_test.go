@@ -47,13 +47,8 @@ func (j *journal) count(words string) int { return strings.Count(j.String(), wor
 // programs are what a user of the library runs, with no option set.
 var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) error{
 	"subscriber": func(t *testing.T, store *notify.Store) func(context.Context) error {
-		s, err := subscribers.NewSubscriber(store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		s := subscriberstest.Subscriber(t, store)
+		storetest.Must(t, s.Handle(topic, succeeds))
 		return s.Run
 	},
 	"claimer": func(t *testing.T, store *notify.Store) func(context.Context) error {
@@ -64,9 +59,7 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 	"named listener": func(t *testing.T, store *notify.Store) func(context.Context) error { return listening(t, store, "n") },
 	"carrier": func(t *testing.T, store *notify.Store) func(context.Context) error {
 		c, err := carrier.New(store, carrier.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return c.Run
 	},
 }
@@ -74,7 +67,7 @@ var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) 
 func listening(t *testing.T, store *notify.Store, name string) func(context.Context) error {
 	l := subscriberstest.Listener(t, store)
 	return func(ctx context.Context) error {
-		return l.Listen(ctx, ">", func(context.Context, *subscribers.Broadcast) error { return nil }, subscribers.ListenOptions{Name: name})
+		return l.Listen(ctx, ">", hears, subscribers.ListenOptions{Name: name})
 	}
 }
 
@@ -140,9 +133,7 @@ func TestWaitingIsLogged(t *testing.T) {
 			fail: func(_ *testing.T, s *redisserver.Server) { s.Kill() },
 			heal: func(t *testing.T, s *redisserver.Server) {
 				again, err := s.Restart(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				t.Cleanup(again.Stop)
 			},
 		},
@@ -157,9 +148,7 @@ func TestWaitingIsLogged(t *testing.T) {
 			heal: func(t *testing.T, s *redisserver.Server) {
 				client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "another"})
 				defer client.Close()
-				if err := client.ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, client.ConfigSet(t.Context(), "requirepass", "secret").Err())
 			},
 		},
 		"no carrier": {
@@ -225,22 +214,16 @@ func TestMasterBecomesAReplica(t *testing.T) {
 	defer client.Close()
 	connections := func() (n int) {
 		info, err := client.Info(t.Context(), "stats").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		_, after, _ := strings.Cut(info, "total_connections_received:")
-		if _, err := fmt.Sscan(after, &n); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(fmt.Sscan(after, &n)))
 		return n
 	}
 	storetest.Eventually(t, "it is subscribed", func() bool {
 		channels, err := client.PubSubChannels(t.Context(), "*").Result()
 		return err == nil && len(channels) > 1
 	})
-	if err := server.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Follow(t.Context(), "127.0.0.1", "1"))
 	began, before := time.Now(), connections()
 	storetest.Eventually(t, "it has connected 40 times", func() bool { return connections() >= before+40 })
 	if took := time.Since(began); took < 2*time.Second {
@@ -249,9 +232,7 @@ func TestMasterBecomesAReplica(t *testing.T) {
 	if n := log.count("cannot subscribe to redis"); n > 3 {
 		t.Errorf("it logged %d times that it cannot subscribe:\n%s", n, log)
 	}
-	if err := server.Follow(t.Context(), "NO", "ONE"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Follow(t.Context(), "NO", "ONE"))
 	carry(t, storetest.At(t, server.URL(), ""))
 	storetest.Eventually(t, "it is subscribed again", func() bool {
 		return log.count("cannot subscribe to redis") == log.count("subscribed to redis again")
@@ -260,9 +241,7 @@ func TestMasterBecomesAReplica(t *testing.T) {
 
 func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
 	t.Helper()
-	if err := s.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Signal(sig))
 }
 
 // Who begins to listen with a wrong password is told by the error.
@@ -324,9 +303,7 @@ func TestDeadlineIsNoFault(t *testing.T) {
 			for n := range 40 {
 				before := lines()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Millisecond)
-				if err := program(t, db)(ctx); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, program(t, db)(ctx))
 				cancel()
 				if stood() >= time.Second {
 					excused += lines() - before

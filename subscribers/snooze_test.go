@@ -39,9 +39,7 @@ func TestSnooze(t *testing.T) {
 		}
 	}
 	d := claimed(t, c, subscribers.ClaimOptions{})
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 	settled(t, db)
 	storetest.Empty(t, db)
 }
@@ -65,20 +63,14 @@ func TestThousandSnoozes(t *testing.T) {
 	if err := d.Extend(t.Context(), time.Minute); err != nil {
 		t.Errorf("its lease is gone: %v", err)
 	}
-	if _, err := d.Bury(t.Context(), "enough"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "enough")))
 	if n, err := storetest.Inspector(t, db).Requeue(t.Context(), topic, "a"); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	d = claimed(t, c, subscribers.ClaimOptions{})
-	if _, err := d.Snooze(t.Context(), 0); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(d.Snooze(t.Context(), 0)))
 	d = claimed(t, c, subscribers.ClaimOptions{})
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 	storetest.Empty(t, db)
 }
 
@@ -93,9 +85,7 @@ func TestSnoozePastTheTimeToLive(t *testing.T) {
 		keys, err := db.Client().Keys(t.Context(), db.Keys().Base()+"*").Result()
 		score, err2 := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":a").Result()
 		noted, err3 := db.Client().HGetAll(t.Context(), db.KeysOf(topic).Extras()).Result()
-		if err := errors.Join(err, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, errors.Join(err, err2, err3))
 		return fmt.Sprint(len(keys), score, noted)
 	}
 	before := contents()
@@ -108,9 +98,7 @@ func TestSnoozePastTheTimeToLive(t *testing.T) {
 	if after := contents(); after != before {
 		t.Errorf("%s became %s", before, after)
 	}
-	if _, err := d.Snooze(t.Context(), 59*time.Minute); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(d.Snooze(t.Context(), 59*time.Minute)))
 }
 
 // A message whose time to live ended while it was leased is not put off.
@@ -127,9 +115,7 @@ func TestSnoozeWhenTheTimeToLiveIsOver(t *testing.T) {
 	})
 	_, err := d.Snooze(t.Context(), 0)
 	wantFault(t, err, "delay", "time to live is over")
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, d.Ack(t.Context()))
 	storetest.Empty(t, db)
 }
 
@@ -139,7 +125,7 @@ func TestWorkerSnoozes(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	attempts, deaths := make(chan int, 100), make(chan subscribers.Death, 1)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		if d.ID == "far" || d.ID == "near" {
 			return fmt.Errorf("closed: %w", subscribers.Snooze(time.Hour))
@@ -178,7 +164,7 @@ func TestHandlerSnoozes(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	handled := make(chan int, 100)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		handled <- d.Attempt
 		if len(handled) > 1 {
 			return nil
@@ -188,7 +174,7 @@ func TestHandlerSnoozes(t *testing.T) {
 			t.Errorf("it is settled twice: %v", again)
 		}
 		return err
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, asking("a", notify.Message{MaxAttempts: 1, Lease: time.Minute}))
 	storetest.Eventually(t, "it is handled twice", func() bool { return len(handled) == 2 })
 	settled(t, db)

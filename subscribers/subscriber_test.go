@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -38,9 +36,7 @@ func numbered(n int) (messages []notify.Message) {
 func carry(t testing.TB, db *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
 }
 
@@ -53,9 +49,7 @@ func hear(t testing.TB, db *notify.Store, channel string) *redis.PubSub {
 	}
 	line := subscribe(t.Context(), channel)
 	t.Cleanup(func() { line.Close() })
-	if _, err := line.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(line.Receive(t.Context())))
 	return line
 }
 
@@ -68,16 +62,36 @@ func shout(ctx context.Context, db *notify.Store, channel, payload string) (int6
 }
 
 // handle runs a subscriber with one handler until stop is called or the test ends.
-func handle(t testing.TB, db *notify.Store, o subscribers.SubscriberOptions, h subscribers.Handler, ho subscribers.HandleOptions) (stop func()) {
+func handle(t testing.TB, db *notify.Store, h subscribers.Handler, o ...subscribers.HandleOptions) (stop func()) {
 	t.Helper()
-	sub, err := subscribers.NewSubscriber(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, h, ho); err != nil {
-		t.Fatal(err)
-	}
+	return handleAs(t, db, subscribers.SubscriberOptions{}, h, o...)
+}
+
+// handleAs is handle with options of the subscriber.
+func handleAs(t testing.TB, db *notify.Store, as subscribers.SubscriberOptions, h subscribers.Handler, o ...subscribers.HandleOptions) (stop func()) {
+	t.Helper()
+	sub := subscriberstest.Subscriber(t, db, as)
+	storetest.Must(t, sub.Handle(topic, h, o...))
 	return storetest.Run(t, sub.Run)
+}
+
+// succeeds is a handler to which all messages are right, and hears one of broadcasts.
+func succeeds(context.Context, *subscribers.Delivery) error { return nil }
+func hears(context.Context, *subscribers.Broadcast) error   { return nil }
+
+// idsInto returns a handler that tells the ids of its messages, and allInto one that tells all of them.
+func idsInto(to chan<- string) subscribers.Handler {
+	return func(_ context.Context, d *subscribers.Delivery) error {
+		to <- d.ID
+		return nil
+	}
+}
+
+func allInto(to chan<- subscribers.Delivery) subscribers.Handler {
+	return func(_ context.Context, d *subscribers.Delivery) error {
+		to <- *d
+		return nil
+	}
 }
 
 // keep handles messages of the topic for as long as end is open and they are
@@ -85,7 +99,7 @@ func handle(t testing.TB, db *notify.Store, o subscribers.SubscriberOptions, h s
 func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
 	t.Helper()
 	began, end = make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		select {
 		case <-end:
@@ -101,9 +115,7 @@ func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Del
 func counts(t *testing.T, db *notify.Store) notify.Counts {
 	t.Helper()
 	c, err := storetest.Count(db, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	c.Overdue, c.Lateness, c.Published, c.Acked, c.Died = 0, 0, 0, 0, 0
 	return c
 }
@@ -122,10 +134,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	got := make(chan subscribers.Delivery, 10)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- *d
-		return nil
-	}, subscribers.HandleOptions{})
+	handle(t, db, allInto(got))
 	m := body("a")
 	m.Delay = 50 * time.Millisecond
 	m.ContentType, m.Headers = "text/plain", map[string]string{"Trace": "7"}
@@ -133,9 +142,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 
 	d := storetest.Receive(t, "the message is handled", got)
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if d.Due.After(now) {
 		t.Errorf("handled at %v, before it was due at %v", now, d.Due)
 	}
@@ -164,17 +171,12 @@ func TestOrderAtConcurrencyOne(t *testing.T) {
 		messages, want = append(messages, m), append(want, m.ID)
 	}
 	storetest.Publish(t, db, messages...)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	handle(t, db, idsInto(got))
 	var ids []string
 	for range n {
 		ids = append(ids, storetest.Receive(t, "all are handled", got))
 	}
-	if diff := cmp.Diff(want, ids); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "order", want, ids)
 }
 
 func TestConcurrencyIsReachedAndKept(t *testing.T) {
@@ -184,7 +186,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 	var now, most atomic.Int64
 	all := make(chan struct{}) // closed when all hands are busy at once
 	atOnce := sync.OnceFunc(func() { close(all) })
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, _ *subscribers.Delivery) error {
 		k := now.Add(1)
 		defer now.Add(-1)
 		if k > most.Load() {
@@ -217,7 +219,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 	carry(t, db)
 	attempts := make(chan int, 10)
 	storetest.Set(t, db, topic, notify.SettingsChange{BackoffMin: new(time.Millisecond), BackoffMax: new(5 * time.Millisecond)})
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		select {
 		case attempts <- d.Attempt:
 		case <-ctx.Done(): // there are more than the test reads
@@ -232,7 +234,7 @@ func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
 			return subscribers.RetryAfter(errors.New("later"), 20*time.Millisecond)
 		}
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	for want := 1; want <= 4; want++ {
 		if got := storetest.Receive(t, "the next attempt", attempts); got != want {
@@ -262,7 +264,7 @@ func TestDeath(t *testing.T) {
 			carry(t, db)
 			deaths := make(chan subscribers.Death, 1)
 			storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(2), BackoffMin: new(time.Millisecond), BackoffMax: new(time.Millisecond)})
-			handle(t, db, subscribers.SubscriberOptions{}, func(context.Context, *subscribers.Delivery) error { return test.err },
+			handle(t, db, func(context.Context, *subscribers.Delivery) error { return test.err },
 				subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
 			m := body("a")
 			m.MaxAttempts = test.attempts
@@ -294,10 +296,7 @@ func TestForeignRecordIsBuried(t *testing.T) {
 	client.HSet(t.Context(), records, "orders:a", "no json at all")
 	client.HSet(t.Context(), records, "orders:b", "{\"at\":12")
 	client.HDel(t.Context(), records, "orders:c")
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
+	handle(t, db, idsInto(got), subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
 	if id := storetest.Receive(t, "the good one is handled", got); id != "d" {
 		t.Errorf("handled %s", id)
 	}
@@ -324,9 +323,7 @@ const brief = 12 * time.Second
 func extendsOf(t *testing.T, db *notify.Store, id string) (extended func() bool) {
 	t.Helper()
 	began, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return func() bool { return currentReceipt(t, db, id).Until().After(began.Add(brief + time.Second)) }
 }
 
@@ -354,18 +351,16 @@ func TestHandlerContextEndsWithItsLease(t *testing.T) {
 	began := make(chan subscribers.Delivery, 1)
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
 	storetest.RingAlone(t, db, topic)
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		began <- *d
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	d := storetest.Receive(t, "the handler begins", began)
 	// Somebody else settles it, under the receipt of the moment.
-	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), record.Member(topic, d.ID)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), record.Member(topic, d.ID)).Err())
 	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
 		t.Errorf("its context ended because of %v", cause)
 	}
@@ -377,13 +372,13 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	began, end := make(chan string, 100), make(chan struct{})
-	stop := handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "last" {
 			began <- d.ID
 			<-end
 		}
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	// Fast ones first, so that it claims ahead of its hand.
 	var messages []notify.Message
 	for i := range 400 {
@@ -430,12 +425,12 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	began := make(chan struct{}, 1)
 	var cause error
-	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
+	stop := handleAs(t, db, subscribers.SubscriberOptions{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		return ctx.Err()
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the handler begins", began)
 	stop()
@@ -463,7 +458,7 @@ func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
 		}
 		return nil
 	}
-	handle(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, slow, subscribers.HandleOptions{})
+	handleAs(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, slow)
 	var messages []notify.Message
 	for i := range 500 {
 		messages = append(messages, body(fmt.Sprintf("%03d", i)))
@@ -481,12 +476,12 @@ func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
 
 	var mu sync.Mutex
 	got := make(map[string]int)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[d.ID] = d.Attempt
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Eventually(t, "the other one handles the rest", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -505,14 +500,9 @@ func TestWaitingListIsLost(t *testing.T) {
 	db := storetest.At(t, storetest.Lend(t), "")
 	carry(t, db)
 	got := make(chan string, 10)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	handle(t, db, idsInto(got))
 	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, db).Waiting == 1 })
-	if err := db.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().FlushAll(t.Context()).Err())
 	storetest.Publish(t, db, body("a"))
 	storetest.Receive(t, "the message is handled", got)
 }
@@ -523,15 +513,10 @@ func TestHungSubscriberIsRungLast(t *testing.T) {
 	db := storetest.Unhurried(storetest.Open(t))
 	hung := db.KeysOf(topic).Inbox("hung")
 	hear(t, db, hung)
-	if err := db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, hung).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, hung).Err())
 	storetest.Publish(t, db, body("first"))
 	got := make(chan string, 10)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
-		got <- d.ID
-		return nil
-	}, subscribers.HandleOptions{})
+	handle(t, db, idsInto(got))
 	storetest.Receive(t, "the first is handled", got)
 	for i := range 5 { // with no carrier there is no beat that would help
 		storetest.Eventually(t, "both wait", func() bool { return counts(t, db).Waiting == 2 })
@@ -545,13 +530,13 @@ func TestRetryAfterNothing(t *testing.T) {
 	db := storetest.Open(t)
 	carry(t, db)
 	attempts := make(chan int, 10)
-	handle(t, db, subscribers.SubscriberOptions{}, func(_ context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
 		attempts <- d.Attempt
 		if d.Attempt == 1 {
 			return subscribers.RetryAfter(nil, time.Millisecond)
 		}
 		return nil
-	}, subscribers.HandleOptions{})
+	})
 	storetest.Publish(t, db, body("a"))
 	for range 2 {
 		storetest.Receive(t, "the next attempt", attempts)
@@ -565,7 +550,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	lost, release := make(chan struct{}), make(chan struct{})
 	var again atomic.Int64
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
-	handle(t, db, subscribers.SubscriberOptions{}, func(ctx context.Context, d *subscribers.Delivery) error {
+	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
 		if d.Attempt > 1 {
 			again.Add(1)
 		}
@@ -578,9 +563,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	}, subscribers.HandleOptions{Concurrency: 20})
 	storetest.Publish(t, db, body("lost"))
 	storetest.Eventually(t, "it is leased", func() bool { return counts(t, db).Leased == 1 })
-	if err := db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), "orders:lost").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), "orders:lost").Err())
 	storetest.Receive(t, "its handler is told", lost)
 	var messages []notify.Message
 	for i := range 10 {
@@ -589,9 +572,7 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	storetest.Publish(t, db, messages...)
 	card := func() int64 {
 		n, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Leased()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return n
 	}
 	storetest.Eventually(t, "the others are leased", func() bool { return card() == 10 })
@@ -609,7 +590,7 @@ func TestStopWithoutRedis(t *testing.T) {
 	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	began, end := make(chan struct{}, 10), make(chan struct{})
 	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	stop := handle(t, db, subscribers.SubscriberOptions{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
+	stop := handleAs(t, db, subscribers.SubscriberOptions{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
 		began <- struct{}{}
 		<-end
 		if d.ID == "fails" {
@@ -634,17 +615,17 @@ func TestStopWithoutRedis(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
-	nothing := func(context.Context, *subscribers.Delivery) error { return nil }
+	nothing := succeeds
 	for _, test := range []struct {
 		name, field, want string
 		call              func(*subscribers.Subscriber) error
 	}{
 		{"topic", "topic", "topic", func(s *subscribers.Subscriber) error {
-			return s.Handle("a b", nothing, subscribers.HandleOptions{})
+			return s.Handle("a b", nothing)
 		}},
-		{"no handler", "handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil, subscribers.HandleOptions{}) }},
+		{"no handler", "handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil) }},
 		{"twice", "topic", "already", func(s *subscribers.Subscriber) error {
-			return s.Handle(topic, nothing, subscribers.HandleOptions{})
+			return s.Handle(topic, nothing)
 		}},
 		{"concurrency", "concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
 			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
@@ -666,35 +647,22 @@ func TestMisuse(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			sub, err := subscribers.NewSubscriber(db)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := sub.Handle(topic, nothing, subscribers.HandleOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			sub := subscriberstest.Subscriber(t, db)
+			storetest.Must(t, sub.Handle(topic, nothing))
 			wantFault(t, test.call(sub), test.field, test.want)
 		})
 	}
 	if _, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
 		t.Errorf("negative grace: %v", err)
 	}
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("no handler: %v", err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
+	storetest.Fails(t, "no handler", sub.Run(t.Context()), notify.ErrInvalid)
 }
 
 // A call names everything that is wrong with it at once, each in a sentence of its own.
 func TestAllFaultsOfACall(t *testing.T) {
 	db := storetest.Open(t)
-	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscriberstest.Subscriber(t, db)
 	onBad := func(_ context.Context, _ *subscribers.Delivery, err error) error { return err }
 	_, errClaim := subscriberstest.Claimer(t, db).Claim(t.Context(), "a b", subscribers.ClaimOptions{Max: -1, Lease: 1, MinAge: -1, Wait: -1})
 	listener := subscriberstest.Listener(t, db)
@@ -734,13 +702,7 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	sub, err := subscribers.NewSubscriber(storetest.At(t, server.URL(), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Run(t.Context()); !errors.Is(err, notify.ErrUnfit) {
-		t.Errorf("got %v", err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(topic, succeeds))
+	storetest.Fails(t, "run", sub.Run(t.Context()), notify.ErrUnfit)
 }

@@ -51,9 +51,7 @@ func TestOrderOfWaiters(t *testing.T) {
 			var due time.Time
 			for got := 0; got < n; {
 				ds, err := claimers[got%len(claimers)].Claim(t.Context(), topic, test.o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				for _, d := range ds {
 					select {
 					case <-room:
@@ -65,9 +63,7 @@ func TestOrderOfWaiters(t *testing.T) {
 					}
 					last.ID, due = d.ID, d.Due
 					if !test.o.AckNow {
-						if err := d.Ack(t.Context()); err != nil {
-							t.Error(err)
-						}
+						storetest.Should(t, d.Ack(t.Context()))
 					}
 				}
 			}

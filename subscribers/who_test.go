@@ -30,9 +30,7 @@ func called(t *testing.T, db *notify.Store, name string) *subscribers.Claimer {
 func inspect(t *testing.T, db *notify.Store, id string) notify.Info {
 	t.Helper()
 	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return info
 }
 
@@ -41,9 +39,7 @@ func fail(t *testing.T, c *subscribers.Claimer, reason string) (subscribers.Deli
 	t.Helper()
 	d := claimOne(t, c, time.Minute)
 	out, err := d.Nack(t.Context(), 0, reason)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return d, out
 }
 
@@ -105,9 +101,7 @@ func TestHistory(t *testing.T) {
 	if again.Attempt != 1 || cmp.Diff(dead.History, again.History) != "" {
 		t.Errorf("claimed again: %d, %+v", again.Attempt, again.History)
 	}
-	if err := again.Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, again.Ack(t.Context()))
 	storetest.Empty(t, db)
 }
 
@@ -170,9 +164,7 @@ func TestHistoryWhereMemoryIsShort(t *testing.T) {
 	}
 	limit := func(bytes int64) {
 		t.Helper()
-		if err := db.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(bytes)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(bytes)).Err())
 		if err := db.Client().Del(t.Context(), db.KeysOf(topic).Room(98), db.KeysOf(topic).Room(reach.DefaultMemoryShare)).Err(); err != nil { // what was measured before
 			t.Fatal(err)
 		}
@@ -197,19 +189,13 @@ func TestHistoryIsSmall(t *testing.T) {
 	}
 	for range n / record.MaxClaim {
 		ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: record.MaxClaim, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, d := range ds {
-			if _, err := d.Nack(t.Context(), time.Hour, ""); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(d.Nack(t.Context(), time.Hour, "")))
 		}
 	}
 	bytes, err := db.Client().MemoryUsage(t.Context(), db.KeysOf(topic).Attempts(), 0).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Logf("%d bytes for each of %d attempts", bytes/n, n)
 	if held := db.Client().HLen(t.Context(), db.KeysOf(topic).Attempts()).Val(); held != n || bytes/n > 120 {
 		t.Errorf("%d attempts take %d bytes each", held, bytes/n)
@@ -243,21 +229,15 @@ func TestWhoHasIt(t *testing.T) {
 	wantHolder("own", "w-a")
 	wantHolder("3", "w-b")
 	for _, d := range ds[:2] {
-		if err := d.Extend(t.Context(), 2*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, d.Extend(t.Context(), 2*time.Hour))
 		if got := wantHolder(d.ID, "w-a"); !got.Equal(since) {
 			t.Errorf("%s: since %v, and %v before it was extended", d.ID, got, since)
 		}
 	}
-	if err := third.Extend(t.Context(), 2*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, third.Extend(t.Context(), 2*time.Hour))
 	wantHolder("3", "w-b")
 	wantHolder("own", "w-a")
-	if err := a.Delivery(topic, "own", ds[2].Receipt).Extend(t.Context(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, a.Delivery(topic, "own", ds[2].Receipt).Extend(t.Context(), time.Hour))
 	wantHolder("own", "w-a")
 }
 
@@ -298,9 +278,7 @@ func TestWhoHasItIsNotGuessed(t *testing.T) {
 			storetest.Publish(t, db, body("a"))
 			d := claimOne(t, called(t, db, "w-a"), time.Minute)
 			base := int64(d.Receipt) / 10 * 10
-			if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf(test.entry, base)}).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf(test.entry, base)}).Err())
 			if info := inspect(t, db, "a"); info.By != test.want {
 				t.Errorf("had by %q, want %q", info.By, test.want)
 			}
@@ -318,9 +296,7 @@ func TestWhoHasAHandover(t *testing.T) {
 	promised := h.Promise(time.Minute)
 	for _, receipt := range []int64{h.Receipt, promised} {
 		base := receipt / 10 * 10
-		if err := db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf("%d 1 %s w-x", base, topic)}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Claims(), redis.Z{Score: float64(base), Member: fmt.Sprintf("%d 1 %s w-x", base, topic)}).Err())
 	}
 	if info := inspect(t, db, "refused"); info.By != "" {
 		t.Errorf("had by %q before it is confirmed", info.By)
@@ -366,9 +342,7 @@ func TestHistoryOfAHandover(t *testing.T) {
 	one := newHand(t, db, "one")
 	storetest.Publish(t, db, body("a"))
 	h := one.taken()
-	if _, err := db.Of(topic).Nack(t.Context(), topic, store.Nack{Lease: h.Lease, Delay: time.Millisecond, Reason: "not yet"}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(db.Of(topic).Nack(t.Context(), topic, store.Nack{Lease: h.Lease, Delay: time.Millisecond, Reason: "not yet"})))
 	one.claim(h.At)
 	carry(t, db)
 	again := one.taken()
@@ -397,17 +371,13 @@ func TestClaimsAreForgotten(t *testing.T) {
 		t.Fatalf("%d claims are noted", got)
 	}
 	mover, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, mover.Run)
 	storetest.Eventually(t, "most are forgotten", func() bool { return claims() <= 8 })
 	if info := inspect(t, db, kept.ID); info.By != "w-1" {
 		t.Errorf("who has %s is forgotten", kept.ID)
 	}
-	if err := kept.Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, kept.Ack(t.Context()))
 	storetest.Eventually(t, "all are forgotten", func() bool { return claims() == 0 })
 }
 

@@ -8,6 +8,16 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
+// Subscriber returns a subscriber of a store.
+func Subscriber(t testing.TB, s *notify.Store, options ...subscribers.SubscriberOptions) *subscribers.Subscriber {
+	t.Helper()
+	sub, err := subscribers.NewSubscriber(s, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
 // Claimer returns a claimer on a store.
 func Claimer(t testing.TB, s *notify.Store, options ...subscribers.ClaimerOptions) *subscribers.Claimer {
 	t.Helper()
